@@ -1,0 +1,2 @@
+//! The command line: parsing and printing; no maths.
+fn main() {}

@@ -1,0 +1,6 @@
+//! Sparse Gaussian processes that are fast, calibrated and hard to break.
+
+pub mod error;
+
+pub use error::{Error, ErrorKind, Result};
+pub use sparsegp_kernels as kernels;
