@@ -27,6 +27,11 @@ impl<'a> Inputs<'a> {
         }
     }
 
+    /// The number of columns of the points.
+    pub fn dims(&self) -> usize {
+        self.sides().0.ncols()
+    }
+
     /// The points behind the rows and those behind the columns.
     pub fn sides(&self) -> (MatRef<'a, f64>, MatRef<'a, f64>) {
         match *self {
@@ -60,9 +65,11 @@ impl Scratch {
 
     /// A buffer of exactly `len` numbers with unspecified contents.
     pub fn take(&mut self, len: usize) -> Vec<f64> {
-        let best = (0..self.free.len())
-            .filter(|&i| self.free[i].capacity() >= len)
-            .min_by_key(|&i| self.free[i].capacity());
+        let fitting = (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len);
+        // None fits: the largest grows, so that the pool does not.
+        let best = fitting
+            .min_by_key(|&i| self.free[i].capacity())
+            .or_else(|| (0..self.free.len()).max_by_key(|&i| self.free[i].capacity()));
         let mut buffer = best.map(|i| self.free.swap_remove(i)).unwrap_or_default();
         buffer.resize(len, 0.0);
         buffer
@@ -74,7 +81,21 @@ impl Scratch {
     }
 }
 
-/// A covariance function. Matrices handed in for results are column-major with unit row stride.
+/// A named piece of a kernel, such as one term of a sum: its label and the bare names of its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The word that starts the piece's expression, `rbf` or `periodic`.
+    pub label: String,
+    /// Parameter names without the label, in the order of [`Kernel::for_each_parameter`].
+    pub parameters: Vec<String>,
+}
+
+/// A covariance function. Matrices handed in for results are column-major with unit row stride; inputs, `k` and
+/// `kbar` may have any strides, unit row stride being the fast case.
+///
+/// # Panics
+/// Shapes that do not fit together, and points with another number of columns than a kernel with one lengthscale
+/// (or weight) per dimension has, are errors of the caller: evaluation panics. Check [`Kernel::min_dims`] first.
 pub trait Kernel: Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);
@@ -102,17 +123,44 @@ pub trait Kernel: Send + Sync + Debug {
     /// Visits every parameter mutably, in the same order.
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter));
 
-    /// Full names in the same order, unique within the kernel: `lengthscales`, or `periodic.period` inside a sum.
-    fn parameter_names(&self) -> Vec<String>;
+    /// The pieces the kernel consists of, in parameter order; one piece unless it is composed of others.
+    fn parts(&self) -> Vec<Part> {
+        let label = self.expression();
+        let end = label.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(label.len());
+        let mut parameters = Vec::new();
+        self.for_each_parameter(&mut |parameter| parameters.push(parameter.name.clone()));
+        vec![Part { label: label[..end].to_owned(), parameters }]
+    }
+
+    /// Full names in the same order, unique within the kernel: `lengthscales` of a lone kernel, `periodic.period` or
+    /// `rbf_2.variance` (the second `rbf`, counted from the left) of a composed one.
+    fn parameter_names(&self) -> Vec<String> {
+        let parts = self.parts();
+        if let [only] = &parts[..] {
+            return only.parameters.clone();
+        }
+        let mut names = Vec::new();
+        for (i, part) in parts.iter().enumerate() {
+            let earlier = parts[..i].iter().filter(|other| other.label == part.label).count();
+            let suffix = if earlier == 0 { String::new() } else { format!("_{}", earlier + 1) };
+            names.extend(part.parameters.iter().map(|name| format!("{}{suffix}.{name}", part.label)));
+        }
+        names
+    }
 
     /// A sensible start: lengthscales from the spread (standard deviation) of each of the `D` inputs, variances
-    /// such that the prior variance is about `target_variance`. Fixed parameters keep their values.
+    /// such that the prior variance is about `target_variance`. Parameters that are [fixed](Parameter::fixed) or
+    /// whose start was [given](Parameter::given) keep their values.
+    ///
+    /// Lengthscales start at `spread_d · √D`, `D` counting the dimensions the kernel sees, so that two typical
+    /// points are about `√2` lengthscales apart in any dimension; a shared one uses the root mean square spread.
+    /// A sum divides `target_variance` evenly among its terms, a product gives it to its first factor.
     fn initialise(&mut self, spread: &[f64], target_variance: f64);
 
     /// The kernel in the text grammar of [`crate::parse`], without parameter values.
     fn expression(&self) -> String;
 
-    /// The number of input dimensions the kernel needs, when it is not indifferent.
+    /// The number of input dimensions the kernel needs; 0 when it takes any number.
     fn min_dims(&self) -> usize;
 
     /// A copy behind a new box.
@@ -123,4 +171,24 @@ impl Clone for Box<dyn Kernel> {
     fn clone(&self) -> Self {
         self.boxed_clone()
     }
+}
+
+/// The names of all parameter values in the order of flat gradients: `variance`, `lengthscales.0`, `lengthscales.1`.
+pub fn value_names(kernel: &dyn Kernel) -> Vec<String> {
+    let mut sizes = Vec::new();
+    kernel.for_each_parameter(&mut |parameter| sizes.push(parameter.values.len()));
+    let mut names = Vec::new();
+    for (name, size) in kernel.parameter_names().into_iter().zip(sizes) {
+        match size {
+            1 => names.push(name),
+            _ => names.extend((0..size).map(|i| format!("{name}.{i}"))),
+        }
+    }
+    names
+}
+
+/// `name` or `name(option, option)`, from the options that are there.
+pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String {
+    let options: Vec<&str> = options.iter().flatten().map(String::as_str).collect();
+    if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }
 }

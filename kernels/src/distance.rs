@@ -1,0 +1,438 @@
+//! Scaled squared distances between two sets of points, and their adjoint; no kernels.
+//!
+//! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the
+//! mean of the left set before they are scaled, so an offset shared by all inputs costs no digits.
+
+use crate::kernel::{Inputs, Scratch};
+use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
+use crate::vector_math::{Pass, dispatch, dot};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use pulp::{Scalar, Simd};
+
+/// Up to this many dimensions, differences are used for cross-covariances too: measured as fast as the product form
+/// there, and more accurate.
+const DIFFERENCES_UP_TO: usize = 8;
+/// The product form loses about `ε·‖x‖²` of `r²`; points further out than this (squared, scaled) use differences.
+const LARGEST_NORM: f64 = 1e6;
+/// Numbers per panel of columns, so that a panel stays in the second-level cache.
+const PANEL: usize = 16_384;
+/// Rows per block, so that the points of a block and their gradient stay in the first-level cache.
+const ROW_BLOCK: usize = 128;
+
+/// Both sets of points, centred and scaled, ready for distances.
+pub(crate) struct ScaledPair<'a> {
+    rows: usize,
+    cols: usize,
+    dims: usize,
+    gram: bool,
+    scales: &'a [f64],
+    /// `rows × D`, one contiguous run per dimension.
+    left: Vec<f64>,
+    /// `cols × D`, one contiguous run per point.
+    right: Vec<f64>,
+    /// Squared norms of the left points, then of the right ones; empty when differences are used.
+    norms: Vec<f64>,
+}
+
+/// What [`ScaledPair::adjoint`] adds to.
+pub(crate) struct PairGradient<'a> {
+    /// `∂F/∂ log s_d`, one per dimension.
+    pub log_scales: &'a mut [f64],
+    /// `∂F/∂x`, `rows × D`; both arguments for a Gram matrix.
+    pub left: Option<MatMut<'a, f64>>,
+    /// `∂F/∂z`, `cols × D`; unused for a Gram matrix.
+    pub right: Option<MatMut<'a, f64>>,
+}
+
+impl<'a> ScaledPair<'a> {
+    /// Centres and scales both sides of `inputs`; `scales` has one number per column of the points.
+    pub fn new(inputs: Inputs<'_>, scales: &'a [f64], scratch: &mut Scratch) -> Self {
+        let (left, right) = inputs.sides();
+        let (rows, cols, dims) = (left.nrows(), right.nrows(), left.ncols());
+        assert_eq!(dims, right.ncols(), "left and right points have different numbers of columns");
+        assert_eq!(dims, scales.len(), "one scale per column of the points");
+        let gram = matches!(inputs, Inputs::Gram(_));
+        let mut pair = ScaledPair {
+            rows,
+            cols,
+            dims,
+            gram,
+            scales,
+            left: scratch.take(rows * dims),
+            right: scratch.take(cols * dims),
+            norms: scratch.take(0),
+        };
+        for (d, &scale) in scales.iter().enumerate() {
+            let mean = left.col(d).iter().sum::<f64>() / rows.max(1) as f64;
+            // An infinite mean would turn finite points into NaN.
+            let centre = if mean.is_finite() { mean } else { 0.0 };
+            for (to, &x) in pair.left[d * rows..].iter_mut().zip(left.col(d).iter()) {
+                *to = (x - centre) * scale;
+            }
+            for (to, &z) in pair.right[d..].iter_mut().step_by(dims).zip(right.col(d).iter()) {
+                *to = (z - centre) * scale;
+            }
+        }
+        if !gram && dims > DIFFERENCES_UP_TO {
+            pair.take_norms(scratch);
+        }
+        pair
+    }
+
+    /// Computes the squared norms, and drops them again if some point lies too far out for the product form.
+    fn take_norms(&mut self, scratch: &mut Scratch) {
+        let mut norms = scratch.take(self.rows + self.cols);
+        let (left, right) = norms.split_at_mut(self.rows);
+        left.fill(0.0);
+        for run in self.left.chunks_exact(self.rows.max(1)) {
+            for (norm, &x) in left.iter_mut().zip(run) {
+                *norm += x * x;
+            }
+        }
+        for (norm, point) in right.iter_mut().zip(self.right.chunks_exact(self.dims)) {
+            *norm = dot(point, point);
+        }
+        if norms.iter().any(|&norm| norm > LARGEST_NORM) {
+            scratch.give(norms);
+        } else {
+            scratch.give(std::mem::replace(&mut self.norms, norms));
+        }
+    }
+
+    /// Hands the buffers back.
+    pub fn release(self, scratch: &mut Scratch) {
+        scratch.give(self.left);
+        scratch.give(self.right);
+        scratch.give(self.norms);
+    }
+
+    fn product_form(&self) -> bool {
+        !self.norms.is_empty()
+    }
+
+    fn panel_width(&self) -> usize {
+        (PANEL / self.rows.max(1)).clamp(4, 64)
+    }
+
+    /// How many leading rows of column `j` are computed: all, or those above the diagonal of a Gram matrix.
+    fn height(&self, j: usize) -> usize {
+        if self.gram { j } else { self.rows }
+    }
+
+    fn left_matrix(&self) -> MatRef<'_, f64> {
+        MatRef::from_column_major_slice(&self.left, self.rows, self.dims)
+    }
+
+    /// The right points `first..first + width`, `D × width`.
+    fn right_matrix(&self, first: usize, width: usize) -> MatRef<'_, f64> {
+        MatRef::from_column_major_slice(&self.right[first * self.dims..][..width * self.dims], self.dims, width)
+    }
+
+    /// Writes the covariance matrix: `finish` turns a run of `r²` into covariances, `diagonal` is `k(x, x)`.
+    pub fn evaluate(&self, mut out: MatMut<'_, f64>, diagonal: f64, finish: &dyn Fn(&mut [f64])) {
+        assert_eq!((out.nrows(), out.ncols()), (self.rows, self.cols), "shape of the covariance matrix");
+        let step = self.panel_width();
+        for first in (0..self.cols).step_by(step) {
+            let width = step.min(self.cols - first);
+            let mut panel = out.as_mut().subcols_mut(first, width);
+            self.squared(first, panel.as_mut());
+            for j in 0..width {
+                finish(&mut column_mut(&mut panel, j)[..self.height(first + j)]);
+            }
+        }
+        if self.gram {
+            for i in 0..self.rows {
+                out[(i, i)] = diagonal;
+            }
+            mirror_upper(out);
+        }
+    }
+
+    /// Writes `r²` for the columns `first..` into `panel`; of a Gram matrix only what lies above the diagonal.
+    fn squared(&self, first: usize, mut panel: MatMut<'_, f64>) {
+        let width = panel.ncols();
+        if self.product_form() {
+            let right = self.right_matrix(first, width);
+            matmul(panel.as_mut(), Accum::Replace, self.left_matrix(), right, -2.0, Par::Seq);
+            let (left_norms, right_norms) = self.norms.split_at(self.rows);
+            for j in 0..width {
+                let column = column_mut(&mut panel, j);
+                dispatch(AddNorms { column, left: left_norms, right: right_norms[first + j] });
+            }
+            return;
+        }
+        for block in (0..self.height(self.cols)).step_by(ROW_BLOCK) {
+            for j in 0..width {
+                let end = self.height(first + j).min(block + ROW_BLOCK);
+                if block < end {
+                    dispatch(Differences {
+                        left: &self.left[block..],
+                        stride: self.rows,
+                        point: &self.right[(first + j) * self.dims..][..self.dims],
+                        out: &mut column_mut(&mut panel, j)[block..end],
+                    });
+                }
+            }
+        }
+    }
+
+    /// Adds the gradient of a function of `r²`.
+    ///
+    /// `weigh(w, k, kbar)` turns a run of `r²` (unspecified numbers unless `needs_distance`) into `w = ∂F/∂r²`.
+    /// For a Gram matrix it sees each pair once, above the diagonal, `kbar` summed over both orders.
+    pub fn adjoint(
+        &self,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        needs_distance: bool,
+        weigh: &mut dyn FnMut(&mut [f64], &[f64], &[f64]),
+        mut gradient: PairGradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (rows, cols, dims) = (self.rows, self.cols, self.dims);
+        let step = self.panel_width();
+        let mut weights = scratch.take(rows * step);
+        let mut both = scratch.take(if self.gram { rows * step } else { 0 });
+        let mut k_buffer = scratch.take(rows);
+        let mut kbar_buffer = scratch.take(rows);
+        // Σ_j w_ij (x_i − z_j), or only Σ_j w_ij z_j in the product form.
+        let mut left_sums = scratch.take(rows * dims);
+        left_sums.fill(0.0);
+        let mut row_sums = scratch.take(rows);
+        row_sums.fill(0.0);
+        let mut right_sums = scratch.take(step * dims);
+        let mut squares = scratch.take(dims);
+        squares.fill(0.0);
+        let wants_right = gradient.right.is_some();
+
+        for first in (0..cols).step_by(step) {
+            let width = step.min(cols - first);
+            if needs_distance {
+                self.squared(first, MatMut::from_column_major_slice_mut(&mut weights[..rows * width], rows, width));
+            }
+            if self.gram {
+                add_transpose(kbar, first, width, &mut both);
+            }
+            for j in 0..width {
+                let height = self.height(first + j);
+                let k = &column(k, first + j, &mut k_buffer)[..height];
+                let kbar = if self.gram {
+                    &both[j * rows..][..height]
+                } else {
+                    column(kbar, first + j, &mut kbar_buffer)
+                };
+                weigh(&mut weights[j * rows..][..height], k, kbar);
+            }
+            right_sums.fill(0.0);
+            if self.product_form() {
+                let panel = MatRef::from_column_major_slice(&weights[..rows * width], rows, width);
+                let right = self.right_matrix(first, width);
+                let sums = MatMut::from_column_major_slice_mut(&mut left_sums, rows, dims);
+                matmul(sums, Accum::Add, panel, right.transpose(), 1.0, Par::Seq);
+                if wants_right {
+                    let sums = MatMut::from_column_major_slice_mut(&mut right_sums[..dims * width], dims, width);
+                    matmul(sums, Accum::Replace, self.left_matrix().transpose(), panel, 1.0, Par::Seq);
+                }
+                for j in 0..width {
+                    let column = &weights[j * rows..][..rows];
+                    let total = dispatch(AddAndSum { column, sums: &mut row_sums });
+                    let point = &self.right[(first + j) * dims..][..dims];
+                    for d in 0..dims {
+                        squares[d] += total * point[d] * point[d];
+                        right_sums[j * dims + d] -= total * point[d];
+                    }
+                }
+            } else {
+                for block in (0..self.height(cols)).step_by(ROW_BLOCK) {
+                    for j in 0..width {
+                        let end = self.height(first + j).min(block + ROW_BLOCK);
+                        if block < end {
+                            dispatch(Accumulate {
+                                weights: &weights[j * rows..][block..end],
+                                left: &self.left[block..],
+                                stride: rows,
+                                point: &self.right[(first + j) * dims..][..dims],
+                                left_sums: &mut left_sums[block..],
+                                right_sums: &mut right_sums[j * dims..][..dims],
+                                squares: &mut squares,
+                            });
+                        }
+                    }
+                }
+            }
+            let target = if self.gram { &mut gradient.left } else { &mut gradient.right };
+            if let Some(target) = target {
+                for j in 0..width {
+                    for (d, &scale) in self.scales.iter().enumerate() {
+                        target[(first + j, d)] -= 2.0 * scale * right_sums[j * dims + d];
+                    }
+                }
+            }
+        }
+
+        for (d, &scale) in self.scales.iter().enumerate() {
+            let sums = &mut left_sums[d * rows..][..rows];
+            let mut square = squares[d];
+            if self.product_form() {
+                // Σ_ij w (x − z)² = Σ_i x_i (Σ_j w x_i − 2 Σ_j w z_j) + Σ_ij w z_j²
+                for ((sum, &x), &total) in sums.iter_mut().zip(&self.left[d * rows..]).zip(&row_sums) {
+                    square += x * (total * x - 2.0 * *sum);
+                    *sum = total * x - *sum;
+                }
+            }
+            gradient.log_scales[d] += 2.0 * square;
+            if let Some(left) = &mut gradient.left {
+                for (i, sum) in sums.iter().enumerate() {
+                    left[(i, d)] += 2.0 * scale * sum;
+                }
+            }
+        }
+        for buffer in [weights, both, k_buffer, kbar_buffer, left_sums, row_sums, right_sums, squares] {
+            scratch.give(buffer);
+        }
+    }
+}
+
+/// Completes `−2 x·z` to `‖x − z‖²`, never negative.
+struct AddNorms<'a> {
+    column: &'a mut [f64],
+    left: &'a [f64],
+    right: f64,
+}
+
+impl Pass for AddNorms<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        for (value, &norm) in self.column.iter_mut().zip(self.left) {
+            let r2 = *value + (norm + self.right);
+            // Not `max`, which would hide a NaN.
+            *value = if r2 < 0.0 { 0.0 } else { r2 };
+        }
+    }
+}
+
+/// `‖x_i − z‖²` for a run of left points and one right point.
+struct Differences<'a> {
+    /// Starts at the first point of the run; its next dimension is `stride` further on.
+    left: &'a [f64],
+    stride: usize,
+    point: &'a [f64],
+    out: &'a mut [f64],
+}
+
+/// `N` vectors of squared distances from `offset` on.
+#[inline(always)]
+fn distances<S: Simd, const N: usize>(
+    simd: S,
+    left: &[f64],
+    stride: usize,
+    point: &[f64],
+    offset: usize,
+) -> [S::f64s; N] {
+    let mut sums = [simd.splat_f64s(0.0); N];
+    for (d, &z) in point.iter().enumerate() {
+        let (x, _) = S::as_simd_f64s(&left[d * stride + offset..][..N * S::F64_LANES]);
+        let z = simd.splat_f64s(z);
+        for n in 0..N {
+            let difference = simd.sub_f64s(x[n], z);
+            sums[n] = simd.mul_add_e_f64s(difference, difference, sums[n]);
+        }
+    }
+    sums
+}
+
+impl Pass for Differences<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Differences { left, stride, point, out } = self;
+        let (vectors, rest) = S::as_mut_simd_f64s(out);
+        let (quads, singles) = vectors.as_chunks_mut::<4>();
+        let mut offset = 0;
+        for quad in quads {
+            *quad = distances::<S, 4>(simd, left, stride, point, offset);
+            offset += 4 * S::F64_LANES;
+        }
+        for single in singles {
+            [*single] = distances::<S, 1>(simd, left, stride, point, offset);
+            offset += S::F64_LANES;
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            [*out] = distances::<Scalar, 1>(Scalar, left, stride, point, offset + i);
+        }
+    }
+}
+
+/// `sums += column`; returns the total of the column.
+struct AddAndSum<'a> {
+    column: &'a [f64],
+    sums: &'a mut [f64],
+}
+
+impl Pass for AddAndSum<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> f64 {
+        let (column, column_rest) = S::as_simd_f64s(self.column);
+        let (sums, sums_rest) = S::as_mut_simd_f64s(self.sums);
+        let mut total = simd.splat_f64s(0.0);
+        for (&value, sum) in column.iter().zip(sums) {
+            *sum = simd.add_f64s(*sum, value);
+            total = simd.add_f64s(total, value);
+        }
+        for (value, sum) in column_rest.iter().zip(sums_rest) {
+            *sum += value;
+        }
+        simd.reduce_sum_f64s(total) + column_rest.iter().sum::<f64>()
+    }
+}
+
+/// The adjoint of [`Differences`] for one right point: `w_i (x_i − z)` to both sides, `w_i (x_i − z)²` to the scales.
+struct Accumulate<'a> {
+    weights: &'a [f64],
+    left: &'a [f64],
+    stride: usize,
+    point: &'a [f64],
+    left_sums: &'a mut [f64],
+    right_sums: &'a mut [f64],
+    squares: &'a mut [f64],
+}
+
+/// One run of one dimension; adds `w (x − z)` to `sums`, returns its total and that of `w (x − z)²`.
+#[inline(always)]
+fn accumulate<S: Simd>(simd: S, w: &[S::f64s], x: &[S::f64s], z: f64, sums: &mut [S::f64s]) -> (f64, f64) {
+    let z = simd.splat_f64s(z);
+    let mut total = simd.splat_f64s(0.0);
+    let mut square = simd.splat_f64s(0.0);
+    for ((&w, &x), sum) in w.iter().zip(x).zip(sums) {
+        let difference = simd.sub_f64s(x, z);
+        let term = simd.mul_f64s(w, difference);
+        *sum = simd.add_f64s(*sum, term);
+        total = simd.add_f64s(total, term);
+        square = simd.mul_add_e_f64s(term, difference, square);
+    }
+    (simd.reduce_sum_f64s(total), simd.reduce_sum_f64s(square))
+}
+
+impl Pass for Accumulate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let n = self.weights.len();
+        let (weights, weights_rest) = S::as_simd_f64s(self.weights);
+        for (d, &z) in self.point.iter().enumerate() {
+            let (left, left_rest) = S::as_simd_f64s(&self.left[d * self.stride..][..n]);
+            let (sums, sums_rest) = S::as_mut_simd_f64s(&mut self.left_sums[d * self.stride..][..n]);
+            let (total, square) = accumulate(simd, weights, left, z, sums);
+            let (total_rest, square_rest) = accumulate(Scalar, weights_rest, left_rest, z, sums_rest);
+            self.right_sums[d] += total + total_rest;
+            self.squares[d] += square + square_rest;
+        }
+    }
+}

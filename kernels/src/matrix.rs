@@ -1,0 +1,55 @@
+//! Column access and symmetric copies for matrix views; no kernels.
+
+use faer::{MatMut, MatRef};
+
+/// Column `j` of a result, which the contract of [`crate::Kernel`] makes contiguous.
+pub(crate) fn column_mut<'a>(matrix: &'a mut MatMut<'_, f64>, j: usize) -> &'a mut [f64] {
+    matrix
+        .as_mut()
+        .col_mut(j)
+        .try_as_col_major_mut()
+        .expect("result matrices are column-major with unit row stride")
+        .as_slice_mut()
+}
+
+/// Column `j` as a slice, copied into `buffer` when the rows are strided.
+pub(crate) fn column<'a>(matrix: MatRef<'a, f64>, j: usize, buffer: &'a mut [f64]) -> &'a [f64] {
+    match matrix.col(j).try_as_col_major() {
+        Some(contiguous) => contiguous.as_slice(),
+        None => {
+            for (to, &from) in buffer.iter_mut().zip(matrix.col(j).iter()) {
+                *to = from;
+            }
+            &buffer[..matrix.nrows()]
+        }
+    }
+}
+
+/// Rows and columns per tile when a matrix is read across: 32 cache lines on either side.
+const TILE: usize = 32;
+
+/// Copies the strict upper triangle of a square matrix onto the lower one.
+pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {
+    let n = out.nrows();
+    for first in (0..n).step_by(TILE) {
+        for row in (0..=first).step_by(TILE) {
+            for j in first..(first + TILE).min(n) {
+                for i in row..(row + TILE).min(j) {
+                    out[(j, i)] = out[(i, j)];
+                }
+            }
+        }
+    }
+}
+
+/// Writes `m_ij + m_ji`, `i < j`, of the columns `first..first + width` into `out`, `n` numbers a column.
+pub(crate) fn add_transpose(m: MatRef<'_, f64>, first: usize, width: usize, out: &mut [f64]) {
+    let n = m.nrows();
+    for row in (0..first + width).step_by(TILE) {
+        for j in first..first + width {
+            for i in row..(row + TILE).min(j) {
+                out[(j - first) * n + i] = m[(i, j)] + m[(j, i)];
+            }
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic; no composition.
+
+use crate::distance::{PairGradient, ScaledPair};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::parameter::Parameter;
+use crate::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
+use faer::{MatMut, MatRef};
+use pulp::Simd;
+use std::marker::PhantomData;
+
+/// The shape of a stationary kernel as a function of `r² = Σ_d ((x_d − x'_d)/ℓ_d)²`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// `exp(−r²/2)`.
+    SquaredExponential,
+    /// `exp(−r)`; at `r = 0`, where it has a kink, the derivative is taken as 0.
+    Matern12,
+    /// `(1 + √3 r) exp(−√3 r)`.
+    Matern32,
+    /// `(1 + √5 r + 5r²/3) exp(−√5 r)`.
+    Matern52,
+    /// `(1 + r²/(2α))^(−α)`.
+    RationalQuadratic,
+}
+
+impl Profile {
+    /// The name in the text grammar.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::SquaredExponential => "rbf",
+            Profile::Matern12 => "matern12",
+            Profile::Matern32 => "matern32",
+            Profile::Matern52 => "matern52",
+            Profile::RationalQuadratic => "rational_quadratic",
+        }
+    }
+
+    fn passes(self) -> Passes {
+        match self {
+            Profile::SquaredExponential => Passes::of::<SquaredExponential>(),
+            Profile::Matern12 => Passes::of::<Matern12>(),
+            Profile::Matern32 => Passes::of::<Matern32>(),
+            Profile::Matern52 => Passes::of::<Matern52>(),
+            Profile::RationalQuadratic => Passes::of::<RationalQuadratic>(),
+        }
+    }
+}
+
+/// The numbers a profile needs besides `r²`.
+#[derive(Clone, Copy)]
+pub(crate) struct Coefficients {
+    pub variance: f64,
+    pub alpha: f64,
+}
+
+/// `Σ kbar·k` and `Σ kbar·∂k/∂α`.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WeightedSums {
+    pub value: f64,
+    pub alpha: f64,
+}
+
+/// One profile: its value, and its derivatives written in `r²` and the value so that no exponential is needed twice.
+trait Form {
+    const NEEDS_DISTANCE: bool = true;
+    const HAS_ALPHA: bool = false;
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64;
+    /// `∂k/∂r²`.
+    fn slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64;
+    /// `∂k/∂α`.
+    #[inline(always)]
+    fn alpha_slope<S: Simd>(_r2: f64, _k: f64, _c: Coefficients) -> f64 {
+        0.0
+    }
+}
+
+/// Beyond this `exp(−s)` is 0 whatever polynomial multiplies it; the cap keeps `∞·0` out.
+#[inline(always)]
+fn capped(s: f64) -> f64 {
+    if s > 1e4 { 1e4 } else { s }
+}
+
+struct SquaredExponential;
+struct Matern12;
+struct Matern32;
+struct Matern52;
+struct RationalQuadratic;
+
+impl Form for SquaredExponential {
+    const NEEDS_DISTANCE: bool = false;
+
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        c.variance * exp::<S>(-0.5 * r2)
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(_r2: f64, k: f64, _c: Coefficients) -> f64 {
+        -0.5 * k
+    }
+}
+
+impl Form for Matern12 {
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        c.variance * exp::<S>(-r2.sqrt())
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(r2: f64, k: f64, _c: Coefficients) -> f64 {
+        let slope = -0.5 * k / r2.sqrt();
+        if r2 == 0.0 { 0.0 } else { slope }
+    }
+}
+
+const SQRT_3: f64 = 1.732_050_807_568_877_2;
+const SQRT_5: f64 = 2.236_067_977_499_789_7;
+
+impl Form for Matern32 {
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        let s = capped(SQRT_3 * r2.sqrt());
+        c.variance * (1.0 + s) * exp::<S>(-s)
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(r2: f64, k: f64, _c: Coefficients) -> f64 {
+        let s = capped(SQRT_3 * r2.sqrt());
+        -1.5 * k / (1.0 + s)
+    }
+}
+
+impl Form for Matern52 {
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        let s = capped(SQRT_5 * r2.sqrt());
+        c.variance * mul_add::<S>(s, mul_add::<S>(s, 1.0 / 3.0, 1.0), 1.0) * exp::<S>(-s)
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(r2: f64, k: f64, _c: Coefficients) -> f64 {
+        let s = capped(SQRT_5 * r2.sqrt());
+        (-5.0 / 6.0) * k * (1.0 + s) / mul_add::<S>(s, mul_add::<S>(s, 1.0 / 3.0, 1.0), 1.0)
+    }
+}
+
+impl RationalQuadratic {
+    /// `r²/(2α)`, kept finite so that no quotient below becomes `∞/∞`.
+    #[inline(always)]
+    fn ratio(r2: f64, c: Coefficients) -> f64 {
+        let u = r2 / (2.0 * c.alpha);
+        if u > 1e300 { 1e300 } else { u }
+    }
+}
+
+impl Form for RationalQuadratic {
+    const HAS_ALPHA: bool = true;
+
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        c.variance * exp::<S>(-c.alpha * ln_1p::<S>(Self::ratio(r2, c)))
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64 {
+        -0.5 * k / (1.0 + Self::ratio(r2, c))
+    }
+
+    #[inline(always)]
+    fn alpha_slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64 {
+        let u = Self::ratio(r2, c);
+        k * (u / (1.0 + u) - ln_1p::<S>(u))
+    }
+}
+
+/// `r² → k`, in place.
+struct Value<'a, F> {
+    run: &'a mut [f64],
+    c: Coefficients,
+    form: PhantomData<F>,
+}
+
+impl<F: Form> Pass for Value<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        for value in self.run {
+            *value = F::value::<S>(*value, self.c);
+        }
+    }
+}
+
+/// Independent partial sums, so that the sums do not serialise the loop.
+const LANES: usize = 8;
+
+/// `r² → ∂F/∂r²`, in place.
+struct Weigh<'a, F> {
+    run: &'a mut [f64],
+    k: &'a [f64],
+    kbar: &'a [f64],
+    c: Coefficients,
+    form: PhantomData<F>,
+}
+
+impl<F: Form> Weigh<'_, F> {
+    #[inline(always)]
+    fn chunk<S: Simd, const N: usize>(
+        run: &mut [f64; N],
+        k: &[f64; N],
+        kbar: &[f64; N],
+        c: Coefficients,
+        value: &mut [f64; N],
+        alpha: &mut [f64; N],
+    ) {
+        for lane in 0..N {
+            value[lane] = mul_add::<S>(kbar[lane], k[lane], value[lane]);
+            if F::HAS_ALPHA {
+                let slope = F::alpha_slope::<S>(run[lane], k[lane], c);
+                alpha[lane] = mul_add::<S>(kbar[lane], slope, alpha[lane]);
+            }
+            run[lane] = kbar[lane] * F::slope::<S>(run[lane], k[lane], c);
+        }
+    }
+}
+
+impl<F: Form> Pass for Weigh<'_, F> {
+    type Output = WeightedSums;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> WeightedSums {
+        let (run, run_rest) = self.run.as_chunks_mut::<LANES>();
+        let (k, k_rest) = self.k.as_chunks::<LANES>();
+        let (kbar, kbar_rest) = self.kbar.as_chunks::<LANES>();
+        let (mut value, mut alpha) = ([0.0; LANES], [0.0; LANES]);
+        for ((run, k), kbar) in run.iter_mut().zip(k).zip(kbar) {
+            Self::chunk::<S, LANES>(run, k, kbar, self.c, &mut value, &mut alpha);
+        }
+        let (mut value_rest, mut alpha_rest) = ([0.0], [0.0]);
+        for ((run, &k), &kbar) in run_rest.iter_mut().zip(k_rest).zip(kbar_rest) {
+            let run = std::array::from_mut(run);
+            Self::chunk::<S, 1>(run, &[k], &[kbar], self.c, &mut value_rest, &mut alpha_rest);
+        }
+        WeightedSums {
+            value: value.iter().sum::<f64>() + value_rest[0],
+            alpha: alpha.iter().sum::<f64>() + alpha_rest[0],
+        }
+    }
+}
+
+/// The compiled loops of one profile.
+struct Passes {
+    needs_distance: bool,
+    value: fn(&mut [f64], Coefficients),
+    weigh: fn(&mut [f64], &[f64], &[f64], Coefficients) -> WeightedSums,
+}
+
+impl Passes {
+    fn of<F: Form>() -> Passes {
+        Passes {
+            needs_distance: F::NEEDS_DISTANCE,
+            value: |run, c| dispatch(Value::<F> { run, c, form: PhantomData }),
+            weigh: |run, k, kbar, c| dispatch(Weigh::<F> { run, k, kbar, c, form: PhantomData }),
+        }
+    }
+}
+
+/// A profile of a distance with one scale (inverse lengthscale) per column of the points.
+pub(crate) struct Scaled<'a> {
+    pub profile: Profile,
+    pub c: Coefficients,
+    pub scales: &'a [f64],
+}
+
+impl Scaled<'_> {
+    /// Writes the covariance matrix.
+    pub fn evaluate(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let pair = ScaledPair::new(inputs, self.scales, scratch);
+        let passes = self.profile.passes();
+        pair.evaluate(out, self.c.variance, &|run| (passes.value)(run, self.c));
+        pair.release(scratch);
+    }
+
+    /// Adds the gradient in points and scales; returns the sums behind those of the coefficients.
+    pub fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        gradient: PairGradient<'_>,
+        scratch: &mut Scratch,
+    ) -> WeightedSums {
+        let pair = ScaledPair::new(inputs, self.scales, scratch);
+        let passes = self.profile.passes();
+        let mut sums = WeightedSums::default();
+        let mut weigh = |run: &mut [f64], k: &[f64], kbar: &[f64]| {
+            let part = (passes.weigh)(run, k, kbar, self.c);
+            sums.value += part.value;
+            sums.alpha += part.alpha;
+        };
+        pair.adjoint(k, kbar, passes.needs_distance, &mut weigh, gradient, scratch);
+        pair.release(scratch);
+        if let Inputs::Gram(x) = inputs {
+            sums.value += self.c.variance * (0..x.nrows()).map(|i| kbar[(i, i)]).sum::<f64>();
+        }
+        sums
+    }
+}
+
+/// A stationary kernel `variance · profile(r²)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stationary {
+    profile: Profile,
+    variance: Parameter,
+    lengthscales: Parameter,
+    alpha: Option<Parameter>,
+}
+
+impl Stationary {
+    /// A kernel of the given profile. `variance` is in squared units of the target; `lengthscales` are in units of
+    /// the inputs, either one for all dimensions or one per dimension. The rational quadratic starts at `α = 1`.
+    pub fn new(profile: Profile, variance: f64, lengthscales: &[f64]) -> Self {
+        let alpha = profile == Profile::RationalQuadratic;
+        Stationary {
+            profile,
+            variance: Parameter::positive("variance", vec![variance]),
+            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+            alpha: alpha.then(|| Parameter::positive("alpha", vec![1.0])),
+        }
+    }
+
+    /// The squared exponential, `variance · exp(−r²/2)`; arguments as for [`Stationary::new`].
+    pub fn rbf(variance: f64, lengthscales: &[f64]) -> Self {
+        Stationary::new(Profile::SquaredExponential, variance, lengthscales)
+    }
+
+    /// Matérn-1/2, continuous but nowhere smooth paths; arguments as for [`Stationary::new`].
+    pub fn matern12(variance: f64, lengthscales: &[f64]) -> Self {
+        Stationary::new(Profile::Matern12, variance, lengthscales)
+    }
+
+    /// Matérn-3/2, once differentiable paths; arguments as for [`Stationary::new`].
+    pub fn matern32(variance: f64, lengthscales: &[f64]) -> Self {
+        Stationary::new(Profile::Matern32, variance, lengthscales)
+    }
+
+    /// Matérn-5/2, twice differentiable paths; arguments as for [`Stationary::new`].
+    pub fn matern52(variance: f64, lengthscales: &[f64]) -> Self {
+        Stationary::new(Profile::Matern52, variance, lengthscales)
+    }
+
+    /// The rational quadratic, a mixture of squared exponentials; `alpha > 0`, and `alpha → ∞` is one of them.
+    pub fn rational_quadratic(variance: f64, lengthscales: &[f64], alpha: f64) -> Self {
+        let mut kernel = Stationary::new(Profile::RationalQuadratic, variance, lengthscales);
+        kernel.alpha = Some(Parameter::positive("alpha", vec![alpha]));
+        kernel
+    }
+
+    /// The shape of the kernel.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    fn coefficients(&self) -> Coefficients {
+        let alpha = self.alpha.as_ref().map_or(1.0, |alpha| alpha.at(0));
+        Coefficients { variance: self.variance.at(0), alpha }
+    }
+
+    fn scales(&self, dims: usize, scratch: &mut Scratch) -> Vec<f64> {
+        self.lengthscales.check_dims(dims);
+        let mut scales = scratch.take(dims);
+        for (d, scale) in scales.iter_mut().enumerate() {
+            *scale = 1.0 / self.lengthscales.at(d);
+        }
+        scales
+    }
+}
+
+impl Kernel for Stationary {
+    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let scales = self.scales(inputs.dims(), scratch);
+        let c = self.coefficients();
+        Scaled { profile: self.profile, c, scales: &scales }.evaluate(inputs, out, scratch);
+        scratch.give(scales);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let dims = inputs.dims();
+        let scales = self.scales(dims, scratch);
+        let mut log_scales = scratch.take(dims);
+        log_scales.fill(0.0);
+        let c = self.coefficients();
+        let pair = PairGradient { log_scales: &mut log_scales, left: grad.left, right: grad.right };
+        let scaled = Scaled { profile: self.profile, c, scales: &scales };
+        let sums = scaled.adjoint(inputs, k, kbar, pair, scratch);
+        if let [variance, rest @ ..] = grad.parameters {
+            *variance += sums.value / c.variance.max(f64::MIN_POSITIVE);
+            for (d, log_scale) in log_scales.iter().enumerate() {
+                rest[self.lengthscales.slot(d)] -= log_scale * scales[d];
+            }
+            if self.alpha.is_some() {
+                rest[self.lengthscales.values.len()] += sums.alpha;
+            }
+        }
+        scratch.give(scales);
+        scratch.give(log_scales);
+    }
+
+    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.variance.at(0));
+    }
+
+    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        if let Some(variance) = grad.parameters.first_mut() {
+            *variance += kbar.iter().sum::<f64>();
+        }
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.variance);
+        visit(&self.lengthscales);
+        self.alpha.iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.variance);
+        visit(&mut self.lengthscales);
+        self.alpha.iter_mut().for_each(visit);
+    }
+
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        self.variance.start(|_| target_variance);
+        self.lengthscales.start_from_spread(spread, |s, dims| s * dims.sqrt());
+        if let Some(alpha) = &mut self.alpha {
+            alpha.start(|_| 1.0);
+        }
+    }
+
+    fn expression(&self) -> String {
+        expression_with(self.profile.name(), &[self.lengthscales.per_dimension().then(|| "ard".to_owned())])
+    }
+
+    fn min_dims(&self) -> usize {
+        self.lengthscales.dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
