@@ -10,9 +10,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Scalar, Simd};
 
-/// Up to this many dimensions, differences are used for cross-covariances too: measured as fast as the product form
-/// there, and more accurate.
-const DIFFERENCES_UP_TO: usize = 8;
+/// Up to this many dimensions, differences are used for cross-covariances too: evaluation and adjoint together were
+/// measured as fast as the product form there (512 × 256, AVX-512), and are more accurate.
+const DIFFERENCES_UP_TO: usize = 3;
 /// The product form loses about `ε·‖x‖²` of `r²`; points further out than this (squared, scaled) use differences.
 const LARGEST_NORM: f64 = 1e6;
 /// Numbers per panel of columns, so that a panel stays in the second-level cache.
@@ -46,8 +46,9 @@ pub(crate) struct PairGradient<'a> {
 }
 
 impl<'a> ScaledPair<'a> {
-    /// Centres and scales both sides of `inputs`; `scales` has one number per column of the points.
-    pub fn new(inputs: Inputs<'_>, scales: &'a [f64], scratch: &mut Scratch) -> Self {
+    /// Centres and scales both sides of `inputs`; `scales` has one number per column of the points. `kink` says that
+    /// the kernel has one at `r² = 0`, where the rounding of the product form would show as its square root.
+    pub fn new(inputs: Inputs<'_>, scales: &'a [f64], kink: bool, scratch: &mut Scratch) -> Self {
         let (left, right) = inputs.sides();
         let (rows, cols, dims) = (left.nrows(), right.nrows(), left.ncols());
         assert_eq!(dims, right.ncols(), "left and right points have different numbers of columns");
@@ -74,7 +75,7 @@ impl<'a> ScaledPair<'a> {
                 *to = (z - centre) * scale;
             }
         }
-        if !gram && dims > DIFFERENCES_UP_TO {
+        if !gram && !kink && dims > DIFFERENCES_UP_TO {
             pair.take_norms(scratch);
         }
         pair

@@ -32,6 +32,14 @@ impl<'a> Inputs<'a> {
         self.sides().0.ncols()
     }
 
+    /// Like [`Inputs::sides`], but the second side is empty (`0 × D`) when it repeats the first.
+    pub(crate) fn distinct_sides(&self) -> (MatRef<'a, f64>, MatRef<'a, f64>) {
+        match *self {
+            Inputs::Cross { left, right } => (left, right),
+            Inputs::Gram(x) => (x, x.subrows(0, 0)),
+        }
+    }
+
     /// The points behind the rows and those behind the columns.
     pub fn sides(&self) -> (MatRef<'a, f64>, MatRef<'a, f64>) {
         match *self {
@@ -191,4 +199,11 @@ pub fn value_names(kernel: &dyn Kernel) -> Vec<String> {
 pub(crate) fn expression_with(name: &str, options: &[Option<String>]) -> String {
     let options: Vec<&str> = options.iter().flatten().map(String::as_str).collect();
     if options.is_empty() { name.to_owned() } else { format!("{name}({})", options.join(", ")) }
+}
+
+/// [`Kernel::diag_adjoint`] where every diagonal entry is the first parameter.
+pub(crate) fn constant_diag_adjoint(kbar: &[f64], grad: Gradient<'_>) {
+    if let Some(variance) = grad.parameters.first_mut() {
+        *variance += kbar.iter().sum::<f64>();
+    }
 }

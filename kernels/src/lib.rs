@@ -1,12 +1,23 @@
 //! Covariance functions for sparse Gaussian processes: values, adjoints, named parameters and a text grammar.
 
+pub mod arc_cosine;
+pub mod compose;
 mod distance;
+pub mod dot_product;
 pub mod kernel;
 mod matrix;
 pub mod parameter;
+pub mod parse;
+pub mod periodic;
 pub mod stationary;
+pub mod testkit;
 pub mod vector_math;
 
+pub use arc_cosine::ArcCosine;
+pub use compose::{ActiveDims, Combination, Operation, Scale};
+pub use dot_product::{Constant, Polynomial};
 pub use kernel::{Gradient, Inputs, Kernel, Part, Scratch, value_names};
 pub use parameter::{Parameter, Prior, Transform};
+pub use parse::{ParseError, parse};
+pub use periodic::{Cosine, Periodic};
 pub use stationary::{Profile, Stationary};

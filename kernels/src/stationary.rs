@@ -1,7 +1,7 @@
 //! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic; no composition.
 
 use crate::distance::{PairGradient, ScaledPair};
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::parameter::Parameter;
 use crate::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
 use faer::{MatMut, MatRef};
@@ -275,7 +275,7 @@ pub(crate) struct Scaled<'a> {
 impl Scaled<'_> {
     /// Writes the covariance matrix.
     pub fn evaluate(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let pair = ScaledPair::new(inputs, self.scales, scratch);
+        let pair = ScaledPair::new(inputs, self.scales, self.profile == Profile::Matern12, scratch);
         let passes = self.profile.passes();
         pair.evaluate(out, self.c.variance, &|run| (passes.value)(run, self.c));
         pair.release(scratch);
@@ -290,7 +290,7 @@ impl Scaled<'_> {
         gradient: PairGradient<'_>,
         scratch: &mut Scratch,
     ) -> WeightedSums {
-        let pair = ScaledPair::new(inputs, self.scales, scratch);
+        let pair = ScaledPair::new(inputs, self.scales, self.profile == Profile::Matern12, scratch);
         let passes = self.profile.passes();
         let mut sums = WeightedSums::default();
         let mut weigh = |run: &mut [f64], k: &[f64], kbar: &[f64]| {
@@ -418,9 +418,7 @@ impl Kernel for Stationary {
     }
 
     fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
-        if let Some(variance) = grad.parameters.first_mut() {
-            *variance += kbar.iter().sum::<f64>();
-        }
+        constant_diag_adjoint(kbar, grad);
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

@@ -1,0 +1,350 @@
+//! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units; no composition.
+
+use crate::distance::{PairGradient, ScaledPair};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::matrix::{column, column_mut};
+use crate::parameter::Parameter;
+use faer::{MatMut, MatRef};
+use std::f64::consts::{FRAC_1_PI, PI};
+
+/// `variance/π · J(θ) · (q(x) q(x'))^(order/2)` with `q(x) = Σ_d w_d x_d² + b`, `cos θ = (Σ_d w_d x_d x'_d + b)/√(q(x) q(x'))`
+/// (Cho and Saul, 2009) and
+/// `J₀ = π − θ`, `J₁ = sin θ + (π − θ) cos θ`, `J₂ = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ)`.
+///
+/// The angle comes from the chord between the unit vectors along `(√w_d x_d, √b)`, which keeps the digits of a small
+/// angle that its cosine has lost. At `x = x'` order 0 has a kink, where the derivative in the angle is taken as 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArcCosine {
+    order: u32,
+    variance: Parameter,
+    weights: Parameter,
+    bias: Parameter,
+}
+
+impl ArcCosine {
+    /// The highest order there is a formula for.
+    pub const MAX_ORDER: u32 = 2;
+
+    /// `variance` in squared units of the target (for the higher orders, per `q^order`); `weight_variances` in inverse
+    /// squared units of the inputs, one for all dimensions or one per dimension; `bias_variance > 0` without unit.
+    ///
+    /// # Panics
+    /// If `order` is above [`ArcCosine::MAX_ORDER`].
+    pub fn new(order: u32, variance: f64, weight_variances: &[f64], bias_variance: f64) -> Self {
+        assert!(order <= Self::MAX_ORDER, "there is no arc-cosine kernel of order {order}");
+        ArcCosine {
+            order,
+            variance: Parameter::positive("variance", vec![variance]),
+            weights: Parameter::positive("weight_variances", weight_variances.to_vec()),
+            bias: Parameter::positive("bias_variance", vec![bias_variance]),
+        }
+    }
+
+    /// `J(θ)` from the squared chord `4 sin²(θ/2)`.
+    fn angular(&self, chord2: f64) -> f64 {
+        let (angle, sin, cos) = angle(chord2);
+        match self.order {
+            0 => PI - angle,
+            1 => sin + (PI - angle) * cos,
+            _ => 3.0 * sin * cos + (PI - angle) * (1.0 + 2.0 * cos * cos),
+        }
+    }
+
+    /// `dJ/d(chord²)`, from `dθ/d(chord²) = 1/(2 sin θ)`.
+    fn angular_slope(&self, chord2: f64) -> f64 {
+        let (angle, sin, cos) = angle(chord2);
+        match self.order {
+            0 if sin > 0.0 => -0.5 / sin,
+            0 => 0.0,
+            1 => -0.5 * (PI - angle),
+            _ => -2.0 * (sin + (PI - angle) * cos),
+        }
+    }
+
+    /// `q` of one point.
+    fn square(&self, x: MatRef<'_, f64>, i: usize) -> f64 {
+        self.bias.at(0) + (0..x.ncols()).map(|d| self.weights.at(d) * x[(i, d)] * x[(i, d)]).sum::<f64>()
+    }
+
+    /// `q^(order/2)`.
+    fn radial(&self, square: f64) -> f64 {
+        match self.order {
+            0 => 1.0,
+            1 => square.sqrt(),
+            _ => square,
+        }
+    }
+
+    /// `k(x, x)` of a point with this `q`.
+    fn at_zero_angle(&self, square: f64) -> f64 {
+        let radial = self.radial(square);
+        self.variance.at(0) * FRAC_1_PI * self.angular(0.0) * (radial * radial)
+    }
+
+    fn side(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Side {
+        self.weights.check_dims(x.ncols());
+        let (n, dims) = (x.nrows(), x.ncols());
+        let mut units = scratch.take(n * (dims + 1));
+        let mut squares = scratch.take(n);
+        for (i, square) in squares.iter_mut().enumerate() {
+            *square = self.square(x, i);
+            let inverse = inverse_root(*square);
+            for d in 0..dims {
+                units[d * n + i] = self.weights.at(d).sqrt() * x[(i, d)] * inverse;
+            }
+            units[dims * n + i] = self.bias.at(0).sqrt() * inverse;
+        }
+        let mut units_bar = scratch.take(units.len());
+        units_bar.fill(0.0);
+        let mut squares_bar = scratch.take(n);
+        squares_bar.fill(0.0);
+        Side { units, squares, units_bar, squares_bar }
+    }
+
+    /// From the gradients in unit vectors and squares of one side to that in its points, the weights and the bias.
+    fn chain(&self, x: MatRef<'_, f64>, side: &Side, mut points: Option<MatMut<'_, f64>>, parameters: &mut [f64]) {
+        let (n, dims) = (x.nrows(), x.ncols());
+        let sizes = self.weights.values.len().min(parameters.len());
+        let (weights, bias) = parameters.split_at_mut(sizes);
+        for i in 0..n {
+            let inverse = inverse_root(side.squares[i]);
+            let along: f64 = (0..=dims).map(|c| side.units[c * n + i] * side.units_bar[c * n + i]).sum();
+            // Per unit of the vector (√w x, √b): its direction, then its length.
+            let vector_bar = |c: usize, value: f64| {
+                let direction = side.units_bar[c * n + i] - side.units[c * n + i] * along;
+                direction * inverse + 2.0 * value * side.squares_bar[i]
+            };
+            for d in 0..dims {
+                let root = self.weights.at(d).sqrt();
+                let bar = vector_bar(d, root * x[(i, d)]);
+                if let Some(points) = &mut points {
+                    points[(i, d)] += bar * root;
+                }
+                if let Some(weight) = weights.get_mut(self.weights.slot(d)) {
+                    *weight += bar * x[(i, d)] * 0.5 * inverse_root(self.weights.at(d));
+                }
+            }
+            if let Some(bias) = bias.first_mut() {
+                let root = self.bias.at(0).sqrt();
+                *bias += vector_bar(dims, root) * 0.5 * inverse_root(self.bias.at(0));
+            }
+        }
+    }
+}
+
+/// `θ, sin θ, cos θ` from `4 sin²(θ/2)`.
+fn angle(chord2: f64) -> (f64, f64, f64) {
+    let half = 0.5 * chord2.sqrt();
+    let half = if half > 1.0 { 1.0 } else { half };
+    (2.0 * half.asin(), 2.0 * half * (1.0 - half * half).sqrt(), 1.0 - 2.0 * half * half)
+}
+
+/// `1/√v`; 0 where that does not exist, so that the zero vector stays one.
+fn inverse_root(v: f64) -> f64 {
+    if v > 0.0 { 1.0 / v.sqrt() } else { 0.0 }
+}
+
+/// One argument: unit vectors (`N × (D+1)`, one run per column), `q` of every point, and the gradients in both.
+struct Side {
+    units: Vec<f64>,
+    squares: Vec<f64>,
+    units_bar: Vec<f64>,
+    squares_bar: Vec<f64>,
+}
+
+impl Side {
+    fn unit_matrix(&self) -> MatRef<'_, f64> {
+        let n = self.squares.len();
+        MatRef::from_column_major_slice(&self.units, n, self.units.len() / n.max(1))
+    }
+
+    fn release(self, scratch: &mut Scratch) {
+        for buffer in [self.units, self.squares, self.units_bar, self.squares_bar] {
+            scratch.give(buffer);
+        }
+    }
+}
+
+fn unit_inputs<'a>(inputs: Inputs<'_>, left: &'a Side, right: &'a Side) -> Inputs<'a> {
+    match inputs {
+        Inputs::Gram(_) => Inputs::Gram(left.unit_matrix()),
+        Inputs::Cross { .. } => Inputs::Cross { left: left.unit_matrix(), right: right.unit_matrix() },
+    }
+}
+
+impl Kernel for ArcCosine {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        if out.nrows() == 0 || out.ncols() == 0 {
+            return;
+        }
+        let (x, z) = inputs.sides();
+        let left = self.side(x, scratch);
+        let right = self.side(z, scratch);
+        let mut scales = scratch.take(x.ncols() + 1);
+        scales.fill(1.0);
+        let factor = self.variance.at(0) * FRAC_1_PI;
+        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), &scales, self.order == 0, scratch);
+        pair.evaluate(out.as_mut(), factor * self.angular(0.0), &|run| {
+            for value in run {
+                *value = factor * self.angular(*value);
+            }
+        });
+        pair.release(scratch);
+        if self.order > 0 {
+            for (j, &square) in right.squares.iter().enumerate() {
+                let radial = self.radial(square);
+                for (value, &other) in column_mut(&mut out, j).iter_mut().zip(&left.squares) {
+                    *value *= radial * self.radial(other);
+                }
+            }
+        }
+        left.release(scratch);
+        right.release(scratch);
+        scratch.give(scales);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (rows, cols) = inputs.shape();
+        if rows == 0 || cols == 0 {
+            return;
+        }
+        let (x, z) = inputs.sides();
+        let mut left = self.side(x, scratch);
+        let mut right = self.side(z, scratch);
+        let mut scales = scratch.take(x.ncols() + 1);
+        scales.fill(1.0);
+        let mut log_scales = scratch.take(x.ncols() + 1);
+        // kbar with the factors that do not depend on the angle, and the gradient in those.
+        let mut angular_bar = scratch.take(rows * cols);
+        let (mut k_buffer, mut kbar_buffer) = (scratch.take(rows), scratch.take(rows));
+        let factor = self.variance.at(0) * FRAC_1_PI;
+        let half_order = 0.5 * self.order as f64;
+        let mut total = 0.0;
+        for (j, angular_bar) in angular_bar.chunks_exact_mut(rows).enumerate() {
+            let radial = factor * self.radial(right.squares[j]);
+            let k = column(k, j, &mut k_buffer);
+            let kbar = column(kbar, j, &mut kbar_buffer);
+            let mut column_total = 0.0;
+            for i in 0..rows {
+                let product = kbar[i] * k[i];
+                column_total += product;
+                left.squares_bar[i] += product;
+                angular_bar[i] = kbar[i] * radial * self.radial(left.squares[i]);
+            }
+            right.squares_bar[j] += column_total;
+            total += column_total;
+        }
+        for side in [&mut left, &mut right] {
+            for (bar, &square) in side.squares_bar.iter_mut().zip(&side.squares) {
+                *bar *= half_order / square.max(f64::MIN_POSITIVE);
+            }
+        }
+        let units = x.ncols() + 1;
+        let (mut left_bar, mut right_bar) =
+            (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
+        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), &scales, self.order == 0, scratch);
+        pair.adjoint(
+            k,
+            MatRef::from_column_major_slice(&angular_bar, rows, cols),
+            true,
+            &mut |run, _, kbar| {
+                for (value, kbar) in run.iter_mut().zip(kbar) {
+                    *value = kbar * self.angular_slope(*value);
+                }
+            },
+            PairGradient {
+                log_scales: &mut log_scales,
+                left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, rows, units)),
+                right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, cols, units)),
+            },
+            scratch,
+        );
+        pair.release(scratch);
+        (left.units_bar, right.units_bar) = (left_bar, right_bar);
+        let mut rest: &mut [f64] = &mut [];
+        if let [variance, others @ ..] = grad.parameters {
+            *variance += total / self.variance.at(0).max(f64::MIN_POSITIVE);
+            rest = others;
+        }
+        let mut left_points = grad.left;
+        let right_points = match inputs {
+            Inputs::Gram(_) => left_points.as_mut().map(|points| points.as_mut()),
+            Inputs::Cross { .. } => grad.right,
+        };
+        self.chain(z, &right, right_points, rest);
+        self.chain(x, &left, left_points, rest);
+        left.release(scratch);
+        right.release(scratch);
+        for buffer in [scales, log_scales, angular_bar, k_buffer, kbar_buffer] {
+            scratch.give(buffer);
+        }
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        self.weights.check_dims(x.ncols());
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = self.at_zero_angle(self.square(x, i));
+        }
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        let mut points = grad.left;
+        for (i, &kbar) in kbar.iter().enumerate() {
+            let square = self.square(x, i);
+            let k = kbar * self.at_zero_angle(square);
+            let square_bar = self.order as f64 * k / square.max(f64::MIN_POSITIVE);
+            if let [variance, rest @ ..] = &mut *grad.parameters {
+                *variance += k / self.variance.at(0).max(f64::MIN_POSITIVE);
+                for d in 0..x.ncols() {
+                    rest[self.weights.slot(d)] += square_bar * x[(i, d)] * x[(i, d)];
+                }
+                rest[self.weights.values.len()] += square_bar;
+            }
+            if let Some(points) = &mut points {
+                for d in 0..x.ncols() {
+                    points[(i, d)] += 2.0 * square_bar * self.weights.at(d) * x[(i, d)];
+                }
+            }
+        }
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        [&self.variance, &self.weights, &self.bias].into_iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        [&mut self.variance, &mut self.weights, &mut self.bias].into_iter().for_each(visit);
+    }
+
+    /// For centred inputs: `Σ_d w_d x_d²` and the bias both about 1, the variance such that `k(x, x)` is the target
+    /// there.
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        self.weights.start_from_spread(spread, |s, dims| 1.0 / (dims * s * s));
+        self.bias.start(|_| 1.0);
+        let square = self.bias.at(0)
+            + spread.iter().enumerate().map(|(d, s)| self.weights.values[self.weights.slot(d)] * s * s).sum::<f64>();
+        let radial = self.radial(square);
+        let unit = FRAC_1_PI * self.angular(0.0) * radial * radial;
+        self.variance.start(|_| target_variance / unit);
+    }
+
+    fn expression(&self) -> String {
+        let ard = self.weights.per_dimension().then(|| "ard".to_owned());
+        expression_with("arccosine", &[ard, Some(format!("order={}", self.order))])
+    }
+
+    fn min_dims(&self) -> usize {
+        self.weights.dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}

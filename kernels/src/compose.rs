@@ -1,0 +1,499 @@
+//! Kernels made of kernels: sum, product, scale, a subset of the input dimensions; no formulae of their own.
+
+use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::matrix::{column, column_mut};
+use crate::parameter::Parameter;
+use faer::{MatMut, MatRef};
+
+/// How the children of a [`Combination`] combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `k = Σ_i k_i`.
+    Sum,
+    /// `k = Π_i k_i`.
+    Product,
+}
+
+impl Operation {
+    fn apply(self, to: &mut f64, value: f64) {
+        match self {
+            Operation::Sum => *to += value,
+            Operation::Product => *to *= value,
+        }
+    }
+}
+
+/// The sum or the product of two or more kernels, entry by entry. Parameters come in the order of the children.
+#[derive(Clone, Debug)]
+pub struct Combination {
+    operation: Operation,
+    children: Vec<Box<dyn Kernel>>,
+}
+
+impl Combination {
+    /// Combines the children.
+    ///
+    /// # Panics
+    /// If there are fewer than two.
+    pub fn new(operation: Operation, children: Vec<Box<dyn Kernel>>) -> Self {
+        assert!(children.len() >= 2, "a sum or product of {} kernels", children.len());
+        Combination { operation, children }
+    }
+
+    /// The sum of the terms.
+    ///
+    /// # Panics
+    /// If there are fewer than two.
+    pub fn sum(terms: Vec<Box<dyn Kernel>>) -> Self {
+        Combination::new(Operation::Sum, terms)
+    }
+
+    /// The product of the factors.
+    ///
+    /// # Panics
+    /// If there are fewer than two.
+    pub fn product(factors: Vec<Box<dyn Kernel>>) -> Self {
+        Combination::new(Operation::Product, factors)
+    }
+
+    /// The children, and the gradients of their parameters cut from a flat gradient (all empty if it is).
+    fn with_slots<'a>(&'a self, mut parameters: &'a mut [f64]) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
+        self.children.iter().map(move |child| {
+            let size = value_count(child.as_ref()).min(parameters.len());
+            let (own, rest) = std::mem::take(&mut parameters).split_at_mut(size);
+            parameters = rest;
+            (child.as_ref(), own)
+        })
+    }
+}
+
+/// The number of parameter values of a kernel.
+fn value_count(kernel: &dyn Kernel) -> usize {
+    let mut count = 0;
+    kernel.for_each_parameter(&mut |parameter| count += parameter.values.len());
+    count
+}
+
+/// A view of the same target for one more child.
+fn reborrow<'a>(target: &'a mut Option<MatMut<'_, f64>>) -> Option<MatMut<'a, f64>> {
+    target.as_mut().map(|target| target.as_mut())
+}
+
+impl Kernel for Combination {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let (rows, cols) = inputs.shape();
+        self.children[0].eval(inputs, out.as_mut(), scratch);
+        let mut other = scratch.take(rows * cols);
+        for child in &self.children[1..] {
+            child.eval(inputs, MatMut::from_column_major_slice_mut(&mut other, rows, cols), scratch);
+            for (j, other) in other.chunks_exact(rows.max(1)).enumerate() {
+                for (to, &value) in column_mut(&mut out, j).iter_mut().zip(other) {
+                    self.operation.apply(to, value);
+                }
+            }
+        }
+        scratch.give(other);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Gradient { parameters, mut left, mut right } = grad;
+        let (rows, cols) = inputs.shape();
+        let size = rows * cols;
+        let is_product = self.operation == Operation::Product;
+        // A factor's adjoint needs the values of all factors, a term's only its own.
+        let mut values = scratch.take(if is_product { size * self.children.len() } else { size });
+        if is_product {
+            for (child, value) in self.children.iter().zip(values.chunks_exact_mut(size.max(1))) {
+                child.eval(inputs, MatMut::from_column_major_slice_mut(value, rows, cols), scratch);
+            }
+        }
+        let mut own_kbar = scratch.take(if is_product { size } else { 0 });
+        let mut buffer = scratch.take(rows);
+        for (i, (child, parameters)) in self.with_slots(parameters).enumerate() {
+            if is_product {
+                for (j, to) in own_kbar.chunks_exact_mut(rows.max(1)).enumerate() {
+                    to.copy_from_slice(column(kbar, j, &mut buffer));
+                }
+                for (other, value) in values.chunks_exact(size.max(1)).enumerate() {
+                    if other != i {
+                        own_kbar.iter_mut().zip(value).for_each(|(to, value)| *to *= value);
+                    }
+                }
+            }
+            let (child_kbar, value) = if is_product {
+                (MatRef::from_column_major_slice(&own_kbar, rows, cols), &values[i * size..][..size])
+            } else {
+                child.eval(inputs, MatMut::from_column_major_slice_mut(&mut values, rows, cols), scratch);
+                (kbar, &values[..])
+            };
+            let k = MatRef::from_column_major_slice(value, rows, cols);
+            let grad = Gradient { parameters, left: reborrow(&mut left), right: reborrow(&mut right) };
+            child.adjoint(inputs, k, child_kbar, grad, scratch);
+        }
+        for buffer in [values, own_kbar, buffer] {
+            scratch.give(buffer);
+        }
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
+        self.children[0].diag(x, out, scratch);
+        let mut other = scratch.take(out.len());
+        for child in &self.children[1..] {
+            child.diag(x, &mut other, scratch);
+            for (to, &value) in out.iter_mut().zip(&other) {
+                self.operation.apply(to, value);
+            }
+        }
+        scratch.give(other);
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
+        let Gradient { parameters, mut left, .. } = grad;
+        let mut own_kbar = scratch.take(kbar.len());
+        let mut value = scratch.take(kbar.len());
+        for (i, (child, parameters)) in self.with_slots(parameters).enumerate() {
+            own_kbar.copy_from_slice(kbar);
+            if self.operation == Operation::Product {
+                for (other, kernel) in self.children.iter().enumerate() {
+                    if other != i {
+                        kernel.diag(x, &mut value, scratch);
+                        own_kbar.iter_mut().zip(&value).for_each(|(to, value)| *to *= value);
+                    }
+                }
+            }
+            let grad = Gradient { parameters, left: reborrow(&mut left), right: None };
+            child.diag_adjoint(x, &own_kbar, grad, scratch);
+        }
+        scratch.give(own_kbar);
+        scratch.give(value);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        for child in &self.children {
+            child.for_each_parameter(visit);
+        }
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        for child in &mut self.children {
+            child.for_each_parameter_mut(visit);
+        }
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.children.iter().flat_map(|child| child.parts()).collect()
+    }
+
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        let count = self.children.len() as f64;
+        for (i, child) in self.children.iter_mut().enumerate() {
+            let target = match self.operation {
+                Operation::Sum => target_variance / count,
+                Operation::Product if i == 0 => target_variance,
+                Operation::Product => 1.0,
+            };
+            child.initialise(spread, target);
+        }
+    }
+
+    fn expression(&self) -> String {
+        let operator = match self.operation {
+            Operation::Sum => " + ",
+            Operation::Product => " * ",
+        };
+        let wrap = |child: &Box<dyn Kernel>| {
+            let text = child.expression();
+            // A product inside a sum needs no parentheses; like inside like keeps them, and with them its structure.
+            let keeps = match self.operation {
+                Operation::Sum => top_level(&text, &['+']),
+                Operation::Product => top_level(&text, &['+', '*']),
+            };
+            if keeps { format!("({text})") } else { text }
+        };
+        self.children.iter().map(wrap).collect::<Vec<_>>().join(operator)
+    }
+
+    fn min_dims(&self) -> usize {
+        self.children.iter().map(|child| child.min_dims()).max().unwrap_or(0)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
+
+/// Whether one of the operators stands outside all parentheses.
+fn top_level(text: &str, operators: &[char]) -> bool {
+    let mut depth = 0;
+    text.chars().any(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && operators.contains(&c)
+    })
+}
+
+/// `variance · k`: a scale of its own for a kernel that has none, such as a sum.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    variance: Parameter,
+    inner: Box<dyn Kernel>,
+}
+
+impl Scale {
+    /// `variance` has no unit.
+    pub fn new(variance: f64, inner: Box<dyn Kernel>) -> Self {
+        Scale { variance: Parameter::positive("variance", vec![variance]), inner }
+    }
+
+    /// Splits a flat gradient into the slot of the variance and those of the inner kernel.
+    fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
+        let own = parameters.len().min(1);
+        parameters.split_at_mut(own)
+    }
+}
+
+impl Kernel for Scale {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        self.inner.eval(inputs, out.as_mut(), scratch);
+        for j in 0..out.ncols() {
+            for value in column_mut(&mut out, j) {
+                *value *= self.variance.at(0);
+            }
+        }
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (rows, cols) = inputs.shape();
+        let mut value = scratch.take(rows * cols);
+        self.inner.eval(inputs, MatMut::from_column_major_slice_mut(&mut value, rows, cols), scratch);
+        let mut inner_kbar = scratch.take(rows * cols);
+        let mut buffer = scratch.take(rows);
+        let mut total = 0.0;
+        let columns = value.chunks_exact(rows.max(1)).zip(inner_kbar.chunks_exact_mut(rows.max(1)));
+        for (j, (value, to)) in columns.enumerate() {
+            for ((to, &kbar), value) in to.iter_mut().zip(column(kbar, j, &mut buffer)).zip(value) {
+                total += kbar * value;
+                *to = kbar * self.variance.at(0);
+            }
+        }
+        let (own, parameters) = self.split(grad.parameters);
+        if let Some(own) = own.first_mut() {
+            *own += total;
+        }
+        let grad = Gradient { parameters, left: grad.left, right: grad.right };
+        let k = MatRef::from_column_major_slice(&value, rows, cols);
+        self.inner.adjoint(inputs, k, MatRef::from_column_major_slice(&inner_kbar, rows, cols), grad, scratch);
+        for buffer in [value, inner_kbar, buffer] {
+            scratch.give(buffer);
+        }
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
+        self.inner.diag(x, out, scratch);
+        out.iter_mut().for_each(|value| *value *= self.variance.at(0));
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
+        let mut value = scratch.take(kbar.len());
+        self.inner.diag(x, &mut value, scratch);
+        let (own, parameters) = self.split(grad.parameters);
+        if let Some(own) = own.first_mut() {
+            *own += kbar.iter().zip(&value).map(|(kbar, value)| kbar * value).sum::<f64>();
+        }
+        value.iter_mut().zip(kbar).for_each(|(to, kbar)| *to = kbar * self.variance.at(0));
+        self.inner.diag_adjoint(x, &value, Gradient { parameters, left: grad.left, right: None }, scratch);
+        scratch.give(value);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.variance);
+        self.inner.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.variance);
+        self.inner.for_each_parameter_mut(visit);
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let own = Part { label: "scale".to_owned(), parameters: vec![self.variance.name.clone()] };
+        std::iter::once(own).chain(self.inner.parts()).collect()
+    }
+
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        self.variance.start(|_| target_variance);
+        self.inner.initialise(spread, target_variance / self.variance.at(0));
+    }
+
+    fn expression(&self) -> String {
+        format!("scale({})", self.inner.expression())
+    }
+
+    fn min_dims(&self) -> usize {
+        self.inner.min_dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
+
+/// A kernel that sees only some columns of the points, in the order given.
+#[derive(Clone, Debug)]
+pub struct ActiveDims {
+    columns: Vec<usize>,
+    inner: Box<dyn Kernel>,
+}
+
+impl ActiveDims {
+    /// `columns` are counted from 0.
+    pub fn new(columns: Vec<usize>, inner: Box<dyn Kernel>) -> Self {
+        ActiveDims { columns, inner }
+    }
+
+    /// The selected columns, copied.
+    fn gather(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
+        let n = x.nrows();
+        let mut selected = scratch.take(n * self.columns.len());
+        for (run, &d) in selected.chunks_exact_mut(n.max(1)).zip(&self.columns) {
+            run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &x)| *to = x);
+        }
+        selected
+    }
+
+    fn view<'a>(&self, selected: &'a [f64], n: usize) -> MatRef<'a, f64> {
+        MatRef::from_column_major_slice(selected, n, self.columns.len())
+    }
+
+    fn inputs<'a>(&self, inputs: Inputs<'_>, left: &'a [f64], right: &'a [f64]) -> Inputs<'a> {
+        let (rows, cols) = inputs.shape();
+        let left = self.view(left, rows);
+        match inputs {
+            Inputs::Gram(_) => Inputs::Gram(left),
+            Inputs::Cross { .. } => Inputs::Cross { left, right: self.view(right, cols) },
+        }
+    }
+
+    /// Adds the gradient in the selected columns to the full one.
+    fn scatter(&self, selected: &[f64], target: Option<MatMut<'_, f64>>) {
+        if let Some(mut target) = target {
+            let n = target.nrows();
+            for (run, &d) in selected.chunks_exact(n.max(1)).zip(&self.columns) {
+                run.iter().enumerate().for_each(|(i, value)| target[(i, d)] += value);
+            }
+        }
+    }
+}
+
+/// A zeroed matrix of the shape of one side, as long as that side's gradient is wanted.
+fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
+    let mut buffer = scratch.take(len);
+    buffer.fill(0.0);
+    buffer
+}
+
+impl Kernel for ActiveDims {
+    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let (x, z) = inputs.distinct_sides();
+        let (left, right) = (self.gather(x, scratch), self.gather(z, scratch));
+        self.inner.eval(self.inputs(inputs, &left, &right), out, scratch);
+        scratch.give(left);
+        scratch.give(right);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (x, z) = inputs.distinct_sides();
+        let (left, right) = (self.gather(x, scratch), self.gather(z, scratch));
+        let (mut left_bar, mut right_bar) = (zeroed(left.len(), scratch), zeroed(right.len(), scratch));
+        let dims = self.columns.len();
+        let own = Gradient {
+            parameters: grad.parameters,
+            left: grad.left.is_some().then(|| MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), dims)),
+            right: grad.right.is_some().then(|| MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), dims)),
+        };
+        self.inner.adjoint(self.inputs(inputs, &left, &right), k, kbar, own, scratch);
+        self.scatter(&left_bar, grad.left);
+        self.scatter(&right_bar, grad.right);
+        for buffer in [left, right, left_bar, right_bar] {
+            scratch.give(buffer);
+        }
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
+        let selected = self.gather(x, scratch);
+        self.inner.diag(self.view(&selected, x.nrows()), out, scratch);
+        scratch.give(selected);
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
+        let selected = self.gather(x, scratch);
+        let mut bar = zeroed(selected.len(), scratch);
+        let left = MatMut::from_column_major_slice_mut(&mut bar, x.nrows(), self.columns.len());
+        let own = Gradient { parameters: grad.parameters, left: grad.left.is_some().then_some(left), right: None };
+        self.inner.diag_adjoint(self.view(&selected, x.nrows()), kbar, own, scratch);
+        self.scatter(&bar, grad.left);
+        scratch.give(selected);
+        scratch.give(bar);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.inner.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.inner.for_each_parameter_mut(visit);
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.inner.parts()
+    }
+
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        let selected: Vec<f64> = self.columns.iter().map(|&d| spread[d]).collect();
+        self.inner.initialise(&selected, target_variance);
+    }
+
+    fn expression(&self) -> String {
+        let inner = self.inner.expression();
+        let inner = if top_level(&inner, &['+', '*']) { format!("({inner})") } else { inner };
+        let columns = match self.columns[..] {
+            [first, .., last] if self.columns.windows(2).all(|pair| pair[1] == pair[0] + 1) => {
+                format!("{first}:{}", last + 1)
+            }
+            _ => self.columns.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        };
+        format!("{inner}[{columns}]")
+    }
+
+    fn min_dims(&self) -> usize {
+        self.columns.iter().map(|&d| d + 1).max().unwrap_or(0)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,314 @@
+//! Constant, white, linear and polynomial kernels; no distances.
+
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
+use crate::matrix::{column, column_mut, mirror_upper};
+use crate::parameter::Parameter;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+
+/// The same variance for all points: shared between draws (an unknown offset), or each draw's own (white noise).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constant {
+    variance: Parameter,
+    white: bool,
+}
+
+impl Constant {
+    /// `variance` everywhere, in squared units of the target.
+    pub fn new(variance: f64) -> Self {
+        Constant { variance: Parameter::positive("variance", vec![variance]), white: false }
+    }
+
+    /// `variance` on the diagonal of a Gram matrix, 0 between different draws, even at equal points.
+    pub fn white(variance: f64) -> Self {
+        Constant { white: true, ..Constant::new(variance) }
+    }
+}
+
+impl Kernel for Constant {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _scratch: &mut Scratch) {
+        out.fill(if self.white { 0.0 } else { self.variance.at(0) });
+        if let Inputs::Gram(x) = inputs {
+            for i in 0..x.nrows() {
+                out[(i, i)] = self.variance.at(0);
+            }
+        }
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        _scratch: &mut Scratch,
+    ) {
+        if let Some(variance) = grad.parameters.first_mut() {
+            *variance += match inputs {
+                Inputs::Gram(x) if self.white => (0..x.nrows()).map(|i| kbar[(i, i)]).sum::<f64>(),
+                Inputs::Cross { .. } if self.white => 0.0,
+                _ => kbar.col_iter().map(|column| column.iter().sum::<f64>()).sum::<f64>(),
+            };
+        }
+    }
+
+    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.variance.at(0));
+    }
+
+    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        constant_diag_adjoint(kbar, grad);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.variance);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.variance);
+    }
+
+    fn initialise(&mut self, _spread: &[f64], target_variance: f64) {
+        self.variance.start(|_| target_variance);
+    }
+
+    fn expression(&self) -> String {
+        if self.white { "white".to_owned() } else { "constant".to_owned() }
+    }
+
+    fn min_dims(&self) -> usize {
+        0
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
+
+/// `(Σ_d v_d x_d x'_d + offset)^degree`, the dot products by one matrix product. Not invariant to a shift of the
+/// inputs, so they are not centred. The linear kernel is the case of degree 1 without an offset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Polynomial {
+    degree: u32,
+    variance: Parameter,
+    offset: Option<Parameter>,
+}
+
+impl Polynomial {
+    /// The highest degree; beyond it values overflow long before they are of use.
+    pub const MAX_DEGREE: u32 = 20;
+
+    /// `(Σ_d v_d x_d x'_d + offset)^degree` with `v` = `variance`, one value for all dimensions or one per dimension,
+    /// in units of `target^(2/degree) / input²`; `offset > 0` in `target^(2/degree)`.
+    ///
+    /// # Panics
+    /// If `degree` is 0 or above [`Polynomial::MAX_DEGREE`].
+    pub fn new(degree: u32, variance: &[f64], offset: f64) -> Self {
+        assert!((1..=Self::MAX_DEGREE).contains(&degree), "degree {degree} is not between 1 and {}", Self::MAX_DEGREE);
+        Polynomial {
+            degree,
+            variance: Parameter::positive("variance", variance.to_vec()),
+            offset: Some(Parameter::positive("offset", vec![offset])),
+        }
+    }
+
+    /// `Σ_d v_d x_d x'_d` with `v` = `variance`, one value for all dimensions or one per dimension, in units of
+    /// `(target / input)²`: the variances of the slopes.
+    pub fn linear(variance: &[f64]) -> Self {
+        let variance = Parameter::positive("variance", variance.to_vec());
+        Polynomial { degree: 1, variance, offset: None }
+    }
+
+    fn offset(&self) -> f64 {
+        self.offset.as_ref().map_or(0.0, |offset| offset.at(0))
+    }
+
+    fn power(&self, base: f64) -> f64 {
+        base.powi(self.degree as i32)
+    }
+
+    /// The derivative of [`Polynomial::power`].
+    fn power_slope(&self, base: f64) -> f64 {
+        self.degree as f64 * base.powi(self.degree as i32 - 1)
+    }
+
+    fn base_at(&self, x: MatRef<'_, f64>, i: usize) -> f64 {
+        self.offset() + (0..x.ncols()).map(|d| self.variance.at(d) * x[(i, d)] * x[(i, d)]).sum::<f64>()
+    }
+
+    /// Writes `Σ_d v_d x_d x'_d`, without the offset.
+    fn products(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let (x, z) = inputs.sides();
+        self.variance.check_dims(x.ncols());
+        let mut weighted = scratch.take(x.nrows() * x.ncols());
+        for (d, run) in weighted.chunks_exact_mut(x.nrows().max(1)).enumerate() {
+            let variance = self.variance.at(d);
+            for (to, &x) in run.iter_mut().zip(x.col(d).iter()) {
+                *to = variance * x;
+            }
+        }
+        let left = MatRef::from_column_major_slice(&weighted, x.nrows(), x.ncols());
+        matmul(out, Accum::Replace, left, z.transpose(), 1.0, Par::Seq);
+        scratch.give(weighted);
+    }
+
+    /// Adds the gradient of the dot products, given `weights = ∂F/∂(dot products)`.
+    fn products_adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        weights: MatRef<'_, f64>,
+        variance: &mut [f64],
+        left: Option<MatMut<'_, f64>>,
+        right: Option<MatMut<'_, f64>>,
+        scratch: &mut Scratch,
+    ) {
+        let (x, z) = inputs.sides();
+        let gram = matches!(inputs, Inputs::Gram(_));
+        let add = |to: &mut MatMut<'_, f64>, sums: &[f64]| {
+            let n = to.nrows();
+            for d in 0..to.ncols() {
+                for (i, sum) in sums[d * n..][..n].iter().enumerate() {
+                    to[(i, d)] += self.variance.at(d) * sum;
+                }
+            }
+        };
+        let (mut left, mut right) = (left, right);
+        let mut sums = scratch.take(x.nrows().max(z.nrows()) * x.ncols());
+        let by_left = &mut sums[..x.nrows() * x.ncols()];
+        let target = MatMut::from_column_major_slice_mut(by_left, x.nrows(), x.ncols());
+        matmul(target, Accum::Replace, weights, z, 1.0, Par::Seq);
+        if !variance.is_empty() {
+            for d in 0..x.ncols() {
+                let sums = &by_left[d * x.nrows()..][..x.nrows()];
+                variance[self.variance.slot(d)] += sums.iter().zip(x.col(d).iter()).map(|(a, b)| a * b).sum::<f64>();
+            }
+        }
+        if let Some(left) = &mut left {
+            add(left, by_left);
+        }
+        let right = if gram { &mut left } else { &mut right };
+        if let Some(right) = right {
+            let by_right = &mut sums[..z.nrows() * z.ncols()];
+            let target = MatMut::from_column_major_slice_mut(by_right, z.nrows(), z.ncols());
+            matmul(target, Accum::Replace, weights.transpose(), x, 1.0, Par::Seq);
+            add(right, by_right);
+        }
+        scratch.give(sums);
+    }
+}
+
+impl Kernel for Polynomial {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        self.products(inputs, out.as_mut(), scratch);
+        if self.offset.is_some() {
+            for j in 0..out.ncols() {
+                for value in column_mut(&mut out, j) {
+                    *value = self.power(*value + self.offset());
+                }
+            }
+        }
+        if let Inputs::Gram(x) = inputs {
+            for i in 0..x.nrows() {
+                out[(i, i)] = self.power(self.base_at(x, i));
+            }
+            mirror_upper(out);
+        }
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let sizes = self.variance.values.len().min(grad.parameters.len());
+        let (variance, offset) = grad.parameters.split_at_mut(sizes);
+        if self.offset.is_none() {
+            return self.products_adjoint(inputs, kbar, variance, grad.left, grad.right, scratch);
+        }
+        let (rows, cols) = inputs.shape();
+        let mut weights = scratch.take(rows * cols);
+        let mut buffer = scratch.take(rows);
+        let mut view = MatMut::from_column_major_slice_mut(&mut weights, rows, cols);
+        self.products(inputs, view.as_mut(), scratch);
+        let mut total = 0.0;
+        for j in 0..cols {
+            for (weight, &kbar) in column_mut(&mut view, j).iter_mut().zip(column(kbar, j, &mut buffer)) {
+                *weight = kbar * self.power_slope(*weight + self.offset());
+                total += *weight;
+            }
+        }
+        if let Some(offset) = offset.first_mut() {
+            *offset += total;
+        }
+        self.products_adjoint(inputs, view.as_ref(), variance, grad.left, grad.right, scratch);
+        scratch.give(weights);
+        scratch.give(buffer);
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        self.variance.check_dims(x.ncols());
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = self.power(self.base_at(x, i));
+        }
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        let sizes = self.variance.values.len().min(grad.parameters.len());
+        let (variance, offset) = grad.parameters.split_at_mut(sizes);
+        let mut points = grad.left;
+        for (i, &kbar) in kbar.iter().enumerate() {
+            let weight = kbar * self.power_slope(self.base_at(x, i));
+            for d in 0..x.ncols() {
+                if let Some(variance) = variance.get_mut(self.variance.slot(d)) {
+                    *variance += weight * x[(i, d)] * x[(i, d)];
+                }
+                if let Some(points) = &mut points {
+                    points[(i, d)] += 2.0 * weight * self.variance.at(d) * x[(i, d)];
+                }
+            }
+            if let Some(offset) = offset.first_mut() {
+                *offset += weight;
+            }
+        }
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.variance);
+        self.offset.iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.variance);
+        self.offset.iter_mut().for_each(visit);
+    }
+
+    /// For centred inputs: the dot product and the offset share `target_variance^(1/degree)`, every dimension
+    /// contributing the same.
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        let base = target_variance.powf(1.0 / self.degree as f64);
+        let share = if self.offset.is_some() { 0.5 * base } else { base };
+        self.variance.start_from_spread(spread, |s, dims| share / (dims * s * s));
+        if let Some(offset) = &mut self.offset {
+            offset.start(|_| share);
+        }
+    }
+
+    fn expression(&self) -> String {
+        let ard = self.variance.per_dimension().then(|| "ard".to_owned());
+        match self.offset {
+            None => expression_with("linear", &[ard]),
+            Some(_) => expression_with("polynomial", &[ard, Some(format!("degree={}", self.degree))]),
+        }
+    }
+
+    fn min_dims(&self) -> usize {
+        self.variance.dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
