@@ -1,8 +1,8 @@
 //! Prints nanoseconds per matrix element of kernel evaluation and adjoint; no checks.
 
 use faer::Mat;
-use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, Stationary};
 use sparsegp_kernels::vector_math::exp_in_place;
+use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, Stationary};
 use std::time::Instant;
 
 fn points(n: usize, d: usize, seed: u64) -> Mat<f64> {
@@ -27,11 +27,28 @@ fn best(elements: usize, mut work: impl FnMut()) -> f64 {
 
 fn main() {
     let mut values = vec![-1.3; 4096];
-    println!("exp: {:.3}", best(4096, || { values.fill(-1.3); exp_in_place(&mut values) }));
-    println!("{:>10} {:>5} {:>5} {:>4} {:>8} {:>8} {:>10}", "kernel", "M", "chunk", "D", "eval", "adjoint", "both sides");
+    println!(
+        "exp: {:.3}",
+        best(4096, || {
+            values.fill(-1.3);
+            exp_in_place(&mut values)
+        })
+    );
+    println!(
+        "{:>10} {:>5} {:>5} {:>4} {:>8} {:>8} {:>10}",
+        "kernel", "M", "chunk", "D", "eval", "adjoint", "both sides"
+    );
     for (m, chunk, d) in [
-        (100, 256, 8), (512, 256, 1), (512, 256, 2), (512, 256, 4), (512, 256, 8), (512, 256, 12),
-        (512, 256, 16), (512, 256, 32), (512, 256, 90), (2048, 256, 8),
+        (100, 256, 8),
+        (512, 256, 1),
+        (512, 256, 2),
+        (512, 256, 4),
+        (512, 256, 8),
+        (512, 256, 12),
+        (512, 256, 16),
+        (512, 256, 32),
+        (512, 256, 90),
+        (2048, 256, 8),
     ] {
         let (left, right) = (points(m, d, 1), points(chunk, d, 2));
         let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref() };

@@ -102,7 +102,13 @@ impl ArcCosine {
     }
 
     /// From the gradients in unit vectors and squares of one side to that in its points, the weights and the bias.
-    fn chain(&self, x: MatRef<'_, f64>, side: &Side, mut points: Option<MatMut<'_, f64>>, parameters: &mut [f64]) {
+    fn chain(
+        &self,
+        x: MatRef<'_, f64>,
+        side: &Side,
+        mut points: Option<MatMut<'_, f64>>,
+        parameters: &mut [f64],
+    ) {
         let (n, dims) = (x.nrows(), x.ncols());
         let sizes = self.weights.values.len().min(parameters.len());
         let (weights, bias) = parameters.split_at_mut(sizes);
@@ -329,7 +335,11 @@ impl Kernel for ArcCosine {
         self.weights.start_from_spread(spread, |s, dims| 1.0 / (dims * s * s));
         self.bias.start(|_| 1.0);
         let square = self.bias.at(0)
-            + spread.iter().enumerate().map(|(d, s)| self.weights.values[self.weights.slot(d)] * s * s).sum::<f64>();
+            + spread
+                .iter()
+                .enumerate()
+                .map(|(d, s)| self.weights.values[self.weights.slot(d)] * s * s)
+                .sum::<f64>();
         let radial = self.radial(square);
         let unit = FRAC_1_PI * self.angular(0.0) * radial * radial;
         self.variance.start(|_| target_variance / unit);

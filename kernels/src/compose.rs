@@ -57,7 +57,10 @@ impl Combination {
     }
 
     /// The children, and the gradients of their parameters cut from a flat gradient (all empty if it is).
-    fn with_slots<'a>(&'a self, mut parameters: &'a mut [f64]) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
+    fn with_slots<'a>(
+        &'a self,
+        mut parameters: &'a mut [f64],
+    ) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
         self.children.iter().map(move |child| {
             let size = value_count(child.as_ref()).min(parameters.len());
             let (own, rest) = std::mem::take(&mut parameters).split_at_mut(size);
@@ -299,7 +302,13 @@ impl Kernel for Scale {
         }
         let grad = Gradient { parameters, left: grad.left, right: grad.right };
         let k = MatRef::from_column_major_slice(&value, rows, cols);
-        self.inner.adjoint(inputs, k, MatRef::from_column_major_slice(&inner_kbar, rows, cols), grad, scratch);
+        self.inner.adjoint(
+            inputs,
+            k,
+            MatRef::from_column_major_slice(&inner_kbar, rows, cols),
+            grad,
+            scratch,
+        );
         for buffer in [value, inner_kbar, buffer] {
             scratch.give(buffer);
         }
@@ -432,8 +441,14 @@ impl Kernel for ActiveDims {
         let dims = self.columns.len();
         let own = Gradient {
             parameters: grad.parameters,
-            left: grad.left.is_some().then(|| MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), dims)),
-            right: grad.right.is_some().then(|| MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), dims)),
+            left: grad
+                .left
+                .is_some()
+                .then(|| MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), dims)),
+            right: grad
+                .right
+                .is_some()
+                .then(|| MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), dims)),
         };
         self.inner.adjoint(self.inputs(inputs, &left, &right), k, kbar, own, scratch);
         self.scatter(&left_bar, grad.left);
@@ -453,7 +468,8 @@ impl Kernel for ActiveDims {
         let selected = self.gather(x, scratch);
         let mut bar = zeroed(selected.len(), scratch);
         let left = MatMut::from_column_major_slice_mut(&mut bar, x.nrows(), self.columns.len());
-        let own = Gradient { parameters: grad.parameters, left: grad.left.is_some().then_some(left), right: None };
+        let own =
+            Gradient { parameters: grad.parameters, left: grad.left.is_some().then_some(left), right: None };
         self.inner.diag_adjoint(self.view(&selected, x.nrows()), kbar, own, scratch);
         self.scatter(&bar, grad.left);
         scratch.give(selected);

@@ -127,7 +127,11 @@ impl<'a> ScaledPair<'a> {
 
     /// The right points `first..first + width`, `D × width`.
     fn right_matrix(&self, first: usize, width: usize) -> MatRef<'_, f64> {
-        MatRef::from_column_major_slice(&self.right[first * self.dims..][..width * self.dims], self.dims, width)
+        MatRef::from_column_major_slice(
+            &self.right[first * self.dims..][..width * self.dims],
+            self.dims,
+            width,
+        )
     }
 
     /// Writes the covariance matrix: `finish` turns a run of `r²` into covariances, `diagonal` is `k(x, x)`.
@@ -210,7 +214,10 @@ impl<'a> ScaledPair<'a> {
         for first in (0..cols).step_by(step) {
             let width = step.min(cols - first);
             if needs_distance {
-                self.squared(first, MatMut::from_column_major_slice_mut(&mut weights[..rows * width], rows, width));
+                self.squared(
+                    first,
+                    MatMut::from_column_major_slice_mut(&mut weights[..rows * width], rows, width),
+                );
             }
             if self.gram {
                 add_transpose(kbar, first, width, &mut both);
@@ -232,7 +239,8 @@ impl<'a> ScaledPair<'a> {
                 let sums = MatMut::from_column_major_slice_mut(&mut left_sums, rows, dims);
                 matmul(sums, Accum::Add, panel, right.transpose(), 1.0, Par::Seq);
                 if wants_right {
-                    let sums = MatMut::from_column_major_slice_mut(&mut right_sums[..dims * width], dims, width);
+                    let sums =
+                        MatMut::from_column_major_slice_mut(&mut right_sums[..dims * width], dims, width);
                     matmul(sums, Accum::Replace, self.left_matrix().transpose(), panel, 1.0, Par::Seq);
                 }
                 for j in 0..width {

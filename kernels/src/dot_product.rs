@@ -104,7 +104,11 @@ impl Polynomial {
     /// # Panics
     /// If `degree` is 0 or above [`Polynomial::MAX_DEGREE`].
     pub fn new(degree: u32, variance: &[f64], offset: f64) -> Self {
-        assert!((1..=Self::MAX_DEGREE).contains(&degree), "degree {degree} is not between 1 and {}", Self::MAX_DEGREE);
+        assert!(
+            (1..=Self::MAX_DEGREE).contains(&degree),
+            "degree {degree} is not between 1 and {}",
+            Self::MAX_DEGREE
+        );
         Polynomial {
             degree,
             variance: Parameter::positive("variance", variance.to_vec()),
@@ -180,7 +184,8 @@ impl Polynomial {
         if !variance.is_empty() {
             for d in 0..x.ncols() {
                 let sums = &by_left[d * x.nrows()..][..x.nrows()];
-                variance[self.variance.slot(d)] += sums.iter().zip(x.col(d).iter()).map(|(a, b)| a * b).sum::<f64>();
+                variance[self.variance.slot(d)] +=
+                    sums.iter().zip(x.col(d).iter()).map(|(a, b)| a * b).sum::<f64>();
             }
         }
         if let Some(left) = &mut left {

@@ -249,7 +249,11 @@ impl Parser {
         let at = self.at;
         let first = self.index()?;
         let end = if self.accept(':') { self.index()? } else { first.saturating_add(1) };
-        if first < end { Ok(Range { at, first, end }) } else { error(at, format!("{first}:{end} selects nothing")) }
+        if first < end {
+            Ok(Range { at, first, end })
+        } else {
+            error(at, format!("{first}:{end} selects nothing"))
+        }
     }
 
     fn primary(&mut self, depth: usize) -> Result<Node, ParseError> {
@@ -303,7 +307,8 @@ impl Node {
                     Operation::Product if i > 0 => Role::Unscaled,
                     _ => role,
                 };
-                let children = children.into_iter().enumerate().map(|(i, child)| child.build(dims, child_role(i)));
+                let children =
+                    children.into_iter().enumerate().map(|(i, child)| child.build(dims, child_role(i)));
                 Ok(Box::new(Combination::new(operation, children.collect::<Result<_, _>>()?)))
             }
             Node::Scale { inner, options } => {
@@ -450,7 +455,11 @@ fn apply_settings(
             } else if let Some(value) = values.iter().find(|&&value| !parameter.transform.admits(value)) {
                 outcome = error(*at, format!("'{key}' must be positive, not {value}"));
             } else {
-                parameter.values.iter_mut().enumerate().for_each(|(d, slot)| *slot = values[d % values.len()]);
+                parameter
+                    .values
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(d, slot)| *slot = values[d % values.len()]);
                 parameter.given = true;
             }
         });

@@ -73,7 +73,8 @@ impl Periodic {
             let (centre, rate) = (centre(side.origin, d), 2.0 * PI / self.period.at(d));
             for i in 0..n {
                 let (cosine, sine) = (2 * d * n + i, (2 * d + 1) * n + i);
-                let phase = side.features[cosine] * side.gradient[sine] - side.features[sine] * side.gradient[cosine];
+                let phase =
+                    side.features[cosine] * side.gradient[sine] - side.features[sine] * side.gradient[cosine];
                 if let Some(points) = &mut points {
                     points[(i, d)] += phase * rate;
                 }
@@ -141,7 +142,8 @@ impl Kernel for Periodic {
             left: Some(MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), 2 * dims)),
             right: Some(MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), 2 * dims)),
         };
-        let sums = self.scaled(&scales).adjoint(feature_inputs(inputs, &left, &right), k, kbar, pair, scratch);
+        let sums =
+            self.scaled(&scales).adjoint(feature_inputs(inputs, &left, &right), k, kbar, pair, scratch);
         let mut period: &mut [f64] = &mut [];
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / self.variance.at(0).max(f64::MIN_POSITIVE);
@@ -242,7 +244,8 @@ impl Cosine {
         for d in 0..side.x.ncols() {
             let (centre, length) = (centre(side.origin, d), self.lengthscales.at(d));
             for i in 0..n {
-                let phase = variance * (cosines[i] * by_sine[i] - sines[i] * by_cosine[i]) * (2.0 * PI / length);
+                let phase =
+                    variance * (cosines[i] * by_sine[i] - sines[i] * by_cosine[i]) * (2.0 * PI / length);
                 if let Some(points) = &mut points {
                     points[(i, d)] += phase;
                 }
@@ -289,9 +292,7 @@ impl Kernel for Cosine {
         let right = self.features(z, x, scratch);
         let mut left_bar = scratch.take(left.len());
         let mut right_bar = scratch.take(right.len());
-        for (bar, kbar, other) in
-            [(&mut left_bar, kbar, &right), (&mut right_bar, kbar.transpose(), &left)]
-        {
+        for (bar, kbar, other) in [(&mut left_bar, kbar, &right), (&mut right_bar, kbar.transpose(), &left)] {
             let n = kbar.nrows();
             let bar = MatMut::from_column_major_slice_mut(bar, n, 2);
             matmul(bar, Accum::Replace, kbar, two_columns(other), 1.0, Par::Seq);

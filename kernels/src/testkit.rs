@@ -18,7 +18,11 @@ const GRADIENT_TOLERANCE: f64 = 2e-7;
 ///
 /// # Errors
 /// Names the first clause that is violated, and where.
-pub fn check_kernel(kernel: &dyn Kernel, left: MatRef<'_, f64>, right: MatRef<'_, f64>) -> Result<(), String> {
+pub fn check_kernel(
+    kernel: &dyn Kernel,
+    left: MatRef<'_, f64>,
+    right: MatRef<'_, f64>,
+) -> Result<(), String> {
     check_values(kernel, left, right)?;
     check_names(kernel, left.ncols())?;
     for inputs in [Inputs::Cross { left, right }, Inputs::Gram(left)] {
@@ -51,28 +55,38 @@ fn check_values(kernel: &dyn Kernel, left: MatRef<'_, f64>, right: MatRef<'_, f6
     let scale = diag.iter().fold(0.0, |a: f64, &b| a.max(b));
     let n = left.nrows();
     for i in 0..n {
-        ensure(gram[(i, i)] == diag[i], || format!("Gram diagonal {i}: {} is not {}", gram[(i, i)], diag[i]))?;
+        ensure(gram[(i, i)] == diag[i], || {
+            format!("Gram diagonal {i}: {} is not {}", gram[(i, i)], diag[i])
+        })?;
         for j in 0..i {
             let (a, b) = (gram[(i, j)], gram[(j, i)]);
             ensure(a == b, || format!("Gram matrix not symmetric at ({i}, {j}): {a} and {b}"))?;
         }
     }
-    let values = gram.self_adjoint_eigenvalues(Side::Lower).map_err(|_| "Gram matrix not finite".to_owned())?;
+    let values =
+        gram.self_adjoint_eigenvalues(Side::Lower).map_err(|_| "Gram matrix not finite".to_owned())?;
     let smallest = values.iter().fold(f64::INFINITY, |a, &b| a.min(b));
     ensure(smallest >= -1e-10 * scale, || format!("Gram matrix has the eigenvalue {smallest}"))?;
 
     let cross = evaluate(kernel, Inputs::Cross { left, right });
     let transposed = evaluate(kernel, Inputs::Cross { left: right, right: left });
-    let both = Mat::from_fn(n + right.nrows(), left.ncols(), |i, d| {
-        if i < n { left[(i, d)] } else { right[(i - n, d)] }
-    });
+    let both =
+        Mat::from_fn(
+            n + right.nrows(),
+            left.ncols(),
+            |i, d| {
+                if i < n { left[(i, d)] } else { right[(i - n, d)] }
+            },
+        );
     let gram = evaluate(kernel, Inputs::Gram(both.as_ref()));
     for i in 0..n {
         for j in 0..right.nrows() {
             let value = cross[(i, j)];
             for (other, what) in [(gram[(i, n + j)], "Gram"), (transposed[(j, i)], "transposed")] {
                 let close = (value - other).abs() <= VALUE_TOLERANCE * scale;
-                ensure(close, || format!("cross value ({i}, {j}) {value} differs from the {what} one {other}"))?;
+                ensure(close, || {
+                    format!("cross value ({i}, {j}) {value} differs from the {what} one {other}")
+                })?;
             }
         }
     }
@@ -127,7 +141,10 @@ fn weight(i: usize, j: usize) -> f64 {
 
 fn weighted_sum(kernel: &dyn Kernel, inputs: Inputs<'_>) -> f64 {
     let k = evaluate(kernel, inputs);
-    (0..k.ncols()).flat_map(|j| (0..k.nrows()).map(move |i| (i, j))).map(|(i, j)| weight(i, j) * k[(i, j)]).sum()
+    (0..k.ncols())
+        .flat_map(|j| (0..k.nrows()).map(move |i| (i, j)))
+        .map(|(i, j)| weight(i, j) * k[(i, j)])
+        .sum()
 }
 
 /// Sets one flat parameter value.
@@ -212,7 +229,9 @@ fn check_adjoint(kernel: &dyn Kernel, inputs: Inputs<'_>) -> Result<(), String> 
             compare_parameters(kernel, &gradients.parameters, scale, "Gram", &f)?;
             let f = |x: MatRef<'_, f64>| weighted_sum(kernel, Inputs::Gram(x));
             compare_points(left, &gradients.left, scale, "Gram", &f)?;
-            ensure(gradients.right.norm_max() == 0.0, || "Gram adjoint wrote to the right points".to_owned())?;
+            ensure(gradients.right.norm_max() == 0.0, || {
+                "Gram adjoint wrote to the right points".to_owned()
+            })?;
         }
     }
 

@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn exp_at_the_edges() {
-        let mut values = [f64::NEG_INFINITY, -1e300, -745.2, 0.0, -0.0, 709.8, f64::INFINITY, 1e300, f64::NAN];
+        let mut values =
+            [f64::NEG_INFINITY, -1e300, -745.2, 0.0, -0.0, 709.8, f64::INFINITY, 1e300, f64::NAN];
         exp_in_place(&mut values);
         assert_eq!(values[..8], [0.0, 0.0, 0.0, 1.0, 1.0, f64::INFINITY, f64::INFINITY, f64::INFINITY]);
         assert!(values[8].is_nan());
