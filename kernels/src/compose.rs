@@ -211,7 +211,7 @@ impl Kernel for Combination {
             Operation::Sum => " + ",
             Operation::Product => " * ",
         };
-        let wrap = |child: &Box<dyn Kernel>| {
+        let wrap = |child: &dyn Kernel| {
             let text = child.expression();
             // A product inside a sum needs no parentheses; like inside like keeps them, and with them its structure.
             let keeps = match self.operation {
@@ -220,7 +220,7 @@ impl Kernel for Combination {
             };
             if keeps { format!("({text})") } else { text }
         };
-        self.children.iter().map(wrap).collect::<Vec<_>>().join(operator)
+        self.children.iter().map(|child| wrap(child.as_ref())).collect::<Vec<_>>().join(operator)
     }
 
     fn min_dims(&self) -> usize {

@@ -45,6 +45,9 @@ pub(crate) struct PairGradient<'a> {
     pub right: Option<MatMut<'a, f64>>,
 }
 
+/// `weigh(w, k, kbar)` turns a run of `r²` (unspecified numbers unless `needs_distance`) into `w = ∂F/∂r²`.
+pub(crate) type Weigh<'a> = dyn FnMut(&mut [f64], &[f64], &[f64]) + 'a;
+
 impl<'a> ScaledPair<'a> {
     /// Centres and scales both sides of `inputs`; `scales` has one number per column of the points. `kink` says that
     /// the kernel has one at `r² = 0`, where the rounding of the product form would show as its square root.
@@ -71,7 +74,7 @@ impl<'a> ScaledPair<'a> {
             for (to, &x) in pair.left[d * rows..].iter_mut().zip(left.col(d).iter()) {
                 *to = (x - centre) * scale;
             }
-            for (to, &z) in pair.right[d..].iter_mut().step_by(dims).zip(right.col(d).iter()) {
+            for (to, &z) in pair.right.iter_mut().skip(d).step_by(dims).zip(right.col(d).iter()) {
                 *to = (z - centre) * scale;
             }
         }
@@ -184,14 +187,13 @@ impl<'a> ScaledPair<'a> {
 
     /// Adds the gradient of a function of `r²`.
     ///
-    /// `weigh(w, k, kbar)` turns a run of `r²` (unspecified numbers unless `needs_distance`) into `w = ∂F/∂r²`.
-    /// For a Gram matrix it sees each pair once, above the diagonal, `kbar` summed over both orders.
+    /// For a Gram matrix `weigh` sees each pair once, above the diagonal, `kbar` summed over both orders.
     pub fn adjoint(
         &self,
         k: MatRef<'_, f64>,
         kbar: MatRef<'_, f64>,
         needs_distance: bool,
-        weigh: &mut dyn FnMut(&mut [f64], &[f64], &[f64]),
+        weigh: &mut Weigh<'_>,
         mut gradient: PairGradient<'_>,
         scratch: &mut Scratch,
     ) {

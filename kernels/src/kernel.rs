@@ -165,7 +165,7 @@ pub trait Kernel: Send + Sync + Debug {
     /// A sum divides `target_variance` evenly among its terms, a product gives it to its first factor.
     fn initialise(&mut self, spread: &[f64], target_variance: f64);
 
-    /// The kernel in the text grammar of [`crate::parse`], without parameter values.
+    /// The kernel in the text grammar of [`mod@crate::parse`], without parameter values.
     fn expression(&self) -> String;
 
     /// The number of input dimensions the kernel needs; 0 when it takes any number.
