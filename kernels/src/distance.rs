@@ -16,7 +16,7 @@ const DIFFERENCES_UP_TO: usize = 3;
 /// The product form loses about `ε·‖x‖²` of `r²`; points further out than this (squared, scaled) use differences.
 const LARGEST_NORM: f64 = 1e6;
 /// Numbers per panel of columns, so that a panel stays in the second-level cache.
-const PANEL: usize = 16_384;
+const PANEL: usize = 32_768;
 /// Rows per block, so that the points of a block and their gradient stay in the first-level cache.
 const ROW_BLOCK: usize = 128;
 
@@ -116,7 +116,7 @@ impl<'a> ScaledPair<'a> {
     }
 
     fn panel_width(&self) -> usize {
-        (PANEL / self.rows.max(1)).clamp(4, 64)
+        (PANEL / self.rows.max(1)).clamp(4, 128)
     }
 
     /// How many leading rows of column `j` are computed: all, or those above the diagonal of a Gram matrix.
