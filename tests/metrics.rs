@@ -39,8 +39,20 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
     let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     let mut expected = [
-        "nll", "mse", "rmse", "mae", "error_rate", "auc", "brier", "mre", "smse", "deviance", "ece", "pit",
-        "interval_width_95", "coverage",
+        "nll",
+        "mse",
+        "rmse",
+        "mae",
+        "error_rate",
+        "auc",
+        "brier",
+        "mre",
+        "smse",
+        "deviance",
+        "ece",
+        "pit",
+        "interval_width_95",
+        "coverage",
     ];
     expected.sort_unstable();
     assert_eq!(keys, expected);

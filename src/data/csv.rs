@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use ::csv::{ByteRecord, ReaderBuilder};
+use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
 use super::table::{Lines, check_names, quoted};
@@ -11,21 +11,54 @@ use crate::error::{Error, Result};
 /// A CSV text, read once from front to back.
 pub(crate) struct CsvRows {
     source: String,
-    reader: ::csv::Reader<Box<dyn Read + Send>>,
-    record: ByteRecord,
+    records: Records,
     names: Vec<String>,
     row: usize,
+}
+
+/// The records of a CSV text that are not blank, with the line each begins on.
+struct Records {
+    reader: ::csv::Reader<Box<dyn Read + Send>>,
+    record: ByteRecord,
+    line: u64,
+}
+
+impl Records {
+    fn new(input: Box<dyn Read + Send>) -> Records {
+        // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
+        // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
+        let input: Box<dyn Read + Send> = Box::new(input.chain(b"\n".as_slice()));
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .terminator(Terminator::Any(b'\n'))
+            .buffer_capacity(1 << 16)
+            .from_reader(input);
+        Records { reader, record: ByteRecord::new(), line: 0 }
+    }
+
+    /// Reads the next record; `false` at the end. A line of white space is no record.
+    fn next(&mut self) -> ::csv::Result<bool> {
+        while self.reader.read_byte_record(&mut self.record)? {
+            if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
+                continue;
+            }
+            let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
+            self.line = self.reader.position().line().saturating_sub(1 + within as u64);
+            return Ok(true);
+        }
+        Ok(false)
+    }
 }
 
 impl CsvRows {
     /// Reads the header.
     pub(crate) fn open(source: &str, input: Box<dyn Read + Send>) -> Result<CsvRows> {
-        // Records of the wrong length are reported here, with the row, rather than by the reader.
-        let mut reader = ReaderBuilder::new().flexible(true).buffer_capacity(1 << 16).from_reader(input);
-        let header = reader.byte_headers().map_err(|error| read_error(source, 0, &error))?.clone();
-        if header.is_empty() {
+        let mut records = Records::new(input);
+        if !records.next().map_err(|error| read_error(source, 0, &error))? {
             return Err(Error::data(format!("{source} is empty, expected a header row and data")));
         }
+        let header = &records.record;
         let mut names = Vec::with_capacity(header.len());
         for (index, field) in header.iter().enumerate() {
             let name = std::str::from_utf8(field)
@@ -39,8 +72,13 @@ impl CsvRows {
                 "{source}: the header has no comma but contains {mark:?}, expected columns separated by commas"
             )));
         }
+        if names.iter().any(|name| name.contains('\r')) {
+            return Err(Error::data(format!(
+                "{source}: lines end in a carriage return alone, expected line feeds"
+            )));
+        }
         check_names(source, names.iter().map(String::as_str))?;
-        Ok(CsvRows { source: source.to_owned(), reader, record: ByteRecord::new(), names, row: 0 })
+        Ok(CsvRows { source: source.to_owned(), records, names, row: 0 })
     }
 
     /// The names of the columns, in order.
@@ -57,17 +95,15 @@ impl CsvRows {
     ) -> Result<usize> {
         let mut rows = 0;
         while rows < most {
-            let more = self.reader.read_byte_record(&mut self.record);
-            if !more.map_err(|error| read_error(&self.source, self.row, &error))? {
+            if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
                 break;
             }
-            if self.names.len() > 1 && self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
-                continue;
-            }
-            let line = self.record.position().map_or(0, ::csv::Position::line);
+            let line = self.records.line;
             self.check_length(line)?;
             lines.push(line);
-            for ((field, builder), name) in self.record.iter().zip(builders.iter_mut()).zip(&self.names) {
+            for ((field, builder), name) in
+                self.records.record.iter().zip(builders.iter_mut()).zip(&self.names)
+            {
                 let Some(builder) = builder else { continue };
                 let text = std::str::from_utf8(field).map_err(|_| {
                     let (source, row) = (&self.source, self.row + 1);
@@ -82,17 +118,17 @@ impl CsvRows {
     }
 
     fn check_length(&self, line: u64) -> Result<()> {
-        if self.record.len() == self.names.len() {
+        if self.records.record.len() == self.names.len() {
             return Ok(());
         }
         let error = Error::data(format!(
             "{}: row {} (line {line}) has {} fields, expected {} as in the header",
             self.source,
             self.row + 1,
-            self.record.len(),
+            self.records.record.len(),
             self.names.len()
         ));
-        let open_quote = self.record.iter().any(|field| field.contains(&b'\n'));
+        let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
         Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
     }
 }

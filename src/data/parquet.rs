@@ -1,6 +1,7 @@
 //! Rows of a Parquet file, read one record batch at a time into column builders; no types beyond number and text.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -53,7 +54,8 @@ impl ParquetRows {
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<(ParquetRows, Vec<Option<ColumnBuilder>>)> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+        let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        let builder = undamaged(source, || ParquetRecordBatchReaderBuilder::try_new(file))?
             .map_err(|error| Error::data(format!("{source}: not a readable Parquet file: {error}")))?;
         let fields = builder.schema().fields().clone();
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
@@ -74,12 +76,10 @@ impl ParquetRows {
                 }
             }));
         }
-        check_compression(source, builder.metadata(), &names, &decoded)?;
+        check_chunks(source, builder.metadata(), length, &names, &decoded)?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), decoded.iter().copied());
-        let batches = builder
-            .with_projection(mask)
-            .with_batch_size(block_rows.min(BATCH_ROWS))
-            .build()
+        let builder = builder.with_projection(mask).with_batch_size(block_rows.min(BATCH_ROWS));
+        let batches = undamaged(source, || builder.build())?
             .map_err(|error| Error::data(format!("{source}: not a readable Parquet file: {error}")))?;
         Ok((
             ParquetRows { source: source.to_owned(), batches, pending: None, names, decoded, row: 0 },
@@ -113,7 +113,8 @@ impl ParquetRows {
         if let Some(batch) = self.pending.take() {
             return Ok(Some(batch));
         }
-        self.batches.next().transpose().map_err(|error| self.damaged(&error))
+        let batch = undamaged(&self.source, || self.batches.next())?;
+        batch.transpose().map_err(|error| self.damaged(&error))
     }
 
     fn damaged(&self, error: &dyn std::fmt::Display) -> Error {
@@ -138,10 +139,19 @@ impl ParquetRows {
     }
 }
 
-/// Refuses Zstandard, whose only decoder would need a C compiler, before the decoder's own less clear message.
-fn check_compression(
+/// Runs the decoder, which panics on some damaged files where it should return an error.
+fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
+    // A reader that panicked is never used again: every caller stops at the error.
+    catch_unwind(AssertUnwindSafe(decode))
+        .map_err(|_| Error::data(format!("{source}: not a readable Parquet file: its data are damaged")))
+}
+
+/// Refuses what the decoder would answer with a panic or a less clear message: places outside the file, and Zstandard,
+/// whose only decoder would need a C compiler.
+fn check_chunks(
     source: &str,
     metadata: &ParquetMetaData,
+    length: u64,
     names: &[String],
     decoded: &[usize],
 ) -> Result<()> {
@@ -149,8 +159,17 @@ fn check_compression(
     for group in metadata.row_groups() {
         for (leaf, chunk) in group.columns().iter().enumerate() {
             let root = schema.get_column_root_idx(leaf);
+            let name = names.get(root).map_or("", String::as_str);
+            let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+            let end = start.checked_add(chunk.compressed_size());
+            let inside = start >= 0 && end.is_some_and(|end| end >= start && end.unsigned_abs() <= length);
+            if !inside || group.num_rows() < 0 {
+                return Err(Error::data(format!(
+                    "{source}: not a readable Parquet file: column {} lies outside it",
+                    quoted(name)
+                )));
+            }
             if decoded.contains(&root) && matches!(chunk.compression(), Compression::ZSTD(_)) {
-                let name = names.get(root).map_or("", String::as_str);
                 return Err(Error::data(format!(
                     "{source}: column {} is compressed with zstd, expected snappy, gzip, lz4, brotli or none",
                     quoted(name)
