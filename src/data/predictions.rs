@@ -29,7 +29,7 @@ pub struct PredictionWriter {
 
 #[derive(Debug)]
 enum Format {
-    Csv(::csv::Writer<AtomicFile>),
+    Csv(Box<::csv::Writer<AtomicFile>>),
     Parquet(Box<ParquetOut>),
 }
 
@@ -52,7 +52,7 @@ impl PredictionWriter {
             Some("csv") => {
                 let mut writer = ::csv::Writer::from_writer(AtomicFile::create(path)?);
                 writer.write_record(columns).map_err(|error| write_error(path, &error))?;
-                Format::Csv(writer)
+                Format::Csv(Box::new(writer))
             }
             Some("parquet") => Format::Parquet(Box::new(ParquetOut::create(path, columns)?)),
             _ => {
