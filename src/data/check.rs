@@ -1,0 +1,95 @@
+//! Warnings about inputs that can be used but deserve a look: constant and repeated columns and rows; no errors.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use faer::MatRef;
+
+use super::table::quoted;
+
+/// Warnings about inputs `x` (D × N, a column per row of data) whose D names are `names`.
+///
+/// Constant inputs, inputs equal to another one in every row, and rows equal to another row are all handled by the
+/// models; they are reported because they often mean a mistake in the data.
+pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
+    let inputs = x.transpose();
+    let constant: Vec<bool> = (0..x.nrows()).map(|input| is_constant(inputs, input)).collect();
+    let name = |input: usize| names.get(input).map_or_else(|| format!("{input}"), |name| quoted(name));
+    let mut warnings: Vec<String> = (0..x.nrows())
+        .filter(|&input| constant[input])
+        .map(|input| format!("input {} is the same in every row and cannot help", name(input)))
+        .collect();
+    for (later, earlier) in repeats(inputs) {
+        if !constant[later] {
+            warnings.push(format!("input {} equals input {} in every row", name(later), name(earlier)));
+        }
+    }
+    let repeated = repeats(x).len();
+    if repeated > 0 {
+        warnings.push(format!("{repeated} of {} rows have the same inputs as another row", x.ncols()));
+    }
+    warnings
+}
+
+fn is_constant(x: MatRef<'_, f64>, column: usize) -> bool {
+    let mut values = x.col(column).iter();
+    let first = values.next();
+    values.all(|value| Some(value) == first)
+}
+
+/// The columns that equal an earlier one, in order, each with the first that it equals.
+fn repeats(x: MatRef<'_, f64>) -> Vec<(usize, usize)> {
+    let mut hashes: Vec<(u64, usize)> =
+        (0..x.ncols()).map(|column| (column_hash(x, column), column)).collect();
+    hashes.sort_unstable();
+    let mut found = Vec::new();
+    for run in hashes.chunk_by(|a, b| a.0 == b.0) {
+        // Columns that only share a hash are left out by the comparison.
+        let (_, first) = run[0];
+        let equal = run[1..].iter().filter(|&&(_, column)| x.col(column).iter().eq(x.col(first).iter()));
+        found.extend(equal.map(|&(_, column)| (column, first)));
+    }
+    found.sort_unstable();
+    found
+}
+
+fn column_hash(x: MatRef<'_, f64>, column: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for &value in x.col(column).iter() {
+        // Both zeros are equal and must have one hash.
+        hasher.write_u64(if value == 0.0 { 0 } else { value.to_bits() });
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::mat;
+
+    #[test]
+    fn constant_and_repeated_columns_and_rows_are_named() {
+        let names = ["a", "b", "c", "d", "e"].map(String::from);
+        let x = mat![
+            [1.0, 2.0, 1.0, 0.0],
+            [5.0, 5.0, 5.0, 5.0],
+            [1.0, 2.0, 1.0, -0.0],
+            [1.0, 2.0, 1.0, 9.0],
+            [5.0, 5.0, 5.0, 5.0],
+        ];
+        assert_eq!(
+            input_warnings(&names, x.as_ref()),
+            [
+                "input 'b' is the same in every row and cannot help",
+                "input 'e' is the same in every row and cannot help",
+                "input 'c' equals input 'a' in every row",
+                "1 of 4 rows have the same inputs as another row",
+            ]
+        );
+    }
+
+    #[test]
+    fn good_inputs_bring_no_warning() {
+        let x = mat![[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]];
+        assert_eq!(input_warnings(&["a".into(), "b".into()], x.as_ref()), [""; 0]);
+    }
+}

@@ -1,0 +1,329 @@
+//! A typed column and the rule that finds its type from text cells; no files.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// The code of a missing cell in a [`TextColumn`].
+const MISSING: usize = usize::MAX;
+
+/// The values of one column, one per row.
+///
+/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Missing cells
+/// (empty, `NA`, `NaN`, `null`, `?`, in any case) are kept: NaN in a `Number` column, which holds NaN for no other
+/// reason, and `None` in a `Text` column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Numbers; NaN is a missing cell, infinities are kept as read.
+    Number(Vec<f64>),
+    /// Text, with at least one cell that is not a number.
+    Text(TextColumn),
+    /// A column of a type that has no meaning here (a date, a list); an error once it is used.
+    Unsupported {
+        /// The type as the file names it.
+        data_type: String,
+        /// The number of rows.
+        rows: usize,
+    },
+}
+
+impl Column {
+    /// The column of these text cells (`None` is a missing cell), its type found as for a CSV file.
+    pub fn from_text<'a>(cells: impl IntoIterator<Item = Option<&'a str>>) -> Column {
+        let mut builder = ColumnBuilder::default();
+        for cell in cells {
+            builder.push_text(cell.unwrap_or(""));
+        }
+        builder.finish()
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Number(values) => values.len(),
+            Column::Text(text) => text.codes.len(),
+            Column::Unsupported { rows, .. } => *rows,
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A column of text, stored as codes into its distinct values.
+///
+/// Cells that read as numbers are spelled in one way ("1.0", "01" and "1" are all "1"), so that a category means the
+/// same whether it came from a file of text or of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextColumn {
+    levels: Vec<String>,
+    codes: Vec<usize>,
+    numbers: usize,
+    first_text: usize,
+}
+
+impl TextColumn {
+    /// The distinct values, in the order of their first row.
+    pub fn levels(&self) -> &[String] {
+        &self.levels
+    }
+
+    /// For each row the index of its value in [`levels`](Self::levels), or `None` where it is missing.
+    pub fn codes(&self) -> impl ExactSizeIterator<Item = Option<usize>> + '_ {
+        self.codes.iter().map(|&code| (code != MISSING).then_some(code))
+    }
+
+    /// The value at a row; `None` where it is missing or there is no such row.
+    pub fn get(&self, row: usize) -> Option<&str> {
+        self.code(row).and_then(|code| self.levels.get(code)).map(String::as_str)
+    }
+
+    /// The number of rows that hold a value.
+    pub fn present(&self) -> usize {
+        self.codes.iter().filter(|&&code| code != MISSING).count()
+    }
+
+    /// The number of rows whose value reads as a number.
+    pub fn numbers(&self) -> usize {
+        self.numbers
+    }
+
+    /// The first row (from 0) whose value does not read as a number.
+    pub fn first_text(&self) -> usize {
+        self.first_text
+    }
+
+    /// The values as 0 and 1 (NaN where missing) when all of them are `true` or `false`, in any case.
+    pub fn as_booleans(&self) -> Option<Vec<f64>> {
+        let values: Vec<f64> = self.levels.iter().map(|level| boolean(level)).collect::<Option<_>>()?;
+        Some(self.codes.iter().map(|&code| values.get(code).copied().unwrap_or(f64::NAN)).collect())
+    }
+
+    /// The code at a row, `None` where it is missing.
+    pub(crate) fn code(&self, row: usize) -> Option<usize> {
+        self.codes.get(row).copied().filter(|&code| code != MISSING)
+    }
+}
+
+/// 1 for "true", 0 for "false", in any case.
+fn boolean(text: &str) -> Option<f64> {
+    if text.eq_ignore_ascii_case("true") {
+        Some(1.0)
+    } else if text.eq_ignore_ascii_case("false") {
+        Some(0.0)
+    } else {
+        None
+    }
+}
+
+/// What one text cell holds.
+enum Cell<'a> {
+    Missing,
+    Number(f64),
+    Text(&'a str),
+}
+
+/// Reads one text cell, ignoring white space around it.
+fn read_cell(field: &str) -> Cell<'_> {
+    let text = field.trim();
+    let missing = text.is_empty()
+        || text == "?"
+        || (text.len() <= 4 && ["na", "nan", "null"].iter().any(|token| text.eq_ignore_ascii_case(token)));
+    if missing {
+        return Cell::Missing;
+    }
+    match text.parse::<f64>() {
+        Ok(value) if value.is_nan() => Cell::Missing,
+        Ok(value) => Cell::Number(value),
+        Err(_) => Cell::Text(text),
+    }
+}
+
+/// The shortest text that reads back as this number, with no trailing ".0" and no negative zero.
+pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
+    if value == 0.0 {
+        return Cow::Borrowed("0");
+    }
+    let mut text = format!("{value:?}");
+    if text.ends_with(".0") {
+        text.truncate(text.len() - 2);
+    }
+    Cow::Owned(text)
+}
+
+/// Collects the cells of a column and finds its type on the way.
+#[derive(Debug)]
+pub(crate) enum ColumnBuilder {
+    Number(Vec<f64>),
+    Text(TextBuilder),
+    Unsupported { data_type: String, rows: usize },
+}
+
+impl Default for ColumnBuilder {
+    fn default() -> Self {
+        ColumnBuilder::Number(Vec::new())
+    }
+}
+
+impl ColumnBuilder {
+    /// Adds a cell read from text.
+    pub(crate) fn push_text(&mut self, field: &str) {
+        match (&mut *self, read_cell(field)) {
+            (ColumnBuilder::Number(values), Cell::Missing) => values.push(f64::NAN),
+            (ColumnBuilder::Number(values), Cell::Number(value)) => values.push(value),
+            (ColumnBuilder::Number(values), Cell::Text(text)) => {
+                let mut builder = TextBuilder::of_numbers(values);
+                builder.push(Cell::Text(text));
+                *self = ColumnBuilder::Text(builder);
+            }
+            (ColumnBuilder::Text(builder), cell) => builder.push(cell),
+            (ColumnBuilder::Unsupported { rows, .. }, _) => *rows += 1,
+        }
+    }
+
+    /// Adds a number; NaN is a missing cell.
+    pub(crate) fn push_number(&mut self, value: f64) {
+        match self {
+            ColumnBuilder::Number(values) => values.push(value),
+            ColumnBuilder::Text(builder) => builder.push(number_cell(value)),
+            ColumnBuilder::Unsupported { rows, .. } => *rows += 1,
+        }
+    }
+
+    /// Adds rows to a column that cannot be read.
+    pub(crate) fn skip_rows(&mut self, count: usize) {
+        if let ColumnBuilder::Unsupported { rows, .. } = self {
+            *rows += count;
+        }
+    }
+
+    /// The column so far; the builder is ready for the next block of the same file.
+    pub(crate) fn finish(&mut self) -> Column {
+        if let ColumnBuilder::Unsupported { data_type, rows } = self {
+            return Column::Unsupported { data_type: data_type.clone(), rows: std::mem::take(rows) };
+        }
+        match std::mem::take(self) {
+            ColumnBuilder::Number(values) => Column::Number(values),
+            ColumnBuilder::Text(builder) => Column::Text(builder.column),
+            ColumnBuilder::Unsupported { data_type, rows } => Column::Unsupported { data_type, rows },
+        }
+    }
+}
+
+fn number_cell(value: f64) -> Cell<'static> {
+    if value.is_nan() { Cell::Missing } else { Cell::Number(value) }
+}
+
+/// Collects text cells into codes and distinct values.
+#[derive(Debug)]
+pub(crate) struct TextBuilder {
+    column: TextColumn,
+    index: HashMap<String, usize>,
+}
+
+impl TextBuilder {
+    /// The builder of a column that looked like numbers so far; its next cell is text.
+    fn of_numbers(values: &[f64]) -> TextBuilder {
+        let column =
+            TextColumn { levels: Vec::new(), codes: Vec::new(), numbers: 0, first_text: values.len() };
+        let mut builder = TextBuilder { column, index: HashMap::new() };
+        for &value in values {
+            builder.push(number_cell(value));
+        }
+        builder
+    }
+
+    fn push(&mut self, cell: Cell<'_>) {
+        let code = match cell {
+            Cell::Missing => MISSING,
+            Cell::Number(value) => {
+                self.column.numbers += 1;
+                self.intern(&number_text(value))
+            }
+            Cell::Text(text) => self.intern(text),
+        };
+        self.column.codes.push(code);
+    }
+
+    fn intern(&mut self, level: &str) -> usize {
+        if let Some(&code) = self.index.get(level) {
+            return code;
+        }
+        let code = self.column.levels.len();
+        self.column.levels.push(level.to_owned());
+        self.index.insert(level.to_owned(), code);
+        code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(cells: &[&str]) -> Column {
+        Column::from_text(cells.iter().map(|&cell| Some(cell)))
+    }
+
+    #[test]
+    fn every_missing_token_in_any_case_is_missing_and_nothing_else_is() {
+        let Column::Number(values) = column(&["", " ", "NA", "na", "NaN", "-nan", "Null", "NULL", "?", "7"])
+        else {
+            panic!("not a column of numbers");
+        };
+        assert!(values[..9].iter().all(|value| value.is_nan()));
+        assert_eq!(values[9], 7.0);
+        let Column::Text(text) = column(&["nano", "none", "NA", "??"]) else { panic!("not text") };
+        assert_eq!(text.codes().collect::<Vec<_>>(), [Some(0), Some(1), None, Some(2)]);
+    }
+
+    #[test]
+    fn numbers_read_in_every_common_form() {
+        let read = column(&["1", " 2.5 ", "-3e2", "+4", ".5", "6.", "inf", "-Infinity", "1e400"]);
+        let expected = [1.0, 2.5, -300.0, 4.0, 0.5, 6.0, f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY];
+        assert_eq!(read, Column::Number(expected.to_vec()));
+    }
+
+    #[test]
+    fn a_late_text_turns_the_column_to_text_with_one_spelling_per_number() {
+        let Column::Text(text) = column(&["1.0", "-0", "", "01", "0.0", "red", "1"]) else {
+            panic!("not text")
+        };
+        assert_eq!(text.levels(), ["1", "0", "red"]);
+        assert_eq!(text.get(3), Some("1"));
+        assert_eq!(text.get(2), None);
+        assert_eq!(text.get(99), None);
+        assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 6, 5));
+    }
+
+    #[test]
+    fn booleans_are_zero_and_one_only_when_all_are() {
+        let Column::Text(text) = column(&["true", "FALSE", "", "True"]) else { panic!("not text") };
+        let values = text.as_booleans().expect("booleans");
+        assert_eq!((values[0], values[1], values[3]), (1.0, 0.0, 1.0));
+        assert!(values[2].is_nan());
+        let Column::Text(text) = column(&["true", "maybe"]) else { panic!("not text") };
+        assert_eq!(text.as_booleans(), None);
+    }
+
+    #[test]
+    fn a_builder_starts_afresh_after_each_block() {
+        let mut builder = ColumnBuilder::default();
+        builder.push_text("a");
+        assert!(matches!(builder.finish(), Column::Text(_)));
+        builder.push_text("1");
+        assert_eq!(builder.finish(), Column::Number(vec![1.0]));
+        let mut builder = ColumnBuilder::Unsupported { data_type: "Date32".into(), rows: 0 };
+        builder.skip_rows(3);
+        assert_eq!(builder.finish().len(), 3);
+        assert_eq!(builder.finish().len(), 0);
+    }
+
+    #[test]
+    fn number_text_reads_back() {
+        for value in [1.0, 0.1, 1e300, -1e-300, 5e-324, 123456789.125, f64::MAX] {
+            assert_eq!(number_text(value).parse::<f64>(), Ok(value));
+        }
+        assert_eq!((number_text(3.0), number_text(-0.0)), ("3".into(), "0".into()));
+    }
+}

@@ -1,0 +1,149 @@
+//! Rows of a CSV text, read one record at a time into column builders; no types beyond text.
+
+use std::io::Read;
+
+use ::csv::{ByteRecord, ReaderBuilder, Terminator};
+
+use super::column::ColumnBuilder;
+use super::table::{Lines, check_names, quoted};
+use crate::error::{Error, Result};
+
+/// A CSV text, read once from front to back.
+pub(crate) struct CsvRows {
+    source: String,
+    records: Records,
+    names: Vec<String>,
+    row: usize,
+}
+
+/// The records of a CSV text that are not blank, with the line each begins on.
+struct Records {
+    reader: ::csv::Reader<Box<dyn Read + Send>>,
+    record: ByteRecord,
+    line: u64,
+}
+
+impl Records {
+    fn new(input: Box<dyn Read + Send>) -> Records {
+        // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
+        // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
+        let input: Box<dyn Read + Send> = Box::new(input.chain(b"\n".as_slice()));
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .terminator(Terminator::Any(b'\n'))
+            .buffer_capacity(1 << 16)
+            .from_reader(input);
+        Records { reader, record: ByteRecord::new(), line: 0 }
+    }
+
+    /// Reads the next record; `false` at the end. A line of white space is no record.
+    fn next(&mut self) -> ::csv::Result<bool> {
+        while self.reader.read_byte_record(&mut self.record)? {
+            if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
+                continue;
+            }
+            let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
+            self.line = self.reader.position().line().saturating_sub(1 + within as u64);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+impl CsvRows {
+    /// Reads the header.
+    pub(crate) fn open(source: &str, input: Box<dyn Read + Send>) -> Result<CsvRows> {
+        let mut records = Records::new(input);
+        if !records.next().map_err(|error| read_error(source, 0, &error))? {
+            return Err(Error::data(format!("{source} is empty, expected a header row and data")));
+        }
+        let header = &records.record;
+        let mut names = Vec::with_capacity(header.len());
+        for (index, field) in header.iter().enumerate() {
+            let name = std::str::from_utf8(field)
+                .map_err(|_| not_utf8(format!("{source}: the name of column {}", index + 1)))?;
+            names.push(name.trim().to_owned());
+        }
+        if let [only] = names.as_slice()
+            && let Some(mark) = [';', '\t', '|'].into_iter().find(|&mark| only.contains(mark))
+        {
+            return Err(Error::data(format!(
+                "{source}: the header has no comma but contains {mark:?}, expected columns separated by commas"
+            )));
+        }
+        if names.iter().any(|name| name.contains('\r')) {
+            return Err(Error::data(format!(
+                "{source}: lines end in a carriage return alone, expected line feeds"
+            )));
+        }
+        check_names(source, names.iter().map(String::as_str))?;
+        Ok(CsvRows { source: source.to_owned(), records, names, row: 0 })
+    }
+
+    /// The names of the columns, in order.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Reads up to `most` rows into the builders (`None` for a column nobody wants); returns how many there were.
+    pub(crate) fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize> {
+        let mut rows = 0;
+        while rows < most {
+            if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
+                break;
+            }
+            let line = self.records.line;
+            self.check_length(line)?;
+            lines.push(line);
+            for ((field, builder), name) in
+                self.records.record.iter().zip(builders.iter_mut()).zip(&self.names)
+            {
+                let Some(builder) = builder else { continue };
+                let text = std::str::from_utf8(field).map_err(|_| {
+                    let (source, row) = (&self.source, self.row + 1);
+                    not_utf8(format!("{source}: row {row} (line {line}), column {}", quoted(name)))
+                })?;
+                builder.push_text(text);
+            }
+            rows += 1;
+            self.row += 1;
+        }
+        Ok(rows)
+    }
+
+    fn check_length(&self, line: u64) -> Result<()> {
+        if self.records.record.len() == self.names.len() {
+            return Ok(());
+        }
+        let error = Error::data(format!(
+            "{}: row {} (line {line}) has {} fields, expected {} as in the header",
+            self.source,
+            self.row + 1,
+            self.records.record.len(),
+            self.names.len()
+        ));
+        let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
+        Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
+    }
+}
+
+fn not_utf8(place: String) -> Error {
+    Error::data(format!("{place}: the text is not UTF-8")).hint("save the file as UTF-8 text")
+}
+
+/// The error of a read that failed after `row` whole rows.
+fn read_error(source: &str, row: usize, error: &::csv::Error) -> Error {
+    match error.kind() {
+        ::csv::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::UnexpectedEof => Error::data(format!(
+            "{source}: the compressed data end early after row {row}; the file is truncated"
+        )),
+        ::csv::ErrorKind::Io(io) => Error::data(format!("{source}: reading failed after row {row}: {io}")),
+        _ => Error::data(format!("{source}: reading failed after row {row}: {error}")),
+    }
+}

@@ -1,0 +1,26 @@
+//! Data files in and out: tables, schemas, scaling, splits, batches and output files; no kernels.
+
+pub mod check;
+pub mod column;
+mod csv;
+pub(crate) mod moments;
+mod parquet;
+pub mod predictions;
+pub mod random;
+pub mod read;
+pub mod scaling;
+pub mod schema;
+pub mod split;
+pub mod table;
+pub mod write;
+
+pub use check::input_warnings;
+pub use column::{Column, TextColumn};
+pub use predictions::PredictionWriter;
+pub use random::{Purpose, generator};
+pub use read::{TableBlocks, read_csv, read_table};
+pub use scaling::Scaling;
+pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
+pub use split::{Batches, Split, split};
+pub use table::{NamedColumn, Table};
+pub use write::AtomicFile;

@@ -1,0 +1,141 @@
+//! Predictions streamed to CSV or Parquet, one row at a time; no models.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::basic::Compression;
+use ::parquet::file::properties::WriterProperties;
+use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+
+use super::column::number_text;
+use super::write::{AtomicFile, write_error};
+use crate::error::{Error, Result};
+
+/// Rows collected before they are handed to the Parquet encoder.
+const BATCH_ROWS: usize = 8192;
+
+/// Writes rows of numbers under named columns to a file that appears once [`finish`](Self::finish) returns.
+///
+/// Numbers read back as the same numbers; NaN (not known) is an empty cell in CSV and a null in Parquet. Memory does not
+/// grow with the rows beyond one group of rows that Parquet encodes together.
+#[derive(Debug)]
+pub struct PredictionWriter {
+    path: PathBuf,
+    columns: usize,
+    format: Format,
+}
+
+#[derive(Debug)]
+enum Format {
+    Csv(Box<::csv::Writer<AtomicFile>>),
+    Parquet(Box<ParquetOut>),
+}
+
+#[derive(Debug)]
+struct ParquetOut {
+    writer: ArrowWriter<AtomicFile>,
+    schema: Arc<Schema>,
+    values: Vec<Vec<f64>>,
+}
+
+impl PredictionWriter {
+    /// Begins a file whose ending, `.csv` or `.parquet`, names the format; `columns` are the names of the columns.
+    ///
+    /// # Errors
+    ///
+    /// When the ending is another one, or the file cannot be created.
+    pub fn create(path: &Path, columns: &[String]) -> Result<PredictionWriter> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        let format = match ending.as_deref() {
+            Some("csv") => {
+                let mut writer = ::csv::Writer::from_writer(AtomicFile::create(path)?);
+                writer.write_record(columns).map_err(|error| write_error(path, &error))?;
+                Format::Csv(Box::new(writer))
+            }
+            Some("parquet") => Format::Parquet(Box::new(ParquetOut::create(path, columns)?)),
+            _ => {
+                return Err(Error::usage(format!(
+                    "{}: predictions go to a file ending in .csv or .parquet",
+                    path.display()
+                )));
+            }
+        };
+        Ok(PredictionWriter { path: path.to_owned(), columns: columns.len(), format })
+    }
+
+    /// Adds a row, one value per column.
+    ///
+    /// # Errors
+    ///
+    /// When the disk is full.
+    ///
+    /// # Panics
+    ///
+    /// When there are more or fewer values than columns.
+    pub fn write_row(&mut self, values: &[f64]) -> Result<()> {
+        assert_eq!(values.len(), self.columns, "one value per column");
+        match &mut self.format {
+            Format::Csv(writer) => {
+                let cells = values.iter().map(|&value| match value {
+                    value if value.is_nan() => "".into(),
+                    value => number_text(value),
+                });
+                for cell in cells {
+                    writer.write_field(cell.as_ref()).map_err(|error| write_error(&self.path, &error))?;
+                }
+                writer.write_record(None::<&[u8]>).map_err(|error| write_error(&self.path, &error))
+            }
+            Format::Parquet(out) => {
+                for (column, &value) in out.values.iter_mut().zip(values) {
+                    column.push(value);
+                }
+                if out.values.first().is_some_and(|column| column.len() >= BATCH_ROWS) {
+                    out.flush(&self.path)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// When the disk is full or the name cannot be taken; nothing is left behind then.
+    pub fn finish(self) -> Result<()> {
+        let path = self.path;
+        let file = match self.format {
+            Format::Csv(writer) => writer.into_inner().map_err(|error| write_error(&path, &error.error()))?,
+            Format::Parquet(mut out) => {
+                out.flush(&path)?;
+                out.writer.into_inner().map_err(|error| write_error(&path, &error))?
+            }
+        };
+        file.finish()
+    }
+}
+
+impl ParquetOut {
+    fn create(path: &Path, columns: &[String]) -> Result<ParquetOut> {
+        let fields: Vec<Field> =
+            columns.iter().map(|name| Field::new(name, DataType::Float64, true)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = ArrowWriter::try_new(AtomicFile::create(path)?, schema.clone(), Some(properties))
+            .map_err(|error| write_error(path, &error))?;
+        Ok(ParquetOut { writer, schema, values: vec![Vec::with_capacity(BATCH_ROWS); columns.len()] })
+    }
+
+    /// Hands the collected rows to the encoder.
+    fn flush(&mut self, path: &Path) -> Result<()> {
+        let arrays = self.values.iter_mut().map(|column| {
+            let known = column.drain(..).map(|value| (!value.is_nan()).then_some(value));
+            Arc::new(known.collect::<Float64Array>()) as ArrayRef
+        });
+        let batch = RecordBatch::try_new(self.schema.clone(), arrays.collect());
+        let batch = batch.map_err(|error| write_error(path, &error))?;
+        self.writer.write(&batch).map_err(|error| write_error(path, &error))
+    }
+}

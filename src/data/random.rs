@@ -1,0 +1,54 @@
+//! Random generators derived from a seed, what they are for, and a step; no state to save.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// What a generator is for; generators of different purposes are independent for one seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Which rows are for training, validation and testing.
+    Split,
+    /// The order of the rows in one epoch.
+    Batches,
+}
+
+impl Purpose {
+    /// The number that stands for the purpose in the key; it may never change for an existing purpose.
+    fn tag(self) -> u64 {
+        match self {
+            Purpose::Split => 1,
+            Purpose::Batches => 2,
+        }
+    }
+}
+
+/// The generator for a seed, a purpose and a step (an epoch, say): the same numbers on every platform, so that a run
+/// resumes at any step without having saved the state of a generator.
+pub fn generator(seed: u64, purpose: Purpose, step: u64) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose.tag(), step]) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    ChaCha8Rng::from_seed(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+
+    #[test]
+    fn each_of_seed_purpose_and_step_changes_the_numbers_and_nothing_else_does() {
+        let first = |seed, purpose, step| generator(seed, purpose, step).random::<u64>();
+        let numbers = [
+            first(0, Purpose::Split, 0),
+            first(1, Purpose::Split, 0),
+            first(0, Purpose::Batches, 0),
+            first(0, Purpose::Split, 1),
+        ];
+        for (i, a) in numbers.iter().enumerate() {
+            assert!(numbers[..i].iter().all(|b| a != b));
+        }
+        assert_eq!(numbers[0], first(0, Purpose::Split, 0));
+    }
+}

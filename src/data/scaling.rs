@@ -1,0 +1,237 @@
+//! Shift and scale of inputs and target, and the way back to original units; no choice of when to scale.
+
+use faer::{MatMut, MatRef};
+use serde::{Deserialize, Serialize};
+
+use super::moments::Moments;
+
+/// How far from the centre, in standard deviations, an input is still told apart: beyond it the squares of differences
+/// would overflow, while every kernel has long forgotten where it is.
+const FARTHEST: f64 = 1e100;
+
+/// The shift and scale of one quantity: `scaled = (original − shift) / scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Affine {
+    /// The original value that becomes 0.
+    pub shift: f64,
+    /// The original distance that becomes 1; positive and finite.
+    pub scale: f64,
+}
+
+impl Affine {
+    /// No change.
+    pub const IDENTITY: Affine = Affine { shift: 0.0, scale: 1.0 };
+
+    /// The mean and the population standard deviation of finite values; the scale is 1 when they are all equal (or there
+    /// are none). Neither overflows nor loses digits, whatever the size of the values.
+    fn standardise<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Affine {
+        let (low, high) = values()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        if low >= high {
+            return if low == high { Affine { shift: low, scale: 1.0 } } else { Affine::IDENTITY };
+        }
+        // Moments of the place within [low, high], a number in [0, 1], so that no square can overflow or vanish. Halving
+        // both ends keeps their distance representable when the values span the whole range of floats.
+        let half_range = high / 2.0 - low / 2.0;
+        let mut place = Moments::default();
+        for value in values() {
+            place.push((value / 2.0 - low / 2.0) / half_range);
+        }
+        let mean = place.mean().unwrap_or(0.0);
+        let deviation = place.variance().unwrap_or(0.0).sqrt();
+        let scale = half_range * (2.0 * deviation);
+        Affine {
+            shift: low * (1.0 - mean) + high * mean,
+            scale: if scale > 0.0 { scale } else { high - low },
+        }
+    }
+
+    /// The scaled value of an original one; infinite only where that cannot be represented.
+    pub fn apply(&self, value: f64) -> f64 {
+        let difference = value - self.shift;
+        if difference.is_finite() {
+            difference / self.scale
+        } else {
+            (value / 2.0 - self.shift / 2.0) / (self.scale / 2.0)
+        }
+    }
+
+    /// The original value of a scaled one.
+    pub fn invert(&self, value: f64) -> f64 {
+        value * self.scale + self.shift
+    }
+}
+
+/// How a model sees its inputs and target; part of the model file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// One per input.
+    pub inputs: Vec<Affine>,
+    /// The target's.
+    pub target: Affine,
+}
+
+impl Scaling {
+    /// No scaling of `d` inputs and the target.
+    pub fn none(d: usize) -> Scaling {
+        Scaling { inputs: vec![Affine::IDENTITY; d], target: Affine::IDENTITY }
+    }
+
+    /// Standardises every input of `x` (D × N, finite) and the target `y` (N, finite) to mean 0 and population standard
+    /// deviation 1. What is constant is shifted to 0 and not scaled.
+    pub fn standardise(x: MatRef<'_, f64>, y: &[f64]) -> Scaling {
+        let inputs =
+            (0..x.nrows()).map(|input| Affine::standardise(|| x.row(input).iter().copied())).collect();
+        Scaling { inputs, target: Affine::standardise(|| y.iter().copied()) }
+    }
+
+    /// The same inputs with the target left as it is (for likelihoods whose target has a meaning of its own).
+    pub fn with_original_target(self) -> Scaling {
+        Scaling { target: Affine::IDENTITY, ..self }
+    }
+
+    /// The number of inputs D.
+    pub fn dims(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Scales inputs (D × N, a column per row of data) in place. A scaled input farther than 1e100 from 0 is moved to that
+    /// distance, so that predictions there are the prior's rather than not a number.
+    ///
+    /// # Panics
+    ///
+    /// When `x` does not have D rows.
+    pub fn scale_inputs(&self, mut x: MatMut<'_, f64>) {
+        assert_eq!(x.nrows(), self.dims(), "one row of x per input");
+        for column in 0..x.ncols() {
+            for (value, affine) in x.as_mut().col_mut(column).iter_mut().zip(&self.inputs) {
+                if *affine != Affine::IDENTITY {
+                    *value = affine.apply(*value).clamp(-FARTHEST, FARTHEST);
+                }
+            }
+        }
+    }
+
+    /// Scales inputs back in place.
+    ///
+    /// # Panics
+    ///
+    /// When `x` does not have D rows.
+    pub fn unscale_inputs(&self, mut x: MatMut<'_, f64>) {
+        assert_eq!(x.nrows(), self.dims(), "one row of x per input");
+        for column in 0..x.ncols() {
+            for (value, affine) in x.as_mut().col_mut(column).iter_mut().zip(&self.inputs) {
+                *value = affine.invert(*value);
+            }
+        }
+    }
+
+    /// Scales targets in place.
+    pub fn scale_target(&self, y: &mut [f64]) {
+        for value in y {
+            *value = self.target.apply(*value);
+        }
+    }
+
+    /// A mean (or quantile) of the target in original units.
+    pub fn unscale_mean(&self, mean: f64) -> f64 {
+        self.target.invert(mean)
+    }
+
+    /// A variance of the target in original units (squared).
+    pub fn unscale_variance(&self, variance: f64) -> f64 {
+        variance * self.target.scale * self.target.scale
+    }
+
+    /// What to add to a log density of the scaled target to have it in original units: minus the log of the scale.
+    pub fn log_density_shift(&self) -> f64 {
+        -self.target.scale.ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use approx::assert_relative_eq;
+    use faer::{Mat, mat};
+    use proptest::prelude::*;
+
+    #[test]
+    fn inputs_and_target_get_mean_zero_and_deviation_one() {
+        let mut x = mat![[1.0, 2.0, 3.0, 4.0], [7.0, 7.0, 7.0, 7.0], [0.0, 0.0, 1.0, 1.0]];
+        let mut y = [10.0, 30.0, 10.0, 30.0];
+        let scaling = Scaling::standardise(x.as_ref(), &y);
+        assert_eq!(scaling.inputs[1], Affine { shift: 7.0, scale: 1.0 });
+        assert_eq!(scaling.target, Affine { shift: 20.0, scale: 10.0 });
+        scaling.scale_inputs(x.as_mut());
+        scaling.scale_target(&mut y);
+        assert_eq!(y, [-1.0, 1.0, -1.0, 1.0]);
+        assert_relative_eq!(x[(0, 0)], -1.5 / 1.25f64.sqrt(), max_relative = 1e-14);
+        assert!((0..4).all(|column| x[(1, column)] == 0.0 && x[(2, column)].abs() == 1.0));
+        assert_eq!(scaling.unscale_mean(-1.0), 10.0);
+        assert_eq!(scaling.unscale_variance(0.5), 50.0);
+        assert_relative_eq!(scaling.log_density_shift(), -(10f64.ln()));
+        assert_eq!(scaling.with_original_target().target, Affine::IDENTITY);
+    }
+
+    #[test]
+    fn columns_at_the_ends_of_the_range_of_floats_are_standardised() {
+        for size in [1e300, f64::MAX, 1e-300, 2.0 * f64::MIN_POSITIVE] {
+            let x = mat![[size, -size, size, -size]];
+            let affine = Scaling::standardise(x.as_ref(), &[]).inputs[0];
+            assert_eq!(affine.shift, 0.0);
+            assert_relative_eq!(affine.scale, size, max_relative = 1e-12);
+            assert_relative_eq!(affine.apply(size), 1.0, max_relative = 1e-12);
+            assert_relative_eq!(affine.apply(-size), -1.0, max_relative = 1e-12);
+        }
+        let tiny = Affine::standardise(|| [5e-324, 1e-323].into_iter());
+        assert!(tiny.scale > 0.0 && tiny.apply(1e-323).is_finite());
+        let far = Affine::standardise(|| [f64::MAX, 0.9 * f64::MAX].into_iter());
+        assert!(far.apply(-f64::MAX).is_finite());
+        assert_eq!(Affine::standardise(std::iter::empty), Affine::IDENTITY);
+    }
+
+    #[test]
+    fn a_small_spread_around_a_large_mean_keeps_its_digits() {
+        let affine = Affine::standardise(|| [1.0, 2.0, 3.0, 4.0].into_iter().map(|value| 1e9 + value));
+        assert_relative_eq!(affine.scale, 1.25f64.sqrt(), max_relative = 1e-12);
+        assert_relative_eq!(affine.shift, 1e9 + 2.5, max_relative = 1e-15);
+    }
+
+    #[test]
+    fn an_input_out_of_all_proportion_stays_usable_and_unscaled_inputs_stay_exact() {
+        let scaling = Scaling::standardise(mat![[0.0, 1e-200]].as_ref(), &[]);
+        let mut far = mat![[1e300, -1e300]];
+        scaling.scale_inputs(far.as_mut());
+        assert_eq!((far[(0, 0)], far[(0, 1)]), (1e100, -1e100));
+        let mut same = mat![[1e300]];
+        Scaling::none(1).scale_inputs(same.as_mut());
+        assert_eq!(same[(0, 0)], 1e300);
+    }
+
+    proptest! {
+        #[test]
+        fn scaling_there_and_back_changes_nothing(
+            values in proptest::collection::vec(-1e3..1e3f64, 2..40), offset in -1e6..1e6f64, exponent in -200i32..200
+        ) {
+            let size = 10f64.powi(exponent);
+            let original = Mat::from_fn(1, values.len(), |_, column| (values[column] + offset) * size);
+            let scaling = Scaling::standardise(original.as_ref(), &[]);
+            let mut x = original.clone();
+            scaling.scale_inputs(x.as_mut());
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for column in 0..x.ncols() {
+                sum += x[(0, column)];
+                squares += x[(0, column)] * x[(0, column)];
+            }
+            let n = values.len() as f64;
+            prop_assert!((sum / n).abs() < 1e-6);
+            prop_assert!((squares / n - 1.0).abs() < 1e-6);
+            scaling.unscale_inputs(x.as_mut());
+            let largest = (1e3 + offset.abs()) * size;
+            for column in 0..x.ncols() {
+                prop_assert!((x[(0, column)] - original[(0, column)]).abs() <= 1e-13 * largest);
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A table of named columns that knows where each row came from; no design matrix.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::column::{Column, TextColumn};
+use crate::error::{Error, Result};
+
+/// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
+const CLOSE: f64 = 0.75;
+
+/// A column and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedColumn {
+    /// The name in the header.
+    pub name: String,
+    /// The values, one per row.
+    pub column: Column,
+}
+
+/// Named columns of equal length, read from one source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    source: String,
+    columns: Vec<NamedColumn>,
+    rows: usize,
+    first_row: usize,
+    lines: Lines,
+}
+
+impl Table {
+    /// A table of columns in memory; `source` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// When two columns share a name or the columns differ in length.
+    pub fn new(source: impl Into<String>, columns: Vec<NamedColumn>) -> Result<Table> {
+        let source = source.into();
+        check_names(&source, columns.iter().map(|named| named.name.as_str()))?;
+        let rows = columns.first().map_or(0, |named| named.column.len());
+        if let Some(odd) = columns.iter().find(|named| named.column.len() != rows) {
+            return Err(Error::data(format!(
+                "{source}: column {} has {} rows, expected {rows} as in the first column",
+                quoted(&odd.name),
+                odd.column.len()
+            )));
+        }
+        Ok(Table { source, columns, rows, first_row: 0, lines: Lines::default() })
+    }
+
+    /// A block of a file, whose names are known to be distinct and whose lengths are equal.
+    pub(crate) fn from_block(
+        source: String,
+        columns: Vec<NamedColumn>,
+        rows: usize,
+        first_row: usize,
+        lines: Lines,
+    ) -> Table {
+        Table { source, columns, rows, first_row, lines }
+    }
+
+    /// What messages call the table: the path of the file, as given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The columns, in the order of the file.
+    pub fn columns(&self) -> &[NamedColumn] {
+        &self.columns
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many rows of the file come before this table; 0 unless it is a later block of a stream.
+    pub fn first_row(&self) -> usize {
+        self.first_row
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|named| named.name == name).map(|named| &named.column)
+    }
+
+    /// The column of this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none; the hint lists the names that look alike.
+    pub fn require(&self, name: &str) -> Result<&Column> {
+        self.column(name).ok_or_else(|| {
+            absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
+        })
+    }
+
+    /// The values of a column as numbers, NaN where missing; `true` and `false` are 1 and 0.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, of a type that cannot be used, or holds text; the first such cell is named.
+    pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
+        match self.require(name)? {
+            Column::Number(values) => Ok(Cow::Borrowed(values)),
+            Column::Text(text) => match text.as_booleans() {
+                Some(values) => Ok(Cow::Owned(values)),
+                None => Err(self.not_a_number(name, text)),
+            },
+            Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
+        }
+    }
+
+    /// The error for a column that must hold numbers and holds text, naming its first text.
+    pub(crate) fn not_a_number(&self, name: &str, text: &TextColumn) -> Error {
+        let row = text.first_text();
+        Error::data(format!(
+            "{}: found {}, expected a number",
+            self.place(row, name),
+            shown(text.get(row).unwrap_or_default())
+        ))
+    }
+
+    /// The error for a column of a type that cannot be used.
+    pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
+        Error::data(format!(
+            "{}: column {} has type {data_type}, expected numbers, text or true/false",
+            self.source,
+            quoted(name)
+        ))
+        .hint(format!("convert the column to a number, or leave it out with --exclude {name}"))
+    }
+
+    /// The error for a missing value in a column that is used.
+    pub(crate) fn missing(&self, row: usize, name: &str) -> Error {
+        Error::data(format!("{}: the value is missing, expected one in every row", self.place(row, name)))
+            .hint("fill in or remove the rows with missing values, or leave the column out with --exclude")
+    }
+
+    /// Checks that a value in use is neither missing nor infinite.
+    pub(crate) fn finite(&self, row: usize, name: &str, value: f64) -> Result<f64> {
+        if value.is_finite() {
+            Ok(value)
+        } else if value.is_nan() {
+            Err(self.missing(row, name))
+        } else {
+            Err(Error::data(format!("{}: found {value}, expected a finite number", self.place(row, name)))
+                .hint("remove the row or replace the infinite value"))
+        }
+    }
+
+    /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    pub fn place(&self, row: usize, column: &str) -> String {
+        let line = self.lines.line(row).map_or_else(String::new, |line| format!(" (line {line})"));
+        format!("{}: row {}{line}, column {}", self.source, self.first_row + row + 1, quoted(column))
+    }
+}
+
+/// The line of a text file on which each row begins, stored only where rows and lines part company.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lines {
+    breaks: Vec<(usize, u64)>,
+    rows: usize,
+}
+
+impl Lines {
+    /// Adds the line of the next row.
+    pub(crate) fn push(&mut self, line: u64) {
+        let row = self.rows;
+        self.rows += 1;
+        let expected = self.breaks.last().map(|&(start, first)| first + (row - start) as u64);
+        if expected != Some(line) {
+            self.breaks.push((row, line));
+        }
+    }
+
+    /// The line of a row, where lines are known.
+    fn line(&self, row: usize) -> Option<u64> {
+        let after = self.breaks.partition_point(|&(start, _)| start <= row);
+        let (start, first) = *self.breaks.get(after.checked_sub(1)?)?;
+        Some(first + (row - start) as u64)
+    }
+}
+
+/// A name for a message, in single quotes and on one line.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("'{}'", name.escape_debug())
+}
+
+/// A value for a message, in double quotes, on one line and not too long.
+pub(crate) fn shown(value: &str) -> String {
+    const LONGEST: usize = 40;
+    match value.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{:?}…", &value[..end]),
+        None => format!("{value:?}"),
+    }
+}
+
+/// Checks that every column has a name of its own.
+pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (index, name) in names.enumerate() {
+        if name.is_empty() {
+            return Err(Error::data(format!("{source}: column {} has no name in the header", index + 1))
+                .hint("name it, or remove it (it is often a row index that was saved by accident)"));
+        }
+        if let Some(first) = seen.insert(name, index) {
+            return Err(Error::data(format!(
+                "{source}: columns {} and {} are both named {}, expected distinct names",
+                first + 1,
+                index + 1,
+                quoted(name)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a name that is not there, with the names that look alike as a hint.
+pub(crate) fn absent<'a>(
+    source: &str,
+    what: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
+    let error = Error::data(format!("{source}: there is no {what} named {}", quoted(name)));
+    if names.clone().count() > 0 && names.clone().all(|name| name.parse::<f64>().is_ok()) {
+        return error.hint("the first row of the file holds numbers; it must hold the names of the columns");
+    }
+    let wanted = name.to_lowercase();
+    let mut close: Vec<(f64, &str)> = names
+        .clone()
+        .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
+        .filter(|&(score, _)| score >= CLOSE)
+        .collect();
+    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if close.is_empty() {
+        error.hint(format!("the columns are {}", listed(names)))
+    } else {
+        error.hint(format!("did you mean {}?", listed(close.into_iter().map(|(_, name)| name))))
+    }
+}
+
+/// Up to ten names for a message.
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let mut names: Vec<String> = names.map(quoted).collect();
+    if names.len() > MOST {
+        let more = names.len() - MOST;
+        names.truncate(MOST);
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, column: Column) -> NamedColumn {
+        NamedColumn { name: name.into(), column }
+    }
+
+    #[test]
+    fn columns_must_have_names_of_their_own_and_one_length() {
+        let number = |n: usize| Column::Number(vec![1.0; n]);
+        let message = |columns| Table::new("t", columns).map(|_| ()).map_err(|e| e.to_string());
+        assert_eq!(
+            message(vec![named("a", number(2)), named("b", number(1)), named("a", number(2))]),
+            Err("t: columns 1 and 3 are both named 'a', expected distinct names".into())
+        );
+        assert_eq!(
+            message(vec![named("a", number(2)), named("b", number(1))]),
+            Err("t: column 'b' has 1 rows, expected 2 as in the first column".into())
+        );
+        assert_eq!(message(vec![named("", number(1))]), Err("t: column 1 has no name in the header".into()));
+        assert_eq!(message(vec![named("a", number(2)), named("b", number(2))]), Ok(()));
+    }
+
+    #[test]
+    fn an_absent_name_brings_the_close_ones() {
+        let columns = ["temperature", "pressure", "Temp"].map(|name| named(name, Column::Number(vec![])));
+        let table = Table::new("t", columns.to_vec()).expect("a table");
+        let error = table.require("temprature").map(|_| ()).expect_err("absent");
+        assert_eq!(error.to_string(), "t: there is no column named 'temprature'");
+        let hint = error.advice().expect("a hint");
+        assert!(hint.starts_with("did you mean 'temperature'"), "{hint}");
+        assert!(!hint.contains("pressure"), "{hint}");
+        let error = table.require("zzz").map(|_| ()).expect_err("absent");
+        assert_eq!(error.advice(), Some("the columns are 'temperature', 'pressure', 'Temp'"));
+    }
+
+    #[test]
+    fn lines_are_kept_where_they_part_from_rows() {
+        let mut lines = Lines::default();
+        for line in [2, 3, 7, 8, 9, 20] {
+            lines.push(line);
+        }
+        assert_eq!(lines.breaks.len(), 3);
+        let read: Vec<_> = (0..6).map(|row| lines.line(row)).collect();
+        assert_eq!(read, [2, 3, 7, 8, 9, 20].map(Some));
+        assert_eq!(Lines::default().line(0), None);
+    }
+
+    #[test]
+    fn messages_stay_on_one_line() {
+        assert_eq!(shown("a\nb"), "\"a\\nb\"");
+        assert_eq!(shown(&"é".repeat(100)).chars().count(), 43);
+        assert_eq!(quoted("a\nb"), "'a\\nb'");
+    }
+}

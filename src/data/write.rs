@@ -1,0 +1,198 @@
+//! Output files that appear complete or not at all; no formats.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{Error, Result};
+
+/// A file that is written under a temporary name in the same folder and takes its name once it is complete and on disk.
+///
+/// Dropped before [`finish`](Self::finish), it leaves nothing behind and an older file of the name untouched. A name that
+/// is a device or pipe (`/dev/stdout`) is written to directly, and a symbolic link is followed.
+#[derive(Debug)]
+pub struct AtomicFile {
+    path: PathBuf,
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    Temporary(BufWriter<NamedTempFile>),
+    Direct(BufWriter<File>),
+}
+
+impl AtomicFile {
+    /// Begins the file.
+    ///
+    /// # Errors
+    ///
+    /// When the folder does not exist or cannot be written to, or the name is a folder's.
+    pub fn create(path: &Path) -> Result<AtomicFile> {
+        // The file a link points to is replaced rather than the link.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let failed = |error: std::io::Error| {
+            Error::data(format!("{}: cannot be written: {error}", path.display()))
+                .hint("check that the folder exists, can be written to, and has space")
+        };
+        let metadata = path.metadata().ok();
+        if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+            return Err(Error::data(format!("{}: is a folder, expected the name of a file", path.display())));
+        }
+        if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+            let file = File::options().write(true).open(&path).map_err(failed)?;
+            return Ok(AtomicFile { path, out: Out::Direct(BufWriter::new(file)) });
+        }
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".sparsegp-");
+        let permissions = metadata.map(|metadata| metadata.permissions()).or_else(new_file_permissions);
+        if let Some(permissions) = permissions {
+            builder.permissions(permissions);
+        }
+        let file = builder.tempfile_in(folder).map_err(failed)?;
+        Ok(AtomicFile { path, out: Out::Temporary(BufWriter::new(file)) })
+    }
+
+    /// Writes the whole of a file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written, as for [`create`](Self::create) and [`finish`](Self::finish).
+    pub fn write_all_to(path: &Path, bytes: &[u8]) -> Result<()> {
+        let mut file = AtomicFile::create(path)?;
+        file.write_all(bytes).map_err(|error| write_error(path, &error))?;
+        file.finish()
+    }
+
+    /// Puts the file on disk and gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// When the disk is full or the name cannot be taken; nothing is left behind then.
+    pub fn finish(self) -> Result<()> {
+        let path = self.path;
+        let failed = |error: std::io::Error| write_error(&path, &error);
+        match self.out {
+            Out::Direct(mut out) => out.flush().map_err(failed),
+            Out::Temporary(out) => {
+                let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+                file.as_file().sync_all().map_err(failed)?;
+                file.persist(&path).map_err(|error| failed(error.error))?;
+                sync_folder(&path);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.out {
+            Out::Temporary(out) => out.write(bytes),
+            Out::Direct(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.out {
+            Out::Temporary(out) => out.flush(),
+            Out::Direct(out) => out.flush(),
+        }
+    }
+}
+
+/// The error for a write that failed.
+pub(crate) fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("{}: writing failed: {error}", path.display()))
+        .hint("check that the disk has space; no partial file was left")
+}
+
+/// What a new file is created with elsewhere: readable by all as far as the user's mask allows, where temporary files
+/// would be private.
+#[cfg(unix)]
+fn new_file_permissions() -> Option<std::fs::Permissions> {
+    Some(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+}
+
+/// Permissions are inherited from the folder.
+#[cfg(not(unix))]
+fn new_file_permissions() -> Option<std::fs::Permissions> {
+    None
+}
+
+/// Puts the new name on disk. The file is complete either way, so a file system that cannot do this is not an error.
+fn sync_folder(path: &Path) {
+    if let Some(folder) = path.parent() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_name_appears_only_when_finished_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out.json");
+        let names = || fs::read_dir(folder.path()).map(|entries| entries.count()).expect("a folder");
+        let mut file = AtomicFile::create(&path).expect("a file");
+        file.write_all(b"half").expect("written");
+        assert!(!path.exists());
+        drop(file);
+        assert_eq!(names(), 0);
+        AtomicFile::write_all_to(&path, b"one").expect("written");
+        let mut file = AtomicFile::create(&path).expect("a file");
+        file.write_all(b"two").expect("written");
+        assert_eq!(fs::read(&path).expect("a file"), b"one");
+        file.finish().expect("finished");
+        assert_eq!(fs::read(&path).expect("a file"), b"two");
+        assert_eq!(names(), 1);
+    }
+
+    #[test]
+    fn a_missing_folder_and_a_folder_for_a_file_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = AtomicFile::create(&folder.path().join("no/such/out")).expect_err("no folder");
+        assert!(error.to_string().contains("no/such/out: cannot be written"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        let error = AtomicFile::create(folder.path()).expect_err("a folder");
+        assert!(error.to_string().ends_with("is a folder, expected the name of a file"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_those_of_an_ordinary_or_the_older_file_and_links_are_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, ordinary, link) =
+            (folder.path().join("out"), folder.path().join("ordinary"), folder.path().join("link"));
+        let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode();
+        fs::write(&ordinary, "").expect("written");
+        AtomicFile::write_all_to(&path, b"1").expect("written");
+        assert_eq!(mode(&path), mode(&ordinary));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+        symlink(&path, &link).expect("a link");
+        AtomicFile::write_all_to(&link, b"2").expect("written");
+        assert_eq!(fs::read(&path).expect("a file"), b"2");
+        assert_eq!(mode(&path) & 0o777, 0o600);
+        assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let error = AtomicFile::write_all_to(Path::new("/dev/full"), b"x").expect_err("full");
+        assert!(error.to_string().starts_with("/dev/full: writing failed: No space left"), "{error}");
+        AtomicFile::write_all_to(Path::new("/dev/null"), b"x").expect("written");
+        assert!(!fs::metadata("/dev/null").expect("a device").is_file());
+    }
+}

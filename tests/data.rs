@@ -1,0 +1,553 @@
+//! Data files in and out: every kind of bad input, round trips, and streams that equal the whole.
+
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Int64Array,
+    NullArray, RecordBatch, StringArray,
+};
+use arrow::datatypes::Int32Type;
+use faer::Mat;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
+use parquet::file::properties::WriterProperties;
+use proptest::prelude::*;
+use sparsegp::Error;
+use sparsegp::data::{
+    Column, Feature, PredictionWriter, Schema, SchemaOptions, Table, TableBlocks, UnseenLevels, read_csv,
+    read_table,
+};
+use tempfile::TempDir;
+
+/// A folder with one file in it.
+fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn csv(text: &str) -> Result<Table, Error> {
+    read_csv("f.csv", Cursor::new(text.to_owned().into_bytes()))
+}
+
+fn options(target: &str) -> SchemaOptions {
+    SchemaOptions { target: target.into(), ..SchemaOptions::default() }
+}
+
+/// The schema, inputs and target of a training text.
+fn train(text: &str, options: &SchemaOptions) -> Result<(Schema, Mat<f64>, Vec<f64>), Error> {
+    let table = csv(text)?;
+    let (schema, _) = Schema::infer(&table, options)?;
+    let x = schema.design(&table, UnseenLevels::Error)?;
+    let y = schema.target(&table)?.unwrap();
+    Ok((schema, x, y))
+}
+
+/// The message and hint of training on a text, which must fail for its data.
+fn refused(text: &str) -> String {
+    let error = train(text, &options("y")).err().unwrap_or_else(|| panic!("accepted: {text:?}"));
+    assert_eq!(error.exit_code(), 3, "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error.to_string()
+}
+
+fn numbers(table: &Table, name: &str) -> Vec<f64> {
+    match table.column(name) {
+        Some(Column::Number(values)) => values.clone(),
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+#[test]
+fn bad_csv_is_refused_with_file_row_and_column() {
+    for (text, expected) in [
+        ("", "f.csv is empty, expected a header row and data"),
+        ("\n\n", "f.csv is empty, expected a header row and data"),
+        ("a,y\n", "f.csv: has a header but no rows of data"),
+        ("a,y\n1,2\n", "f.csv: has 1 row of data, expected at least 2"),
+        ("a,y\n1,2\n3\n", "f.csv: row 2 (line 3) has 1 fields, expected 2 as in the header"),
+        ("a,y\n1,2\n3,4,5\n", "f.csv: row 2 (line 3) has 3 fields, expected 2 as in the header"),
+        ("a,y,a\n1,2,3\n", "f.csv: columns 1 and 3 are both named 'a', expected distinct names"),
+        ("a,,y\n1,2,3\n", "f.csv: column 2 has no name in the header"),
+        (
+            "a,y\n1,2\n\n,3\n4,5\n",
+            "f.csv: row 2 (line 4), column 'a': the value is missing, expected one in every row",
+        ),
+        (
+            "a,y\n1,2\nNA,3\n",
+            "f.csv: row 2 (line 3), column 'a': the value is missing, expected one in every row",
+        ),
+        (
+            "a,y\n1,2\n2,?\n3,4\n",
+            "f.csv: row 2 (line 3), column 'y': the value is missing, expected one in every row",
+        ),
+        ("a,y\n1,2\n-inf,3\n", "f.csv: row 2 (line 3), column 'a': found -inf, expected a finite number"),
+        ("a,y\n1,2\n1e999,3\n", "f.csv: row 2 (line 3), column 'a': found inf, expected a finite number"),
+        ("a,y\n1,2\n2,inf\n", "f.csv: row 2 (line 3), column 'y': found inf, expected a finite number"),
+        ("a,y\n1,2\nx1,3\n2,4\n", "f.csv: row 2 (line 3), column 'a': found \"x1\", expected a number"),
+        ("a,y\n1,2\n2,low\n", "f.csv: row 2 (line 3), column 'y': found \"low\", expected a number"),
+        ("a,y\n1,2\n2,2\n3,2.0\n", "f.csv: the target 'y' is 2 in every row, expected values that vary"),
+        (
+            "a,y\n1,1e300\n2,-1e300\n",
+            "f.csv: the target 'y' ranges from -1e300 to 1e300, whose squares a 64-bit float cannot hold",
+        ),
+        (
+            "a,y\n1,1e-200\n2,2e-200\n",
+            "f.csv: the target 'y' ranges from 1e-200 to 2e-200, whose squares a 64-bit float cannot hold",
+        ),
+        ("a,Y\n1,2\n2,3\n", "f.csv: there is no column named 'y'"),
+        ("y\n1\n2\n", "f.csv: no feature is left besides the target 'y'"),
+        (
+            "a;y\n1;2\n3;4\n",
+            "f.csv: the header has no comma but contains ';', expected columns separated by commas",
+        ),
+    ] {
+        assert_eq!(refused(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_where_it_is_used() {
+    let read =
+        |bytes: &'static [u8]| read_csv("f.csv", Cursor::new(bytes)).map(|_| ()).map_err(|e| e.to_string());
+    assert_eq!(
+        read(b"a,y\n1,2\n\xff,3\n"),
+        Err("f.csv: row 2 (line 3), column 'a': the text is not UTF-8".into())
+    );
+    assert_eq!(read(b"a,\xe9\n1,2\n"), Err("f.csv: the name of column 2: the text is not UTF-8".into()));
+}
+
+#[test]
+fn hints_say_what_to_try() {
+    let hint = |text: &str| train(text, &options("y")).unwrap_err().advice().unwrap_or_default().to_owned();
+    assert_eq!(hint("yy,z\n1,2\n3,4\n"), "did you mean 'yy'?");
+    assert!(hint("0.5,1.5\n1,2\n").contains("it must hold the names"));
+    assert!(hint("a,y\n1,2\nx,3\n").contains("--categorical a"));
+    assert!(hint("a,y\n1,\"2\n3,4\n5,6\n").is_empty());
+    assert!(hint("a,y\n1,2,\"3\n3,4\n5,6\n").contains("quotation mark"));
+}
+
+#[test]
+fn options_that_contradict_the_file_or_each_other_are_refused() {
+    let text = "a,b,y\n1,2,3\n4,5,6\n";
+    let message = |options| train(text, &options).map(|_| ()).map_err(|e| (e.exit_code(), e.to_string()));
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        message(SchemaOptions { exclude: names(&["c"]), ..options("y") }),
+        Err((3, "f.csv: there is no column named 'c'".into()))
+    );
+    assert_eq!(
+        message(SchemaOptions { features: Some(names(&["a", "y"])), ..options("y") }),
+        Err((2, "the target 'y' cannot be a feature too".into()))
+    );
+    assert_eq!(
+        message(SchemaOptions { features: Some(names(&["a", "a"])), ..options("y") }),
+        Err((2, "the feature 'a' is given twice".into()))
+    );
+    assert_eq!(
+        message(SchemaOptions { exclude: names(&["a", "b"]), ..options("y") }),
+        Err((3, "f.csv: no feature is left besides the target 'y'".into()))
+    );
+}
+
+#[test]
+fn unusual_but_valid_csv_is_read() {
+    let table =
+        csv("\u{feff}\"a, b\" ,y,note\r\n1,2,\"x \"\"q\"\"\nz\"\r\n\r\n 3 ,-4.5e1,\r\n\r\n   \r\n").unwrap();
+    assert_eq!(table.rows(), 2);
+    assert_eq!(numbers(&table, "a, b"), [1.0, 3.0]);
+    assert_eq!(numbers(&table, "y"), [2.0, -45.0]);
+    let Some(Column::Text(note)) = table.column("note") else { panic!("not text") };
+    assert_eq!((note.get(0), note.get(1)), (Some("x \"q\"\nz"), None));
+    assert_eq!(table.place(1, "y"), "f.csv: row 2 (line 5), column 'y'");
+}
+
+#[test]
+fn excluded_columns_may_hold_anything() {
+    let text = "a,junk,y\n1,,1\n2,inf,2\n3,x,4\n";
+    assert!(refused(text).contains("column 'junk'"));
+    let excluded = SchemaOptions { exclude: vec!["junk".into()], ..options("y") };
+    let (schema, x, y) = train(text, &excluded).unwrap();
+    assert_eq!((schema.dims(), x.ncols(), y), (1, 3, vec![1.0, 2.0, 4.0]));
+    let chosen = SchemaOptions { features: Some(vec!["a".into()]), ..options("y") };
+    assert_eq!(train(text, &chosen).unwrap().0, schema);
+}
+
+#[test]
+fn categories_become_one_input_each_in_an_order_of_their_own() {
+    let text = "colour,size,flag,y\nred,10,true,1\nblue,9,FALSE,2\nred,10,True,3\n";
+    let declared = SchemaOptions { categorical: vec!["size".into()], ..options("y") };
+    let (schema, x, _) = train(text, &declared).unwrap();
+    assert_eq!(schema.input_names(), ["colour=blue", "colour=red", "size=9", "size=10", "flag"]);
+    let expected = [[0.0, 1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0, 1.0]];
+    for (row, expected) in expected.iter().enumerate() {
+        assert_eq!(x.col_as_slice(row), expected);
+    }
+    let (fewer, x, _) = train(text, &SchemaOptions { drop_first: true, ..declared }).unwrap();
+    assert_eq!(fewer.input_names(), ["colour=red", "size=10", "flag"]);
+    assert_eq!(x.col_as_slice(1), [0.0, 0.0, 0.0]);
+    let json = serde_json::to_string(&schema).unwrap();
+    assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
+}
+
+#[test]
+fn columns_match_by_name_in_any_order_and_others_are_ignored() {
+    let (schema, x, _) = train("a,c,y\n1,u,1\n2,v,2\n", &options("y")).unwrap();
+    let other = csv("extra,c,a\n?,v,2\njunk,u,1\n").unwrap();
+    let again = schema.design(&other, UnseenLevels::Error).unwrap();
+    assert_eq!(again.col_as_slice(0), x.col_as_slice(1));
+    assert_eq!(again.col_as_slice(1), x.col_as_slice(0));
+    assert_eq!(schema.target(&other).unwrap(), None);
+    let missing = schema.design(&csv("c,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
+    assert_eq!(missing.to_string(), "f.csv: there is no column named 'a'");
+    assert_eq!(missing.advice(), Some("did you mean 'aa'?"));
+    let missing = schema.design(&csv("q,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
+    assert_eq!(missing.to_string(), "f.csv: 2 columns the model needs are absent: 'a', 'c'");
+}
+
+#[test]
+fn unseen_categories_are_refused_or_zero() {
+    let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
+    let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &declared).unwrap();
+    let text = csv("c,k\nu,2.0\nw,1\n").unwrap();
+    let error = schema.design(&text, UnseenLevels::Error).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "f.csv: row 2 (line 3), column 'c': found \"w\", expected a category seen in training: 'u', 'v'"
+    );
+    let x = schema.design(&text, UnseenLevels::Zeros).unwrap();
+    assert_eq!((x.col_as_slice(0), x.col_as_slice(1)), (&[1., 0., 0., 1.][..], &[0., 0., 1., 0.][..]));
+    let number = csv("c,k\nu,2\nv,3\n").unwrap();
+    let error = schema.design(&number, UnseenLevels::Error).unwrap_err().to_string();
+    assert!(
+        error.ends_with("column 'k': found \"3\", expected a category seen in training: '1', '2'"),
+        "{error}"
+    );
+    let missing = csv("c,k\n,2\n").unwrap();
+    let error = schema.design(&missing, UnseenLevels::Zeros).unwrap_err().to_string();
+    assert!(error.contains("column 'c': the value is missing"), "{error}");
+}
+
+#[test]
+fn text_in_a_numeric_feature_is_refused_when_predicting_too() {
+    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
+    let error = schema.design(&csv("a\n1\nlow\n").unwrap(), UnseenLevels::Zeros).unwrap_err();
+    assert_eq!(error.to_string(), "f.csv: row 2 (line 3), column 'a': found \"low\", expected a number");
+}
+
+#[test]
+fn a_target_to_predict_may_be_missing_in_some_rows() {
+    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
+    let some = csv("a,y\n1,\n2,5\n").unwrap();
+    let values = schema.target_where_known(&some).unwrap().unwrap();
+    assert!(values[0].is_nan() && values[1] == 5.0);
+    assert!(schema.target(&some).is_err());
+    let infinite = csv("a,y\n1,\n2,inf\n").unwrap();
+    assert!(
+        schema.target_where_known(&infinite).unwrap_err().to_string().contains("row 2 (line 3), column 'y'")
+    );
+}
+
+#[test]
+fn identifiers_are_refused_or_warned_of() {
+    let rows = |n: usize| (0..n).map(|i| format!("id{i},{i}\n")).collect::<String>();
+    let many = format!("name,y\n{}", rows(1001));
+    assert_eq!(refused(&many), "f.csv: column 'name' has 1001 categories, expected at most 1000");
+    let table = csv(&format!("name,y\n{}", rows(5))).unwrap();
+    let (_, warnings) = Schema::infer(&table, &options("y")).unwrap();
+    assert_eq!(
+        warnings,
+        ["f.csv: column 'name' has a different category in every row; it is likely an identifier"]
+    );
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn gzip_is_read_whatever_its_name_and_refused_when_truncated() {
+    let text: String =
+        "a,y\n".to_owned() + &(0..5000).map(|i| format!("{i},{}\n", i * i % 977)).collect::<String>();
+    let plain = csv(&text).unwrap();
+    let packed = gzip(text.as_bytes());
+    for name in ["f.csv.gz", "f.csv"] {
+        let (_folder, path) = file(name, &packed);
+        let table = read_table(&path).unwrap();
+        assert_eq!(table.columns(), plain.columns());
+    }
+    let two_members = [gzip(b"a,y\n1,2\n"), gzip(b"3,4\n")].concat();
+    assert_eq!(numbers(&read_csv("f", Cursor::new(two_members)).unwrap(), "a"), [1.0, 3.0]);
+    for end in [packed.len() / 2, packed.len() - 4] {
+        let (_folder, path) = file("f.csv.gz", &packed[..end]);
+        let error = read_table(&path).unwrap_err().to_string();
+        assert!(error.contains("the compressed data end early after row"), "{error}");
+    }
+    let mut damaged = packed.clone();
+    damaged[packed.len() - 6] ^= 1;
+    let error = read_csv("f", Cursor::new(damaged)).unwrap_err().to_string();
+    assert!(error.contains("reading failed"), "{error}");
+}
+
+#[test]
+fn files_that_cannot_be_opened_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = read_table(&folder.path().join("none.csv")).unwrap_err();
+    assert!(error.to_string().contains("none.csv: cannot be read: "), "{error}");
+    let error = read_table(folder.path()).unwrap_err();
+    assert!(error.to_string().ends_with("is a folder, expected a file"), "{error}");
+}
+
+/// A Parquet file of these columns.
+fn parquet(columns: Vec<(&str, ArrayRef)>, properties: Option<WriterProperties>) -> Vec<u8> {
+    let batch =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), properties).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn parquet_columns_of_every_type_are_read() {
+    let decimal =
+        Decimal128Array::from(vec![Some(150), None, Some(-25)]).with_precision_and_scale(10, 2).unwrap();
+    let dictionary: DictionaryArray<Int32Type> = vec![Some("u"), Some("v"), None].into_iter().collect();
+    let bytes = parquet(
+        vec![
+            ("int", Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)]))),
+            ("float", Arc::new(Float32Array::from(vec![0.5, f32::NAN, f32::INFINITY]))),
+            ("bool", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+            ("decimal", Arc::new(decimal)),
+            ("date", Arc::new(Date32Array::from(vec![1, 2, 3]))),
+            ("text", Arc::new(StringArray::from(vec![Some("red"), Some("NA"), Some("1.0")]))),
+            ("digits", Arc::new(StringArray::from(vec!["1", "2", "3"]))),
+            ("dictionary", Arc::new(dictionary)),
+            ("nothing", Arc::new(NullArray::new(3))),
+        ],
+        None,
+    );
+    let (_folder, path) = file("f.parquet", bytes);
+    let table = read_table(&path).unwrap();
+    let known =
+        |name: &str| numbers(&table, name).iter().map(|v| (!v.is_nan()).then_some(*v)).collect::<Vec<_>>();
+    assert_eq!(known("int"), [Some(1.0), None, Some(-3.0)]);
+    assert_eq!(known("float"), [Some(0.5), None, Some(f64::INFINITY)]);
+    assert_eq!(known("bool"), [Some(1.0), Some(0.0), None]);
+    assert_eq!(known("decimal"), [Some(1.5), None, Some(-0.25)]);
+    assert_eq!(known("digits"), [Some(1.0), Some(2.0), Some(3.0)]);
+    assert_eq!(known("nothing"), [None; 3]);
+    let text = |name: &str| match table.column(name) {
+        Some(Column::Text(text)) => (0..3).map(|row| text.get(row).map(str::to_owned)).collect::<Vec<_>>(),
+        other => panic!("{name} is {other:?}"),
+    };
+    assert_eq!(text("text"), [Some("red".into()), None, Some("1".into())]);
+    assert_eq!(text("dictionary"), [Some("u".into()), Some("v".into()), None]);
+    let error = table.numbers("date").unwrap_err().to_string();
+    assert!(
+        error.ends_with("column 'date' has type Date32, expected numbers, text or true/false"),
+        "{error}"
+    );
+    let error = table.place(1, "int");
+    assert!(error.ends_with("f.parquet: row 2, column 'int'"), "{error}");
+}
+
+#[test]
+fn parquet_is_known_by_its_first_bytes_and_refused_when_damaged() {
+    let bytes = parquet(vec![("a", Arc::new(Int64Array::from(vec![1, 2, 3])))], None);
+    let (_folder, path) = file("f.data", &bytes);
+    assert_eq!(numbers(&read_table(&path).unwrap(), "a"), [1.0, 2.0, 3.0]);
+    let (_folder, path) = file("f.parquet", "a,y\n1,2\n");
+    let error = read_table(&path).unwrap_err().to_string();
+    assert!(error.ends_with("f.parquet: not a Parquet file, expected one by its name"), "{error}");
+    let (_folder, path) = file("f.parquet", &bytes[..bytes.len() - 20]);
+    let error = read_table(&path).unwrap_err().to_string();
+    assert!(error.contains("f.parquet: not a readable Parquet file: "), "{error}");
+    let error = read_csv("standard input", Cursor::new(bytes)).unwrap_err().to_string();
+    assert_eq!(error, "standard input: found Parquet, expected CSV text");
+    let empty = parquet(vec![("a", Arc::new(Int64Array::from(Vec::<i64>::new())))], None);
+    let (_folder, path) = file("f.parquet", empty);
+    assert!(read_table(&path).unwrap_err().to_string().ends_with("has a header but no rows of data"));
+}
+
+#[test]
+fn zstd_parquet_is_refused_by_name_unless_the_column_is_not_needed() {
+    use parquet::basic::Compression;
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+        ("b", Arc::new(Int64Array::from(vec![4, 5, 6]))),
+    ];
+    let bytes = parquet(columns, Some(properties));
+    // The same file with a footer that says zstd for column b: no encoder is at hand.
+    let (_folder, path) = file("f.parquet", &bytes);
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
+    let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
+    let group = metadata.row_group(0);
+    let mut chunks = group.columns().to_vec();
+    chunks[1] = chunks[1]
+        .clone()
+        .into_builder()
+        .set_compression(Compression::ZSTD(Default::default()))
+        .build()
+        .unwrap();
+    let group = group.clone().into_builder().set_column_metadata(chunks).build().unwrap();
+    let metadata = metadata.into_builder().set_row_groups(vec![group]).build();
+    let mut bytes = bytes[..bytes.len() - 8 - footer].to_vec();
+    let mut end = Vec::new();
+    ParquetMetaDataWriter::new(&mut end, &metadata).finish().unwrap();
+    bytes.extend(end);
+    fs::write(&path, bytes).unwrap();
+    let error = read_table(&path).unwrap_err().to_string();
+    assert!(
+        error.ends_with("column 'b' is compressed with zstd, expected snappy, gzip, lz4, brotli or none"),
+        "{error}"
+    );
+    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
+    let blocks: Vec<Table> = TableBlocks::open(&path, 2, &schema).unwrap().map(Result::unwrap).collect();
+    assert_eq!(numbers(&blocks[0], "a"), [1.0, 2.0]);
+}
+
+/// The inputs and targets of a file read in blocks, one vector per row.
+fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<f64>, f64)>, Error> {
+    let mut rows = Vec::new();
+    for block in TableBlocks::open(path, block_rows, schema)? {
+        let block = block?;
+        assert!(block.rows() <= block_rows && block.first_row() == rows.len());
+        let x = schema.design(&block, UnseenLevels::Error)?;
+        let y = schema.target(&block)?.unwrap();
+        rows.extend((0..block.rows()).map(|row| (x.col_as_slice(row).to_vec(), y[row])));
+    }
+    Ok(rows)
+}
+
+#[test]
+fn a_stream_equals_the_whole_in_csv_and_parquet() {
+    let n = 100;
+    let category = |i: usize| ["1", "red", "2.0"][i * 7 % 5 % 3];
+    let text = "skipped,a,c,y\n".to_owned()
+        + &(0..n).map(|i| format!("x{i},{}.5,{},{i}\n", i * 31 % 17, category(i))).collect::<String>();
+    let declared =
+        SchemaOptions { categorical: vec!["c".into()], exclude: vec!["skipped".into()], ..options("y") };
+    let (schema, x, y) = train(&text, &declared).unwrap();
+    let whole: Vec<(Vec<f64>, f64)> = (0..n).map(|row| (x.col_as_slice(row).to_vec(), y[row])).collect();
+    let a: Float32Array = (0..n).map(|i| Some((i * 31 % 17) as f32 + 0.5)).collect();
+    let c: StringArray = (0..n).map(|i| Some(category(i))).collect();
+    let y: Int64Array = (0..n as i64).map(Some).collect();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(13)).build();
+    let columns: Vec<(&str, ArrayRef)> = vec![("y", Arc::new(y)), ("c", Arc::new(c)), ("a", Arc::new(a))];
+    let (_csv, csv_path) = file("f.csv", &text);
+    let (_parquet, parquet_path) = file("f.parquet", parquet(columns, Some(properties)));
+    for path in [&csv_path, &parquet_path] {
+        for block_rows in [1, 7, 50, 100, 1000] {
+            assert_eq!(streamed(path, &schema, block_rows).unwrap(), whole, "{block_rows}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_names_rows_of_the_file_and_absent_columns_at_once() {
+    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
+    let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n\n3,3\n4,oops\n");
+    let error = streamed(&path, &schema, 3).unwrap_err().to_string();
+    assert!(
+        error.ends_with("f.csv: row 4 (line 6), column 'a': found \"oops\", expected a number"),
+        "{error}"
+    );
+    let (_folder, path) = file("f.csv", "y,aa\n1,1\n");
+    let error = TableBlocks::open(&path, 3, &schema).unwrap_err();
+    assert!(error.to_string().ends_with("f.csv: there is no column named 'a'"), "{error}");
+    assert_eq!(error.advice(), Some("did you mean 'aa'?"));
+    let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n3\n4,4\n");
+    let mut blocks = TableBlocks::open(&path, 2, &schema).unwrap();
+    assert_eq!(blocks.next().unwrap().unwrap().rows(), 2);
+    assert!(blocks.next().unwrap().unwrap_err().to_string().contains("row 3 (line 4) has 1 fields"));
+    assert!(blocks.next().is_none());
+    let (_folder, path) = file("f.csv", "y,a\n");
+    let mut blocks = TableBlocks::open(&path, 2, &schema).unwrap();
+    assert!(blocks.next().unwrap().is_err() && blocks.next().is_none());
+}
+
+#[test]
+fn predictions_read_back_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["mean", "q0.05", "log_density"].map(String::from);
+    let row = |i: usize| [1.0 / (i as f64 + 3.0), 1e300 * i as f64, if i == 2 { f64::NAN } else { -5e-324 }];
+    for name in ["p.csv", "p.PARQUET"] {
+        let path = folder.path().join(name);
+        let mut writer = PredictionWriter::create(&path, &names).unwrap();
+        (0..20_000).for_each(|i| writer.write_row(&row(i)).unwrap());
+        assert!(!path.exists());
+        writer.finish().unwrap();
+        let table = read_table(&path).unwrap();
+        assert_eq!(table.rows(), 20_000);
+        for (column, name) in names.iter().enumerate() {
+            let read = numbers(&table, name);
+            for (i, value) in read.into_iter().enumerate() {
+                let written = row(i)[column];
+                assert!(value == written || (value.is_nan() && written.is_nan()), "{name} {i}: {value}");
+            }
+        }
+    }
+    let error = PredictionWriter::create(&folder.path().join("p.txt"), &names).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    drop(PredictionWriter::create(&folder.path().join("q.csv"), &names).unwrap());
+    drop(PredictionWriter::create(&folder.path().join("q.parquet"), &names).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_model_of_text_and_one_of_numbers_agree_on_categories() {
+    let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
+    let (schema, ..) = train("k,y\n2.0,1\n10,2\n-0,3\n", &declared).unwrap();
+    let Some(Feature::Categorical { levels, .. }) = schema.features().first() else {
+        panic!("not categorical")
+    };
+    assert_eq!(levels, &["0", "2", "10"]);
+    let mixed = csv("k\n2\nodd\n1e1\n-0.0\n").unwrap();
+    let x = schema.design(&mixed, UnseenLevels::Zeros).unwrap();
+    let ones: Vec<Option<usize>> = (0..4).map(|r| x.col_as_slice(r).iter().position(|&v| v == 1.0)).collect();
+    assert_eq!(ones, [Some(1), None, Some(2), Some(0)]);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = read_csv("f", Cursor::new(bytes));
+    }
+
+    #[test]
+    fn any_near_csv_trains_to_finite_inputs_or_is_refused_in_one_line(
+        text in "a,y(,[bc\"]{1,2})?\n([0-9a?\", .einfNA-]{0,9}[,\n]){0,30}"
+    ) {
+        match train(&text, &options("y")) {
+            Ok((schema, x, y)) => {
+                prop_assert_eq!((x.nrows(), x.ncols()), (schema.dims(), y.len()));
+                prop_assert!((0..x.ncols()).all(|row| x.col_as_slice(row).iter().all(|v| v.is_finite())));
+            }
+            Err(error) => prop_assert!(error.exit_code() == 3 && !error.to_string().contains('\n')),
+        }
+    }
+
+    #[test]
+    fn damaged_gzip_and_parquet_never_panic(at in 0usize..2000, flip in 1u8..=255, cut: bool) {
+        let column: ArrayRef = Arc::new(Float32Array::from_iter_values((0..50).map(|i| i as f32)));
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|i| format!("v{}", i % 4))));
+        for mut bytes in [parquet(vec![("a", column), ("t", text)], None), gzip("a,y\n1,2\n".repeat(9).as_bytes())] {
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            if cut {
+                bytes.truncate(at);
+            }
+            let (_folder, path) = file("f", bytes);
+            let _ = read_table(&path);
+        }
+    }
+}
