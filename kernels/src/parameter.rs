@@ -97,9 +97,7 @@ impl Prior {
                 let z = (x.ln() - mu) / sigma;
                 (-0.5 * z * z - x.ln(), -(z / sigma + 1.0) / x)
             }
-            Prior::Gamma { shape, rate } => {
-                ((shape - 1.0) * x.ln() - rate * x, (shape - 1.0) / x - rate)
-            }
+            Prior::Gamma { shape, rate } => ((shape - 1.0) * x.ln() - rate * x, (shape - 1.0) / x - rate),
             Prior::Normal { mean, sd } => {
                 let z = (x - mean) / sd;
                 (-0.5 * z * z, -z / sd)

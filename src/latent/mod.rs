@@ -1,0 +1,3 @@
+//! The latent layer: where inducing inputs start.
+
+pub mod init;
