@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from export_split import export_split
-from protocol import Clock
+from protocol import LOAD_BEFORE, Clock
 
 
 def value(document, name):
@@ -87,6 +87,8 @@ def main():
         ratio = f"{peer['seconds'] / ours['seconds']:.1f}" if timed else ""
         row = [name, str(counts["n_train"]), *cells(ours), *cells(peer), ratio]
         print(f"| {' | '.join(row)} |", flush=True)
+    settings = f"{options.threads} threads, M = {options.inducing}"
+    print(f"\nLoad average before the first fit: {LOAD_BEFORE:.2f}; {settings}.")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+# Runnable processes over the last minute, before this one adds its own: other work makes OpenMP threads spin for
+# each other and can slow PyTorch's steps fifty times, so a time without this number cannot be trusted.
+LOAD_BEFORE = os.getloadavg()[0]
+
 
 @dataclass
 class Split:
@@ -105,6 +109,7 @@ class Clock:
 
 
 def emit(record):
-    """Prints one line of JSON; numbers that are not finite become null."""
+    """Prints one line of JSON with the load of the machine; numbers that are not finite become null."""
+    record = record | {"load_before": round(LOAD_BEFORE, 2)}
     plain = {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
     print(json.dumps(plain), flush=True)
