@@ -1,8 +1,19 @@
 //! Sparse Gaussian processes that are fast, calibrated and hard to break.
 
+pub mod collapsed;
+pub mod columns;
 pub mod data;
 pub mod error;
+pub mod gradient;
+pub mod hyper;
+pub mod latent;
+pub mod likelihood;
+pub mod linalg;
 pub mod metrics;
+pub mod model;
+pub mod moments;
+pub mod objective;
+pub mod variational;
 
 pub use error::{Error, ErrorKind, Result};
 pub use sparsegp_kernels as kernels;

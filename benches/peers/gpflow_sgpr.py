@@ -1,0 +1,75 @@
+"""Fits GPflow's collapsed sparse GP regression (Titsias 2009) by L-BFGS-B to one split and prints its scores."""
+
+import argparse
+
+from protocol import Clock, add_common_arguments, emit, gaussian_scores, initial_z, read_split, use_threads
+
+
+def fit(split, options, gpflow):
+    """Trains, predicts and returns the record; the clock runs from k-means to the last prediction."""
+    total = Clock()
+    z = initial_z(split, options.inducing, options.seed, options.init_z)
+    kernels = {
+        "rbf": gpflow.kernels.SquaredExponential,
+        "matern32": gpflow.kernels.Matern32,
+        "matern52": gpflow.kernels.Matern52,
+    }
+    dims = split.x.shape[1]
+    model = gpflow.models.SGPR(
+        (split.x, split.y),
+        kernel=kernels[options.kernel](variance=1.0, lengthscales=[dims**0.5] * dims),
+        inducing_variable=z,
+        noise_variance=0.1,
+    )
+    train = Clock()
+    result = gpflow.optimizers.Scipy().minimize(
+        model.training_loss,
+        model.trainable_variables,
+        method="L-BFGS-B",
+        options={"maxiter": options.iterations},
+        compile=True,
+    )
+    seconds_train = train.seconds()
+    elbo = float(model.elbo())
+    mean, variance = model.predict_y(split.x_test)
+    scores = gaussian_scores(split, mean.numpy(), variance.numpy())
+    return {
+        "m": len(z),
+        "iterations": int(result.nit),
+        "evaluations": int(result.nfev),
+        "seconds_train": seconds_train,
+        "seconds_total": total.seconds(),
+        "elbo": elbo,
+        **scores,
+        "stopped": str(result.message),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_common_arguments(parser)
+    parser.add_argument("--iterations", type=int, default=100, help="L-BFGS-B iterations at most")
+    options = parser.parse_args()
+    use_threads(options.threads)
+    import gpflow
+    import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    tf.random.set_seed(options.seed)
+    gpflow.config.set_default_jitter(options.jitter)
+    split = read_split(options.train, options.test, options.target)
+    record = {"library": f"gpflow {gpflow.__version__}", "set": split.name}
+    record |= {"n": len(split.x), "d": split.x.shape[1], "m": options.inducing}
+    try:
+        record |= fit(split, options, gpflow)
+    except tf.errors.InvalidArgumentError as error:
+        # How a Cholesky factorisation that fails shows; a fit that dies is a result worth a line.
+        emit(record | {"error": str(error).splitlines()[0]})
+        raise SystemExit(1) from None
+    emit(record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,521 @@
+//! Choosing where the inducing inputs start: k-means, greedy conditional variance or random rows.
+//!
+//! Everything here is a pure function of the data, the options and the seed. Parallel loops run over blocks of a
+//! fixed size and every reduction is made in block order, so the number of threads never changes a result.
+
+use crate::error::{Error, Result};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
+use rand::RngExt;
+use rand::SeedableRng;
+use rand::seq::{SliceRandom, index};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use std::fmt;
+use std::str::FromStr;
+
+/// K-means and random rows look at no more rows than this, or [`ROWS_PER_CENTRE`] for each inducing input.
+const KMEANS_ROWS: usize = 10_000;
+const ROWS_PER_CENTRE: usize = 20;
+
+/// The greedy choice looks at no more rows than this, or [`ROWS_PER_PIVOT`] for each inducing input.
+const GREEDY_ROWS: usize = 10_000;
+const ROWS_PER_PIVOT: usize = 5;
+
+/// Rows in one unit of parallel work; fixed, so that rounding does not depend on the number of threads.
+const BLOCK: usize = 512;
+
+/// Lloyd's iterations at most; inducing inputs are only a start, and most of the gain is in the first few.
+const LLOYD_ITERATIONS: usize = 10;
+
+/// Lloyd's iterations end when the sum of squared distances falls by less than this fraction.
+const LLOYD_GAIN: f64 = 1e-3;
+
+/// Two rows closer than this many standard deviations are one: a squared-exponential covariance of unit lengthscale,
+/// `1 − r²/2`, rounds to 1 there, so a second inducing input could add nothing but a singular matrix.
+const SAME: f64 = 1.5e-8;
+
+/// The greedy choice ends when every residual variance is below this fraction of the largest prior variance: what
+/// a Cholesky factor in double precision still resolves.
+const RESIDUAL_FLOOR: f64 = 1e-12;
+
+/// How to choose the initial inducing inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InducingInit {
+    /// Centres of k-means, seeded by k-means++ (Arthur and Vassilvitskii 2007), on a random part of the rows.
+    #[default]
+    KMeans,
+    /// Rows picked one by one where the prior variance left by those before is largest, that is a pivoted Cholesky
+    /// factorisation of the kernel matrix (Burt, Rasmussen and van der Wilk 2020), on a random part of the rows.
+    Greedy,
+    /// Distinct rows, uniformly.
+    Random,
+}
+
+impl InducingInit {
+    /// Every choice, in the order help texts list them.
+    pub const ALL: [InducingInit; 3] = [InducingInit::KMeans, InducingInit::Greedy, InducingInit::Random];
+
+    /// The name used on the command line and in saved options.
+    pub fn name(self) -> &'static str {
+        match self {
+            InducingInit::KMeans => "kmeans",
+            InducingInit::Greedy => "greedy",
+            InducingInit::Random => "random",
+        }
+    }
+}
+
+impl fmt::Display for InducingInit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for InducingInit {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        InducingInit::ALL.into_iter().find(|init| init.name() == name).ok_or_else(|| {
+            let known = InducingInit::ALL.map(InducingInit::name).join(", ");
+            Error::usage(format!("unknown choice of inducing inputs '{name}'"))
+                .hint(format!("use one of {known}"))
+        })
+    }
+}
+
+/// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`D × N`, columns are points).
+///
+/// `M' = min(m, number of distinct points)`; the greedy choice may return fewer, when the kernel at its present
+/// parameters leaves no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations
+/// of the columns) count as one, and no two rows of `Z` are that close. Distances are taken after scaling each
+/// input by its standard deviation, so the units of the data do not matter to `KMeans`; `kernel` matters to `Greedy`
+/// alone. When all distinct points fit into `m`, `KMeans` and `Random` return exactly those.
+///
+/// Work and memory are bounded for large `N`: at most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`,
+/// at most `max(5 m, 10 000)` enter `Greedy`, which takes `O(rows · M'²)` time and `O(rows · M')` memory. All the data
+/// is looked through only when those rows hold fewer than `m` distinct points.
+///
+/// The result depends on the arguments alone, not on the number of threads.
+///
+/// # Errors
+/// A usage error for `m = 0` or a kernel that needs more inputs than there are, a data error for no rows, no columns
+/// or a value that is not finite, a fit error when the kernel gives a value that is not finite.
+pub fn choose_inducing(
+    x: MatRef<'_, f64>,
+    m: usize,
+    init: InducingInit,
+    kernel: &dyn Kernel,
+    seed: u64,
+) -> Result<Mat<f64>> {
+    if m == 0 {
+        return Err(Error::usage("the number of inducing inputs must be at least 1"));
+    }
+    let frame = Frame::of(x)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let limit = match init {
+        InducingInit::KMeans | InducingInit::Random => m.saturating_mul(ROWS_PER_CENTRE).max(KMEANS_ROWS),
+        InducingInit::Greedy => m.saturating_mul(ROWS_PER_PIVOT).max(GREEDY_ROWS),
+    };
+    let mut candidates = Candidates::draw(x, &frame, m, limit, &mut rng);
+    match init {
+        InducingInit::KMeans if candidates.rows.len() > m => {
+            Ok(frame.unscale(k_means(&candidates.scaled(x, &frame), &candidates.counts, m, &mut rng)))
+        }
+        InducingInit::KMeans => Ok(gather(x, &candidates.rows)),
+        InducingInit::Greedy => {
+            if kernel.min_dims() > x.nrows() {
+                return Err(Error::usage(format!(
+                    "the kernel {} needs {} inputs and the data has {}",
+                    kernel.expression(),
+                    kernel.min_dims(),
+                    x.nrows()
+                )));
+            }
+            // A stationary kernel starts with equal variances everywhere: the order decides which row comes first.
+            candidates.rows.shuffle(&mut rng);
+            let points = gather(x, &candidates.rows);
+            let pivots = pivots(points.as_ref(), m, kernel)?;
+            Ok(Mat::from_fn(pivots.len(), x.nrows(), |i, d| points[(pivots[i], d)]))
+        }
+        InducingInit::Random => {
+            let keep = m.min(candidates.rows.len());
+            let (chosen, _) = candidates.rows.partial_shuffle(&mut rng, keep);
+            Ok(gather(x, chosen))
+        }
+    }
+}
+
+/// The rows `rows` of the data (`D × N`) as a matrix whose rows are points.
+fn gather(x: MatRef<'_, f64>, rows: &[usize]) -> Mat<f64> {
+    Mat::from_fn(rows.len(), x.nrows(), |i, d| x[(d, rows[i])])
+}
+
+/// Centre and scale of every input, so that distances do not depend on units and large offsets cancel first.
+struct Frame {
+    centre: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+impl Frame {
+    /// The middle of the range and the standard deviation of each row of `x` (`D × N`).
+    fn of(x: MatRef<'_, f64>) -> Result<Frame> {
+        let (dims, n) = (x.nrows(), x.ncols());
+        if n == 0 || dims == 0 {
+            return Err(Error::data(format!(
+                "no inducing inputs can be chosen from {n} rows of {dims} inputs"
+            )));
+        }
+        let (mut low, mut high) = (vec![f64::INFINITY; dims], vec![f64::NEG_INFINITY; dims]);
+        for j in 0..n {
+            for (d, &value) in x.col(j).iter().enumerate() {
+                if !value.is_finite() {
+                    return Err(Error::data(format!(
+                        "input {} of data row {} is {value}, expected a finite number",
+                        d + 1,
+                        j + 1
+                    )));
+                }
+                low[d] = low[d].min(value);
+                high[d] = high[d].max(value);
+            }
+        }
+        // Halved before they are combined, so that numbers near the largest double do not overflow.
+        let centre: Vec<f64> = low.iter().zip(&high).map(|(&l, &h)| l / 2.0 + h / 2.0).collect();
+        let half: Vec<f64> = low.iter().zip(&high).map(|(&l, &h)| h / 2.0 - l / 2.0).collect();
+        let (mut sum, mut squares) = (vec![0.0; dims], vec![0.0; dims]);
+        for j in 0..n {
+            for (d, &value) in x.col(j).iter().enumerate() {
+                if half[d] > 0.0 {
+                    let t = (value - centre[d]) / half[d];
+                    sum[d] += t;
+                    squares[d] += t * t;
+                }
+            }
+        }
+        let scale = (0..dims)
+            .map(|d| {
+                let mean = sum[d] / n as f64;
+                let spread = half[d] * (squares[d] / n as f64 - mean * mean).max(0.0).sqrt();
+                let magnitude = low[d].abs().max(high[d].abs());
+                // An input that varies by rounding alone is constant: dividing by its spread would blow rounding up.
+                let constant = spread <= 8.0 * f64::EPSILON * magnitude;
+                if !constant {
+                    spread
+                } else if magnitude > 0.0 {
+                    magnitude
+                } else {
+                    1.0
+                }
+            })
+            .collect();
+        Ok(Frame { centre, scale })
+    }
+
+    fn scaled(&self, d: usize, value: f64) -> f64 {
+        (value - self.centre[d]) / self.scale[d]
+    }
+
+    /// Scaled points (rows) back in the units of the data.
+    fn unscale(&self, mut points: Mat<f64>) -> Mat<f64> {
+        for d in 0..points.ncols() {
+            for value in points.col_mut(d).iter_mut() {
+                *value = self.centre[d] + self.scale[d] * *value;
+            }
+        }
+        points
+    }
+}
+
+/// Data rows that are pairwise distinct, in increasing order, each with how many sampled rows it stands for.
+struct Candidates {
+    rows: Vec<usize>,
+    counts: Vec<f64>,
+}
+
+impl Candidates {
+    /// At most `limit` rows, holding at least `min(m, distinct points of x)` distinct ones; `m ≤ limit`.
+    fn draw(x: MatRef<'_, f64>, frame: &Frame, m: usize, limit: usize, rng: &mut ChaCha8Rng) -> Candidates {
+        let n = x.ncols();
+        if n <= limit {
+            return Candidates::distinct(x, frame, (0..n).collect(), rng);
+        }
+        let sample = index::sample(rng, n, limit).into_vec();
+        let drawn = Candidates::distinct(x, frame, sample, rng);
+        if drawn.rows.len() >= m {
+            return drawn;
+        }
+        // Few distinct points, many copies: rare points can hide from a sample, so look at every row.
+        let mut all = Candidates::distinct(x, frame, (0..n).collect(), rng);
+        if all.rows.len() > limit {
+            let mut keep = index::sample(rng, all.rows.len(), limit).into_vec();
+            keep.sort_unstable();
+            all.rows = keep.iter().map(|&i| all.rows[i]).collect();
+            all.counts = keep.iter().map(|&i| all.counts[i]).collect();
+        }
+        all
+    }
+
+    /// Keeps one of every group of equal points.
+    ///
+    /// Points within [`SAME`] of each other are within it along any direction too. Along a random direction hardly
+    /// any others are, so after sorting by that coordinate each point meets only a few kept ones.
+    fn distinct(x: MatRef<'_, f64>, frame: &Frame, rows: Vec<usize>, rng: &mut ChaCha8Rng) -> Candidates {
+        let mut direction: Vec<f64> = (0..x.nrows()).map(|_| rng.random_range(0.5..1.0)).collect();
+        let norm = direction.iter().map(|w| w * w).sum::<f64>().sqrt();
+        direction.iter_mut().for_each(|w| *w /= norm);
+        let coordinate = |row: usize| -> f64 {
+            x.col(row).iter().enumerate().map(|(d, &value)| direction[d] * frame.scaled(d, value)).sum()
+        };
+        let mut order: Vec<(f64, usize)> = rows.into_iter().map(|row| (coordinate(row), row)).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let same = |a: usize, b: usize| -> bool {
+            let squares = (0..x.nrows()).map(|d| {
+                let difference = (x[(d, a)] - x[(d, b)]) / frame.scale[d];
+                difference * difference
+            });
+            squares.sum::<f64>() <= SAME * SAME
+        };
+        let mut kept: Vec<(f64, usize, f64)> = Vec::new();
+        for (along, row) in order {
+            // Twice the tolerance, as the coordinate itself is rounded.
+            let first = kept.partition_point(|&(at, ..)| at < along - 2.0 * SAME);
+            match kept[first..].iter_mut().rev().find(|&&mut (_, other, _)| same(row, other)) {
+                Some((_, _, count)) => *count += 1.0,
+                None => kept.push((along, row, 1.0)),
+            }
+        }
+        kept.sort_unstable_by_key(|&(_, row, _)| row);
+        Candidates {
+            rows: kept.iter().map(|&(_, row, _)| row).collect(),
+            counts: kept.iter().map(|&(_, _, count)| count).collect(),
+        }
+    }
+
+    /// The candidates as scaled points, rows of the result.
+    fn scaled(&self, x: MatRef<'_, f64>, frame: &Frame) -> Mat<f64> {
+        Mat::from_fn(self.rows.len(), x.nrows(), |i, d| frame.scaled(d, x[(d, self.rows[i])]))
+    }
+}
+
+/// `m` centres (rows) of weighted k-means over `points` (rows, pairwise distinct, more than `m`).
+fn k_means(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -> Mat<f64> {
+    let seeds = plus_plus(points, weights, m, rng);
+    let start = Mat::from_fn(m, points.ncols(), |i, d| points[(seeds[i], d)]);
+    let centres = lloyd(points, weights, start.clone());
+    // Seeds are distinct points of the data; means are distinct only nearly always.
+    if all_distinct(centres.as_ref(), rng) { centres } else { start }
+}
+
+/// Whether no two rows of already scaled points are the same.
+fn all_distinct(points: MatRef<'_, f64>, rng: &mut ChaCha8Rng) -> bool {
+    let unit = Frame { centre: vec![0.0; points.ncols()], scale: vec![1.0; points.ncols()] };
+    let n = points.nrows();
+    Candidates::distinct(points.transpose(), &unit, (0..n).collect(), rng).rows.len() == n
+}
+
+/// Seeds of k-means++: each next point with probability proportional to its weighted squared distance to the nearest
+/// seed so far (Arthur and Vassilvitskii 2007).
+fn plus_plus(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut nearest = vec![f64::INFINITY; points.nrows()];
+    let mut odds = weights.to_vec();
+    let mut seeds = Vec::with_capacity(m);
+    while seeds.len() < m {
+        let seed = pick(&odds, rng);
+        seeds.push(seed);
+        let blocks = nearest.par_chunks_mut(BLOCK).zip(odds.par_chunks_mut(BLOCK)).enumerate();
+        blocks.for_each(|(block, (nearest, odds))| {
+            let rows = block * BLOCK..block * BLOCK + nearest.len();
+            let mut distance = [0.0; BLOCK];
+            for d in 0..points.ncols() {
+                let column = &points.col_as_slice(d)[rows.clone()];
+                let at = points[(seed, d)];
+                for (total, &value) in distance.iter_mut().zip(column) {
+                    *total += (value - at) * (value - at);
+                }
+            }
+            for (i, row) in rows.enumerate() {
+                nearest[i] = nearest[i].min(distance[i]);
+                odds[i] = weights[row] * nearest[i];
+            }
+        });
+    }
+    seeds
+}
+
+/// An index with probability proportional to its odds (not all 0); never one whose odds are 0.
+fn pick(odds: &[f64], rng: &mut ChaCha8Rng) -> usize {
+    let mut left = rng.random::<f64>() * odds.iter().sum::<f64>();
+    let mut last = 0;
+    for (i, &o) in odds.iter().enumerate() {
+        if o > 0.0 {
+            last = i;
+            left -= o;
+            if left < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
+
+/// A few of Lloyd's iterations from `centres`; a centre that owns no point moves to the worst served one.
+fn lloyd(points: &Mat<f64>, weights: &[f64], mut centres: Mat<f64>) -> Mat<f64> {
+    let mut before = f64::INFINITY;
+    for _ in 0..LLOYD_ITERATIONS {
+        let owners = assign(points, centres.as_ref());
+        let loss: f64 = owners.iter().zip(weights).map(|(&(_, distance), &w)| w * distance).sum();
+        if loss >= (1.0 - LLOYD_GAIN) * before {
+            break;
+        }
+        before = loss;
+        let mut mass = vec![0.0; centres.nrows()];
+        for (&(owner, _), &w) in owners.iter().zip(weights) {
+            mass[owner] += w;
+        }
+        for d in 0..points.ncols() {
+            let mut sums = vec![0.0; centres.nrows()];
+            for ((&value, &(owner, _)), &w) in points.col_as_slice(d).iter().zip(&owners).zip(weights) {
+                sums[owner] += w * value;
+            }
+            for (c, &sum) in sums.iter().enumerate().filter(|&(c, _)| mass[c] > 0.0) {
+                centres[(c, d)] = sum / mass[c];
+            }
+        }
+        let empty: Vec<usize> = (0..centres.nrows()).filter(|&c| mass[c] == 0.0).collect();
+        if !empty.is_empty() {
+            let cost = |i: usize| weights[i] * owners[i].1;
+            let mut worst: Vec<usize> = (0..points.nrows()).collect();
+            worst.sort_unstable_by(|&a, &b| cost(b).total_cmp(&cost(a)).then(a.cmp(&b)));
+            for (c, row) in empty.into_iter().zip(worst) {
+                for d in 0..points.ncols() {
+                    centres[(c, d)] = points[(row, d)];
+                }
+            }
+        }
+    }
+    centres
+}
+
+/// The nearest centre of every point and the squared distance to it; the inner products are matrix products.
+fn assign(points: &Mat<f64>, centres: MatRef<'_, f64>) -> Vec<(usize, f64)> {
+    let squares = |row: faer::RowRef<'_, f64>| row.iter().map(|v| v * v).sum::<f64>();
+    let half: Vec<f64> = centres.row_iter().map(|c| 0.5 * squares(c)).collect();
+    let blocks = points.nrows().div_ceil(BLOCK);
+    let nearest = (0..blocks).into_par_iter().flat_map_iter(|block| {
+        let start = block * BLOCK;
+        let rows = points.subrows(start, BLOCK.min(points.nrows() - start));
+        let mut product = Mat::zeros(centres.nrows(), rows.nrows());
+        matmul(product.as_mut(), Accum::Replace, centres, rows.transpose(), 1.0, Par::Seq);
+        let found: Vec<(usize, f64)> = (0..rows.nrows())
+            .map(|i| {
+                let mut best = (0, f64::INFINITY);
+                for (c, (&inner, &half)) in product.col_as_slice(i).iter().zip(&half).enumerate() {
+                    if half - inner < best.1 {
+                        best = (c, half - inner);
+                    }
+                }
+                // Half the squared distance is this plus half the squared length of the point, up to rounding.
+                (best.0, (2.0 * best.1 + squares(rows.row(i))).max(0.0))
+            })
+            .collect();
+        found
+    });
+    nearest.collect()
+}
+
+/// Part of the rows of a pivoted Cholesky factor, with the variance the pivots so far leave to each row.
+struct Block {
+    start: usize,
+    residual: Vec<f64>,
+    /// One column after the other, each as long as `residual`.
+    factor: Vec<f64>,
+    scratch: Scratch,
+}
+
+impl Block {
+    /// Entries of the factor in the row `row` of all points.
+    fn row(&self, row: usize) -> Vec<f64> {
+        self.factor.iter().skip(row - self.start).step_by(self.residual.len()).copied().collect()
+    }
+
+    /// Adds the column of the pivot `at`, whose row of the factor and residual variance are given.
+    fn extend(
+        &mut self,
+        points: MatRef<'_, f64>,
+        kernel: &dyn Kernel,
+        at: usize,
+        pivot: &[f64],
+        variance: f64,
+    ) {
+        let len = self.residual.len();
+        let mut column = self.scratch.take(len);
+        let inputs = Inputs::Cross { left: points.subrows(self.start, len), right: points.subrows(at, 1) };
+        kernel.eval(inputs, MatMut::from_column_major_slice_mut(&mut column, len, 1), &mut self.scratch);
+        for (previous, &weight) in self.factor.chunks_exact(len).zip(pivot) {
+            for (entry, &value) in column.iter_mut().zip(previous) {
+                *entry -= weight * value;
+            }
+        }
+        let root = variance.sqrt();
+        for (entry, residual) in column.iter_mut().zip(&mut self.residual) {
+            *entry /= root;
+            *residual -= *entry * *entry;
+        }
+        // Exact where rounding would leave a trace, and where a kernel is not continuous on the diagonal.
+        if (self.start..self.start + len).contains(&at) {
+            column[at - self.start] = root;
+            self.residual[at - self.start] = 0.0;
+        }
+        self.factor.extend_from_slice(&column);
+        self.scratch.give(column);
+    }
+}
+
+/// Rows of `points` in the order of a pivoted Cholesky factorisation of their kernel matrix: at most `m`, at least 1.
+fn pivots(points: MatRef<'_, f64>, m: usize, kernel: &dyn Kernel) -> Result<Vec<usize>> {
+    let mut blocks: Vec<Block> = (0..points.nrows())
+        .step_by(BLOCK)
+        .map(|start| {
+            let rows = points.subrows(start, BLOCK.min(points.nrows() - start));
+            let (mut residual, mut scratch) = (vec![0.0; rows.nrows()], Scratch::new());
+            kernel.diag(rows, &mut residual, &mut scratch);
+            Block { start, residual, factor: Vec::new(), scratch }
+        })
+        .collect();
+    let (mut at, mut variance) = largest(&blocks, kernel)?;
+    let floor = RESIDUAL_FLOOR * variance;
+    let mut chosen = vec![at];
+    while chosen.len() < m && variance > floor {
+        let pivot = blocks[at / BLOCK].row(at);
+        blocks.par_iter_mut().for_each(|block| block.extend(points, kernel, at, &pivot, variance));
+        (at, variance) = largest(&blocks, kernel)?;
+        if variance > floor {
+            chosen.push(at);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The first row with the largest residual variance.
+fn largest(blocks: &[Block], kernel: &dyn Kernel) -> Result<(usize, f64)> {
+    let mut best = (0, f64::NEG_INFINITY);
+    for block in blocks {
+        for (i, &variance) in block.residual.iter().enumerate() {
+            if !variance.is_finite() {
+                return Err(Error::fit(format!(
+                    "the kernel {} is not finite at its initial parameters",
+                    kernel.expression()
+                ))
+                .hint("check the initial lengthscales and variances, or choose inducing inputs by kmeans"));
+            }
+            if variance > best.1 {
+                best = (block.start + i, variance);
+            }
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,109 @@
+//! The latent layer: who produces the feature rows a_i, residual variances and offsets of the latent linear model; no y.
+
+pub mod inducing;
+pub mod init;
+pub mod linear;
+
+pub use inducing::{InducingLayer, Jitter};
+pub use init::{InducingInit, choose_inducing};
+pub use linear::LinearLayer;
+
+use crate::linalg::Shape;
+use faer::{Mat, MatMut, MatRef};
+use sparsegp_kernels::Scratch;
+
+/// Gradient of an objective with respect to everything a layer can train, in natural units.
+#[derive(Clone, Debug)]
+pub struct LayerGradient {
+    /// One entry per kernel parameter value.
+    pub kernel: Vec<f64>,
+    /// The constant mean.
+    pub mean: f64,
+    /// The inducing inputs, `M × D`.
+    pub z: Mat<f64>,
+}
+
+impl LayerGradient {
+    /// Zeros for `kernel` parameter values and `M × D` inducing inputs.
+    pub fn zeros(kernel: usize, m: usize, d: usize) -> Self {
+        LayerGradient { kernel: vec![0.0; kernel], mean: 0.0, z: Mat::zeros(m, d) }
+    }
+
+    /// Back to zero.
+    pub fn clear(&mut self) {
+        self.kernel.fill(0.0);
+        self.mean = 0.0;
+        self.z.as_mut().fill(0.0);
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: &LayerGradient) {
+        self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
+        self.mean += other.mean;
+        self.z += &other.z;
+    }
+}
+
+/// The producer of `(a_i, r_i, o_i)` (MATH: the latent linear model), whitened so that the prior is `w ~ N(0, I)`.
+///
+/// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k`, and under `q(w) = N(m, S)`
+///
+/// ```text
+/// μ = o + aᵀm,   v = base + aᵀ(S − κI)a
+/// ```
+///
+/// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = L_Pᵀ`, `base = 0`, `κ = 0` for a linear
+/// model with prior covariance `L_P L_Pᵀ`. Data arrive as `D × c` blocks, one column per datum.
+pub trait LatentLayer: Send + Sync {
+    /// The dimension M of `w`.
+    fn dim(&self) -> usize;
+
+    /// The whitening matrix `W` (`M × M`) and its triangle.
+    fn whitening(&self) -> (MatRef<'_, f64>, Shape);
+
+    /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
+    fn prior_share(&self) -> f64;
+
+    /// Writes the raw features (`M × c`), `base` and the offsets of a block.
+    fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    );
+
+    /// A zero gradient of this layer's shape.
+    fn zero_gradient(&self) -> LayerGradient;
+
+    /// Adds the gradient that flows through one block: `kbar = ∂F/∂k`, `base_bar`, `offset_bar`.
+    fn features_adjoint(
+        &self,
+        x: MatRef<'_, f64>,
+        features: (MatRef<'_, f64>, MatRef<'_, f64>),
+        base_bar: &[f64],
+        offset_bar: &[f64],
+        grad: &mut LayerGradient,
+        scratch: &mut Scratch,
+    );
+
+    /// Adds the gradient that flows through the whitening, given the lower triangle of `G = Ā Aᵀ` (`M × M`).
+    ///
+    /// For `W = L⁻¹`, `L Lᵀ = K_uu`: `K̄_uu = −½ L⁻ᵀ Γ L⁻¹`, Γ the lower triangle of `G` reflected.
+    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch);
+}
+
+/// Buffers of the once-per-step part of a layer's adjoint.
+pub struct LayerScratch {
+    pub(crate) product: Mat<f64>,
+    pub(crate) kbar: Mat<f64>,
+    pub(crate) kernel: Scratch,
+}
+
+impl LayerScratch {
+    /// Buffers for a layer of dimension `m`.
+    pub fn new(m: usize) -> Self {
+        LayerScratch { product: Mat::zeros(m, m), kbar: Mat::zeros(m, m), kernel: Scratch::new() }
+    }
+}
