@@ -1,0 +1,9 @@
+//! Bounds with q solved in closed form for Gaussian noise (VFE, collapsed β-ELBO, FITC, an upper bound); no steps.
+
+mod bounds;
+mod fitc;
+mod stream;
+
+pub use bounds::{BoundValue, UpperBound, collapsed_elbo, upper_bound};
+pub use fitc::{FitcValue, fitc};
+pub use stream::{DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting};

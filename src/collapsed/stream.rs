@@ -1,0 +1,431 @@
+//! Streams the whole data set in blocks: the sums that collapsed bounds need, and their adjoints; no bounds.
+//!
+//! Memory is O(bM + M²) whatever n: features are recomputed in the backward sweep, not kept.
+
+use crate::columns;
+use crate::gradient::{Form, block_columns};
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
+use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
+use faer::{Accum, Mat, MatMut, MatRef};
+use rayon::prelude::*;
+use sparsegp_kernels::Scratch;
+
+/// Columns that are in memory at a time.
+const WINDOW: usize = 2048;
+
+/// Inputs `D × n`, one column per datum, and targets.
+#[derive(Clone, Copy)]
+pub struct Dataset<'a> {
+    /// Inputs, `D × n`.
+    pub x: MatRef<'a, f64>,
+    /// Targets, length n.
+    pub y: &'a [f64],
+}
+
+/// The weight ω_i of a datum in the sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weighting {
+    /// `ω_i = 1`.
+    Unit,
+    /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
+    Residual(f64),
+}
+
+/// Weighted sums over the data; `c = y − o`, `r` the residual variances.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// `Φ = A diag(ω) Aᵀ`, `M × M`, both triangles.
+    pub gram: Mat<f64>,
+    /// `φ = A diag(ω) c`, M.
+    pub ac: Vec<f64>,
+    /// `Σ ω_i c_i²`.
+    pub cc: f64,
+    /// `t = Σ r_i`.
+    pub residual: f64,
+    /// `Σ log ω_i`.
+    pub log_weight: f64,
+    /// n.
+    pub count: f64,
+}
+
+/// Derivatives of a bound with respect to unweighted [`Statistics`].
+#[derive(Clone, Debug)]
+pub struct StatisticsAdjoint {
+    /// `∂/∂Φ`, symmetric.
+    pub gram: Mat<f64>,
+    /// `∂/∂φ`.
+    pub ac: Vec<f64>,
+    /// `∂/∂(cᵀc)`.
+    pub cc: f64,
+    /// `∂/∂t`.
+    pub residual: f64,
+}
+
+struct Block {
+    base: Vec<f64>,
+    c: Vec<f64>,
+    weight: Vec<f64>,
+    bar: Vec<f64>,
+    ac: Vec<f64>,
+    cc: f64,
+    residual: f64,
+    log_weight: f64,
+    layer: LayerGradient,
+    scratch: Scratch,
+}
+
+/// The block's columns of the four large matrices.
+struct Buffers<'a> {
+    k: MatMut<'a, f64>,
+    a: MatMut<'a, f64>,
+    t: MatMut<'a, f64>,
+    w: MatMut<'a, f64>,
+}
+
+/// Buffers for sweeps over a data set, and the results of the last ones.
+pub struct DataStream {
+    k: Mat<f64>,
+    a: Mat<f64>,
+    t: Mat<f64>,
+    w: Mat<f64>,
+    blocks: Vec<Block>,
+    map: Mat<f64>,
+    half: Mat<f64>,
+    vector: Vec<f64>,
+    layer_scratch: LayerScratch,
+    /// The sums of the last forward sweep.
+    pub statistics: Statistics,
+    /// The layer's gradient from the last backward sweep.
+    pub gradient: LayerGradient,
+}
+
+impl DataStream {
+    /// Buffers for sweeps over `n` data with `layer`.
+    pub fn new(layer: &dyn LatentLayer, n: usize) -> Self {
+        let m = layer.dim();
+        let b = n.min(WINDOW);
+        let columns = block_columns(b);
+        let block = || Block {
+            base: vec![0.0; columns],
+            c: vec![0.0; columns],
+            weight: vec![0.0; columns],
+            bar: vec![0.0; columns],
+            ac: vec![0.0; m],
+            cc: 0.0,
+            residual: 0.0,
+            log_weight: 0.0,
+            layer: layer.zero_gradient(),
+            scratch: Scratch::new(),
+        };
+        DataStream {
+            k: Mat::zeros(m, b),
+            a: Mat::zeros(m, b),
+            t: Mat::zeros(m, b),
+            w: Mat::zeros(m, b),
+            blocks: (0..b.div_ceil(columns)).map(|_| block()).collect(),
+            map: Mat::zeros(m, m),
+            half: Mat::zeros(m, m),
+            vector: vec![0.0; m],
+            layer_scratch: LayerScratch::new(m),
+            statistics: Statistics {
+                gram: Mat::zeros(m, m),
+                ac: vec![0.0; m],
+                cc: 0.0,
+                residual: 0.0,
+                log_weight: 0.0,
+                count: 0.0,
+            },
+            gradient: layer.zero_gradient(),
+        }
+    }
+
+    /// Runs `work` on every block of columns, and `after` on the matrices of every window (`b` columns filled).
+    fn sweep(
+        &mut self,
+        data: Dataset<'_>,
+        work: impl Fn(Dataset<'_>, Buffers<'_>, &mut Block) + Sync,
+        mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>),
+    ) {
+        let (n, window) = (data.y.len(), self.k.ncols());
+        let columns = block_columns(window);
+        for from in (0..n).step_by(window.max(1)) {
+            let b = window.min(n - from);
+            (
+                self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+                self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+                self.t.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+                self.w.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+                self.blocks[..b.div_ceil(columns)].par_iter_mut(),
+            )
+                .into_par_iter()
+                .enumerate()
+                .for_each(|(i, (k, a, t, w, block))| {
+                    let (at, len) = (from + i * columns, k.ncols());
+                    let part = Dataset { x: data.x.subcols(at, len), y: &data.y[at..at + len] };
+                    work(part, Buffers { k, a, t, w }, block);
+                });
+            after(self.a.as_ref().subcols(0, b), self.w.as_ref().subcols(0, b));
+        }
+    }
+
+    /// The forward sweep: fills [`DataStream::statistics`] with 2·b·M² flops per datum block.
+    pub fn forward(&mut self, layer: &dyn LatentLayer, data: Dataset<'_>, weighting: Weighting) {
+        for block in &mut self.blocks {
+            block.ac.fill(0.0);
+            (block.cc, block.residual, block.log_weight) = (0.0, 0.0, 0.0);
+        }
+        let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
+        gram.as_mut().fill(0.0);
+        let unit = weighting == Weighting::Unit;
+        self.sweep(
+            data,
+            |part, buffers, block| forward_block(layer, part, weighting, buffers, block),
+            |a, w| {
+                let left = if unit { a } else { w };
+                let right = (a.transpose(), Shape::Full);
+                product(gram.as_mut(), Part::Lower, Accum::Add, (left, Shape::Full), right, 1.0);
+            },
+        );
+        reflect_lower(gram.as_mut());
+        let s = &mut self.statistics;
+        s.gram = gram;
+        s.ac.fill(0.0);
+        (s.cc, s.residual, s.log_weight, s.count) = (0.0, 0.0, 0.0, data.y.len() as f64);
+        for block in &self.blocks {
+            s.ac.iter_mut().zip(&block.ac).for_each(|(a, b)| *a += b);
+            s.cc += block.cc;
+            s.residual += block.residual;
+            s.log_weight += block.log_weight;
+        }
+    }
+
+    /// The backward sweep of a bound in unweighted statistics: fills [`DataStream::gradient`].
+    ///
+    /// `Ā = 2 (Φ̄ − κ t̄ I) A + φ̄ cᵀ`, so `K̄ = [2 Wᵀ (Φ̄ − κ t̄ I)] A + (Wᵀφ̄) cᵀ` is one product with a matrix formed
+    /// once; in the direct form that matrix absorbs W and `A` is not needed.
+    pub fn backward(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        adjoint: &StatisticsAdjoint,
+        form: Form,
+    ) {
+        self.clear_gradient();
+        let (whitening, shape) = layer.whitening();
+        let transposed = (whitening.transpose(), shape.transposed());
+        let mut inner = adjoint.gram.clone();
+        linalg::add_diagonal(inner.as_mut(), -layer.prior_share() * adjoint.residual);
+
+        // G = Ā Aᵀ = 2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ from the forward sums.
+        let gram = (self.statistics.gram.as_ref(), Shape::Full);
+        let left = (inner.as_ref(), Shape::Full);
+        let mut g = Mat::zeros(inner.nrows(), inner.ncols());
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);
+        for (j, phi) in self.statistics.ac.iter().enumerate() {
+            g.col_mut(j).iter_mut().zip(&adjoint.ac).for_each(|(g, bar)| *g += bar * phi);
+        }
+
+        let inner = (inner.as_ref(), Shape::Full);
+        product(self.half.as_mut(), Part::All, Accum::Replace, transposed, inner, 2.0);
+        if form == Form::Direct {
+            let half = (self.half.as_ref(), Shape::Full);
+            let right = (whitening, shape);
+            product(self.map.as_mut(), Part::All, Accum::Replace, half, right, 1.0);
+        } else {
+            std::mem::swap(&mut self.half, &mut self.map);
+        }
+        linalg::matvec(whitening.transpose(), &adjoint.ac, &mut self.vector);
+        let (map, vector) = (std::mem::replace(&mut self.map, Mat::new()), std::mem::take(&mut self.vector));
+        let shared = Backward { layer, adjoint, form, map: map.as_ref(), vector: &vector };
+        self.sweep(data, |part, buffers, block| shared.run(part, buffers, block), |_, _| {});
+        (self.map, self.vector) = (map, vector);
+        self.collect_gradient(layer, g);
+    }
+
+    /// The backward sweep of FITC, whose weights depend on the residual variances: fills [`DataStream::gradient`] and
+    /// returns `Σ Λ̄_i`, the derivative in σ².
+    pub fn backward_fitc(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        noise: f64,
+        posterior: (&[f64], MatRef<'_, f64>),
+    ) -> f64 {
+        self.clear_gradient();
+        for block in &mut self.blocks {
+            block.cc = 0.0;
+        }
+        let (mean, cov) = posterior;
+        let m = layer.dim();
+        // G = Ā Aᵀ = S Φ_ω − m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ with A e = m.
+        let mut g = Mat::zeros(m, m);
+        let gram = (self.statistics.gram.as_ref(), Shape::Full);
+        product(g.as_mut(), Part::Lower, Accum::Replace, (cov, Shape::Full), gram, 1.0);
+        for (j, mj) in mean.iter().enumerate() {
+            g.col_mut(j).iter_mut().zip(mean).for_each(|(g, mi)| *g -= mi * mj);
+        }
+        let shared = FitcBackward { layer, noise, mean, cov };
+        self.sweep(
+            data,
+            |part, buffers, block| shared.run(part, buffers, block),
+            |a, w| {
+                let right = (a.transpose(), Shape::Full);
+                product(g.as_mut(), Part::Lower, Accum::Add, (w, Shape::Full), right, -2.0);
+            },
+        );
+        self.collect_gradient(layer, g);
+        self.blocks.iter().map(|block| block.cc).sum()
+    }
+
+    fn clear_gradient(&mut self) {
+        self.gradient.clear();
+        self.blocks.iter_mut().for_each(|block| block.layer.clear());
+    }
+
+    fn collect_gradient(&mut self, layer: &dyn LatentLayer, mut g: Mat<f64>) {
+        for block in &self.blocks {
+            self.gradient.add(&block.layer);
+        }
+        layer.whitening_adjoint(g.as_mut(), &mut self.gradient, &mut self.layer_scratch);
+    }
+}
+
+/// Features, whitened features, `c = y − o` and base variances of a block.
+fn whitened_block(
+    layer: &dyn LatentLayer,
+    part: Dataset<'_>,
+    (mut k, a): (MatMut<'_, f64>, MatMut<'_, f64>),
+    block: &mut Block,
+) {
+    let len = part.y.len();
+    let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
+    layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
+    c.iter_mut().zip(part.y).for_each(|(c, y)| *c = y - *c);
+    product_seq(a, Accum::Replace, layer.whitening(), k.as_ref(), 1.0);
+}
+
+/// Turns base variances into residual variances `r = base − κ aᵀa`.
+fn residuals(a: MatRef<'_, f64>, share: f64, base: &mut [f64], buffer: &mut [f64]) {
+    if share != 0.0 {
+        buffer.fill(0.0);
+        columns::add_column_dots(a, a, buffer);
+        base.iter_mut().zip(buffer).for_each(|(r, aa)| *r -= share * *aa);
+    }
+}
+
+fn forward_block(
+    layer: &dyn LatentLayer,
+    part: Dataset<'_>,
+    weighting: Weighting,
+    buffers: Buffers<'_>,
+    block: &mut Block,
+) {
+    let len = part.y.len();
+    let Buffers { k, mut a, w, .. } = buffers;
+    whitened_block(layer, part, (k, a.as_mut()), block);
+    let a = a.as_ref();
+    residuals(a, layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
+    block.residual += block.base[..len].iter().sum::<f64>();
+    let (c, weight) = (&mut block.c[..len], &mut block.weight[..len]);
+    match weighting {
+        Weighting::Unit => {
+            block.cc += linalg::dot(c, c);
+            columns::add_matvec(a, c, &mut block.ac);
+        }
+        Weighting::Residual(noise) => {
+            for ((w, r), c) in weight.iter_mut().zip(&block.base).zip(c.iter_mut()) {
+                *w = 1.0 / (r + noise);
+                block.log_weight += w.ln();
+                block.cc += *w * *c * *c;
+                *c *= *w;
+            }
+            columns::add_matvec(a, c, &mut block.ac);
+            columns::scale_columns(a, weight, w);
+        }
+    }
+}
+
+/// What every block of a backward sweep in unweighted statistics reads.
+struct Backward<'a> {
+    layer: &'a dyn LatentLayer,
+    adjoint: &'a StatisticsAdjoint,
+    form: Form,
+    map: MatRef<'a, f64>,
+    vector: &'a [f64],
+}
+
+impl Backward<'_> {
+    fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
+        let len = part.y.len();
+        let Buffers { mut k, mut a, mut t, .. } = buffers;
+        let u = match self.form {
+            Form::Stable => {
+                whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
+                a.as_ref()
+            }
+            Form::Direct => {
+                let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
+                self.layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
+                c.iter_mut().zip(part.y).for_each(|(c, y)| *c = y - *c);
+                k.as_ref()
+            }
+        };
+        product_seq(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
+        // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
+        let (c, offset_bar) = (&block.c[..len], &mut block.bar[..len]);
+        offset_bar.fill(0.0);
+        columns::add_transposed_matvec(k.as_ref(), self.vector, offset_bar);
+        offset_bar.iter_mut().zip(c).for_each(|(o, c)| *o = -(*o + 2.0 * self.adjoint.cc * c));
+        let (half, base_bar) = (&mut block.weight[..len], &mut block.base[..len]);
+        half.fill(0.5);
+        columns::rank_one_plus_scaled(t.as_mut(), self.vector, c, half);
+        base_bar.fill(self.adjoint.residual);
+        let (pair, grad) = ((k.as_ref(), t.as_ref()), &mut block.layer);
+        self.layer.features_adjoint(part.x, pair, base_bar, offset_bar, grad, &mut block.scratch);
+    }
+}
+
+/// What every block of FITC's backward sweep reads.
+struct FitcBackward<'a> {
+    layer: &'a dyn LatentLayer,
+    noise: f64,
+    mean: &'a [f64],
+    cov: MatRef<'a, f64>,
+}
+
+impl FitcBackward<'_> {
+    fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
+        let len = part.y.len();
+        let Buffers { mut k, mut a, mut t, mut w } = buffers;
+        whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
+        let a = a.as_ref();
+        residuals(a, self.layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
+        product_seq(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
+
+        // e = ω (c − aᵀm), Λ̄ = ½ (ω − ω² aᵀSa − e²), Ā = ω S a − e m − 2 κ Λ̄ a.
+        let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);
+        quad.fill(0.0);
+        columns::add_column_dots(a, t.as_ref(), quad);
+        fit.fill(0.0);
+        columns::add_transposed_matvec(a, self.mean, fit);
+        let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
+        for (((base, c), quad), fit) in base.iter_mut().zip(c.iter_mut()).zip(quad).zip(fit) {
+            let omega = 1.0 / (*base + self.noise);
+            let e = omega * (*c - *fit);
+            let lambda_bar = 0.5 * (omega - omega * omega * *quad - e * e);
+            block.cc += lambda_bar;
+            (*base, *c, *quad, *fit) = (lambda_bar, -e, 0.5 * omega, 0.0);
+        }
+        let (lambda_bar, minus_e) = (&block.base[..len], &block.c[..len]);
+        columns::rank_one_plus_scaled(t.as_mut(), self.mean, minus_e, &block.weight[..len]);
+        let share = &mut block.bar[..len];
+        share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.prior_share() * l);
+        columns::add_scaled_columns(t.as_mut(), a, share);
+        let (whitening, shape) = self.layer.whitening();
+        let left = (whitening.transpose(), shape.transposed());
+        product_seq(w.as_mut(), Accum::Replace, left, t.as_ref(), 1.0);
+        let (pair, grad) = ((k.as_ref(), w.as_ref()), &mut block.layer);
+        self.layer.features_adjoint(part.x, pair, lambda_bar, minus_e, grad, &mut block.scratch);
+        columns::scale_columns(a, lambda_bar, w);
+    }
+}

@@ -1,0 +1,114 @@
+//! Fused passes over the columns of a block (`M × c`), compiled for the widest SIMD the machine has; no GP words.
+
+use faer::{MatMut, MatRef};
+use pulp::Arch;
+
+/// Independent partial sums, so that a sum can use SIMD lanes and hide the latency of additions.
+const LANES: usize = 16;
+
+#[inline(always)]
+fn dot_lanes(x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (x, y) = (&x[..x.len().min(y.len())], &y[..x.len().min(y.len())]);
+    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let tail: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in xs.zip(ys) {
+        for l in 0..LANES {
+            sums[l] += a[l] * b[l];
+        }
+    }
+    tail + sums.iter().sum::<f64>()
+}
+
+#[inline(always)]
+fn column<'a>(a: &MatRef<'a, f64>, j: usize) -> &'a [f64] {
+    a.col(j).try_as_col_major().map_or(&[], |c| c.as_slice())
+}
+
+#[inline(always)]
+fn column_mut<'b>(a: &'b mut MatMut<'_, f64>, j: usize) -> &'b mut [f64] {
+    match a.as_mut().col_mut(j).try_as_col_major_mut() {
+        Some(c) => c.as_slice_mut(),
+        None => &mut [],
+    }
+}
+
+/// `out_j += a_jᵀ b_j` for every column `j` of two column-major matrices.
+pub fn add_column_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, o) in out.iter_mut().enumerate() {
+                *o += dot_lanes(column(&a, j), column(&b, j));
+            }
+        },
+    );
+}
+
+/// `out_j += a_jᵀ x` for every column `j`.
+pub fn add_transposed_matvec(a: MatRef<'_, f64>, x: &[f64], out: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, o) in out.iter_mut().enumerate() {
+                *o += dot_lanes(column(&a, j), x);
+            }
+        },
+    );
+}
+
+/// `out += Σ_j w_j a_j`.
+pub fn add_matvec(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, &w) in w.iter().enumerate() {
+                for (o, x) in out.iter_mut().zip(column(&a, j)) {
+                    *o += w * x;
+                }
+            }
+        },
+    );
+}
+
+/// `out_j = w_j a_j`.
+pub fn scale_columns(a: MatRef<'_, f64>, w: &[f64], mut out: MatMut<'_, f64>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, &w) in w.iter().enumerate() {
+                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
+                    *o = w * x;
+                }
+            }
+        },
+    );
+}
+
+/// `t_j ← g_j m + 2 h_j t_j`: the adjoint of the feature columns from that of their marginals.
+pub fn rank_one_plus_scaled(mut t: MatMut<'_, f64>, m: &[f64], g: &[f64], h: &[f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, (&g, &h)) in g.iter().zip(h).enumerate() {
+                for (t, m) in column_mut(&mut t, j).iter_mut().zip(m) {
+                    *t = g * m + 2.0 * h * *t;
+                }
+            }
+        },
+    );
+}
+
+/// `t_j ← t_j + w_j a_j`.
+pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, &w) in w.iter().enumerate() {
+                for (t, x) in column_mut(&mut t, j).iter_mut().zip(column(&a, j)) {
+                    *t += w * x;
+                }
+            }
+        },
+    );
+}

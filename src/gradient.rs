@@ -1,0 +1,332 @@
+//! One pass over a batch: features, marginals, losses, and the whole adjoint back to (m, S), θ and Z; no updates.
+//!
+//! MATH, "The SVGP layer". The columns of the batch are cut into blocks that run in parallel, each with sequential
+//! kernels and products (one parallel level); the sums over data then run over output tiles. Results do not depend
+//! on the number of threads, because the blocks do not.
+
+use crate::columns;
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
+use crate::likelihood::{Derivatives, Likelihood};
+use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
+use crate::objective::BetaElbo;
+use crate::variational::FullGaussian;
+use faer::reborrow::IntoConst;
+use faer::{Accum, Mat, MatMut, MatRef};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Scratch;
+
+/// In which order the products of a step are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    /// Through `A = L⁻¹ K_uf`: 5·b·M² flops, accurate whatever the conditioning of `K_uu`.
+    Stable,
+    /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
+    Direct,
+}
+
+/// The number of columns of a block for a batch of `b`: it depends on `b` alone.
+pub(crate) fn block_columns(b: usize) -> usize {
+    (b / 16).next_multiple_of(16).clamp(64, 512)
+}
+
+/// What one block of columns needs and sums up.
+struct Block {
+    base: Vec<f64>,
+    offset: Vec<f64>,
+    mu: Vec<f64>,
+    v: Vec<f64>,
+    g: Vec<f64>,
+    h: Vec<f64>,
+    c: Vec<f64>,
+    layer: LayerGradient,
+    likelihood: Vec<f64>,
+    value: f64,
+    scratch: Scratch,
+}
+
+/// The data part of an objective and its gradient, with every buffer a step needs.
+///
+/// All gradients are of `scale · Σ_i ℓ_i`; the KL's part in (m, S) is left to the update rules, and it has none in θ.
+pub struct BatchPass {
+    k: Mat<f64>,
+    a: Mat<f64>,
+    t: Mat<f64>,
+    w: Mat<f64>,
+    blocks: Vec<Block>,
+    quad: Mat<f64>,
+    quad_raw: Mat<f64>,
+    half: Mat<f64>,
+    mean_raw: Vec<f64>,
+    layer_scratch: LayerScratch,
+    /// `A g` (M): the data part of `∇_m`.
+    pub mean_gradient: Vec<f64>,
+    /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S`.
+    pub cov_gradient: Mat<f64>,
+    /// Gradient of the layer's parameters and inducing inputs, natural units.
+    pub layer_gradient: LayerGradient,
+    /// Gradient of the likelihood's own parameters, natural units.
+    pub likelihood_gradient: Vec<f64>,
+}
+
+/// Everything a batch is judged by.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    /// The producer of features.
+    pub layer: &'a dyn LatentLayer,
+    /// The observation model.
+    pub likelihood: &'a dyn Likelihood,
+    /// The loss and β.
+    pub objective: BetaElbo,
+    /// The whitened posterior.
+    pub q: &'a FullGaussian,
+}
+
+/// A batch: inputs `D × b`, one column per datum, targets, and the weight `n/b` of its sum.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// Inputs, `D × b`.
+    pub x: MatRef<'a, f64>,
+    /// Targets, length b.
+    pub y: &'a [f64],
+    /// `n/b`.
+    pub scale: f64,
+}
+
+impl BatchPass {
+    /// Buffers for batches of up to `b` data on `layer`.
+    pub fn new(layer: &dyn LatentLayer, likelihood: &dyn Likelihood, b: usize) -> Self {
+        let m = layer.dim();
+        let mut own = 0;
+        likelihood.for_each_parameter(&mut |p| own += p.values.len());
+        let columns = block_columns(b);
+        let block = || Block {
+            base: vec![0.0; columns],
+            offset: vec![0.0; columns],
+            mu: vec![0.0; columns],
+            v: vec![0.0; columns],
+            g: vec![0.0; columns],
+            h: vec![0.0; columns],
+            c: vec![0.0; m],
+            layer: layer.zero_gradient(),
+            likelihood: vec![0.0; own],
+            value: 0.0,
+            scratch: Scratch::new(),
+        };
+        BatchPass {
+            k: Mat::zeros(m, b),
+            a: Mat::zeros(m, b),
+            t: Mat::zeros(m, b),
+            w: Mat::zeros(m, b),
+            blocks: (0..b.div_ceil(columns)).map(|_| block()).collect(),
+            quad: Mat::zeros(m, m),
+            quad_raw: Mat::zeros(m, m),
+            half: Mat::zeros(m, m),
+            mean_raw: vec![0.0; m],
+            layer_scratch: LayerScratch::new(m),
+            mean_gradient: vec![0.0; m],
+            cov_gradient: Mat::zeros(m, m),
+            layer_gradient: layer.zero_gradient(),
+            likelihood_gradient: vec![0.0; own],
+        }
+    }
+
+    /// `scale · Σ ℓ_i` over the batch, its gradient in (m, S), and, if `train_theta`, in θ and Z as well.
+    ///
+    /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
+    pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
+        let b = batch.y.len();
+        let columns = block_columns(self.k.ncols());
+        let used = b.div_ceil(columns);
+        self.prepare(problem, form);
+        let shared = Shared {
+            problem,
+            form,
+            train_theta,
+            quad: match form {
+                Form::Stable => self.quad.as_ref(),
+                Form::Direct => self.quad_raw.as_ref(),
+            },
+            mean: match form {
+                Form::Stable => problem.q.mean(),
+                Form::Direct => &self.mean_raw,
+            },
+        };
+        (
+            self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+            self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+            self.t.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+            self.w.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+            self.blocks[..used].par_iter_mut(),
+        )
+            .into_par_iter()
+            .enumerate()
+            .for_each(|(i, (k, a, t, w, block))| {
+                let (from, len) = (i * columns, k.ncols());
+                let part = Batch {
+                    x: batch.x.subcols(from, len),
+                    y: &batch.y[from..from + len],
+                    scale: batch.scale,
+                };
+                shared.run_block(part, Buffers { k, a, t, w }, block);
+            });
+        self.reduce(used, train_theta);
+        self.finish(problem, b, form, train_theta);
+        self.blocks[..used].iter().map(|block| block.value).sum()
+    }
+
+    /// Latent means and variances of the last batch, in order.
+    pub fn marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
+        let columns = block_columns(self.k.ncols());
+        let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
+        for (i, block) in self.blocks.iter().enumerate().take(b.div_ceil(columns)) {
+            let len = columns.min(b - i * columns);
+            mu.extend_from_slice(&block.mu[..len]);
+            v.extend_from_slice(&block.v[..len]);
+        }
+        (mu, v)
+    }
+
+    /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
+    fn prepare(&mut self, problem: Problem<'_>, form: Form) {
+        self.quad.copy_from(problem.q.cov());
+        linalg::add_diagonal(self.quad.as_mut(), -problem.layer.prior_share());
+        if form == Form::Direct {
+            let (w, shape) = problem.layer.whitening();
+            congruence(
+                w.transpose(),
+                shape.transposed(),
+                self.quad.as_ref(),
+                &mut self.half,
+                &mut self.quad_raw,
+            );
+            linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
+        }
+    }
+
+    /// Sums the blocks' parts in their order.
+    fn reduce(&mut self, used: usize, train_theta: bool) {
+        self.mean_gradient.fill(0.0);
+        self.likelihood_gradient.fill(0.0);
+        self.layer_gradient.clear();
+        for block in &self.blocks[..used] {
+            self.mean_gradient.iter_mut().zip(&block.c).for_each(|(a, b)| *a += b);
+            if train_theta {
+                self.likelihood_gradient.iter_mut().zip(&block.likelihood).for_each(|(a, b)| *a += b);
+                self.layer_gradient.add(&block.layer);
+            }
+        }
+    }
+
+    /// The sums over data that are one product for the whole batch, and the whitening's adjoint.
+    fn finish(&mut self, problem: Problem<'_>, b: usize, form: Form, train_theta: bool) {
+        let (whitening, shape) = problem.layer.whitening();
+        let scaled = (self.w.as_ref().subcols(0, b), Shape::Full);
+        match form {
+            Form::Stable => {
+                let a = (self.a.as_ref().subcols(0, b).transpose(), Shape::Full);
+                product(self.cov_gradient.as_mut(), Part::Lower, Accum::Replace, scaled, a, 1.0);
+                reflect_lower(self.cov_gradient.as_mut());
+            }
+            Form::Direct => {
+                let k = (self.k.as_ref().subcols(0, b).transpose(), Shape::Full);
+                product(self.quad_raw.as_mut(), Part::Lower, Accum::Replace, scaled, k, 1.0);
+                reflect_lower(self.quad_raw.as_mut());
+                let raw = self.quad_raw.as_ref();
+                congruence(whitening, shape, raw, &mut self.half, &mut self.cov_gradient);
+                self.mean_raw.copy_from_slice(&self.mean_gradient);
+                linalg::matvec(whitening, &self.mean_raw, &mut self.mean_gradient);
+            }
+        }
+        if train_theta {
+            // G = Ā Aᵀ = m cᵀ + 2 (S − κI) B: no b-sized product.
+            let right = (self.cov_gradient.as_ref(), Shape::Full);
+            let left = (self.quad.as_ref(), Shape::Full);
+            product(self.half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+            for (j, c) in self.mean_gradient.iter().enumerate() {
+                let column = self.half.col_mut(j).iter_mut().skip(j);
+                column.zip(&problem.q.mean()[j..]).for_each(|(g, m)| *g += m * c);
+            }
+            let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
+            problem.layer.whitening_adjoint(self.half.as_mut(), grad, scratch);
+        }
+    }
+}
+
+/// `out = w · s · wᵀ` for a symmetric `s` and a triangular `w`, both triangles.
+fn congruence(w: MatRef<'_, f64>, shape: Shape, s: MatRef<'_, f64>, half: &mut Mat<f64>, out: &mut Mat<f64>) {
+    product(half.as_mut(), Part::All, Accum::Replace, (w, shape), (s, Shape::Full), 1.0);
+    let right = (w.transpose(), shape.transposed());
+    product(out.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), right, 1.0);
+    reflect_lower(out.as_mut());
+}
+
+/// The block's columns of the four large matrices.
+struct Buffers<'a> {
+    k: MatMut<'a, f64>,
+    a: MatMut<'a, f64>,
+    t: MatMut<'a, f64>,
+    w: MatMut<'a, f64>,
+}
+
+/// What every block of a pass reads.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    problem: Problem<'a>,
+    form: Form,
+    train_theta: bool,
+    quad: MatRef<'a, f64>,
+    mean: &'a [f64],
+}
+
+impl Shared<'_> {
+    fn run_block(self, batch: Batch<'_>, buffers: Buffers<'_>, block: &mut Block) {
+        let Buffers { mut k, mut a, mut t, mut w } = buffers;
+        let len = batch.y.len();
+        let layer = self.problem.layer;
+        let Block { base, offset, mu, v, g, h, c, layer: gradient, likelihood, value, scratch } = block;
+        let (base, offset) = (&mut base[..len], &mut offset[..len]);
+        let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
+
+        layer.features(batch.x, k.as_mut(), base, offset, scratch);
+        let u = match self.form {
+            Form::Stable => {
+                product_seq(a.as_mut(), Accum::Replace, layer.whitening(), k.as_ref(), 1.0);
+                a.as_ref()
+            }
+            Form::Direct => k.as_ref(),
+        };
+        product_seq(t.as_mut(), Accum::Replace, (self.quad, Shape::Full), u, 1.0);
+        mu.copy_from_slice(offset);
+        columns::add_transposed_matvec(u, self.mean, mu);
+        v.copy_from_slice(base);
+        columns::add_column_dots(u, t.as_ref(), v);
+
+        likelihood.fill(0.0);
+        let out = Derivatives { mean: g, variance: h, parameters: likelihood };
+        let data = (batch.y, &*mu, &*v);
+        *value = self.problem.objective.losses(self.problem.likelihood, batch.scale, data, out);
+        c.fill(0.0);
+        columns::add_matvec(u, g, c);
+        if self.train_theta {
+            gradient.clear();
+            columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
+            let kbar = self.features_bar(t.as_ref(), w.as_mut());
+            layer.features_adjoint(batch.x, (k.as_ref(), kbar), h, g, gradient, scratch);
+        }
+        columns::scale_columns(u, h, w);
+    }
+
+    /// `K̄` from the adjoint of the columns that the form works with; `out` is room for it.
+    fn features_bar<'b>(&self, bar: MatRef<'b, f64>, mut out: MatMut<'b, f64>) -> MatRef<'b, f64> {
+        match self.form {
+            Form::Stable => {
+                let (whitening, shape) = self.problem.layer.whitening();
+                let left = (whitening.transpose(), shape.transposed());
+                product_seq(out.as_mut(), Accum::Replace, left, bar, 1.0);
+                out.into_const()
+            }
+            Form::Direct => bar,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Hyper-parameter solvers: one vector, one value-and-gradient function, argmin behind both; no GP types.
+
+mod adam;
+mod lbfgs;
+mod monitor;
+mod vector;
+
+pub use adam::{AdamOptions, StochasticObjective, minimize_adam};
+pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
+pub use monitor::{Limits, Monitor, Record, StopReason};
+pub use vector::{Descriptor, FreeVector};
+
+/// A smooth function of an unconstrained vector.
+pub trait HyperObjective {
+    /// The value at `theta`, with its gradient written to `gradient`; not finite where it cannot be evaluated.
+    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
+}
+
+/// How a minimisation ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The best point found.
+    pub theta: Vec<f64>,
+    /// The value there.
+    pub value: f64,
+    /// Iterations of the solver.
+    pub iterations: usize,
+    /// Evaluations of value and gradient.
+    pub evaluations: usize,
+    /// Trial points or steps that could not be evaluated and were taken back.
+    pub rollbacks: usize,
+    /// Why it ended.
+    pub reason: StopReason,
+}

@@ -1,0 +1,275 @@
+//! Inducing points: the whitened features a = L⁻¹ k_u(x) of a sparse GP and their adjoint; no y.
+
+use super::{LatentLayer, LayerGradient, LayerScratch};
+use crate::error::{Error, Result};
+use crate::linalg::{self, Factorizer, Part, Shape, add_diagonal, product, trace};
+use faer::{Accum, Mat, MatMut, MatRef};
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
+
+/// What is added to the diagonal of `K_uu` before it is factorised.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Jitter {
+    /// Exactly this much (zero allowed).
+    Absolute(f64),
+    /// This times the mean diagonal of `K_uu`; it moves with the kernel and enters the gradient.
+    Relative(f64),
+}
+
+impl Jitter {
+    /// The default for fitting. It bounds the condition number of `K_uu` by about `M·10⁶`, so that the stable form
+    /// keeps some nine digits; larger values visibly cost accuracy on low-noise data.
+    pub const DEFAULT: Jitter = Jitter::Relative(1e-6);
+
+    /// The largest relative jitter that the ladder climbs to.
+    const CEILING: f64 = 1e-4;
+}
+
+/// `K_uu` could not be factorised even with the largest jitter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FactorizationFailure {
+    /// The largest jitter tried, relative to the mean diagonal.
+    pub jitter: f64,
+    /// Whether `K_uu` itself holds numbers that are not finite.
+    pub not_finite: bool,
+}
+
+/// A kernel, inducing inputs `Z` (`M × D`), a constant mean, and the factor `L` of `K_uu = k(Z, Z) + jitter·I`.
+pub struct InducingLayer {
+    kernel: Box<dyn Kernel>,
+    mean: Parameter,
+    z: Mat<f64>,
+    jitter: Jitter,
+    used_jitter: Jitter,
+    l: Mat<f64>,
+    linv: Mat<f64>,
+    factorizer: Factorizer,
+    scratch: Scratch,
+}
+
+impl Clone for InducingLayer {
+    fn clone(&self) -> Self {
+        InducingLayer {
+            kernel: self.kernel.clone(),
+            mean: self.mean.clone(),
+            z: self.z.clone(),
+            jitter: self.jitter,
+            used_jitter: self.used_jitter,
+            l: self.l.clone(),
+            linv: self.linv.clone(),
+            factorizer: Factorizer::new(self.z.nrows()),
+            scratch: Scratch::new(),
+        }
+    }
+}
+
+impl InducingLayer {
+    /// A layer with a mean that stays zero; call [`InducingLayer::refresh`] before use.
+    ///
+    /// Errors when `Z` is empty, not finite, or has fewer columns than the kernel needs.
+    pub fn new(kernel: Box<dyn Kernel>, z: Mat<f64>, jitter: Jitter) -> Result<Self> {
+        let (m, d) = z.shape();
+        if m == 0 || d == 0 {
+            return Err(Error::usage(format!("the inducing inputs are {m} × {d}, expected at least 1 × 1")));
+        }
+        if d < kernel.min_dims() {
+            return Err(Error::usage(format!(
+                "kernel {} needs {} input columns, the data have {d}",
+                kernel.expression(),
+                kernel.min_dims()
+            )));
+        }
+        if !linalg::all_finite(z.as_ref()) {
+            return Err(Error::usage("the inducing inputs hold a value that is not finite"));
+        }
+        let mut mean = Parameter::new("constant", vec![0.0], Transform::Identity);
+        mean.fixed = true;
+        Ok(InducingLayer {
+            kernel,
+            mean,
+            jitter,
+            used_jitter: jitter,
+            l: Mat::zeros(m, m),
+            linv: Mat::zeros(m, m),
+            factorizer: Factorizer::new(m),
+            scratch: Scratch::new(),
+            z,
+        })
+    }
+
+    /// The same layer with a constant mean, trained unless `fixed`.
+    pub fn with_mean(mut self, constant: f64, fixed: bool) -> Self {
+        self.mean.values[0] = constant;
+        self.mean.fixed = fixed;
+        self
+    }
+
+    /// The covariance function.
+    pub fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
+    }
+
+    /// The covariance function, to change its parameters; call [`InducingLayer::refresh`] afterwards.
+    pub fn kernel_mut(&mut self) -> &mut dyn Kernel {
+        self.kernel.as_mut()
+    }
+
+    /// The constant mean.
+    pub fn mean(&self) -> &Parameter {
+        &self.mean
+    }
+
+    /// The constant mean, to change it.
+    pub fn mean_mut(&mut self) -> &mut Parameter {
+        &mut self.mean
+    }
+
+    /// The inducing inputs, `M × D`.
+    pub fn z(&self) -> MatRef<'_, f64> {
+        self.z.as_ref()
+    }
+
+    /// The inducing inputs, to move them; call [`InducingLayer::refresh`] afterwards.
+    pub fn z_mut(&mut self) -> MatMut<'_, f64> {
+        self.z.as_mut()
+    }
+
+    /// The lower Cholesky factor `L` of `K_uu`.
+    pub fn factor(&self) -> MatRef<'_, f64> {
+        self.l.as_ref()
+    }
+
+    /// The requested jitter.
+    pub fn jitter(&self) -> Jitter {
+        self.jitter
+    }
+
+    /// The jitter that the last refresh used; larger than the requested one where the ladder had to be climbed.
+    pub fn used_jitter(&self) -> Jitter {
+        self.used_jitter
+    }
+
+    /// An estimate of the condition number `‖K_uu‖₂ ‖K_uu⁻¹‖₂` by power iteration, usually within a factor of two.
+    pub fn condition_estimate(&self) -> f64 {
+        linalg::gram_norm(self.l.transpose()) * linalg::gram_norm(self.linv.as_ref())
+    }
+
+    /// Recomputes `K_uu`, `L` and `L⁻¹` after a change of parameters or of `Z`.
+    ///
+    /// On failure the jitter climbs ×10 up to 10⁻⁴ of the mean diagonal before giving up.
+    pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
+        let m = self.z.nrows() as f64;
+        let inputs = Inputs::Gram(self.z.as_ref());
+        let mut attempt = self.jitter;
+        loop {
+            self.kernel.eval(inputs, self.l.as_mut(), &mut self.scratch);
+            let mean_diag = trace(self.l.as_ref()) / m;
+            if !mean_diag.is_finite() || mean_diag <= 0.0 {
+                return Err(FactorizationFailure { jitter: 0.0, not_finite: true });
+            }
+            let (absolute, relative) = match attempt {
+                Jitter::Absolute(value) => (value, value / mean_diag),
+                Jitter::Relative(ratio) => (ratio * mean_diag, ratio),
+            };
+            add_diagonal(self.l.as_mut(), absolute);
+            if self.factorizer.cholesky(self.l.as_mut()).is_ok() {
+                self.used_jitter = attempt;
+                linalg::invert_lower(self.l.as_ref(), self.linv.as_mut());
+                return Ok(());
+            }
+            if relative >= Jitter::CEILING {
+                return Err(FactorizationFailure { jitter: relative, not_finite: false });
+            }
+            attempt = Jitter::Relative((relative * 10.0).clamp(1e-10, Jitter::CEILING));
+        }
+    }
+}
+
+impl LatentLayer for InducingLayer {
+    fn dim(&self) -> usize {
+        self.z.nrows()
+    }
+
+    fn whitening(&self) -> (MatRef<'_, f64>, Shape) {
+        (self.linv.as_ref(), Shape::Lower)
+    }
+
+    fn prior_share(&self) -> f64 {
+        1.0
+    }
+
+    fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        let x = x.transpose();
+        self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
+        self.kernel.diag(x, base, scratch);
+        offset.fill(self.mean.values[0]);
+    }
+
+    fn zero_gradient(&self) -> LayerGradient {
+        let mut count = 0;
+        self.kernel.for_each_parameter(&mut |p| count += p.values.len());
+        LayerGradient::zeros(count, self.z.nrows(), self.z.ncols())
+    }
+
+    fn features_adjoint(
+        &self,
+        x: MatRef<'_, f64>,
+        (k, kbar): (MatRef<'_, f64>, MatRef<'_, f64>),
+        base_bar: &[f64],
+        offset_bar: &[f64],
+        grad: &mut LayerGradient,
+        scratch: &mut Scratch,
+    ) {
+        let x = x.transpose();
+        let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
+        let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
+        self.kernel.adjoint(inputs, k, kbar, target, scratch);
+        let target = Gradient { parameters: &mut grad.kernel, left: None, right: None };
+        self.kernel.diag_adjoint(x, base_bar, target, scratch);
+        grad.mean += offset_bar.iter().sum::<f64>();
+    }
+
+    fn whitening_adjoint(
+        &self,
+        mut g: MatMut<'_, f64>,
+        grad: &mut LayerGradient,
+        scratch: &mut LayerScratch,
+    ) {
+        // Γ = N + Nᵀ with N the lower triangle of G, diagonal halved; so K̄_uu = −½ (R + Rᵀ), R = L⁻ᵀ N L⁻¹,
+        // and since K_uu is symmetric −R alone carries the same derivative: two triangular products.
+        linalg::clear_upper(g.as_mut());
+        for i in 0..g.nrows() {
+            g[(i, i)] *= 0.5;
+        }
+        let linv = self.linv.as_ref();
+        let lower = (linv, Shape::Lower);
+        scratch.product.as_mut().fill(0.0);
+        let inner = scratch.product.as_mut();
+        product(inner, Part::Lower, Accum::Replace, (g.as_ref(), Shape::Lower), lower, 1.0);
+        let (n_linv, kbar) = (scratch.product.as_ref(), scratch.kbar.as_mut());
+        let upper = (linv.transpose(), Shape::Upper);
+        product(kbar, Part::All, Accum::Replace, upper, (n_linv, Shape::Lower), -1.0);
+
+        let k = &mut scratch.product;
+        self.kernel.eval(Inputs::Gram(self.z.as_ref()), k.as_mut(), &mut scratch.kernel);
+        let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
+        let inputs = Inputs::Gram(self.z.as_ref());
+        self.kernel.adjoint(inputs, k.as_ref(), scratch.kbar.as_ref(), target, &mut scratch.kernel);
+        if let Jitter::Relative(ratio) = self.used_jitter {
+            // The jitter is ratio · mean(diag k(Z, Z)), so it carries tr K̄_uu back to the diagonal.
+            let share = ratio * trace(scratch.kbar.as_ref()) / self.z.nrows() as f64;
+            let mut bar = scratch.kernel.take(self.z.nrows());
+            bar.fill(share);
+            let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
+            self.kernel.diag_adjoint(self.z.as_ref(), &bar, target, &mut scratch.kernel);
+            scratch.kernel.give(bar);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
+
+mod collapsed;
+mod fit;
+mod options;
+mod posterior;
+mod sparse;
+mod svgp;
+mod training;
+
+pub use collapsed::{CollapsedBound, CollapsedObjective};
+pub use fit::{FitSummary, Fitted, TrainingData, fit_arrays};
+pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
+pub use posterior::{Marginals, Posterior};
+pub use sparse::SparseModel;
+pub use svgp::{Parameterization, Svgp};

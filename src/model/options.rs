@@ -1,0 +1,275 @@
+//! What a user can ask of a fit, with defaults; validated before any work starts.
+
+use crate::error::{Error, Result};
+use crate::latent::{InducingInit, Jitter};
+use crate::variational::Schedule;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Declares an option with a fixed set of words, read and written by them.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// The accepted words, the first one being the default.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<Self> {
+                match text {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err(Error::usage(format!(
+                        "{} '{text}' is not one of {}", $what, Self::WORDS.join(", ")
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// What is minimised.
+    Objective, "objective" {
+        /// The (β-)ELBO on mini-batches.
+        Elbo = "elbo",
+        /// The collapsed (β-)ELBO on the full batch (Titsias 2009).
+        Vfe = "vfe",
+        /// FITC's evidence on the full batch (Snelson & Ghahramani 2006).
+        Fitc = "fitc",
+    }
+}
+
+words! {
+    /// How q(u) is updated; collapsed objectives solve for it instead.
+    QUpdate, "q update" {
+        /// Natural gradients (= variational Newton).
+        Ngd = "ngd",
+        /// Adam on the mean and the Cholesky factor.
+        Adam = "adam",
+    }
+}
+
+words! {
+    /// How hyper-parameters and inducing inputs are tuned.
+    Hyper, "hyper-parameter mode" {
+        /// Together with q, from one gradient.
+        Joint = "joint",
+        /// With q solved exactly inside (vfe and fitc).
+        Collapsed = "collapsed",
+        /// Not at all.
+        Fixed = "fixed",
+    }
+}
+
+words! {
+    /// The solver for hyper-parameters.
+    HyperOptimizer, "hyper-parameter optimizer" {
+        /// Adam, for mini-batches.
+        Adam = "adam",
+        /// L-BFGS, for collapsed objectives.
+        Lbfgs = "lbfgs",
+    }
+}
+
+words! {
+    /// The prior mean of f.
+    MeanKind, "mean function" {
+        /// A trained constant.
+        Constant = "constant",
+        /// Zero (on the standardised target).
+        Zero = "zero",
+    }
+}
+
+/// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitOptions {
+    /// What is minimised.
+    pub objective: Objective,
+    /// The weight of the KL term, positive.
+    pub beta: f64,
+    /// The kernel in the text grammar.
+    pub kernel: String,
+    /// The prior mean.
+    pub mean: MeanKind,
+    /// The number of inducing inputs; by the number of data when absent.
+    pub inducing: Option<usize>,
+    /// How they are chosen.
+    pub inducing_init: InducingInit,
+    /// Whether they stay where they are.
+    pub fix_inducing: bool,
+    /// How q is updated (mini-batch objectives).
+    pub q_update: QUpdate,
+    /// The step of the q update; by the rule when absent.
+    pub q_step: Option<Schedule>,
+    /// How hyper-parameters are tuned; by the objective when absent.
+    pub hyper: Option<Hyper>,
+    /// With which solver; by the objective when absent.
+    pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Adam's learning rate for hyper-parameters and inducing inputs.
+    pub learning_rate: f64,
+    /// Data per batch (mini-batch objectives).
+    pub batch_size: usize,
+    /// Passes over the data, or iterations of L-BFGS; by the objective when absent.
+    pub epochs: Option<usize>,
+    /// A time limit in seconds.
+    pub max_seconds: Option<f64>,
+    /// Stop when the objective falls by less than this many nats per datum and epoch, smoothed; by the objective when
+    /// absent.
+    pub tolerance: Option<f64>,
+    /// Epochs without a better validation score before stopping.
+    pub patience: usize,
+    /// The share of the training rows held out for validation.
+    pub validation_fraction: f64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The jitter on `K_uu`.
+    pub jitter: Jitter,
+    /// Parameters fixed by name, at a value on the scale the model sees.
+    pub fix: Vec<(String, f64)>,
+    /// Whether inputs and target are standardised.
+    pub standardize: bool,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        FitOptions {
+            objective: Objective::Elbo,
+            beta: 1.0,
+            kernel: "rbf(ard)".into(),
+            mean: MeanKind::Constant,
+            inducing: None,
+            inducing_init: InducingInit::KMeans,
+            fix_inducing: false,
+            q_update: QUpdate::Ngd,
+            q_step: None,
+            hyper: None,
+            hyper_optimizer: None,
+            learning_rate: 0.02,
+            batch_size: 1024,
+            epochs: None,
+            max_seconds: None,
+            tolerance: None,
+            patience: 20,
+            validation_fraction: 0.0,
+            seed: 0,
+            jitter: Jitter::DEFAULT,
+            fix: Vec::new(),
+            standardize: true,
+        }
+    }
+}
+
+impl FitOptions {
+    /// Whether q is solved in closed form on the full batch.
+    pub fn is_collapsed(&self) -> bool {
+        self.objective != Objective::Elbo
+    }
+
+    /// How hyper-parameters are tuned, by the objective where nothing was said.
+    pub fn hyper_mode(&self) -> Hyper {
+        self.hyper.unwrap_or(if self.is_collapsed() { Hyper::Collapsed } else { Hyper::Joint })
+    }
+
+    /// The epoch limit, by the objective where nothing was said.
+    pub fn epoch_limit(&self) -> usize {
+        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 100 })
+    }
+
+    /// The tolerance of the stopping test, by the objective where nothing was said.
+    pub fn stopping_tolerance(&self) -> f64 {
+        self.tolerance.unwrap_or(1e-5)
+    }
+
+    /// The number of inducing inputs for `n` data.
+    pub fn inducing_for(&self, n: usize) -> usize {
+        self.inducing.unwrap_or((n / 10).clamp(50, 500)).min(n)
+    }
+
+    /// The step schedule of the q update.
+    pub fn q_schedule(&self) -> Schedule {
+        self.q_step.unwrap_or(match self.q_update {
+            QUpdate::Ngd => Schedule::WarmUp { start: 1e-3, end: 0.1, steps: 20 },
+            QUpdate::Adam => Schedule::Constant(self.learning_rate),
+        })
+    }
+
+    /// Refuses values and combinations that make no sense, before any work.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |name: &str, value: f64| {
+            if value > 0.0 && value.is_finite() {
+                Ok(())
+            } else {
+                Err(Error::usage(format!("{name} is {value}, expected a positive number")))
+            }
+        };
+        positive("--beta", self.beta)?;
+        positive("--learning-rate", self.learning_rate)?;
+        if let Some(seconds) = self.max_seconds {
+            positive("--max-seconds", seconds)?;
+        }
+        if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
+            return Err(Error::usage("--tolerance must be zero or a positive number"));
+        }
+        for (name, value) in [
+            ("--inducing", self.inducing),
+            ("--batch-size", Some(self.batch_size)),
+            ("--epochs", self.epochs),
+            ("--patience", Some(self.patience)),
+        ] {
+            if value == Some(0) {
+                return Err(Error::usage(format!("{name} is 0, expected at least 1")));
+            }
+        }
+        if !(0.0..1.0).contains(&self.validation_fraction) {
+            return Err(Error::usage("--validation-fraction must be at least 0 and below 1"));
+        }
+        match self.jitter {
+            Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
+                return Err(Error::usage("--jitter must be zero or a positive number"));
+            }
+            _ => {}
+        }
+        self.validate_combination()
+    }
+
+    fn validate_combination(&self) -> Result<()> {
+        let collapsed = self.is_collapsed();
+        match (self.hyper, collapsed) {
+            (Some(Hyper::Collapsed), false) => {
+                return Err(Error::usage("--hyper collapsed needs --objective vfe or fitc"));
+            }
+            (Some(Hyper::Joint), true) => {
+                return Err(Error::usage(format!(
+                    "--objective {} solves for q exactly: use --hyper collapsed or fixed",
+                    self.objective
+                )));
+            }
+            _ => {}
+        }
+        match (self.hyper_optimizer, collapsed) {
+            (Some(HyperOptimizer::Lbfgs), false) => Err(Error::usage(
+                "--hyper-optimizer lbfgs needs a full-batch objective: --objective vfe or fitc",
+            )),
+            (Some(HyperOptimizer::Adam), true) => {
+                Err(Error::usage("--hyper-optimizer adam needs the mini-batch objective: --objective elbo"))
+            }
+            _ if self.objective == Objective::Fitc && self.beta != 1.0 => {
+                Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

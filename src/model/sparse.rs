@@ -1,0 +1,107 @@
+//! A sparse GP's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
+
+use crate::hyper::Descriptor;
+use crate::latent::inducing::FactorizationFailure;
+use crate::latent::{InducingLayer, LayerGradient};
+use crate::likelihood::Likelihood;
+use sparsegp_kernels::{Parameter, Transform};
+
+/// Kernel and inducing inputs with the likelihood that observes them.
+///
+/// The flat natural vector holds the kernel's values, the constant mean, the likelihood's values and, last, `Z` column
+/// by column.
+#[derive(Clone)]
+pub struct SparseModel {
+    /// Kernel, mean, `Z` and the factor of `K_uu`.
+    pub layer: InducingLayer,
+    /// The observation model.
+    pub likelihood: Box<dyn Likelihood>,
+    /// Whether `Z` stays where it is.
+    pub fix_inducing: bool,
+}
+
+impl SparseModel {
+    /// Visits kernel parameters, the mean and the likelihood's parameters, in the order of the flat vector.
+    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.layer.kernel().for_each_parameter(visit);
+        visit(self.layer.mean());
+        self.likelihood.for_each_parameter(visit);
+    }
+
+    /// As [`SparseModel::for_each_parameter`], mutably. Call [`SparseModel::refresh`] afterwards.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.layer.kernel_mut().for_each_parameter_mut(visit);
+        visit(self.layer.mean_mut());
+        self.likelihood.for_each_parameter_mut(visit);
+    }
+
+    /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
+    pub fn descriptors(&self) -> Vec<Descriptor> {
+        let mut out = Vec::new();
+        let names = self.layer.kernel().parameter_names();
+        let mut index = 0;
+        self.layer.kernel().for_each_parameter(&mut |p| {
+            out.extend(Descriptor::of("kernel", &names[index], p));
+            index += 1;
+        });
+        out.extend(Descriptor::of("mean", "constant", self.layer.mean()));
+        self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
+        let (m, d) = self.layer.z().shape();
+        for j in 0..d {
+            out.extend((0..m).map(|i| Descriptor {
+                name: format!("inducing.{i}.{j}"),
+                transform: Transform::Identity,
+                prior: None,
+                fixed: self.fix_inducing,
+            }));
+        }
+        out
+    }
+
+    /// Named values (without `Z`) in natural units.
+    pub fn named_values(&self) -> Vec<(String, f64)> {
+        let values = self.natural();
+        let descriptors = self.descriptors().into_iter().zip(values);
+        descriptors.filter(|(d, _)| !d.name.starts_with("inducing.")).map(|(d, v)| (d.name, v)).collect()
+    }
+
+    /// The flat natural vector.
+    pub fn natural(&self) -> Vec<f64> {
+        let mut out = Vec::new();
+        self.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
+        let z = self.layer.z();
+        (0..z.ncols()).for_each(|j| out.extend(z.col(j).iter()));
+        out
+    }
+
+    /// Overwrites all parameters and `Z`; call [`SparseModel::refresh`] afterwards.
+    pub fn set_natural(&mut self, values: &[f64]) {
+        let mut at = 0;
+        self.for_each_parameter_mut(&mut |p| {
+            let len = p.values.len();
+            p.values.copy_from_slice(&values[at..at + len]);
+            at += len;
+        });
+        let mut z = self.layer.z_mut();
+        for j in 0..z.ncols() {
+            for v in z.as_mut().col_mut(j).iter_mut() {
+                *v = values[at];
+                at += 1;
+            }
+        }
+    }
+
+    /// Writes a gradient in the order of the flat vector.
+    pub fn flatten_gradient(&self, layer: &LayerGradient, likelihood: &[f64], out: &mut Vec<f64>) {
+        out.clear();
+        out.extend_from_slice(&layer.kernel);
+        out.push(layer.mean);
+        out.extend_from_slice(likelihood);
+        (0..layer.z.ncols()).for_each(|j| out.extend(layer.z.col(j).iter()));
+    }
+
+    /// Factorises `K_uu` at the current parameters.
+    pub fn refresh(&mut self) -> Result<(), FactorizationFailure> {
+        self.layer.refresh()
+    }
+}

@@ -1,0 +1,173 @@
+//! The stochastic variational GP: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
+
+use super::sparse::SparseModel;
+use crate::gradient::{Batch, BatchPass, Form, Problem};
+use crate::latent::LatentLayer;
+use crate::linalg::{self, Part, Shape, product, reflect_lower};
+use crate::objective::BetaElbo;
+use crate::variational::{DataGradient, FullGaussian, StepInfo, UpdateRule};
+use faer::{Accum, Mat, MatRef};
+
+/// What stays put when θ and Z move: the whitened w, or u = f(Z) itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameterization {
+    /// q(w) with `u = L w`: the default. q moves with the prior.
+    Whitened,
+    /// q(u): the gradient in θ has a further part through `P = K_uu`.
+    Unwhitened,
+}
+
+/// A sparse model with its posterior, objective and the buffers of a step.
+pub struct Svgp {
+    /// Kernel, mean, likelihood and inducing inputs.
+    pub model: SparseModel,
+    q: FullGaussian,
+    objective: BetaElbo,
+    parameterization: Parameterization,
+    pass: BatchPass,
+    flat: Vec<f64>,
+    /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
+    direct_guard: Option<f64>,
+}
+
+impl Svgp {
+    /// The direct form loses about ε·cond(K_uu) of `k_ii` in the variances: with this guard, at most about 2·10⁻⁸.
+    pub const DIRECT_GUARD: f64 = 1e8;
+
+    /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
+    pub fn new(model: SparseModel, q: FullGaussian, objective: BetaElbo, batch: usize) -> Self {
+        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), batch);
+        Svgp {
+            model,
+            q,
+            objective,
+            parameterization: Parameterization::Whitened,
+            pass,
+            flat: Vec::new(),
+            direct_guard: None,
+        }
+    }
+
+    /// Chooses what stays put when θ moves.
+    pub fn with_parameterization(mut self, parameterization: Parameterization) -> Self {
+        self.parameterization = parameterization;
+        self
+    }
+
+    /// Allows the direct form while the estimate of cond(K_uu) is at most `guard`; `None` for the stable form always.
+    pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
+        self.direct_guard = guard;
+        self
+    }
+
+    /// The whitened posterior.
+    pub fn q(&self) -> &FullGaussian {
+        &self.q
+    }
+
+    /// Replaces the whitened posterior.
+    pub fn set_q(&mut self, q: FullGaussian) {
+        self.q = q;
+    }
+
+    /// The form that the guard allows at the current parameters.
+    pub fn form(&self) -> Form {
+        match self.direct_guard {
+            Some(guard) if self.model.layer.condition_estimate() <= guard => Form::Direct,
+            _ => Form::Stable,
+        }
+    }
+
+    /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
+    pub fn evaluate(&mut self, x: MatRef<'_, f64>, y: &[f64], scale: f64, train_theta: bool) -> f64 {
+        let form = self.form();
+        let problem = Problem {
+            layer: &self.model.layer,
+            likelihood: self.model.likelihood.as_ref(),
+            objective: self.objective,
+            q: &self.q,
+        };
+        let data = self.pass.run(problem, Batch { x, y, scale }, form, train_theta);
+        if train_theta && self.parameterization == Parameterization::Unwhitened {
+            self.add_prior_adjoint();
+        }
+        data + self.objective.beta * self.q.kl()
+    }
+
+    /// With u fixed, `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ` move with L: `G` gains `m̄ mᵀ + 2 S̄ S`, where `m̄ = Ag + βm` and
+    /// `S̄ = B + (β/2)(I − S⁻¹)`.
+    fn add_prior_adjoint(&mut self) {
+        let (beta, m) = (self.objective.beta, self.q.dim());
+        let mut g = Mat::zeros(m, m);
+        let left = (self.pass.cov_gradient.as_ref(), Shape::Full);
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, (self.q.cov(), Shape::Full), 2.0);
+        let (mean, cov) = (self.q.mean(), self.q.cov());
+        for j in 0..m {
+            for i in j..m {
+                let bar = self.pass.mean_gradient[i] + beta * mean[i];
+                let identity = if i == j { 1.0 } else { 0.0 };
+                g[(i, j)] += bar * mean[j] + beta * (cov[(i, j)] - identity);
+            }
+        }
+        let mut scratch = crate::latent::LayerScratch::new(m);
+        self.model.layer.whitening_adjoint(g.as_mut(), &mut self.pass.layer_gradient, &mut scratch);
+    }
+
+    /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
+    pub fn theta_gradient(&mut self) -> &[f64] {
+        let pass = &self.pass;
+        self.model.flatten_gradient(&pass.layer_gradient, &pass.likelihood_gradient, &mut self.flat);
+        &self.flat
+    }
+
+    /// The data part of the gradient in the whitened (m, S) of the last evaluation.
+    pub fn q_gradient(&self) -> DataGradient<'_> {
+        DataGradient { mean: &self.pass.mean_gradient, cov: self.pass.cov_gradient.as_ref() }
+    }
+
+    /// Latent means and variances of the last batch of `b` data.
+    pub fn last_marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
+        self.pass.marginals(b)
+    }
+
+    /// Moves q by `rule` along the gradient of the last evaluation.
+    pub fn update_q(&mut self, rule: &mut dyn UpdateRule, step: f64) -> StepInfo {
+        let gradient = DataGradient { mean: &self.pass.mean_gradient, cov: self.pass.cov_gradient.as_ref() };
+        rule.step(&mut self.q, gradient, self.objective.beta, step)
+    }
+
+    /// Moves θ and Z and refactorises; on failure nothing has changed. In the unwhitened parameterisation q(u) stays.
+    pub fn set_natural(&mut self, values: &[f64]) -> bool {
+        let before = self.model.natural();
+        let old_factor = (self.parameterization == Parameterization::Unwhitened)
+            .then(|| self.model.layer.factor().to_owned());
+        self.model.set_natural(values);
+        if self.model.refresh().is_err() {
+            // The factor is a function of the parameters, and these were factorised before.
+            self.model.set_natural(&before);
+            let _ = self.model.refresh();
+            return false;
+        }
+        if let Some(l) = old_factor {
+            self.carry(l.as_ref());
+        }
+        true
+    }
+
+    /// `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`: the whitened form of an unchanged q(u).
+    fn carry(&mut self, l: MatRef<'_, f64>) {
+        let m = self.q.dim();
+        let (linv, _) = self.model.layer.whitening();
+        let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
+        product(t.as_mut(), Part::Lower, Accum::Replace, (linv, Shape::Lower), (l, Shape::Lower), 1.0);
+        let lower = (t.as_ref(), Shape::Lower);
+        product(half.as_mut(), Part::All, Accum::Replace, lower, (self.q.cov(), Shape::Full), 1.0);
+        let upper = (t.transpose(), Shape::Upper);
+        let cov = self.q.cov.as_mut();
+        product(cov, Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), upper, 1.0);
+        reflect_lower(self.q.cov.as_mut());
+        let mean = self.q.mean.clone();
+        linalg::matvec(t.as_ref(), &mean, &mut self.q.mean);
+        self.q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();
+    }
+}

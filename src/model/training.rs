@@ -1,0 +1,175 @@
+//! Joint training of an SVGP on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
+
+use super::fit::TrainingData;
+use super::options::FitOptions;
+use super::posterior::Posterior;
+use super::sparse::SparseModel;
+use super::svgp::Svgp;
+use crate::collapsed::Dataset;
+use crate::data::split::Batches;
+use crate::hyper::{FreeVector, StochasticObjective};
+use crate::variational::{FullGaussian, Schedule, UpdateRule};
+use faer::Mat;
+
+/// An SVGP with its data, its q update and the batches it draws.
+pub(super) struct SvgpTraining<'a> {
+    svgp: Svgp,
+    rule: Box<dyn UpdateRule>,
+    schedule: Schedule,
+    free: FreeVector,
+    natural: Vec<f64>,
+    theta: Vec<f64>,
+    train: Dataset<'a>,
+    validation: Option<Dataset<'a>>,
+    batches: Batches,
+    order: Vec<usize>,
+    ends: Vec<usize>,
+    epoch: u64,
+    in_epoch: usize,
+    steps: usize,
+    x: Mat<f64>,
+    y: Vec<f64>,
+    q_rollbacks: usize,
+    best: Option<(Vec<f64>, FullGaussian)>,
+}
+
+impl<'a> SvgpTraining<'a> {
+    pub(super) fn new(
+        svgp: Svgp,
+        rule: Box<dyn UpdateRule>,
+        free: FreeVector,
+        data: TrainingData<'a>,
+        options: &FitOptions,
+    ) -> Self {
+        let (n, d) = (data.train.y.len(), data.train.x.nrows());
+        let batches = Batches::new(n, options.batch_size.min(n), options.seed);
+        let (natural, largest) = (svgp.model.natural(), batches.largest());
+        SvgpTraining {
+            theta: free.pack(&natural),
+            natural,
+            svgp,
+            rule,
+            schedule: options.q_schedule(),
+            free,
+            train: data.train,
+            validation: data.validation,
+            batches,
+            order: Vec::with_capacity(n),
+            ends: Vec::new(),
+            epoch: 0,
+            in_epoch: 0,
+            steps: 0,
+            x: Mat::zeros(d, largest),
+            y: vec![0.0; largest],
+            q_rollbacks: 0,
+            best: None,
+        }
+    }
+
+    /// The free vector to start from.
+    pub(super) fn start(&self) -> Vec<f64> {
+        self.theta.clone()
+    }
+
+    /// How often the q update had to be shrunk or rejected.
+    pub(super) fn q_rollbacks(&self) -> usize {
+        self.q_rollbacks
+    }
+
+    /// The model and q with the best validation score, or the last ones without validation.
+    pub(super) fn into_best(mut self) -> (SparseModel, FullGaussian) {
+        if let Some((natural, q)) = self.best.take() {
+            self.svgp.set_natural(&natural);
+            self.svgp.set_q(q);
+        }
+        let q = self.svgp.q().clone();
+        (self.svgp.model, q)
+    }
+
+    /// Copies the next batch into `x` and `y`; returns its size.
+    fn draw(&mut self) -> usize {
+        if self.in_epoch == self.ends.len() {
+            self.order.clear();
+            self.ends.clear();
+            for batch in self.batches.epoch(self.epoch) {
+                self.order.extend_from_slice(batch);
+                self.ends.push(self.order.len());
+            }
+            self.epoch += 1;
+            self.in_epoch = 0;
+        }
+        let from = if self.in_epoch == 0 { 0 } else { self.ends[self.in_epoch - 1] };
+        let rows = &self.order[from..self.ends[self.in_epoch]];
+        for (j, &row) in rows.iter().enumerate() {
+            self.x.col_mut(j).copy_from(self.train.x.col(row));
+            self.y[j] = self.train.y[row];
+        }
+        self.in_epoch += 1;
+        rows.len()
+    }
+
+    /// Moves the model to `theta`; on failure it stays where it was.
+    fn move_to(&mut self, theta: &[f64]) -> bool {
+        if theta == self.theta {
+            return true;
+        }
+        self.free.unpack(theta, &mut self.natural);
+        let moved = self.natural.iter().all(|x| x.is_finite()) && self.svgp.set_natural(&self.natural);
+        if moved {
+            self.theta.copy_from_slice(theta);
+        } else {
+            self.free.unpack(&self.theta, &mut self.natural);
+        }
+        moved
+    }
+}
+
+impl StochasticObjective for SvgpTraining<'_> {
+    fn steps_per_epoch(&self) -> usize {
+        self.batches.per_epoch()
+    }
+
+    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        if !self.move_to(theta) {
+            return f64::NAN;
+        }
+        let b = self.draw();
+        let scale = self.train.y.len() as f64 / b as f64;
+        let train_theta = !self.free.is_empty();
+        let value = self.svgp.evaluate(self.x.as_ref().subcols(0, b), &self.y[..b], scale, train_theta);
+        if !value.is_finite() {
+            return f64::NAN;
+        }
+        let mut penalty = 0.0;
+        if train_theta {
+            let flat = self.svgp.theta_gradient();
+            penalty = self.free.pull_back(&self.natural, flat, gradient);
+        }
+        if !gradient.iter().all(|g| g.is_finite()) {
+            return f64::NAN;
+        }
+        let step = self.schedule.at(self.steps);
+        self.q_rollbacks += self.svgp.update_q(self.rule.as_mut(), step).rollbacks;
+        self.steps += 1;
+        value + penalty
+    }
+
+    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
+        let validation = self.validation?;
+        if !self.move_to(theta) {
+            return Some(f64::NAN);
+        }
+        let posterior = Posterior::new(&self.svgp.model, self.svgp.q());
+        let marginals = posterior.marginals(validation.x);
+        let likelihood = posterior.likelihood();
+        let terms = validation.y.iter().zip(&marginals.mean).zip(&marginals.variance);
+        let sum: f64 = terms.map(|((&y, &mu), &v)| likelihood.log_predictive(y, mu, v)).sum();
+        Some(-sum / validation.y.len() as f64)
+    }
+
+    fn keep(&mut self, _theta: &[f64]) {
+        if self.validation.is_some() {
+            self.best = Some((self.natural.clone(), self.svgp.q().clone()));
+        }
+    }
+}

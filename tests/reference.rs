@@ -1,0 +1,386 @@
+//! Reproduces the numbers of independent implementations (GPflow, GPyTorch, 50-digit quadrature) in `tests/reference`,
+//! or in the folder named by SPARSEGP_REFERENCE_DIR.
+
+#[path = "../kernels/tests/support/mod.rs"]
+mod support;
+
+use faer::{Mat, MatRef};
+use serde_json::Value;
+use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
+use sparsegp::kernels::Kernel;
+use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
+use sparsegp::likelihood::{Derivatives, Gaussian};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
+use sparsegp::objective::BetaElbo;
+use sparsegp::variational::{DataGradient, FullGaussian, NaturalGradient, UpdateRule};
+use support::*;
+
+fn columns_of(rows: &Value) -> Mat<f64> {
+    matrix(rows).transpose().to_owned()
+}
+
+fn cases(file: &Value) -> &Vec<Value> {
+    file["cases"].as_array().expect("cases")
+}
+
+fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
+    let want = numbers(want);
+    assert_eq!(got.len(), want.len(), "length of {what}");
+    for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+        assert_close(*g, *w, tolerance, &format!("{what} [{i}]"));
+    }
+}
+
+/// A refreshed model with absolute jitter and everything free.
+fn model(kernel: Box<dyn Kernel>, z: Mat<f64>, jitter: f64, noise: f64, mean: f64) -> SparseModel {
+    let layer =
+        InducingLayer::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
+    let mut model = SparseModel { layer, likelihood: Box::new(Gaussian::new(noise)), fix_inducing: false };
+    model.refresh().expect("K_uu factorises");
+    model
+}
+
+/// Compares a flat natural gradient (kernel, mean, noise, Z) with a reference one, `sign` times.
+fn assert_gradient(
+    flat: &[f64],
+    sign: f64,
+    description: &Value,
+    (kernel, noise, z): (&Value, &Value, &Value),
+    what: &str,
+) {
+    let paths = paths(description, "");
+    let count: usize = paths.iter().map(|p| numbers(&kernel[p]).len()).sum();
+    let signed: Vec<f64> = flat.iter().map(|g| sign * g).collect();
+    assert_parameters(&signed[..count], kernel, &paths, what);
+    assert_close(signed[count + 1], number(noise), GRADIENT_TOLERANCE, &format!("{what}, noise variance"));
+    let z = matrix(z);
+    let (m, d) = z.shape();
+    let got = &signed[count + 2..];
+    assert_eq!(got.len(), m * d, "{what}: entries of Z");
+    for j in 0..d {
+        for i in 0..m {
+            let at = format!("{what}, Z ({i}, {j})");
+            assert_close(got[j * m + i], z[(i, j)], GRADIENT_TOLERANCE, &at);
+        }
+    }
+}
+
+/// Checks latent predictions, the joint covariance and q(u) of a posterior against a reference block.
+fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &Value, what: &str) {
+    let x = columns_of(&file["inputs"]["X_test"]);
+    let posterior = Posterior::new(model, q);
+    let marginals = posterior.marginals(x.as_ref());
+    assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean"));
+    assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &format!("{what} f var"));
+    let means = posterior.means(x.as_ref());
+    assert_vector(&means, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean alone"));
+    if !want["predict_f_cov"].is_null() {
+        let cov = posterior.covariance(x.as_ref());
+        assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
+    }
+    let likelihood = posterior.likelihood();
+    let at = |i: usize| (marginals.mean[i], marginals.variance[i]);
+    let moments: Vec<(f64, f64)> =
+        (0..means.len()).map(|i| likelihood.predictive_moments(at(i).0, at(i).1)).collect();
+    if !want["predict_y_mean"].is_null() {
+        let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
+        assert_vector(&mean, &want["predict_y_mean"], VALUE_TOLERANCE, &format!("{what} y mean"));
+        assert_vector(&var, &want["predict_y_var"], VALUE_TOLERANCE, &format!("{what} y var"));
+    }
+    if !want["predict_log_density"].is_null() {
+        let y = numbers(&file["inputs"]["y_test"]);
+        let got: Vec<f64> = (0..y.len()).map(|i| likelihood.log_predictive(y[i], at(i).0, at(i).1)).collect();
+        assert_vector(&got, &want["predict_log_density"], VALUE_TOLERANCE, &format!("{what} log density"));
+    }
+    if !want["qu_mean_whitened"].is_null() {
+        assert_vector(q.mean(), &want["qu_mean_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) mean"));
+        let cov = q.cov().to_owned();
+        assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
+    }
+    let l = model.layer.factor();
+    let mean = l * faer::ColRef::from_slice(q.mean());
+    let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
+    assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
+    let cov = l * q.cov() * l.transpose();
+    assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
+}
+
+#[test]
+fn collapsed_bounds_and_their_posteriors() {
+    let file = load("sgpr.json");
+    let shared = &file["inputs"];
+    let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
+    let data = Dataset { x: x.as_ref(), y: &y };
+    for case in cases(&file) {
+        let (name, inputs, outputs) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let description = &inputs["kernel"];
+        let start = || {
+            let z = matrix(&shared["Z"]);
+            let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
+            model(build(description), z, number(&shared["jitter"]), noise, mean)
+        };
+        let parts = |g: &Value| (g["kernel"].clone(), g["noise_variance"].clone(), g["Z"].clone());
+
+        let mut vfe = CollapsedObjective::new(start(), data, CollapsedBound::Elbo { beta: 1.0 });
+        let (value, flat) = vfe.natural_gradient().expect("bound");
+        let want = &outputs["sgpr"];
+        assert_close(-value, number(&want["elbo"]), VALUE_TOLERANCE, &format!("{name} elbo"));
+        let (k, n, z) = parts(&want["grad_elbo"]);
+        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad elbo"));
+        assert_posterior(vfe.model(), vfe.q(), &file, want, &format!("{name} sgpr"));
+        let (upper, flat) = vfe.upper_bound_gradient().expect("upper bound");
+        assert_close(upper, number(&want["upper_bound"]), VALUE_TOLERANCE, &format!("{name} upper bound"));
+        let (k, n, z) = parts(&want["grad_upper_bound"]);
+        assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{name} grad upper bound"));
+
+        let mut fitc = CollapsedObjective::new(start(), data, CollapsedBound::Fitc);
+        let (value, flat) = fitc.natural_gradient().expect("fitc");
+        let want = &outputs["fitc"];
+        assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &format!("{name} fitc"));
+        let (k, n, z) = parts(&want["grad_log_marginal"]);
+        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad fitc"));
+        assert_posterior(fitc.model(), fitc.q(), &file, want, &format!("{name} fitc"));
+
+        for want in outputs["beta_elbo"].as_array().expect("beta_elbo") {
+            let beta = number(&want["beta"]);
+            let mut bound = CollapsedObjective::new(start(), data, CollapsedBound::Elbo { beta });
+            let (value, flat) = bound.natural_gradient().expect("bound");
+            let what = format!("{name} beta {beta}");
+            assert_close(value, number(&want["objective"]), VALUE_TOLERANCE, &what);
+            assert_close(bound.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &format!("{what} kl"));
+            let (k, n, z) = parts(&want["grad_objective"]);
+            assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{what} gradient"));
+            assert_posterior(bound.model(), bound.q(), &file, want, &what);
+        }
+    }
+}
+
+/// The exact GP's evidence is the collapsed bound's with Z = X and no jitter (its gradient is at fixed Z).
+#[test]
+fn exact_gp_by_inducing_every_datum() {
+    let file = load("sgpr.json");
+    let shared = &file["inputs"];
+    let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
+    let data = Dataset { x: x.as_ref(), y: &y };
+    for case in cases(&file) {
+        let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
+        let what = format!("{} gpr", case["name"]);
+        let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
+        // A jitter of 1e-12 moves K_uu by less than the tolerance.
+        let start = model(build(&inputs["kernel"]), matrix(&shared["X"]), 1e-12, noise, mean);
+        let mut exact = CollapsedObjective::new(start, data, CollapsedBound::Elbo { beta: 1.0 });
+        let (value, _) = exact.natural_gradient().expect("bound");
+        assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &what);
+        let x_test = columns_of(&shared["X_test"]);
+        let posterior = Posterior::new(exact.model(), exact.q());
+        let marginals = posterior.marginals(x_test.as_ref());
+        assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &what);
+        assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &what);
+        let cov = posterior.covariance(x_test.as_ref());
+        assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &what);
+    }
+}
+
+/// q(w) from `q_mu`, `q_sqrt`, which describe u itself when `whiten` is false.
+fn whitened_q(layer: &InducingLayer, inputs: &Value) -> FullGaussian {
+    let (mu, sqrt) = (numbers(&inputs["q_mu"]), matrix(&inputs["q_sqrt"]));
+    let cov = &sqrt * sqrt.transpose();
+    if inputs["whiten"] == true {
+        return FullGaussian::new(mu, cov).expect("q");
+    }
+    let (linv, _) = layer.whitening();
+    let mean = linv * faer::ColRef::from_slice(&mu);
+    let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
+    FullGaussian::new(mean, linv * cov * linv.transpose()).expect("q")
+}
+
+/// The gradient in `(q_mu, q_sqrt)` of the reference convention from `∇_m F`, `∇_S F` in the whitened coordinates.
+fn factor_gradient(svgp: &Svgp, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
+    let (data, q, m) = (svgp.q_gradient(), svgp.q(), svgp.q().dim());
+    let precision = inverse(q.cov());
+    let mean = faer::Col::from_fn(m, |i| data.mean[i] + beta * q.mean()[i]);
+    let cov = Mat::from_fn(m, m, |i, j| {
+        data.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
+    });
+    let (mean, cov) = if inputs["whiten"] == true {
+        (mean, cov)
+    } else {
+        let (linv, _) = svgp.model.layer.whitening();
+        (linv.transpose() * mean, linv.transpose() * cov * linv)
+    };
+    let sqrt = matrix(&inputs["q_sqrt"]);
+    let factor = &cov * &sqrt;
+    (
+        (0..m).map(|i| mean[i]).collect(),
+        Mat::from_fn(m, m, |i, j| if i >= j { 2.0 * factor[(i, j)] } else { 0.0 }),
+    )
+}
+
+fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
+    use faer::linalg::solvers::DenseSolveCore;
+    a.llt(faer::Side::Lower).expect("positive definite").inverse()
+}
+
+#[test]
+fn svgp_elbo_with_gaussian_noise() {
+    let file = load("svgp_elbo.json");
+    let shared = &file["inputs"];
+    let x = columns_of(&shared["X"]);
+    let mut seen = 0;
+    for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
+        seen += 1;
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let y = numbers(&inputs["y"]);
+        let noise = number(&inputs["params"]["variance"]);
+        let start =
+            model(build(&shared["kernel"]), matrix(&shared["Z"]), number(&shared["jitter"]), noise, 0.0);
+        let q = whitened_q(&start.layer, inputs);
+        let parameterization =
+            if inputs["whiten"] == true { Parameterization::Whitened } else { Parameterization::Unwhitened };
+        let scale = number(&shared["num_data"]) / y.len() as f64;
+        for (key, scale) in [("elbo", 1.0), ("elbo_minibatch", scale)] {
+            // Both forms of the products have to reproduce everything.
+            for guard in [None, Some(f64::INFINITY)] {
+                let mut svgp = Svgp::new(start.clone(), q.clone(), BetaElbo { beta: 1.0 }, y.len())
+                    .with_parameterization(parameterization)
+                    .with_direct_guard(guard);
+                let value = svgp.evaluate(x.as_ref(), &y, scale, true);
+                let what = format!("{name} {key}, {:?}", svgp.form());
+                assert_close(-value, number(&want[key]), VALUE_TOLERANCE, &what);
+                let (mu, v) = svgp.last_marginals(y.len());
+                assert_vector(&mu, &want["f_mean"], VALUE_TOLERANCE, &what);
+                assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
+                assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
+                let g = &want[format!("grad_{key}")];
+                let noise_bar = &want[format!("grad_{key}_likelihood")]["variance"];
+                let parts = (&g["kernel"], noise_bar, &g["Z"]);
+                assert_gradient(svgp.theta_gradient(), -1.0, &shared["kernel"], parts, &what);
+                let (mean, factor) = factor_gradient(&svgp, inputs, 1.0);
+                let mean: Vec<f64> = mean.iter().map(|g| -g).collect();
+                assert_vector(&mean, &g["q_mu"], GRADIENT_TOLERANCE, &what);
+                assert_matrix(&(-1.0 * factor), &g["q_sqrt"], GRADIENT_TOLERANCE, &what);
+            }
+        }
+        assert_expectations(&start, &y, want);
+    }
+    assert!(seen > 0, "the file has Gaussian cases");
+}
+
+fn assert_expectations(model: &SparseModel, y: &[f64], want: &Value) {
+    let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
+    for i in 0..y.len() {
+        let (mut dmu, mut dv) = ([0.0], [0.0]);
+        let out = Derivatives { mean: &mut dmu, variance: &mut dv, parameters: &mut [] };
+        let at = i..i + 1;
+        let value = model.likelihood.expected_log_density(&y[at.clone()], &mu[at.clone()], &v[at], out);
+        assert_close(value, numbers(&want["var_exp"])[i], VALUE_TOLERANCE, "var_exp");
+        assert_close(dmu[0], numbers(&want["dvarexp_dmu"])[i], VALUE_TOLERANCE, "dvarexp_dmu");
+        assert_close(dv[0], numbers(&want["dvarexp_dv"])[i], VALUE_TOLERANCE, "dvarexp_dv");
+    }
+}
+
+#[test]
+fn natural_gradients_with_gaussian_noise() {
+    let file = load("natgrad.json");
+    let shared = &file["inputs"];
+    let x = columns_of(&shared["X"]);
+    let mut seen = 0;
+    for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
+        seen += 1;
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let y = numbers(&inputs["y"]);
+        let noise = number(&inputs["params"]["variance"]);
+        let start =
+            model(build(&shared["kernel"]), matrix(&shared["Z"]), number(&shared["jitter"]), noise, 0.0);
+        let q = whitened_q(&start.layer, inputs);
+        let mut rule = NaturalGradient::new(&q);
+        let mut svgp = Svgp::new(start, q, BetaElbo { beta: 1.0 }, y.len());
+        let scale = number(&inputs["num_data"]) / y.len() as f64;
+        let elbo = -svgp.evaluate(x.as_ref(), &y, scale, false);
+        assert_close(elbo, number(&want["elbo_start"]), VALUE_TOLERANCE, &format!("{name} start"));
+        for step in 0..number(&inputs["steps"]) as usize {
+            let info = svgp.update_q(&mut rule, number(&inputs["gamma"]));
+            assert_eq!(info.rollbacks, 0, "{name}");
+            let what = format!("{name} step {step}");
+            let (mut mean, mut cov) =
+                (faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]), svgp.q().cov().to_owned());
+            if inputs["whiten"] != true {
+                let l = svgp.model.layer.factor();
+                (mean, cov) = (l * mean, l * cov * l.transpose());
+            }
+            let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
+            assert_vector(&mean, &want["q_mu"][step], VALUE_TOLERANCE, &what);
+            let sqrt = matrix(&want["q_sqrt"][step]);
+            let want_cov = &sqrt * sqrt.transpose();
+            for j in 0..cov.ncols() {
+                for i in 0..cov.nrows() {
+                    assert_close(cov[(i, j)], want_cov[(i, j)], VALUE_TOLERANCE, &what);
+                }
+            }
+            let elbo = -svgp.evaluate(x.as_ref(), &y, scale, false);
+            assert_close(elbo, numbers(&want["elbo"])[step], VALUE_TOLERANCE, &what);
+        }
+    }
+    assert!(seen > 0, "the file has Gaussian cases");
+}
+
+/// The Bayesian linear model through the same collapsed code and the same rule as a sparse GP.
+#[test]
+fn bayesian_linear_regression() {
+    let file = load("blr.json");
+    for case in cases(&file) {
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let (x, y) = (columns_of(&inputs["X"]), numbers(&inputs["y"]));
+        let noise = number(&inputs["noise_variance"]);
+        let prior = matrix(&inputs["prior_cov"]);
+        let layer = LinearLayer::new(prior.as_ref()).expect("prior");
+        let mut stream = DataStream::new(&layer, y.len());
+        stream.forward(&layer, Dataset { x: x.as_ref(), y: &y }, Weighting::Unit);
+        let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
+        let evidence = number(&want["log_evidence"]);
+        assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
+        let (mean, cov) = layer.coefficients(bound.q.mean(), bound.q.cov());
+        assert_vector(&mean, &want["posterior_mean"], VALUE_TOLERANCE, &format!("{name} mean"));
+        assert_matrix(&cov, &want["posterior_cov"], VALUE_TOLERANCE, &format!("{name} cov"));
+        for (key, full) in [("ngd_minibatch_step", false), ("ngd_full_step", true)] {
+            let (mean, cov) = linear_step(&layer, inputs, (&x, &y), full);
+            let what = format!("{name} {key}");
+            assert_vector(&mean, &want[key]["mean"], VALUE_TOLERANCE, &what);
+            assert_matrix(&cov, &want[key]["cov"], VALUE_TOLERANCE, &what);
+        }
+    }
+}
+
+/// One natural-gradient step on the linear model, on the case's batch or on all data.
+fn linear_step(
+    layer: &LinearLayer,
+    inputs: &Value,
+    (x, y): (&Mat<f64>, &[f64]),
+    full: bool,
+) -> (Vec<f64>, Mat<f64>) {
+    use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
+    let rows: Vec<usize> = if full {
+        (0..y.len()).collect()
+    } else {
+        numbers(&inputs["batch_indices"]).into_iter().map(|i| i as usize).collect()
+    };
+    let batch_x = Mat::from_fn(x.nrows(), rows.len(), |i, j| x[(i, rows[j])]);
+    let batch_y: Vec<f64> = rows.iter().map(|&r| y[r]).collect();
+    // β = L_P w, so w has mean L_P⁻¹ E β and covariance L_P⁻¹ Cov β L_P⁻ᵀ; W = L_Pᵀ.
+    let (upper, _) = layer.whitening();
+    let to_w = upper * inverse((upper.transpose() * upper).as_ref());
+    let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
+    let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
+    let mut q = FullGaussian::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
+    let likelihood = Gaussian::new(number(&inputs["noise_variance"]));
+    let objective = BetaElbo { beta: 1.0 };
+    let mut pass = BatchPass::new(layer, &likelihood, rows.len());
+    let problem = Problem { layer, likelihood: &likelihood, objective, q: &q };
+    let batch = Batch { x: batch_x.as_ref(), y: &batch_y, scale: y.len() as f64 / rows.len() as f64 };
+    pass.run(problem, batch, Form::Stable, false);
+    let gradient = DataGradient { mean: &pass.mean_gradient, cov: pass.cov_gradient.as_ref() };
+    let mut rule = NaturalGradient::new(&q);
+    let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
+    assert_eq!(info.rollbacks, 0);
+    layer.coefficients(q.mean(), q.cov())
+}
