@@ -2,7 +2,9 @@
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
+use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::matmul;
+use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
@@ -235,11 +237,6 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     reflect_lower(out);
 }
 
-/// Solves `L x = b` in place.
-pub fn solve_lower(l: MatRef<'_, f64>, b: MatMut<'_, f64>) {
-    faer::linalg::triangular_solve::solve_lower_triangular_in_place(l, b, Par::rayon(0));
-}
-
 /// The log-determinant of `L Lᵀ`.
 pub fn log_det(l: MatRef<'_, f64>) -> f64 {
     2.0 * (0..l.nrows()).map(|i| l[(i, i)].ln()).sum::<f64>()
@@ -253,12 +250,28 @@ pub fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
 
 /// The triangular factor `R` (upper, `n × n`) of a QR decomposition of the `m × n` matrix `a`, zeros below.
 ///
-/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` whatever the shape.
-pub fn qr_factor(a: MatRef<'_, f64>) -> Mat<f64> {
+/// Rows beyond `min(m, n)` are zero, so `RᵀR = aᵀa` whatever the shape. Sequential, because faer's parallel QR rounds
+/// differently for different numbers of threads.
+pub fn qr_factor(mut a: Mat<f64>) -> Mat<f64> {
     let (m, n) = a.shape();
-    let r = a.qr();
-    let thin = r.thin_R();
-    Mat::from_fn(n, n, |i, j| if i < m.min(n) && i <= j { thin[(i, j)] } else { 0.0 })
+    let block = recommended_block_size::<f64>(m, n);
+    let mut householder = Mat::zeros(block, m.min(n));
+    let mut memory = MemBuffer::new(qr_in_place_scratch::<f64>(m, n, block, Par::Seq, Default::default()));
+    let stack = MemStack::new(&mut memory);
+    qr_in_place(a.as_mut(), householder.as_mut(), Par::Seq, stack, Default::default());
+    Mat::from_fn(n, n, |i, j| if i < m && i <= j { a[(i, j)] } else { 0.0 })
+}
+
+/// Eigenvalues, ascending, and eigenvectors (columns) of the symmetric `a`; `None` when the iteration fails, which it
+/// does only on numbers that are not finite. Sequential for the same reason as [`qr_factor`].
+pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+    let n = a.nrows();
+    let (mut values, mut vectors) = (faer::diag::Diag::zeros(n), Mat::zeros(n, n));
+    let req = self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, Default::default());
+    let mut memory = MemBuffer::new(req);
+    let stack = MemStack::new(&mut memory);
+    self_adjoint_evd(a, values.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, Default::default()).ok()?;
+    Some(((0..n).map(|i| values[i]).collect(), vectors))
 }
 
 /// An estimate from below of `‖aᵀa‖₂` for a square `a`, by a few power iterations from a fixed start.

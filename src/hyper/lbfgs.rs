@@ -23,7 +23,7 @@ pub struct LbfgsOptions {
 
 impl Default for LbfgsOptions {
     fn default() -> Self {
-        LbfgsOptions { memory: 20, first_step: 1.0, max_restarts: 12 }
+        LbfgsOptions { memory: 50, first_step: 1.0, max_restarts: 12 }
     }
 }
 

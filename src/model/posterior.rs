@@ -4,9 +4,9 @@ use super::sparse::SparseModel;
 use crate::columns;
 use crate::latent::LatentLayer;
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Shape, product_seq, qr_factor};
+use crate::linalg::{self, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
 use crate::variational::FullGaussian;
-use faer::{Accum, Mat, MatRef, Side};
+use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
@@ -173,18 +173,19 @@ impl Posterior {
 /// Upper-triangular `Q₊`, `Q₋` with `linvᵀ · shrinkage · linv = Q₊ᵀQ₊ − Q₋ᵀQ₋`.
 fn signed_factors(shrinkage: &Mat<f64>, linv: MatRef<'_, f64>) -> (Mat<f64>, Option<Mat<f64>>) {
     let m = shrinkage.nrows();
-    let Ok(eigen) = shrinkage.self_adjoint_eigen(Side::Lower) else {
-        // The eigenvalue iteration gives up only on numbers that are not finite; predictions then are not either.
+    let Some((values, vectors)) = symmetric_eigen(shrinkage.as_ref()) else {
         return (Mat::from_fn(m, m, |_, _| f64::NAN), None);
     };
-    let (values, vectors) = (eigen.S(), eigen.U());
     let factor = |sign: f64| {
         let rows: Vec<usize> = (0..m).filter(|&i| sign * values[i] > 0.0).collect();
         let root =
             Mat::from_fn(rows.len(), m, |r, j| (sign * values[rows[r]]).sqrt() * vectors[(j, rows[r])]);
-        qr_factor((&root * linv).as_ref())
+        let mut whole = Mat::zeros(rows.len(), m);
+        let (left, right) = ((root.as_ref(), Shape::Full), (linv, Shape::Lower));
+        product(whole.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
+        qr_factor(whole)
     };
     // Eigenvalues of I − S just below zero are rounding, not variance above the prior's.
-    let negative = (0..m).any(|i| values[i] < -64.0 * f64::EPSILON * m as f64);
+    let negative = values.iter().any(|&v| v < -64.0 * f64::EPSILON * m as f64);
     (factor(1.0), negative.then(|| factor(-1.0)))
 }

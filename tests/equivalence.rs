@@ -1,0 +1,314 @@
+//! Different methods must agree: SVGP at its optimum = VFE, Z = X = the dense GP, the forms of a step, the linear model.
+
+mod common;
+
+use common::{Normals, data, model, posterior};
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+use faer::{Mat, Side};
+use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
+use sparsegp::kernels::{Inputs, Kernel, Polynomial, Scratch};
+use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
+use sparsegp::likelihood::Gaussian;
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
+use sparsegp::objective::BetaElbo;
+use sparsegp::variational::{FullGaussian, NaturalGradient};
+
+fn close(a: f64, b: f64, tolerance: f64, what: &str) {
+    assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");
+}
+
+fn close_all(a: &[f64], b: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    a.iter().zip(b).for_each(|(a, b)| close(*a, *b, tolerance, what));
+}
+
+fn entries(a: faer::MatRef<'_, f64>) -> Vec<f64> {
+    (0..a.ncols()).flat_map(|j| a.col(j).iter().copied().collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
+    // More data than one window of the collapsed sweep holds, so that its streaming is covered too.
+    let (x, y) = data(1, 3, 2500);
+    for beta in [0.3, 1.0, 2.0] {
+        let start = model(1, "rbf(ard)", 3, 20, Jitter::DEFAULT);
+        let set = Dataset { x: x.as_ref(), y: &y };
+        let mut vfe = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta });
+        let (bound, gradient) = vfe.natural_gradient().expect("bound");
+        let q = posterior(1, 20);
+        let mut rule = NaturalGradient::new(&q);
+        let mut svgp = Svgp::new(start, q, BetaElbo { beta }, y.len());
+        svgp.evaluate(x.as_ref(), &y, 1.0, false);
+        svgp.update_q(&mut rule, 1.0);
+        close_all(svgp.q().mean(), vfe.q().mean(), 1e-9, "mean");
+        close_all(&entries(svgp.q().cov()), &entries(vfe.q().cov()), 1e-9, "covariance");
+        let value = svgp.evaluate(x.as_ref(), &y, 1.0, true);
+        close(value, bound, 1e-10, "objective");
+        // At its optimum q contributes nothing, so the gradients in θ and Z agree as well.
+        close_all(svgp.theta_gradient(), &gradient, 1e-6, "gradient");
+    }
+}
+
+/// The natural gradient on the canonical form `(η₁, η₂) = (S⁻¹m, −½S⁻¹)`, in expectation coordinates, MATH section 5.
+#[test]
+fn natural_gradient_is_variational_newton() {
+    let (x, y) = data(2, 2, 40);
+    let (m, beta, rho, scale) = (6, 0.7, 0.3, 2.0);
+    let q = posterior(2, m);
+    let mut rule = NaturalGradient::new(&q);
+    let start = model(2, "matern52(ard)", 2, m, Jitter::DEFAULT);
+    let mut svgp = Svgp::new(start, q.clone(), BetaElbo { beta }, y.len());
+    svgp.evaluate(x.as_ref(), &y, scale, false);
+    let g = svgp.q_gradient();
+    let precision = q.cov().llt(Side::Lower).expect("S").inverse();
+    let gradient_mean = faer::Col::from_fn(m, |i| g.mean[i] + beta * q.mean()[i]);
+    let gradient_cov = Mat::from_fn(m, m, |i, j| {
+        g.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
+    });
+    // ∂F/∂ξ₁ = ∇_m − 2 ∇_S m and ∂F/∂ξ₂ = ∇_S for ξ = (m, S + mmᵀ); a step of ρ/β on η.
+    let mean = faer::Col::from_fn(m, |i| q.mean()[i]);
+    let eta1 = &precision * &mean - (rho / beta) * (&gradient_mean - 2.0 * &gradient_cov * &mean);
+    let eta2 = -0.5 * &precision - (rho / beta) * &gradient_cov;
+    let cov = (-2.0 * eta2).llt(Side::Lower).expect("new precision").inverse();
+    let new_mean = &cov * eta1;
+    svgp.update_q(&mut rule, rho);
+    let got: Vec<f64> = (0..m).map(|i| new_mean[i]).collect();
+    close_all(svgp.q().mean(), &got, 1e-10, "mean");
+    close_all(&entries(svgp.q().cov()), &entries(cov.as_ref()), 1e-10, "covariance");
+    let fresh = FullGaussian::new(svgp.q().mean().to_vec(), svgp.q().cov().to_owned()).expect("q");
+    close(svgp.q().kl(), fresh.kl(), 1e-10, "the KL kept along");
+}
+
+#[test]
+fn inducing_every_datum_is_the_dense_gp() {
+    let (x, y) = data(3, 2, 60);
+    let (x_test, _) = data(4, 2, 9);
+    for fitc in [false, true] {
+        let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0));
+        start.layer.z_mut().copy_from(x.transpose());
+        start.refresh().expect("K_uu factorises");
+        let (kernel, mean) = (start.layer.kernel().boxed_clone(), start.layer.mean().values[0]);
+        let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
+        let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
+        let set = Dataset { x: x.as_ref(), y: &y };
+        let mut sparse = CollapsedObjective::new(start, set, bound);
+        let (value, _) = sparse.natural_gradient().expect("bound");
+        close(-value, evidence, 1e-9, "evidence");
+        let upper = sparse.evidence_upper_bound();
+        if !fitc {
+            close(upper.expect("upper bound"), evidence, 1e-9, "upper bound");
+        }
+        let marginals = Posterior::new(sparse.model(), sparse.q()).marginals(x_test.as_ref());
+        close_all(&marginals.mean, &mu, 1e-8, "mean");
+        close_all(&marginals.variance, &var, 1e-8, "variance");
+    }
+}
+
+/// The slow oracle: evidence and latent predictions of the exact GP.
+fn dense_gp(
+    kernel: &dyn Kernel,
+    mean: f64,
+    noise: f64,
+    (x, y): (&Mat<f64>, &[f64]),
+    x_test: &Mat<f64>,
+) -> (f64, Vec<f64>, Vec<f64>) {
+    let (n, t) = (y.len(), x_test.ncols());
+    let mut scratch = Scratch::new();
+    let (mut k, mut cross, mut prior) = (Mat::zeros(n, n), Mat::zeros(n, t), vec![0.0; t]);
+    kernel.eval(Inputs::Gram(x.transpose()), k.as_mut(), &mut scratch);
+    let inputs = Inputs::Cross { left: x.transpose(), right: x_test.transpose() };
+    kernel.eval(inputs, cross.as_mut(), &mut scratch);
+    kernel.diag(x_test.transpose(), &mut prior, &mut scratch);
+    (0..n).for_each(|i| k[(i, i)] += noise);
+    let llt = k.llt(Side::Lower).expect("positive definite");
+    let c = Mat::from_fn(n, 1, |i, _| y[i] - mean);
+    let alpha = llt.solve(&c);
+    let log_det: f64 = 2.0 * (0..n).map(|i| llt.L()[(i, i)].ln()).sum::<f64>();
+    let quadratic: f64 = (0..n).map(|i| c[(i, 0)] * alpha[(i, 0)]).sum();
+    let evidence = -0.5 * (quadratic + log_det + n as f64 * (2.0 * std::f64::consts::PI).ln());
+    let solved = llt.solve(&cross);
+    let dot = |j: usize, v: &dyn Fn(usize) -> f64| (0..n).map(|i| cross[(i, j)] * v(i)).sum::<f64>();
+    let mu = (0..t).map(|j| mean + dot(j, &|i| alpha[(i, 0)])).collect();
+    let var = (0..t).map(|j| prior[j] - dot(j, &|i| solved[(i, j)])).collect();
+    (evidence, mu, var)
+}
+
+#[test]
+fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
+    let (x, y) = data(5, 2, 80);
+    let set = Dataset { x: x.as_ref(), y: &y };
+    let mut gap = f64::INFINITY;
+    for m in [4, 16, 80] {
+        let start = model(5, "rbf", 2, m, Jitter::DEFAULT);
+        let (kernel, mean) = (start.layer.kernel().boxed_clone(), start.layer.mean().values[0]);
+        let (evidence, _, _) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x);
+        let mut start = start;
+        // Nested sets, for which the bounds are monotone.
+        start.layer.z_mut().copy_from(x.transpose().subrows(0, m));
+        start.refresh().expect("K_uu factorises");
+        let mut sparse = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+        let theta = sparse.start();
+        let lower = -sparse.solve(&theta).expect("bound");
+        let upper = sparse.evidence_upper_bound().expect("upper bound");
+        assert!(lower <= evidence + 1e-6 && evidence <= upper + 1e-6, "{lower} {evidence} {upper}");
+        assert!(upper - lower < gap);
+        gap = upper - lower;
+    }
+    // With Z = X only the jitter's residuals are left: t/(2σ²) ≈ 80 · 10⁻⁶ / 0.4, and as much above.
+    assert!(gap < 1e-2, "all inputs leave a gap of {gap}");
+}
+
+#[test]
+fn stable_direct_and_unwhitened_forms_agree() {
+    let (x, y) = data(6, 3, 300);
+    let q = posterior(6, 24);
+    let build = |parameterization, guard| {
+        let mut svgp =
+            Svgp::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), BetaElbo { beta: 1.3 }, 300)
+                .with_parameterization(parameterization)
+                .with_direct_guard(guard);
+        let value = svgp.evaluate(x.as_ref(), &y, 3.0, true);
+        let q_gradient = svgp.q_gradient();
+        let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov));
+        (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer.condition_estimate())
+    };
+    let (value, (mean, cov), theta, condition) = build(Parameterization::Whitened, None);
+    // What the guard promises: rounding amplified by the condition number.
+    let tolerance = 100.0 * f64::EPSILON * condition;
+    assert!(condition < Svgp::DIRECT_GUARD, "the problem is inside the guard: {condition}");
+    let (direct, (direct_mean, direct_cov), direct_theta, _) =
+        build(Parameterization::Whitened, Some(Svgp::DIRECT_GUARD));
+    close(direct, value, tolerance, "direct value");
+    close_all(&direct_mean, &mean, tolerance, "direct mean gradient");
+    close_all(&direct_cov, &cov, tolerance, "direct covariance gradient");
+    close_all(&direct_theta, &theta, tolerance, "direct gradient");
+    let (unwhitened, (u_mean, u_cov), _, _) = build(Parameterization::Unwhitened, None);
+    close(unwhitened, value, 1e-13, "unwhitened value");
+    close_all(&u_mean, &mean, 1e-13, "unwhitened mean gradient");
+    close_all(&u_cov, &cov, 1e-13, "unwhitened covariance gradient");
+}
+
+/// In the unwhitened form q(u) stays put when θ moves; in the whitened one q(w) does.
+#[test]
+fn parameterizations_carry_q_as_they_say() {
+    for (parameterization, unwhitened) in
+        [(Parameterization::Whitened, false), (Parameterization::Unwhitened, true)]
+    {
+        let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
+        let mut svgp = Svgp::new(start, posterior(7, 8), BetaElbo { beta: 1.0 }, 10)
+            .with_parameterization(parameterization);
+        let of_u = |svgp: &Svgp| {
+            entries(
+                (svgp.model.layer.factor() * svgp.q().cov() * svgp.model.layer.factor().transpose()).as_ref(),
+            )
+        };
+        let (u, w) = (of_u(&svgp), entries(svgp.q().cov()));
+        let mut natural = svgp.model.natural();
+        natural.iter_mut().for_each(|x| *x *= 1.1);
+        assert!(svgp.set_natural(&natural));
+        let kl = svgp.q().kl();
+        let fresh = FullGaussian::new(svgp.q().mean().to_vec(), svgp.q().cov().to_owned()).expect("q");
+        close(kl, fresh.kl(), 1e-9, "KL");
+        let (u_after, w_after) = (of_u(&svgp), entries(svgp.q().cov()));
+        let changed = |a: &[f64], b: &[f64]| a.iter().zip(b).any(|(a, b)| (a - b).abs() > 1e-3);
+        if unwhitened {
+            close_all(&u_after, &u, 1e-9, "q(u)");
+            assert!(changed(&w_after, &w));
+        } else {
+            close_all(&w_after, &w, 0.0, "q(w)");
+            assert!(changed(&u_after, &u));
+        }
+    }
+}
+
+#[test]
+fn mini_batches_average_to_the_full_gradient() {
+    let (x, y) = data(8, 2, 120);
+    let build = || {
+        Svgp::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), BetaElbo { beta: 1.0 }, 120)
+    };
+    let mut full = build();
+    let value = full.evaluate(x.as_ref(), &y, 1.0, true);
+    let gradient = full.theta_gradient().to_vec();
+    let mut svgp = build();
+    let (mut mean_value, mut mean_gradient) = (0.0, vec![0.0; gradient.len()]);
+    for from in (0..120).step_by(40) {
+        mean_value += svgp.evaluate(x.as_ref().subcols(from, 40), &y[from..from + 40], 3.0, true) / 3.0;
+        mean_gradient.iter_mut().zip(svgp.theta_gradient()).for_each(|(m, g)| *m += g / 3.0);
+    }
+    close(mean_value, value, 1e-12, "value");
+    close_all(&mean_gradient, &gradient, 1e-9, "gradient");
+}
+
+/// A Bayesian linear model and a GP with a linear kernel on inducing inputs that span the space are the same model.
+#[test]
+fn linear_model_is_a_gp_with_a_linear_kernel() {
+    let (d, n) = (4, 90);
+    let (x, y) = data(9, d, n);
+    let variances = [0.5, 1.0, 2.0, 1.5];
+    let prior = Mat::from_fn(d, d, |i, j| if i == j { variances[i] } else { 0.0 });
+    let layer = LinearLayer::new(prior.as_ref()).expect("prior");
+    let mut stream = DataStream::new(&layer, n);
+    stream.forward(&layer, Dataset { x: x.as_ref(), y: &y }, Weighting::Unit);
+    for beta in [1.0, 0.4] {
+        let linear = collapsed_elbo(&stream.statistics, 0.3, beta).expect("bound");
+        let kernel = Box::new(Polynomial::linear(&variances));
+        let z = Normals::new(9).mat(d, d);
+        let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
+        let likelihood = Box::new(Gaussian::new(0.3));
+        let mut start = SparseModel { layer: layer_gp, likelihood, fix_inducing: false };
+        start.refresh().expect("K_uu factorises");
+        let set = Dataset { x: x.as_ref(), y: &y };
+        let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
+        let (value, _) = gp.natural_gradient().expect("bound");
+        close(value, linear.value, 1e-9, "bound");
+        let (beta_mean, _) = layer.coefficients(linear.q.mean(), linear.q.cov());
+        let predicted = Posterior::new(gp.model(), gp.q()).means(x.as_ref());
+        let expected: Vec<f64> = (0..n).map(|j| (0..d).map(|i| beta_mean[i] * x[(i, j)]).sum()).collect();
+        close_all(&predicted, &expected, 1e-8, "predictions");
+    }
+}
+
+#[test]
+fn predictions_of_a_posterior_wider_than_the_prior() {
+    // β < 1 and arbitrary q can have S ⋠ I; the signed factor has to return v = k − aᵀa + aᵀSa all the same.
+    let (x, y) = data(10, 2, 50);
+    let start = model(10, "rbf(ard)", 2, 12, Jitter::DEFAULT);
+    let wide = Mat::from_fn(12, 12, |i, j| if i == j { 0.2 + 0.3 * i as f64 } else { 0.01 });
+    let q = FullGaussian::new(Normals::new(10).vec(12), wide).expect("q");
+    let mut svgp = Svgp::new(start.clone(), q.clone(), BetaElbo { beta: 1.0 }, y.len());
+    svgp.evaluate(x.as_ref(), &y, 1.0, false);
+    let (mu, v) = svgp.last_marginals(y.len());
+    let posterior = Posterior::new(&start, &q);
+    let marginals = posterior.marginals(x.as_ref());
+    close_all(&marginals.mean, &mu, 1e-10, "mean");
+    close_all(&marginals.variance, &v, 1e-10, "variance");
+    let cov = posterior.covariance(x.as_ref());
+    let diagonal: Vec<f64> = (0..y.len()).map(|i| cov[(i, i)]).collect();
+    close_all(&diagonal, &v, 1e-10, "diagonal of the covariance");
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let (x, y) = data(11, 4, 1100);
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
+        pool.install(|| {
+            let q = posterior(11, 70);
+            let mut rule = NaturalGradient::new(&q);
+            let start = model(11, "rbf(ard) + linear", 4, 70, Jitter::DEFAULT);
+            let mut svgp = Svgp::new(start, q, BetaElbo { beta: 1.0 }, y.len());
+            let value = svgp.evaluate(x.as_ref(), &y, 1.0, true);
+            let theta = svgp.theta_gradient().to_vec();
+            svgp.update_q(&mut rule, 0.5);
+            let mut bits: Vec<u64> = vec![value.to_bits()];
+            bits.extend(theta.iter().chain(svgp.q().mean()).map(|x| x.to_bits()));
+            let posterior = Posterior::new(&svgp.model, svgp.q());
+            let marginals = posterior.marginals(x.as_ref());
+            bits.extend(marginals.mean.iter().chain(&marginals.variance).map(|x| x.to_bits()));
+            bits
+        })
+    };
+    let one = run(1);
+    assert!(run(2) == one && run(3) == one);
+}
