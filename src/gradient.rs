@@ -161,6 +161,7 @@ impl BatchPass {
         )
             .into_par_iter()
             .enumerate()
+            .with_max_len(1)
             .for_each(|(i, (k, a, t, w, block))| {
                 let (from, len) = (i * columns, k.ncols());
                 let part = Batch {

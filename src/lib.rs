@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod model;
 pub mod moments;
 pub mod objective;
+pub mod report;
 pub mod variational;
 
 pub use error::{Error, ErrorKind, Result};

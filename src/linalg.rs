@@ -6,6 +6,7 @@ use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_
 use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
@@ -120,7 +121,8 @@ pub fn product(
     scale: f64,
 ) {
     let width = tile(out.ncols());
-    out.par_col_chunks_mut(width).enumerate().for_each(|(strip, out)| {
+    // One strip at a time: the strips of a triangle differ in length, so larger shares would be uneven.
+    out.par_col_chunks_mut(width).enumerate().with_max_len(1).for_each(|(strip, out)| {
         let j0 = strip * width;
         let right = right.subcols(j0, out.ncols());
         product_strip(out, j0, part, accum, left, (right, right_shape), scale);
@@ -184,7 +186,16 @@ pub struct NotPositiveDefinite {
     pub pivot: usize,
 }
 
-/// Scratch memory for factorisations of one size, so that repeating them allocates nothing.
+/// Factorisations above this size are split in two, and the halves' products run in parallel. The split depends on the
+/// size alone, so results do not depend on the number of threads.
+const LEAF: usize = 128;
+
+/// Where to split `n` rows: at a multiple of the tile nearest the middle.
+fn half(n: usize) -> usize {
+    (n / 2).next_multiple_of(64)
+}
+
+/// Scratch memory for factorisations, so that repeating them allocates nothing.
 pub struct Factorizer {
     memory: MemBuffer,
 }
@@ -192,36 +203,66 @@ pub struct Factorizer {
 impl Factorizer {
     /// Memory for `n × n` factorisations.
     pub fn new(n: usize) -> Self {
-        let req = cholesky_in_place_scratch::<f64>(n, Par::rayon(0), Default::default());
+        let req = cholesky_in_place_scratch::<f64>(n.min(LEAF), Par::Seq, Default::default());
         Factorizer { memory: MemBuffer::new(req) }
     }
 
     /// Overwrites the symmetric `a` (lower triangle read) with its lower Cholesky factor, zeros above the diagonal.
     pub fn cholesky(&mut self, mut a: MatMut<'_, f64>) -> Result<(), NotPositiveDefinite> {
-        let stack = MemStack::new(&mut self.memory);
-        let par = parallelism(a.nrows());
-        let outcome = cholesky_in_place(a.as_mut(), Default::default(), par, stack, Default::default());
+        let outcome = self.lower_factor(a.as_mut(), 0);
         clear_upper(a.as_mut());
-        match outcome {
-            // A NaN pivot can pass a comparison, so the diagonal is checked as well.
-            Ok(_) => match (0..a.nrows()).find(|&i| !(a[(i, i)] > 0.0 && a[(i, i)].is_finite())) {
-                None => Ok(()),
-                Some(pivot) => Err(NotPositiveDefinite { pivot }),
-            },
-            Err(LltError::NonPositivePivot { index }) => Err(NotPositiveDefinite { pivot: index }),
+        outcome?;
+        // A NaN pivot can pass a comparison, so the diagonal is checked as well.
+        match (0..a.nrows()).find(|&i| !(a[(i, i)] > 0.0 && a[(i, i)].is_finite())) {
+            None => Ok(()),
+            Some(pivot) => Err(NotPositiveDefinite { pivot }),
         }
     }
-}
 
-/// Threads pay for an `n × n` factorisation from a few hundred rows on.
-fn parallelism(n: usize) -> Par {
-    if n >= 768 { Par::rayon(0) } else { Par::Seq }
+    /// `L₁₁` of the leading half, `L₂₁ = A₂₁ L₁₁⁻ᵀ`, then the factor of `A₂₂ − L₂₁L₂₁ᵀ`.
+    fn lower_factor(&mut self, mut a: MatMut<'_, f64>, first: usize) -> Result<(), NotPositiveDefinite> {
+        let n = a.nrows();
+        if n <= LEAF {
+            let stack = MemStack::new(&mut self.memory);
+            return cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default())
+                .map(|_| ())
+                .map_err(|LltError::NonPositivePivot { index }| NotPositiveDefinite {
+                    pivot: first + index,
+                });
+        }
+        let middle = half(n);
+        let (mut a11, _, mut a21, mut a22) = a.as_mut().split_at_mut(middle, middle);
+        self.lower_factor(a11.as_mut(), first)?;
+        let l11 = a11.as_ref();
+        a21.as_mut().par_row_chunks_mut(64).for_each(|rows| {
+            solve_lower_triangular_in_place(l11, rows.transpose_mut(), Par::Seq);
+        });
+        let l21 = a21.as_ref();
+        let right = (l21.transpose(), Shape::Full);
+        product(a22.as_mut(), Part::Lower, Accum::Add, (l21, Shape::Full), right, -1.0);
+        self.lower_factor(a22, first + middle)
+    }
 }
 
 /// Writes the inverse of the lower-triangular `l` into `out`, zeros above the diagonal.
 pub fn invert_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-    out.fill(0.0);
-    invert_lower_triangular(out, l, parallelism(l.nrows()));
+    let n = l.nrows();
+    if n <= LEAF {
+        out.fill(0.0);
+        invert_lower_triangular(out, l, Par::Seq);
+        return;
+    }
+    let middle = half(n);
+    let (l11, _, l21, l22) = l.split_at(middle, middle);
+    let (mut x11, mut x12, mut x21, mut x22) = out.split_at_mut(middle, middle);
+    rayon::join(|| invert_lower(l11, x11.as_mut()), || invert_lower(l22, x22.as_mut()));
+    // X₂₁ = −X₂₂ (L₂₁ X₁₁); the zero block above the diagonal lends its room to the inner product.
+    let mut inner = x12.as_mut().transpose_mut();
+    let left = (l21, Shape::Full);
+    product(inner.as_mut(), Part::All, Accum::Replace, left, (x11.as_ref(), Shape::Lower), 1.0);
+    let left = (x22.as_ref(), Shape::Lower);
+    product(x21.as_mut(), Part::All, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
+    x12.fill(0.0);
 }
 
 /// `out = linvᵀ · linv`, both triangles: the inverse of `L Lᵀ` from `linv = L⁻¹`.

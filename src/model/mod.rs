@@ -1,7 +1,9 @@
 //! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
 
 mod collapsed;
+mod file;
 mod fit;
+mod fitted;
 mod options;
 mod posterior;
 mod sparse;
@@ -10,6 +12,7 @@ mod training;
 
 pub use collapsed::{CollapsedBound, CollapsedObjective};
 pub use fit::{FitSummary, Fitted, TrainingData, fit_arrays};
+pub use fitted::{FitRequest, FittedModel, HeldOut, Prediction, Predictions, TableFit, Task, fit_table};
 pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
 pub use posterior::{Marginals, Posterior};
 pub use sparse::SparseModel;

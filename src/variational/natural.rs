@@ -53,8 +53,10 @@ impl NaturalGradient {
         let m = self.precision.nrows();
         let weight = 2.0 * rho / beta;
         for j in 0..m {
-            for i in j..m {
-                self.candidate[(i, j)] = (1.0 - rho) * self.precision[(i, j)] + weight * gradient.cov[(i, j)];
+            let (old, data) = (self.precision.col(j), gradient.cov.col(j));
+            let both = old.iter().zip(data.iter()).skip(j);
+            for (new, (old, data)) in self.candidate.col_mut(j).iter_mut().skip(j).zip(both) {
+                *new = (1.0 - rho) * old + weight * data;
             }
             self.candidate[(j, j)] += rho;
         }

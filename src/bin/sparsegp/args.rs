@@ -1,0 +1,356 @@
+//! The commands and their options as clap sees them, with defaults and examples; no work.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use sparsegp::data::UnseenLevels;
+use sparsegp::latent::{InducingInit, Jitter};
+use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate, Task};
+use sparsegp::variational::Schedule;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Sparse Gaussian process regression from a data file: fit, predict, evaluate.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fit a model to a data file, report on it and save it
+    Fit(Box<FitArgs>),
+    /// Predict the rows of a data file with a saved model
+    Predict(PredictArgs),
+    /// Compare a saved model's predictions with the target in a data file
+    Evaluate(EvaluateArgs),
+    /// Show what is in a model file
+    Inspect(InspectArgs),
+    /// Fit and forecast embedded real data; needs no files
+    Demo(DemoArgs),
+}
+
+const FIT_EXAMPLES: &str = "Examples:
+  sparsegp fit houses.csv --target price --test-fraction 0.1 --model-out houses.model
+  sparsegp fit co2.csv --target co2 --objective vfe --kernel 'rbf + periodic * rbf' --report co2.html
+  sparsegp fit more.csv --target price --from houses.model --hyper fixed --model-out updated.model";
+
+/// Options of `fit`.
+#[derive(Debug, Args)]
+#[command(after_help = FIT_EXAMPLES)]
+pub struct FitArgs {
+    /// The data: .csv, .csv.gz or .parquet with a header row; '-' reads CSV from standard input
+    pub data: PathBuf,
+    #[command(flatten)]
+    pub columns: ColumnArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub training: TrainingArgs,
+    #[command(flatten)]
+    pub held_out: HeldOutArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Which columns to use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Columns")]
+pub struct ColumnArgs {
+    /// The column to predict
+    #[arg(long, value_name = "COL")]
+    pub target: String,
+    /// The columns to predict from, separated by commas [default: all others]
+    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    pub features: Option<Vec<String>>,
+    /// Columns to leave out, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    pub exclude: Vec<String>,
+    /// Columns of categories although they look like numbers, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    pub categorical: Vec<String>,
+    /// Take inputs and target as they are instead of standardising them
+    #[arg(long, conflicts_with = "from")]
+    pub no_standardize: bool,
+}
+
+/// What the model is.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// The kind of target
+    #[arg(long, value_parser = words(&["regression"], |_| Ok(Task::Regression)), default_value = "regression")]
+    pub task: Task,
+    /// The distribution of the target around the latent function
+    #[arg(long, value_parser = PossibleValuesParser::new(["gaussian"]), default_value = "gaussian")]
+    pub likelihood: String,
+    /// What is minimised: elbo goes through mini-batches, vfe and fitc through all data at once
+    #[arg(long, value_parser = words(Objective::WORDS, Objective::from_str), default_value_t = FitOptions::default().objective)]
+    pub objective: Objective,
+    /// The weight of the KL term (elbo and vfe)
+    #[arg(long, default_value_t = FitOptions::default().beta)]
+    pub beta: f64,
+    /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' [default: rbf(ard)]
+    #[arg(long, value_name = "EXPRESSION", conflicts_with = "from")]
+    pub kernel: Option<String>,
+    /// The prior mean of the (standardised) target
+    #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean, conflicts_with = "from")]
+    pub mean: MeanKind,
+    /// The number of inducing inputs [default: a tenth of the training rows, within 50 and 500]
+    #[arg(long, value_name = "M", conflicts_with = "from")]
+    pub inducing: Option<usize>,
+    /// How the inducing inputs are chosen
+    #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str), default_value_t = FitOptions::default().inducing_init, conflicts_with = "from")]
+    pub inducing_init: InducingInit,
+    /// Leave the inducing inputs where they start
+    #[arg(long)]
+    pub fix_inducing: bool,
+    /// Fix a hyper-parameter at a value on the scale the model sees, for example likelihood.noise_variance=0.01;
+    /// may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = named_value)]
+    pub fix: Vec<(String, f64)>,
+    /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
+    /// [default: 1e-6]
+    #[arg(long, value_name = "VALUE", value_parser = jitter, conflicts_with = "from")]
+    pub jitter: Option<Jitter>,
+    /// Start from the columns, scaling, kernel, hyper-parameters and inducing inputs of a saved model; with
+    /// --hyper fixed only the posterior is trained
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
+}
+
+/// How the model is trained.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub struct TrainingArgs {
+    /// How q is updated by mini-batches (elbo) [default: ngd]
+    #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
+    pub q_update: Option<QUpdate>,
+    /// The step of that update: const:STEP, warm-up:START:END:STEPS or two-over-t [default: by the update]
+    #[arg(long, value_name = "SCHEDULE")]
+    pub q_step: Option<Schedule>,
+    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo, collapsed for vfe and fitc]
+    #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
+    pub hyper: Option<Hyper>,
+    /// The solver for them [default: adam for elbo, lbfgs for vfe and fitc]
+    #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
+    pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Adam's learning rate (elbo) [default: 0.02]
+    #[arg(long, value_name = "RATE")]
+    pub learning_rate: Option<f64>,
+    /// Rows per mini-batch (elbo) [default: 1024]
+    #[arg(long, value_name = "ROWS")]
+    pub batch_size: Option<usize>,
+    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo, 200 for vfe and fitc]
+    #[arg(long)]
+    pub epochs: Option<usize>,
+    /// Stop training after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub max_seconds: Option<f64>,
+    /// Stop when the smoothed objective falls by less, in nats per row and epoch; 0 never stops [default: 1e-5]
+    #[arg(long, value_name = "NATS")]
+    pub tolerance: Option<f64>,
+    /// Stop after this many epochs without a better validation score [default: 20]
+    #[arg(long, value_name = "EPOCHS", requires = "validation_fraction")]
+    pub patience: Option<usize>,
+    /// Seed of splits, batches and starting points
+    #[arg(long, default_value_t = FitOptions::default().seed)]
+    pub seed: u64,
+    /// The number of threads [default: all cores]
+    #[arg(long)]
+    pub threads: Option<usize>,
+}
+
+/// Which rows are not trained on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Held-out rows")]
+pub struct HeldOutArgs {
+    /// The share of the rows held out to choose when to stop (elbo)
+    #[arg(long, value_name = "SHARE", default_value_t = FitOptions::default().validation_fraction)]
+    pub validation_fraction: f64,
+    /// A file of rows to report on
+    #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
+    pub test: Option<PathBuf>,
+    /// The share of the rows held out to report on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub test_fraction: f64,
+    /// In --test: a category not seen in training is an error, or makes all inputs of its column zero
+    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error", requires = "test")]
+    pub unseen: UnseenLevels,
+}
+
+/// What to do with categories that training did not see.
+#[derive(Debug, Args)]
+pub struct UnseenArgs {
+    /// A category not seen in training is an error, or makes all inputs of its column zero
+    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error")]
+    pub unseen: UnseenLevels,
+}
+
+/// What is written, and where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Save the model
+    #[arg(long, value_name = "FILE")]
+    pub model_out: Option<PathBuf>,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Save predictions of the test rows (.csv or .parquet)
+    #[arg(long, value_name = "FILE")]
+    pub predictions: Option<PathBuf>,
+    /// Save a report with figures (one HTML file)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the metrics document on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `predict`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp predict houses.model new.csv --out predicted.csv --quantiles 0.05,0.95"
+)]
+pub struct PredictArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data; columns are matched by name; '-' reads CSV from standard input
+    pub data: PathBuf,
+    /// Where predictions go, one row per row of the data (.csv or .parquet)
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Quantiles of the target to add as columns q0.05, …, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub quantiles: Vec<f64>,
+    /// Add the mean and variance of the latent function (the target without its noise)
+    #[arg(long)]
+    pub latent: bool,
+    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows)
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub samples: usize,
+    /// Seed of the draws
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp evaluate houses.model held-out.csv --json")]
+pub struct EvaluateArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data, with the target; '-' reads CSV from standard input
+    pub data: PathBuf,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Print the metrics document on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp inspect houses.model")]
+pub struct InspectArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Print JSON on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp demo --out demo")]
+pub struct DemoArgs {
+    /// A folder for report.html and the figures (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// A parser of a fixed set of words, which help texts list.
+fn words<T: Clone + Send + Sync + 'static>(
+    words: &'static [&'static str],
+    parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words).try_map(move |word| parse(&word))
+}
+
+fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
+    Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
+}
+
+fn named_value(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = value.trim().parse().map_err(|_| format!("'{value}' is not a number"))?;
+    Ok((name.trim().to_owned(), value))
+}
+
+fn jitter(text: &str) -> Result<Jitter, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
+    match text.strip_prefix("abs:") {
+        Some(value) => number(value).map(Jitter::Absolute),
+        None => number(text).map(Jitter::Relative),
+    }
+}
+
+impl FitArgs {
+    /// The first option that was given although it only has an effect on mini-batches.
+    pub fn mini_batch_option(&self) -> Option<&'static str> {
+        let training = &self.training;
+        [
+            ("--q-update", training.q_update.is_some()),
+            ("--q-step", training.q_step.is_some()),
+            ("--learning-rate", training.learning_rate.is_some()),
+            ("--batch-size", training.batch_size.is_some()),
+            ("--validation-fraction", self.held_out.validation_fraction > 0.0),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// The options of the fit that these arguments ask for.
+    pub fn options(&self) -> FitOptions {
+        let (model, training) = (&self.model, &self.training);
+        let default = FitOptions::default();
+        FitOptions {
+            objective: model.objective,
+            beta: model.beta,
+            kernel: model.kernel.clone().unwrap_or(default.kernel),
+            mean: model.mean,
+            inducing: model.inducing,
+            inducing_init: model.inducing_init,
+            fix_inducing: model.fix_inducing,
+            q_update: training.q_update.unwrap_or(default.q_update),
+            q_step: training.q_step,
+            hyper: training.hyper,
+            hyper_optimizer: training.hyper_optimizer,
+            learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
+            batch_size: training.batch_size.unwrap_or(default.batch_size),
+            epochs: training.epochs,
+            max_seconds: training.max_seconds,
+            tolerance: training.tolerance,
+            patience: training.patience.unwrap_or(default.patience),
+            validation_fraction: self.held_out.validation_fraction,
+            seed: training.seed,
+            jitter: model.jitter.unwrap_or(default.jitter),
+            fix: model.fix.clone(),
+            standardize: !self.columns.no_standardize,
+        }
+    }
+}

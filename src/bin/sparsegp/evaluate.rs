@@ -1,0 +1,61 @@
+//! `evaluate`: a model's figures on a data file of any length, block by block; no fitting.
+
+use super::args::EvaluateArgs;
+use super::output;
+use super::predict::BLOCK_ROWS;
+use sparsegp::Result;
+use sparsegp::data::{AtomicFile, TableBlocks, UnseenLevels};
+use sparsegp::metrics::{RegressionMetrics, Report};
+use sparsegp::model::FittedModel;
+use sparsegp::report::{DataSummary, Document, Observed};
+use std::path::Path;
+
+/// The figures of a file, with the points of its plots.
+pub struct Evaluation {
+    /// The number of rows.
+    pub rows: u64,
+    /// The figures.
+    pub report: Report,
+    /// The points.
+    pub observed: Observed,
+}
+
+/// Compares a model's predictions with the targets in a file.
+pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
+    let mut metrics = RegressionMetrics::new();
+    let mut observed = Observed::default();
+    for block in TableBlocks::open(data, BLOCK_ROWS, model.schema())? {
+        model.compare(&block?, unseen, &mut |row| {
+            metrics.push(row);
+            observed.push(row);
+        })?;
+    }
+    Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed })
+}
+
+/// Runs the command.
+pub fn run(args: &EvaluateArgs) -> Result<()> {
+    let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
+    output::check_paths(&outputs, &[&args.model, &args.data])?;
+    let model = FittedModel::load(&args.model)?;
+    let Evaluation { rows, report, .. } = evaluate(&model, &args.data, args.unseen.unseen)?;
+    let data = DataSummary {
+        rows,
+        train: 0,
+        test: rows,
+        features: model.schema().dims(),
+        target: model.schema().target_name().to_owned(),
+    };
+    let mut document = Document::new("evaluate", &model, data);
+    document.test = Some(report.clone());
+    let json = document.to_json();
+    if let Some(path) = &args.metrics {
+        AtomicFile::write_all_to(path, json.as_bytes())?;
+    }
+    if args.json {
+        return output::print(&json);
+    }
+    let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
+    table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
+    output::print(&output::table(&table))
+}

@@ -1,0 +1,216 @@
+//! `fit`: a data file to a model, its figures and its files; no maths.
+
+use super::args::FitArgs;
+use super::evaluate::{Evaluation, evaluate};
+use super::output;
+use super::predict::{BLOCK_ROWS, Columns};
+use super::progress::Progress;
+use super::{inspect, page};
+use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, read_table};
+use sparsegp::metrics::RegressionMetrics;
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table};
+use sparsegp::report::{DataSummary, Document, Observed};
+use sparsegp::{Error, Result};
+use std::path::Path;
+
+/// Runs the command.
+pub fn run(args: &FitArgs) -> Result<()> {
+    let options = args.options();
+    check(args, &options)?;
+    set_threads(args.training.threads)?;
+    let start = args.model.from.as_deref().map(FittedModel::load).transpose()?;
+    let table = read_table(&args.data)?;
+    let columns = SchemaOptions {
+        target: args.columns.target.clone(),
+        features: args.columns.features.clone(),
+        exclude: args.columns.exclude.clone(),
+        categorical: args.columns.categorical.clone(),
+        drop_first: false,
+    };
+    let request = FitRequest {
+        table: &table,
+        columns: &columns,
+        options: &options,
+        test_fraction: args.held_out.test_fraction,
+        start: start.as_ref(),
+    };
+    let progress = Progress::new(options.epoch_limit(), args.output.quiet);
+    let fitted = fit_table(&request, &mut |record| progress.show(record))?;
+    drop(progress);
+    let model = &fitted.model;
+    let test = match (&args.held_out.test, &fitted.test) {
+        (Some(path), _) => Some(evaluate(model, path, args.held_out.unseen)?),
+        (None, Some(part)) => Some(evaluate_part(model, part)),
+        (None, None) => None,
+    };
+    let data = DataSummary {
+        rows: table.rows() as u64,
+        train: model.training_rows() as u64,
+        test: test.as_ref().map_or(0, |test| test.rows),
+        features: model.schema().dims(),
+        target: model.schema().target_name().to_owned(),
+    };
+    let mut document = Document::new("fit", model, data);
+    for (name, value) in config(args) {
+        document = document.with_config(name, value);
+    }
+    document.validation = fitted.validation.as_ref().map(|part| evaluate_part(model, part).report);
+    document.test = test.as_ref().map(|test| test.report.clone());
+    write_files(args, model, fitted.test.as_ref(), &document, test.as_ref())?;
+    show(args, model, &document, test.as_ref())
+}
+
+/// Refuses, before any work, what cannot end well.
+fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+    options.validate()?;
+    let output = &args.output;
+    if let (true, Some(name)) = (options.is_collapsed(), args.mini_batch_option()) {
+        let objective = options.objective;
+        return Err(Error::usage(format!(
+            "{name} is for mini-batches and has no effect on --objective {objective}"
+        ))
+        .hint(format!("leave {name} out, or use --objective elbo")));
+    }
+    if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
+        return Err(Error::usage("--hyper-optimizer has no effect with --hyper fixed"));
+    }
+    if let Some(path) = &output.predictions {
+        if args.held_out.test.is_none() && args.held_out.test_fraction == 0.0 {
+            return Err(Error::usage(
+                "--predictions are of test rows: add --test FILE or --test-fraction SHARE",
+            ));
+        }
+        if args.held_out.test.as_deref() == Some(Path::new("-")) {
+            return Err(Error::usage(
+                "--predictions read the test rows again: give --test a file, not standard input",
+            ));
+        }
+        output::check_predictions_name(path)?;
+    }
+    if let Some(path) = args.held_out.test.as_deref().filter(|path| *path != Path::new("-")) {
+        // Its contents need the schema of the fit; that it is there can be said before.
+        std::fs::File::open(path)
+            .map_err(|error| Error::data(format!("{}: cannot be read: {error}", path.display())))?;
+    }
+    if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
+        return Err(Error::usage("standard input can be the data or the test rows, not both"));
+    }
+    let outputs = [&output.model_out, &output.metrics, &output.predictions, &output.report];
+    let outputs: Vec<&Path> = outputs.into_iter().flatten().map(|path| path.as_path()).collect();
+    let inputs = [Some(&args.data), args.held_out.test.as_ref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|path| path.as_path()).collect();
+    output::check_paths(&outputs, &inputs)
+}
+
+fn set_threads(threads: Option<usize>) -> Result<()> {
+    let Some(threads) = threads else { return Ok(()) };
+    if threads == 0 {
+        return Err(Error::usage("--threads is 0, expected at least 1"));
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    pool.map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+}
+
+/// Options that are not the fit's own.
+fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
+    let path =
+        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string()).into();
+    vec![
+        ("data", args.data.display().to_string().into()),
+        ("test", path(&args.held_out.test)),
+        ("test_fraction", args.held_out.test_fraction.into()),
+        ("from", path(&args.model.from)),
+        ("threads", rayon::current_num_threads().into()),
+    ]
+}
+
+/// Compares the predictions of held-out rows with their targets.
+pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Evaluation {
+    let predictions = model.predict_inputs(part.inputs.clone());
+    let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
+    for (row, &target) in part.targets.iter().enumerate() {
+        let compared = predictions.compare(row, target);
+        metrics.push(&compared);
+        observed.push(&compared);
+    }
+    Evaluation { rows: metrics.rows(), report: metrics.report(), observed }
+}
+
+fn write_files(
+    args: &FitArgs,
+    model: &FittedModel,
+    held_out: Option<&HeldOut>,
+    document: &Document,
+    test: Option<&Evaluation>,
+) -> Result<()> {
+    let output = &args.output;
+    if let Some(path) = &output.model_out {
+        model.save(path)?;
+    }
+    if let Some(path) = &output.predictions {
+        match (&args.held_out.test, held_out) {
+            (Some(test), _) => write_file_predictions(args, model, test, path)?,
+            (None, Some(part)) => write_part_predictions(model, part, path)?,
+            (None, None) => {}
+        }
+    }
+    if let Some(path) = &output.report {
+        let name = args.data.display().to_string();
+        let html = page::page(&name, &[page::section(&name, model, test)]);
+        AtomicFile::write_all_to(path, html.as_bytes())?;
+    }
+    match &output.metrics {
+        Some(path) => AtomicFile::write_all_to(path, document.to_json().as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// The columns of predictions of test rows.
+fn test_columns() -> Columns {
+    Columns { latent: true, quantiles: Vec::new(), log_density: true }
+}
+
+/// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
+fn write_part_predictions(model: &FittedModel, part: &HeldOut, path: &Path) -> Result<()> {
+    let columns = test_columns();
+    let mut names = vec!["row".to_owned()];
+    names.extend(columns.names());
+    let mut writer = PredictionWriter::create(path, &names)?;
+    let predictions = model.predict_inputs(part.inputs.clone());
+    let mut values = Vec::new();
+    for (index, (&row, &target)) in part.rows.iter().zip(&part.targets).enumerate() {
+        values.clear();
+        values.push((row + 1) as f64);
+        columns.values(&predictions, index, target, &mut values);
+        writer.write_row(&values)?;
+    }
+    writer.finish()
+}
+
+fn write_file_predictions(args: &FitArgs, model: &FittedModel, test: &Path, path: &Path) -> Result<()> {
+    let columns = test_columns();
+    let mut writer = PredictionWriter::create(path, &columns.names())?;
+    for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())? {
+        super::predict::write_block(model, &block?, args.held_out.unseen, &columns, &[], &mut writer)?;
+    }
+    writer.finish()
+}
+
+/// Prints the outcome: the document, or a summary with the warnings on standard error.
+fn show(args: &FitArgs, model: &FittedModel, document: &Document, test: Option<&Evaluation>) -> Result<()> {
+    if args.output.json {
+        return output::print(&document.to_json());
+    }
+    for warning in &model.summary().warnings {
+        output::note(&format!("warning: {warning}"));
+    }
+    let mut rows = inspect::overview(model);
+    if let Some(test) = test {
+        rows.push(vec!["test rows".to_owned(), test.rows.to_string()]);
+        let figures = output::report_rows(&test.report);
+        rows.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]));
+    }
+    let parameters = model.hyperparameters().into_iter();
+    rows.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
+    output::print(&output::table(&rows))
+}

@@ -1,0 +1,87 @@
+//! `inspect`: what is in a model file, for people or as JSON; no data.
+
+use super::args::InspectArgs;
+use super::output;
+use sparsegp::Result;
+use sparsegp::data::Feature;
+use sparsegp::model::FittedModel;
+use sparsegp::report::{DataSummary, Document};
+
+/// Runs the command.
+pub fn run(args: &InspectArgs) -> Result<()> {
+    let model = FittedModel::load(&args.model)?;
+    if args.json {
+        let rows = model.training_rows() as u64;
+        let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
+        let data = DataSummary { rows, train: rows, test: 0, features, target };
+        let document = Document::new("inspect", &model, data)
+            .with_config("program_version", model.program())
+            .with_config("input_names", model.schema().input_names());
+        return output::print(&document.to_json());
+    }
+    let mut text = output::table(&overview(&model));
+    text.push_str("\nhyper-parameters (on the scale the model sees)\n");
+    let rows = model
+        .hyperparameters()
+        .into_iter()
+        .map(|(name, value)| vec![format!("  {name}"), output::number(value)]);
+    text.push_str(&output::table(&rows.collect::<Vec<_>>()));
+    text.push_str("\nfeatures\n");
+    text.push_str(&output::table(&features(&model)));
+    for warning in &model.summary().warnings {
+        text.push_str(&format!("\nwarning: {warning}"));
+    }
+    if !model.summary().warnings.is_empty() {
+        text.push('\n');
+    }
+    output::print(&text)
+}
+
+/// What a model is and how it came about; also the head of a fit's summary.
+pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
+    let (options, summary) = (model.options(), model.summary());
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let target = model.schema().target_name();
+    let affine = model.scaling().target;
+    let mut rows = vec![
+        row("task", format!("{} of '{target}'", model.task())),
+        row("written by", format!("sparsegp {}", model.program())),
+        row("training rows", model.training_rows().to_string()),
+        row("inputs", model.schema().dims().to_string()),
+        row("kernel", options.kernel.clone()),
+        row("likelihood", model.model().likelihood.name().to_owned()),
+        row("inducing inputs", model.model().layer.z().nrows().to_string()),
+        row("objective", format!("{}, {} per row", options.objective, output::number(summary.objective))),
+        row(
+            "target scaling",
+            format!("({target} − {}) / {}", output::number(affine.shift), output::number(affine.scale)),
+        ),
+        row("seed", options.seed.to_string()),
+        row(
+            "stopped",
+            format!(
+                "{} after {} epochs, {:.1} s",
+                summary.stop_reason.word(),
+                summary.epochs,
+                summary.seconds
+            ),
+        ),
+    ];
+    if let (Some(lower), Some(upper)) = (summary.elbo_sum, summary.evidence_upper_bound) {
+        rows.push(row(
+            "log evidence",
+            format!("between {} and {}", output::number(lower), output::number(upper)),
+        ));
+    }
+    rows
+}
+
+fn features(model: &FittedModel) -> Vec<Vec<String>> {
+    let describe = |feature: &Feature| match feature {
+        Feature::Numeric { name } => vec![format!("  {name}"), "number".to_owned()],
+        Feature::Categorical { name, levels } => {
+            vec![format!("  {name}"), format!("{} categories: {}", levels.len(), levels.join(", "))]
+        }
+    };
+    model.schema().features().iter().map(describe).collect()
+}

@@ -1,0 +1,35 @@
+//! What of a fit goes on a report page: its summary and its figures; no markup.
+
+use super::evaluate::Evaluation;
+use super::{inspect, output};
+use sparsegp::model::FittedModel;
+use sparsegp::report::{self, Section};
+
+pub use sparsegp::report::page;
+
+/// The section about one fit.
+pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> Section {
+    let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
+    table.extend(inspect::overview(model));
+    if let Some(test) = test {
+        let figures = output::report_rows(&test.report);
+        table.push(vec!["test rows".to_owned(), test.rows.to_string()]);
+        table.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]));
+    }
+    let parameters = model.hyperparameters().into_iter();
+    table.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
+    let captions = [
+        (report::trace(&model.summary().trace), "Objective per row against the epoch."),
+        (
+            test.and_then(|test| test.observed.figure()),
+            "Predicted mean against the observed target, test rows.",
+        ),
+        (
+            test.and_then(|test| report::calibration(&test.report)),
+            "Probability integral transforms of the test rows; flat at the line means calibrated.",
+        ),
+    ];
+    let figures = captions.into_iter().filter_map(|(svg, caption)| Some((svg?, caption.to_owned())));
+    let notes = model.summary().warnings.iter().map(|warning| format!("Warning: {warning}"));
+    Section { title: title.to_owned(), table, notes: notes.collect(), figures: figures.collect() }
+}

@@ -1,0 +1,106 @@
+//! `predict`: a model and a data file of any length to a file of predictions, block by block; no fitting.
+
+use super::args::PredictArgs;
+use super::output;
+use sparsegp::data::{PredictionWriter, Table, TableBlocks, UnseenLevels};
+use sparsegp::model::{FittedModel, Predictions};
+use sparsegp::{Error, Result};
+
+/// Rows per block: the memory of a prediction, whatever the length of the file.
+pub const BLOCK_ROWS: usize = 8192;
+
+/// The columns of a predictions file besides those of draws.
+pub struct Columns {
+    /// Whether the latent moments are among them.
+    pub latent: bool,
+    /// The probabilities of the quantiles.
+    pub quantiles: Vec<f64>,
+    /// Whether there is a target to have a log density.
+    pub log_density: bool,
+}
+
+impl Columns {
+    /// Their names in order.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = vec!["mean".to_owned(), "variance".to_owned()];
+        if self.latent {
+            names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]);
+        }
+        names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
+        if self.log_density {
+            names.push("log_density".to_owned());
+        }
+        names
+    }
+
+    /// Adds the values of a row; a target that is NaN is not known.
+    pub fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
+        let moments = predictions.row(row);
+        values.extend([moments.mean, moments.variance]);
+        if self.latent {
+            values.extend([moments.latent_mean, moments.latent_variance]);
+        }
+        values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
+        if self.log_density {
+            values.push(predictions.log_density(row, target));
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &PredictArgs) -> Result<()> {
+    check(args)?;
+    let model = FittedModel::load(&args.model)?;
+    let unseen = args.unseen.unseen;
+    // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
+    let most = if args.samples > 0 { FittedModel::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
+    let blocks = TableBlocks::open(&args.data, most, model.schema())?;
+    let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
+    let columns = Columns { latent: args.latent, quantiles: args.quantiles.clone(), log_density: has_target };
+    let mut names = columns.names();
+    names.extend((0..args.samples).map(|k| format!("sample{k}")));
+    let mut writer = PredictionWriter::create(&args.out, &names)?;
+    for block in blocks {
+        let block = block?;
+        let draws = match args.samples {
+            0 => Vec::new(),
+            count => model.samples(&block, unseen, count, args.seed)?,
+        };
+        write_block(&model, &block, unseen, &columns, &draws, &mut writer)?;
+    }
+    writer.finish()
+}
+
+fn check(args: &PredictArgs) -> Result<()> {
+    if let Some(p) = args.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
+        return Err(Error::usage(format!("--quantiles: {p} is not between 0 and 1")));
+    }
+    let repeated = args.quantiles.iter().enumerate().find(|(i, p)| args.quantiles[..*i].contains(p));
+    if let Some((_, p)) = repeated {
+        return Err(Error::usage(format!("--quantiles: {p} is given twice")));
+    }
+    output::check_predictions_name(&args.out)?;
+    output::check_paths(&[&args.out], &[&args.model, &args.data])
+}
+
+/// Predicts one block and writes its rows.
+pub fn write_block(
+    model: &FittedModel,
+    block: &Table,
+    unseen: UnseenLevels,
+    columns: &Columns,
+    draws: &[Vec<f64>],
+    writer: &mut PredictionWriter,
+) -> Result<()> {
+    let predictions = model.predict(block, unseen)?;
+    let targets = model.schema().target_where_known(block)?;
+    let mut values = Vec::new();
+    for row in 0..predictions.rows() {
+        values.clear();
+        let target = targets.as_ref().map_or(f64::NAN, |targets| targets[row]);
+        columns.values(&predictions, row, target, &mut values);
+        values.extend(draws.iter().map(|draw| draw[row]));
+        writer.write_row(&values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
+
+use super::fit::FitSummary;
+use super::fitted::{FittedModel, Task};
+use super::options::FitOptions;
+use super::posterior::Posterior;
+use super::sparse::SparseModel;
+use crate::data::{AtomicFile, Scaling, Schema};
+use crate::error::{Error, Result};
+use crate::latent::{InducingLayer, Jitter};
+use crate::likelihood::{Gaussian, Likelihood};
+use crate::variational::FullGaussian;
+use faer::{Mat, MatRef};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use sparsegp_kernels::{Kernel, Parameter, parse};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// What the file says it is.
+const FORMAT: &str = "sparsegp-model";
+
+/// The version of the format; files of a higher one are refused.
+const VERSION: u32 = 1;
+
+/// The longest header that is read: far more than any model needs, far less than the memory of a machine.
+const LONGEST_HEADER: u64 = 64 << 20;
+
+/// Keys of the container's metadata.
+mod key {
+    pub const FORMAT: &str = "format";
+    pub const VERSION: &str = "version";
+    pub const MODEL: &str = "model";
+    pub const CHECKSUM: &str = "sha256";
+}
+
+/// Everything but the arrays.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    program: String,
+    task: Task,
+    kernel: String,
+    kernel_parameters: Vec<Parameter>,
+    mean: Parameter,
+    likelihood: String,
+    likelihood_parameters: Vec<Parameter>,
+    fix_inducing: bool,
+    jitter: Jitter,
+    log_det_q: f64,
+    training_rows: usize,
+    schema: Schema,
+    scaling: Scaling,
+    options: FitOptions,
+    summary: FitSummary,
+}
+
+/// A named array, row-major.
+struct Array {
+    name: &'static str,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    fn vector(name: &'static str, values: &[f64]) -> Array {
+        Array {
+            name,
+            shape: vec![values.len()],
+            bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        }
+    }
+
+    fn matrix(name: &'static str, values: MatRef<'_, f64>) -> Array {
+        let (rows, columns) = values.shape();
+        let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
+        Array { name, shape: vec![rows, columns], bytes: cells.flat_map(f64::to_le_bytes).collect() }
+    }
+}
+
+impl FittedModel {
+    /// Writes the model; the file appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        AtomicFile::write_all_to(path, &self.to_bytes()?)
+    }
+
+    /// Reads a model that [`FittedModel::save`] wrote; its predictions are the same to the last bit.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is not a model file, was written by a newer version, or is damaged.
+    pub fn load(path: &Path) -> Result<FittedModel> {
+        let name = path.display().to_string();
+        let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
+        let mut file = File::open(path).map_err(unreadable)?;
+        let length = file.metadata().map_err(unreadable)?.len();
+        let mut start = Vec::with_capacity(8);
+        (&mut file).take(8).read_to_end(&mut start).map_err(unreadable)?;
+        // A file of another kind may be too large for the memory: its first bytes already tell.
+        check_start(&start, length).map_err(|why| why.about(&name))?;
+        let mut bytes = start;
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        FittedModel::from_bytes(&name, &bytes)
+    }
+
+    /// The contents of a model file.
+    ///
+    /// # Errors
+    ///
+    /// When the model holds numbers that are not finite.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let failed =
+            |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
+        let model = serde_json::to_string(&self.description()).map_err(|error| failed(&error))?;
+        let arrays = self.arrays();
+        let mut digest = Checksum::new(&model);
+        let mut views = Vec::with_capacity(arrays.len());
+        for array in &arrays {
+            digest.add(array.name, &array.shape, &array.bytes);
+            let view = TensorView::new(Dtype::F64, array.shape.clone(), &array.bytes);
+            views.push((array.name, view.map_err(|error| failed(&error))?));
+        }
+        let metadata = HashMap::from([
+            (key::FORMAT.to_owned(), FORMAT.to_owned()),
+            (key::VERSION.to_owned(), VERSION.to_string()),
+            (key::MODEL.to_owned(), model),
+            (key::CHECKSUM.to_owned(), digest.finish()),
+        ]);
+        safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
+    }
+
+    /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FittedModel::load`].
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<FittedModel> {
+        read(bytes).map_err(|why| why.about(name))
+    }
+
+    fn description(&self) -> Description {
+        let layer = &self.model.layer;
+        let mut kernel_parameters = Vec::new();
+        layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
+        let mut likelihood_parameters = Vec::new();
+        self.model.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
+        let mut summary = self.summary.clone();
+        // JSON has no word for an epoch whose objective was not finite.
+        summary.trace.retain(|record| record.objective.is_finite());
+        Description {
+            program: self.program.clone(),
+            task: self.task(),
+            kernel: layer.kernel().expression(),
+            kernel_parameters,
+            mean: layer.mean().clone(),
+            likelihood: self.model.likelihood.name().to_owned(),
+            likelihood_parameters,
+            fix_inducing: self.model.fix_inducing,
+            jitter: layer.jitter(),
+            log_det_q: self.q.log_det(),
+            training_rows: self.rows,
+            schema: self.schema.clone(),
+            scaling: self.scaling.clone(),
+            options: self.options.clone(),
+            summary,
+        }
+    }
+
+    /// The arrays, in the order of their names.
+    fn arrays(&self) -> Vec<Array> {
+        let (weights, reduction, increase) = self.posterior.factors();
+        let mut arrays = vec![
+            Array::matrix("inducing_inputs", self.model.layer.z()),
+            Array::matrix("q_covariance", self.q.cov()),
+            Array::vector("q_mean", self.q.mean()),
+        ];
+        arrays.extend(increase.map(|q| Array::matrix("variance_increase", q)));
+        arrays.push(Array::matrix("variance_reduction", reduction));
+        arrays.push(Array::vector("weights", weights));
+        arrays
+    }
+}
+
+/// The SHA-256 over the description and every array's name, shape and contents, in the order of the names.
+struct Checksum(Sha256);
+
+impl Checksum {
+    fn new(description: &str) -> Checksum {
+        let mut hash = Sha256::new();
+        hash.update((description.len() as u64).to_le_bytes());
+        hash.update(description);
+        Checksum(hash)
+    }
+
+    fn add(&mut self, name: &str, shape: &[usize], bytes: &[u8]) {
+        self.0.update((name.len() as u64).to_le_bytes());
+        self.0.update(name);
+        self.0.update((shape.len() as u64).to_le_bytes());
+        shape.iter().for_each(|&side| self.0.update((side as u64).to_le_bytes()));
+        self.0.update(bytes);
+    }
+
+    fn finish(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Why bytes are not a usable model.
+enum Unusable {
+    Foreign,
+    Newer(String),
+    Damaged(String),
+}
+
+impl Unusable {
+    fn damaged(what: impl std::fmt::Display) -> Unusable {
+        Unusable::Damaged(what.to_string())
+    }
+
+    fn about(self, name: &str) -> Error {
+        match self {
+            Unusable::Foreign => Error::data(format!("{name}: not a sparsegp model file"))
+                .hint("expected a file written by fit --model-out"),
+            Unusable::Newer(version) => Error::data(format!(
+                "{name}: model file of format version {version:?}, expected at most {VERSION}"
+            ))
+            .hint("use the version of sparsegp that wrote it, or a newer one"),
+            Unusable::Damaged(what) => Error::data(format!("{name}: the model file is damaged: {what}"))
+                .hint("copy it again from where it came from, or fit again"),
+        }
+    }
+}
+
+type Checked<T> = std::result::Result<T, Unusable>;
+
+/// Checks the length of the header, which comes first.
+fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
+    let header = <[u8; 8]>::try_from(bytes).map(u64::from_le_bytes).map_err(|_| Unusable::Foreign)?;
+    if header > LONGEST_HEADER {
+        return Err(Unusable::Foreign);
+    }
+    if header.saturating_add(8) > length {
+        return Err(Unusable::damaged("it ends within its header"));
+    }
+    Ok(())
+}
+
+fn read(bytes: &[u8]) -> Checked<FittedModel> {
+    check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
+    let header = SafeTensors::read_metadata(bytes);
+    // What the header says decides what to blame, so it is looked at before the arrays; one that cannot be read tells
+    // nothing of its origin.
+    let (_, header) = header.map_err(|error| match error {
+        safetensors::SafeTensorError::MetadataIncompleteBuffer => {
+            Unusable::damaged("its length is not what it says")
+        }
+        _ => Unusable::Foreign,
+    })?;
+    let metadata = header.metadata().as_ref().ok_or(Unusable::Foreign)?;
+    let entry = |name: &str| metadata.get(name).ok_or_else(|| Unusable::damaged(format!("it has no {name}")));
+    if metadata.get(key::FORMAT).map(String::as_str) != Some(FORMAT) {
+        return Err(Unusable::Foreign);
+    }
+    let version = entry(key::VERSION)?;
+    if version.parse::<u32>().map_or(true, |version| version > VERSION) {
+        return Err(Unusable::Newer(version.clone()));
+    }
+    let tensors = SafeTensors::deserialize(bytes).map_err(Unusable::damaged)?;
+    let description = entry(key::MODEL)?;
+    let mut names = tensors.names();
+    names.sort_unstable();
+    let mut digest = Checksum::new(description);
+    for name in names {
+        let tensor = tensors.tensor(name).map_err(Unusable::damaged)?;
+        digest.add(name, tensor.shape(), tensor.data());
+    }
+    if digest.finish() != *entry(key::CHECKSUM)? {
+        return Err(Unusable::damaged("its checksum is not that of its contents"));
+    }
+    let description = serde_json::from_str(description).map_err(Unusable::damaged)?;
+    assemble(description, &Arrays { tensors })
+}
+
+/// The arrays of a file, each checked as it is taken.
+struct Arrays<'a> {
+    tensors: SafeTensors<'a>,
+}
+
+impl Arrays<'_> {
+    fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
+        let tensor = self.tensors.tensor(name).map_err(Unusable::damaged)?;
+        if tensor.dtype() != Dtype::F64 || tensor.shape() != shape {
+            return Err(Unusable::damaged(format!("array {name} has another type or shape than expected")));
+        }
+        let (cells, _) = tensor.data().as_chunks::<8>();
+        let values: Vec<f64> = cells.iter().map(|&cell| f64::from_le_bytes(cell)).collect();
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(Unusable::damaged(format!("array {name} holds a value that is not finite")))
+        }
+    }
+
+    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Checked<Mat<f64>> {
+        let values = self.values(name, &[rows, columns])?;
+        Ok(Mat::from_fn(rows, columns, |i, j| values[i * columns + j]))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.tensors.tensor(name).is_ok()
+    }
+
+    /// The number of inducing inputs, which all other shapes follow from.
+    fn inducing(&self) -> Checked<usize> {
+        let tensor = self.tensors.tensor("inducing_inputs").map_err(Unusable::damaged)?;
+        tensor.shape().first().copied().ok_or_else(|| Unusable::damaged("the inducing inputs have no shape"))
+    }
+}
+
+/// Puts a model together from its parts, each checked against the others.
+fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedModel> {
+    let dims = description.schema.dims();
+    if description.scaling.dims() != dims {
+        return Err(Unusable::damaged("its scaling is for another number of inputs"));
+    }
+    let m = arrays.inducing()?;
+    let z = arrays.matrix("inducing_inputs", m, dims)?;
+    let q = FullGaussian {
+        mean: arrays.values("q_mean", &[m])?,
+        cov: arrays.matrix("q_covariance", m, m)?,
+        log_det: description.log_det_q,
+    };
+    let mut layer =
+        InducingLayer::new(kernel(&description, dims)?, z, description.jitter).map_err(Unusable::damaged)?;
+    restore(std::slice::from_ref(&description.mean), &mut |visit| visit(layer.mean_mut()))?;
+    let likelihood = likelihood(&description)?;
+    let model = SparseModel { layer, likelihood, fix_inducing: description.fix_inducing };
+    let increase = match arrays.has("variance_increase") {
+        true => Some(arrays.matrix("variance_increase", m, m)?),
+        false => None,
+    };
+    let weights = arrays.values("weights", &[m])?;
+    let posterior =
+        Posterior::from_factors(&model, weights, arrays.matrix("variance_reduction", m, m)?, increase);
+    Ok(FittedModel {
+        schema: description.schema,
+        scaling: description.scaling,
+        options: description.options,
+        summary: description.summary,
+        rows: description.training_rows,
+        program: description.program,
+        model,
+        q,
+        posterior,
+    })
+}
+
+fn kernel(description: &Description, dims: usize) -> Checked<Box<dyn Kernel>> {
+    let mut kernel = parse(&description.kernel, dims).map_err(Unusable::damaged)?;
+    restore(&description.kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
+    Ok(kernel)
+}
+
+fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
+    let mut likelihood: Box<dyn Likelihood> = match description.likelihood.as_str() {
+        "gaussian" => Box::new(Gaussian::new(1.0)),
+        other => return Err(Unusable::damaged(format!("the likelihood {other:?} is not known"))),
+    };
+    restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
+    Ok(likelihood)
+}
+
+/// Visits the parameters that stored ones are put into.
+type Visit<'a> = dyn FnMut(&mut dyn FnMut(&mut Parameter)) + 'a;
+
+/// Replaces parameters by stored ones of the same names and lengths.
+fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
+    let mut rest = stored.iter();
+    let mut matches = true;
+    for_each(&mut |parameter| match rest.next() {
+        Some(stored) if fits(stored, parameter) => parameter.clone_from(stored),
+        _ => matches = false,
+    });
+    if matches && rest.next().is_none() {
+        Ok(())
+    } else {
+        Err(Unusable::damaged("its parameters are not those of its kernel and likelihood"))
+    }
+}
+
+/// Whether a stored parameter can take the place of another.
+fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
+    stored.name == parameter.name
+        && stored.values.len() == parameter.values.len()
+        && stored.values.iter().all(|value| value.is_finite())
+}

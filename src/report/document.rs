@@ -1,0 +1,168 @@
+//! The metrics document: one JSON shape for every command that reports figures; no printing.
+
+use crate::hyper::{Record, StopReason};
+use crate::latent::Jitter;
+use crate::metrics::Report;
+use crate::model::{FitOptions, FitSummary, FittedModel, HyperOptimizer};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Value, json};
+
+/// The version of the document's shape.
+pub const SCHEMA: u32 = 1;
+
+/// The metrics document. Keys that do not apply are null, never absent, and so are numbers that are not finite.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    schema: u32,
+    command: &'static str,
+    data: DataSummary,
+    config: Value,
+    fit: FitFigures,
+    #[serde(serialize_with = "as_map")]
+    hyperparameters: Vec<(String, f64)>,
+    /// The figures of the validation rows.
+    pub validation: Option<Report>,
+    /// The figures of the test rows.
+    pub test: Option<Report>,
+    trace: Vec<Record>,
+}
+
+/// The size of the data.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DataSummary {
+    /// All rows.
+    pub rows: u64,
+    /// Rows trained on.
+    pub train: u64,
+    /// Rows reported on.
+    pub test: u64,
+    /// Inputs of the model, after categories became one each.
+    pub features: usize,
+    /// The column that is predicted.
+    pub target: String,
+}
+
+/// What the fit did.
+#[derive(Clone, Debug, Serialize)]
+pub struct FitFigures {
+    objective: f64,
+    objective_sum: f64,
+    elbo_sum: Option<f64>,
+    evidence_upper_bound: Option<f64>,
+    epochs: usize,
+    iterations: usize,
+    evaluations: usize,
+    seconds: f64,
+    seconds_per_step: f64,
+    stop_reason: StopReason,
+    rollbacks: usize,
+    jitter: f64,
+    warnings: Vec<String>,
+}
+
+impl Document {
+    /// The document of a command about a model; test and validation figures are filled in by the caller.
+    pub fn new(command: &'static str, model: &FittedModel, data: DataSummary) -> Document {
+        Document {
+            schema: SCHEMA,
+            command,
+            data,
+            config: config(model),
+            fit: FitFigures::of(model.summary()),
+            hyperparameters: model.hyperparameters(),
+            validation: None,
+            test: None,
+            trace: model.summary().trace.clone(),
+        }
+    }
+
+    /// Adds an option of the command line to the configuration.
+    pub fn with_config(mut self, name: &str, value: impl Into<Value>) -> Document {
+        if let Value::Object(config) = &mut self.config {
+            config.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// The document as JSON text of one object, with a line end.
+    pub fn to_json(&self) -> String {
+        // A structure of strings, numbers and maps with text keys always has a JSON form.
+        serde_json::to_string_pretty(self).map_or_else(|_| "null\n".to_owned(), |text| text + "\n")
+    }
+}
+
+impl FitFigures {
+    fn of(summary: &FitSummary) -> FitFigures {
+        FitFigures {
+            objective: summary.objective,
+            objective_sum: summary.objective_sum,
+            elbo_sum: summary.elbo_sum,
+            evidence_upper_bound: summary.evidence_upper_bound,
+            epochs: summary.epochs,
+            iterations: summary.iterations,
+            evaluations: summary.evaluations,
+            seconds: summary.seconds,
+            seconds_per_step: summary.seconds_per_step,
+            stop_reason: summary.stop_reason,
+            rollbacks: summary.rollbacks,
+            jitter: summary.jitter,
+            warnings: summary.warnings.clone(),
+        }
+    }
+}
+
+/// The options of the fit as used, under the names of the command line.
+fn config(model: &FittedModel) -> Value {
+    let options: &FitOptions = model.options();
+    let fixed: serde_json::Map<String, Value> =
+        options.fix.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
+    json!({
+        "task": model.task(),
+        "likelihood": model.model().likelihood.name(),
+        "features": features,
+        "objective": options.objective,
+        "beta": options.beta,
+        "kernel": options.kernel,
+        "mean": options.mean,
+        "inducing": options.inducing,
+        "inducing_init": options.inducing_init,
+        "fix_inducing": options.fix_inducing,
+        "q_update": options.q_update,
+        "q_step": options.q_schedule().to_string(),
+        "hyper": options.hyper_mode(),
+        "hyper_optimizer": optimizer(options),
+        "learning_rate": options.learning_rate,
+        "batch_size": options.batch_size,
+        "epochs": options.epoch_limit(),
+        "max_seconds": options.max_seconds,
+        "tolerance": options.stopping_tolerance(),
+        "patience": options.patience,
+        "validation_fraction": options.validation_fraction,
+        "seed": options.seed,
+        "jitter": jitter(options.jitter),
+        "fix": fixed,
+        "standardize": options.standardize,
+    })
+}
+
+/// The jitter as it is given on the command line.
+fn jitter(jitter: Jitter) -> String {
+    match jitter {
+        Jitter::Relative(value) => format!("{value:e}"),
+        Jitter::Absolute(value) => format!("abs:{value:e}"),
+    }
+}
+
+/// The solver of the hyper-parameters, which the objective decides.
+fn optimizer(options: &FitOptions) -> HyperOptimizer {
+    if options.is_collapsed() { HyperOptimizer::Lbfgs } else { HyperOptimizer::Adam }
+}
+
+fn as_map<S: Serializer>(values: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(values.len()))?;
+    for (name, value) in values {
+        map.serialize_entry(name, value)?;
+    }
+    map.end()
+}

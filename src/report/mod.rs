@@ -1,0 +1,9 @@
+//! What a fit shows: the metrics document and a self-contained HTML report with figures; no fitting.
+
+mod document;
+mod figures;
+mod html;
+
+pub use document::{DataSummary, Document, FitFigures, SCHEMA};
+pub use figures::{Observed, Series, calibration, trace};
+pub use html::{Section, page};

@@ -1,0 +1,580 @@
+//! The command line from outside: commands, files, exit statuses and messages; no calls into the library.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder of its own with a small table in it.
+struct Work {
+    folder: TempDir,
+}
+
+impl Work {
+    fn new() -> Work {
+        let work = Work { folder: tempfile::tempdir().expect("a folder") };
+        work.write("data.csv", &table(120));
+        work
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("written");
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Runs the program in the folder; arguments are separated by blanks.
+    fn run(&self, arguments: &str) -> Run {
+        Run(self.command(arguments).output().expect("the program runs"))
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sparsegp"));
+        command.current_dir(self.folder.path()).args(arguments.split_whitespace());
+        command
+    }
+
+    fn run_with_input(&self, arguments: &str, input: &[u8]) -> Run {
+        let mut command = self.command(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        child.stdin.take().expect("input").write_all(input).expect("written");
+        Run(child.wait_with_output().expect("the program ends"))
+    }
+
+    /// The metrics document of a quick fit with these options besides.
+    fn fit(&self, options: &str) -> Value {
+        // What the options say replaces what makes the fit quick.
+        let given = |name: &str| options.split_whitespace().any(|word| word == name);
+        let quick: Vec<&str> = QUICK.split_whitespace().collect();
+        let quick: Vec<String> =
+            quick.chunks(2).filter(|pair| !given(pair[0])).map(|pair| pair.join(" ")).collect();
+        self.run(&format!("fit data.csv --target y --json --quiet {} {options}", quick.join(" "))).json()
+    }
+
+    /// A saved model of the table.
+    fn model(&self) {
+        self.run(&format!("fit data.csv --target y --quiet --model-out model {QUICK}")).ok();
+    }
+}
+
+/// Options for a fit that takes no time.
+const QUICK: &str = "--inducing 10 --epochs 3 --tolerance 0";
+
+struct Run(Output);
+
+impl Run {
+    fn ok(self) -> Run {
+        assert_eq!(self.code(), 0, "{}", self.stderr());
+        self
+    }
+
+    fn code(&self) -> i32 {
+        self.0.status.code().unwrap_or(-1)
+    }
+
+    fn stdout(&self) -> String {
+        String::from_utf8(self.0.stdout.clone()).expect("text")
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).expect("text")
+    }
+
+    /// The whole of standard output as one JSON document.
+    fn json(self) -> Value {
+        let run = self.ok();
+        serde_json::from_str(&run.stdout()).expect("a JSON document and nothing else")
+    }
+
+    /// Checks that it failed with this status, one line of error that holds these words, and nothing printed.
+    fn fails(&self, code: i32, words: &[&str]) {
+        let stderr = self.stderr();
+        assert_eq!(self.code(), code, "{stderr}");
+        assert_eq!(self.stdout(), "");
+        let lines: Vec<&str> = stderr.lines().collect();
+        assert!(lines[0].starts_with("error: "), "{stderr}");
+        assert!(lines.len() <= 2 && lines[1..].iter().all(|line| line.starts_with("hint: ")), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "{word:?} in {stderr}");
+        }
+    }
+}
+
+/// Rows of a smooth function of two numbers and a colour, with some noise that needs no generator.
+fn table(rows: usize) -> String {
+    let mut text = String::from("a,b,colour,y\n");
+    for row in 0..rows {
+        let t = row as f64;
+        let (a, b) = ((t * 0.618).fract() * 4.0, (t * 0.414).fract());
+        let colour = ["red", "green", "blue"][row % 3];
+        let y = 50.0 + 8.0 * a.sin() + 3.0 * b + (row % 3) as f64 + 0.4 * (t * 12.9898).sin();
+        let _ = writeln!(text, "{a},{b},{colour},{y}");
+    }
+    text
+}
+
+/// The cells of a CSV file without quotes: header and rows.
+fn cells(text: &str) -> (Vec<String>, Vec<Vec<f64>>) {
+    let mut lines = text.lines();
+    let names = lines.next().expect("a header").split(',').map(str::to_owned).collect();
+    let number = |cell: &str| if cell.is_empty() { f64::NAN } else { cell.parse().expect("a number") };
+    (names, lines.map(|line| line.split(',').map(number).collect()).collect())
+}
+
+fn number(document: &Value, pointer: &str) -> f64 {
+    let value = document.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+    value.as_f64().unwrap_or_else(|| panic!("{pointer} is {value}"))
+}
+
+#[test]
+fn bad_tables_are_refused_with_the_place_and_leave_nothing_behind() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("missing value", "x,y\n1,2\n,3\n4,5\n", &["bad.csv", "row 2", "'x'", "missing"]),
+        ("missing target", "x,y\n1,2\n2,NA\n4,5\n", &["row 2", "'y'", "missing"]),
+        ("text among numbers", "x,y\n1,2\n2,3\nabc,5\n", &["row 3", "'x'", "\"abc\"", "expected a number"]),
+        ("text target", "x,y\n1,red\n2,blue\n4,red\n", &["row 1", "'y'", "\"red\""]),
+        ("constant target", "x,y\n1,2\n2,2\n4,2\n", &["'y'", "2 in every row"]),
+        ("single row", "x,y\n1,2\n", &["1 row", "at least 2"]),
+        ("infinite value", "x,y\n1,2\ninf,3\n4,5\n", &["row 2", "'x'", "finite"]),
+        ("infinite target", "x,y\n1,2\n1,-inf\n4,5\n", &["row 2", "'y'", "finite"]),
+        ("duplicate names", "x,x,y\n1,1,2\n2,2,3\n", &["columns 1 and 2", "'x'"]),
+        ("absent target", "x,z\n1,2\n2,3\n", &["no column", "'y'"]),
+        ("ragged rows", "x,y\n1,2\n2,3,4\n5,6\n", &["bad.csv", "row 2"]),
+        ("empty file", "", &["bad.csv", "empty"]),
+        ("header only", "x,y\n", &["no rows"]),
+        ("only the target", "y\n1\n2\n", &["no feature"]),
+        ("target beyond squares", "x,y\n1,1e300\n2,-1e300\n3,5\n", &["'y'", "range"]),
+    ];
+    for (what, text, words) in cases {
+        let work = Work::new();
+        work.write("bad.csv", text);
+        let run = work.run("fit bad.csv --target y --model-out m --metrics j --report r.html --quiet");
+        println!("{what}");
+        run.fails(3, words);
+        assert_eq!(work.names(), ["bad.csv", "data.csv"], "{what}");
+    }
+    Work::new().run("fit absent.csv --target y").fails(3, &["absent.csv", "cannot be read"]);
+}
+
+#[test]
+fn odd_but_usable_tables_are_fitted_with_a_warning() {
+    let twice = "x,same,flat,y\n".to_owned()
+        + &(0..40)
+            .map(|i| format!("{0},{0},7,{1}\n", i % 20, f64::from(i % 20).sin() + 0.01 * f64::from(i)))
+            .collect::<String>();
+    let work = Work::new();
+    work.write("data.csv", &twice);
+    let document = work.fit("");
+    let warnings = document["fit"]["warnings"].to_string();
+    for word in ["'same' equals input 'x'", "'flat' is the same", "20 of 40 rows"] {
+        assert!(warnings.contains(word), "{word} in {warnings}");
+    }
+    assert_eq!(number(&document, "/config/inducing"), 10.0);
+
+    let huge: String = (0..30).map(|i| format!("{}e300,{}\n", f64::from(i) / 10.0, i % 7)).collect();
+    work.write("data.csv", &format!("x,y\n{huge}"));
+    assert!(number(&work.fit("--test-fraction 0.2"), "/test/nll").is_finite());
+
+    let two: String = (0..30).map(|i| format!("{i},{}\n", i % 2)).collect();
+    work.write("data.csv", &format!("x,y\n{two}"));
+    assert!(work.fit("")["fit"]["warnings"].to_string().contains("treated as a number"));
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_status_2() {
+    let work = Work::new();
+    work.write("other.csv", &table(20));
+    let cases: &[(&str, &[&str])] = &[
+        ("fit data.csv", &["--target"]),
+        ("fit data.csv --target y --objective best", &["best", "elbo, vfe, fitc"]),
+        ("fit data.csv --target y --objectve vfe", &["--objectve", "--objective"]),
+        ("fit data.csv --target y --beta 0", &["--beta", "positive"]),
+        ("fit data.csv --target y --beta x", &["--beta", "'x'"]),
+        ("fit data.csv --target y --inducing 0", &["--inducing"]),
+        ("fit data.csv --target y --epochs 0", &["--epochs"]),
+        ("fit data.csv --target y --threads 0", &["--threads"]),
+        ("fit data.csv --target y --q-step const:7", &["const:7"]),
+        ("fit data.csv --target y --jitter x", &["--jitter"]),
+        ("fit data.csv --target y --jitter=-1", &["--jitter"]),
+        ("fit data.csv --target y --fix a", &["NAME=VALUE"]),
+        ("fit data.csv --target y --fix a=1", &["no parameter 'a'", "kernel.variance"]),
+        ("fit data.csv --target y --fix kernel.variance=-1", &["outside"]),
+        ("fit data.csv --target y --kernel rbff", &["--kernel", "rbff"]),
+        ("fit data.csv --target y --test-fraction 1", &["test fraction"]),
+        ("fit data.csv --target y --validation-fraction 2", &["--validation-fraction"]),
+        ("fit data.csv --target y --objective vfe --hyper joint", &["--hyper"]),
+        ("fit data.csv --target y --hyper collapsed", &["--hyper collapsed"]),
+        ("fit data.csv --target y --hyper-optimizer lbfgs", &["lbfgs"]),
+        ("fit data.csv --target y --objective vfe --batch-size 5", &["--batch-size", "no effect"]),
+        ("fit data.csv --target y --objective fitc --beta 2", &["--beta", "fitc"]),
+        ("fit data.csv --target y --patience 3", &["--validation-fraction"]),
+        ("fit data.csv --target y --unseen zeros", &["--test"]),
+        ("fit data.csv --target y --test other.csv --test-fraction 0.1", &["--test"]),
+        ("fit data.csv --target y --predictions p.csv", &["--test"]),
+        ("fit data.csv --target y --test-fraction 0.1 --predictions p.txt", &["p.txt", ".csv or .parquet"]),
+        ("fit data.csv --target y --model-out m --metrics m", &[]),
+        ("fit data.csv --target y --metrics data.csv", &["data.csv", "input"]),
+        ("fit data.csv --target y --from m --kernel rbf", &["--kernel", "--from"]),
+        ("fit data.csv --target y --features y", &["target"]),
+        ("predict m data.csv --out p.csv --quantiles 1.5", &["1.5"]),
+        ("predict m data.csv --out p.csv --quantiles 0.5,0.5", &["twice"]),
+        ("predict m data.csv --out p.json", &["p.json"]),
+        ("nonsense", &["nonsense"]),
+    ];
+    for (arguments, words) in cases {
+        println!("{arguments}");
+        work.run(arguments).fails(2, words);
+    }
+    assert_eq!(work.names(), ["data.csv", "other.csv"]);
+}
+
+#[test]
+fn unwritable_outputs_are_found_before_the_fit() {
+    let work = Work::new();
+    for option in ["--model-out", "--metrics", "--report"] {
+        let run =
+            work.run(&format!("fit data.csv --target y --epochs 100000 --tolerance 0 {option} no/such/file"));
+        run.fails(3, &["no/such/file", "cannot be written"]);
+    }
+    work.run("fit data.csv --target y --test-fraction 0.1 --predictions no/p.csv").fails(3, &["no/p.csv"]);
+    work.run("fit data.csv --target y --epochs 100000 --tolerance 0 --test absent.csv")
+        .fails(3, &["absent.csv"]);
+    assert_eq!(work.names(), ["data.csv"]);
+}
+
+#[test]
+fn every_option_of_the_fit_has_an_effect() {
+    let work = Work::new();
+    let base = work.fit("");
+    let objective = number(&base, "/fit/objective");
+    for options in [
+        "--objective vfe",
+        "--objective fitc",
+        "--beta 0.5",
+        "--kernel matern12(ard)",
+        "--mean zero",
+        "--inducing 7",
+        "--inducing-init random",
+        "--inducing-init greedy",
+        "--fix-inducing",
+        "--q-update adam",
+        "--q-step const:0.9",
+        "--q-step two-over-t",
+        "--hyper fixed",
+        "--learning-rate 0.2",
+        "--batch-size 20",
+        "--epochs 5",
+        "--seed 3 --batch-size 20",
+        "--validation-fraction 0.2",
+        "--test-fraction 0.2",
+        "--fix likelihood.noise_variance=0.5",
+        "--jitter 0.01",
+        "--jitter abs:0.01",
+        "--features a,b",
+        "--exclude b",
+        "--no-standardize",
+    ] {
+        let changed = number(&work.fit(options), "/fit/objective");
+        assert!((changed - objective).abs() > 1e-9, "{options}: {changed} as without it");
+    }
+    assert_eq!(number(&work.fit("--categorical b"), "/data/features"), 124.0);
+    assert_eq!(number(&work.fit("--threads 1"), "/config/threads"), 1.0);
+    assert_eq!(number(&work.fit("--threads 1"), "/fit/objective"), objective);
+    assert_eq!(work.fit("--epochs 100000 --max-seconds 0.05")["fit"]["stop_reason"], "max_seconds");
+    assert_eq!(work.fit("--epochs 400 --tolerance 100")["fit"]["stop_reason"], "converged");
+    let early = work.fit("--epochs 5000 --learning-rate 0.5 --validation-fraction 0.3 --patience 2");
+    assert_eq!(early["fit"]["stop_reason"], "early_stop");
+    assert!(number(&early, "/validation/nll").is_finite());
+    for (options, pointer, value) in [
+        ("--hyper joint", "/config/hyper", "joint"),
+        ("--objective vfe --hyper collapsed", "/config/hyper", "collapsed"),
+        ("--hyper-optimizer adam", "/config/hyper_optimizer", "adam"),
+        ("--objective vfe --hyper-optimizer lbfgs", "/config/hyper_optimizer", "lbfgs"),
+        ("--task regression", "/config/task", "regression"),
+        ("--likelihood gaussian", "/config/likelihood", "gaussian"),
+    ] {
+        assert_eq!(work.fit(options).pointer(pointer).and_then(Value::as_str), Some(value), "{options}");
+    }
+}
+
+#[test]
+fn the_metrics_document_has_its_shape_and_the_same_seed_gives_the_same_fit() {
+    let work = Work::new();
+    let run = || work.fit("--test-fraction 0.25 --batch-size 16 --metrics m.json");
+    let (first, second) = (run(), run());
+    for pointer in ["/fit/objective", "/test/nll", "/hyperparameters/kernel.variance"] {
+        assert_eq!(number(&first, pointer), number(&second, pointer), "{pointer}");
+    }
+    assert_eq!(first["schema"], 1);
+    assert_eq!(first["command"], "fit");
+    assert_eq!(first["data"]["rows"], 120);
+    assert_eq!((first["data"]["train"].clone(), first["data"]["test"].clone()), (90.into(), 30.into()));
+    assert_eq!(first["data"]["target"], "y");
+    assert_eq!(first["validation"], Value::Null);
+    for key in
+        "objective objective_sum elbo_sum epochs iterations evaluations seconds seconds_per_step stop_reason \
+                rollbacks jitter warnings"
+            .split_whitespace()
+    {
+        assert!(first["fit"].get(key).is_some(), "{key}");
+    }
+    for key in "nll mse rmse mae error_rate auc brier mre smse deviance ece pit interval_width_95 coverage"
+        .split(' ')
+    {
+        assert!(first["test"].get(key).is_some(), "{key}");
+    }
+    assert_eq!(first["trace"].as_array().map(Vec::len), Some(3));
+    assert!(number(&first, "/trace/2/objective").is_finite());
+    let saved: Value = serde_json::from_str(&work.read("m.json")).expect("JSON");
+    assert_eq!(saved["test"], second["test"]);
+    // In original units: the root of the error is of the size of the target's spread at most.
+    assert!(number(&first, "/test/rmse") < 20.0 && number(&first, "/test/interval_width_95") > 0.1);
+}
+
+#[test]
+fn predictions_have_their_columns_whatever_the_order_of_the_data_and_its_format() {
+    let work = Work::new();
+    work.model();
+    work.run("predict model data.csv --out p.csv --latent --quantiles 0.05,0.5,0.95 --samples 2").ok();
+    let (names, rows) = cells(&work.read("p.csv"));
+    let expected = "mean,variance,latent_mean,latent_variance,q0.05,q0.5,q0.95,log_density,sample0,sample1";
+    assert_eq!(names.join(","), expected);
+    assert_eq!(rows.len(), 120);
+    for row in &rows {
+        assert!(row[1] > row[3] && row[3] > 0.0 && row[4] < row[5] && row[5] < row[6]);
+        assert!((row[5] - row[0]).abs() < 1e-9 && (row[0] - 50.0).abs() < 20.0);
+    }
+    // Columns in another order, one more, and no target.
+    let reordered: String = work
+        .read("data.csv")
+        .lines()
+        .enumerate()
+        .map(|(index, line)| {
+            let cells: Vec<&str> = line.split(',').collect();
+            let extra = if index == 0 { "extra" } else { "text" };
+            format!("{},{extra},{},{}\n", cells[2], cells[1], cells[0])
+        })
+        .collect();
+    work.write("reordered.csv", &reordered);
+    work.run("predict model reordered.csv --out r.csv").ok();
+    let (names, other) = cells(&work.read("r.csv"));
+    assert_eq!(names, ["mean", "variance"]);
+    assert!(rows.iter().zip(&other).all(|(a, b)| a[..2] == b[..2]));
+    // From standard input, compressed or not, and to Parquet and back.
+    work.run_with_input("predict model - --out s.csv", reordered.as_bytes()).ok();
+    assert_eq!(work.read("s.csv"), work.read("r.csv"));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(reordered.as_bytes()).expect("compressed");
+    std::fs::write(work.path("z.csv.gz"), gzip.finish().expect("compressed")).expect("written");
+    work.run("predict model z.csv.gz --out z.csv").ok();
+    assert_eq!(work.read("z.csv"), work.read("r.csv"));
+    // Draws depend on their seed alone.
+    work.run("predict model data.csv --out t.csv --samples 2 --seed 1").ok();
+    let (_, draws) = cells(&work.read("t.csv"));
+    assert!(draws[0][3] != rows[0][8]);
+}
+
+#[test]
+fn parquet_data_give_the_same_fit_and_predictions_as_csv() {
+    let work = Work::new();
+    work.model();
+    // Predictions in Parquet are a table of numbers like any other.
+    work.run("predict model data.csv --out p.parquet --latent").ok();
+    work.run("predict model data.csv --out p.csv --latent").ok();
+    let fit = |name: &str| work.run(&format!("fit {name} --target mean --json --quiet {QUICK}")).json();
+    let (a, b) = (fit("p.parquet"), fit("p.csv"));
+    assert_eq!(number(&a, "/fit/objective"), number(&b, "/fit/objective"));
+    assert_eq!(a["hyperparameters"], b["hyperparameters"]);
+}
+
+#[test]
+fn bad_data_at_prediction_time_name_the_place_and_write_nothing() {
+    let work = Work::new();
+    work.model();
+    let before = work.names().len() + 1;
+    for (text, words) in [
+        ("a,colour\n1,red\n", &["new.csv", "'b'"][..]),
+        ("a,b,colour\n1,2,red\n1,2,pink\n", &["row 2", "'colour'", "pink", "--unseen"]),
+        ("a,b,colour\n1,2,red\nx,2,red\n", &["row 2", "'a'", "\"x\""]),
+        ("a,b,colour\n1,2,red\n1,inf,red\n", &["row 2", "'b'", "finite"]),
+        ("a,b,colour\n1,2,red\n1,2\n", &["row 2"]),
+    ] {
+        work.write("new.csv", text);
+        work.run("predict model new.csv --out p.csv").fails(3, words);
+        assert_eq!(work.names().len(), before);
+    }
+    work.write("new.csv", "a,b,colour\n1,2,pink\n");
+    work.run("predict model new.csv --out p.csv --unseen zeros").ok();
+    work.run("evaluate model new.csv").fails(3, &["'y'", "predict"]);
+    work.write("test.csv", "a,b,colour,y\n1,2,pink,50\n1,3,red,51\n");
+    work.run(&format!("fit data.csv --target y --test test.csv --quiet {QUICK}"))
+        .fails(3, &["row 1", "pink"]);
+    let document = work.fit("--test test.csv --unseen zeros");
+    assert_eq!(number(&document, "/data/test"), 2.0);
+    let many = format!("a,b,colour\n{}", "1,2,red\n".repeat(2001));
+    work.write("many.csv", &many);
+    work.run("predict model many.csv --out m.csv --samples 1").fails(2, &["2000 rows"]);
+}
+
+#[test]
+fn a_row_beyond_the_first_block_is_named_by_its_place_in_the_file() {
+    let work = Work::new();
+    work.model();
+    let mut text = format!("a,b,colour\n{}", "1,2,red\n".repeat(9000));
+    text.push_str("1,,red\n");
+    work.write("long.csv", &text);
+    work.run("predict model long.csv --out p.csv").fails(3, &["row 9001", "line 9002", "'b'"]);
+    assert!(!work.path("p.csv").exists());
+}
+
+#[test]
+fn model_files_that_are_no_model_files_are_refused() {
+    let work = Work::new();
+    work.model();
+    let bytes = std::fs::read(work.path("model")).expect("a model");
+    std::fs::write(work.path("cut"), &bytes[..bytes.len() / 2]).expect("written");
+    let mut flipped = bytes.clone();
+    *flipped.last_mut().expect("bytes") ^= 1;
+    std::fs::write(work.path("flipped"), flipped).expect("written");
+    for command in ["inspect X", "evaluate X data.csv", "predict X data.csv --out p.csv"] {
+        for (name, word) in [
+            ("cut", "damaged"),
+            ("flipped", "checksum"),
+            ("data.csv", "not a sparsegp model"),
+            ("absent", "cannot be read"),
+        ] {
+            work.run(&command.replace('X', name)).fails(3, &[name, word]);
+        }
+    }
+}
+
+#[test]
+fn a_saved_model_is_inspected_evaluated_and_started_from() {
+    let work = Work::new();
+    work.run(&format!("fit data.csv --target y --quiet --objective vfe --model-out model {QUICK}")).ok();
+    let text = work.run("inspect model").ok().stdout();
+    for word in [
+        "regression of 'y'",
+        "rbf(ard)",
+        "vfe",
+        "3 categories: blue, green, red",
+        "likelihood.noise_variance",
+    ] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    let inspected = work.run("inspect model --json").json();
+    assert_eq!(
+        (inspected["command"].as_str(), inspected["config"]["objective"].as_str()),
+        (Some("inspect"), Some("vfe"))
+    );
+    let evaluated = work.run("evaluate model data.csv --json --metrics e.json").json();
+    assert_eq!(number(&evaluated, "/data/test"), 120.0);
+    assert!(number(&evaluated, "/test/nll").is_finite());
+    assert_eq!(serde_json::from_str::<Value>(&work.read("e.json")).expect("JSON"), evaluated);
+    assert!(work.run("evaluate model data.csv").ok().stdout().contains("RMSE"));
+
+    let same = |options: &str| {
+        let command = format!("fit data.csv --target y --json --quiet --from model {options}");
+        work.run(&command).json()
+    };
+    let fixed = same("--objective vfe --hyper fixed");
+    assert_eq!(fixed["hyperparameters"], inspected["hyperparameters"]);
+    assert!((number(&fixed, "/fit/objective") - number(&inspected, "/fit/objective")).abs() < 1e-9);
+    let further = same("--objective vfe --epochs 5");
+    assert!(number(&further, "/fit/objective") < number(&fixed, "/fit/objective"));
+    work.run("fit data.csv --target a --from model").fails(2, &["'y'", "'a'"]);
+}
+
+#[test]
+fn reports_and_test_predictions_are_complete() {
+    let work = Work::new();
+    work.write("<b>&.csv", &table(60));
+    work.run(&format!(
+        "fit <b>&.csv --target y --quiet --test-fraction 0.3 --report r.html --predictions p.csv {QUICK}"
+    ))
+    .ok();
+    let html = work.read("r.html");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"));
+    assert_eq!(html.matches("<svg").count(), 3);
+    assert!(html.contains("&lt;b&gt;&amp;.csv") && !html.contains("<b>"));
+    for word in ["<script", "src=", "href=", "url(", "@import"] {
+        assert!(!html.contains(word), "{word}");
+    }
+    let (names, rows) = cells(&work.read("p.csv"));
+    assert_eq!(names.join(","), "row,mean,variance,latent_mean,latent_variance,log_density");
+    assert_eq!(rows.len(), 18);
+    assert!(rows.windows(2).all(|pair| pair[0][0] < pair[1][0]) && rows[17][0] <= 60.0);
+    work.write("test.csv", &table(25));
+    work.run(&format!("fit data.csv --target y --quiet --test test.csv --predictions q.parquet {QUICK}"))
+        .ok();
+    assert!(std::fs::read(work.path("q.parquet")).expect("a file").starts_with(b"PAR1"));
+}
+
+#[test]
+fn progress_goes_to_standard_error_and_a_closed_pipe_is_no_error() {
+    let work = Work::new();
+    let run = work.run(&format!("fit data.csv --target y --json {QUICK}")).ok();
+    assert!(serde_json::from_str::<Value>(&run.stdout()).is_ok());
+    assert_eq!(run.stderr().lines().filter(|line| line.starts_with("epoch ")).count(), 3);
+    assert!(!run.stderr().contains('\u{1b}'));
+    let quiet = work.run(&format!("fit data.csv --target y --quiet {QUICK}")).ok();
+    assert!(!quiet.stderr().contains("epoch "));
+    assert!(quiet.stdout().contains("inducing inputs"));
+    work.model();
+    let mut child = work
+        .command("inspect model --json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn help_explains_every_option() {
+    let work = Work::new();
+    for command in ["", "fit", "predict", "evaluate", "inspect", "demo"] {
+        let text = work.run(&format!("{command} --help")).ok().stdout();
+        assert!(text.contains("Usage:"), "{text}");
+        // An option without an explanation is a line that ends after its name.
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("--")) {
+            assert!(line.contains("  ") || text.contains(&format!("{line}\n   ")), "{command}: {line}");
+        }
+    }
+    assert!(work.run("--version").ok().stdout().starts_with("sparsegp "));
+}
+
+#[test]
+fn the_demo_writes_its_report_and_figures() {
+    let work = Work::new();
+    let text = work.run("demo --quiet --out demo").ok().stdout();
+    assert!(text.contains("vfe") && text.contains("elbo") && text.contains("95 % coverage"), "{text}");
+    let names = |folder: &Path| std::fs::read_dir(folder).expect("a folder").count();
+    assert_eq!(names(&work.path("demo")), 9);
+    let html = work.read("demo/report.html");
+    assert_eq!(html.matches("<svg").count(), 8);
+}
