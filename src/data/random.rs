@@ -10,6 +10,8 @@ pub enum Purpose {
     Split,
     /// The order of the rows in one epoch.
     Batches,
+    /// The rows that a fit starts on.
+    WarmStart,
 }
 
 impl Purpose {
@@ -18,6 +20,7 @@ impl Purpose {
         match self {
             Purpose::Split => 1,
             Purpose::Batches => 2,
+            Purpose::WarmStart => 3,
         }
     }
 }

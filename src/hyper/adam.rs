@@ -78,8 +78,12 @@ impl Adam<'_, '_> {
     /// After this many failures in a row the fit has nowhere to go.
     const MAX_FAILURES: usize = 20;
 
+    /// What a plateau multiplies the rate by.
+    const PLATEAU_CUT: f64 = 0.3;
+
     /// The rate at the current step.
     fn rate(&self) -> f64 {
+        let plateaus = self.monitor.borrow().plateaus();
         let total = self.monitor.borrow().limits().epochs.saturating_mul(self.steps_per_epoch) as f64;
         let left = 1.0 - self.step as f64 / total.max(1.0);
         let decay = if self.options.decay_share > 0.0 {
@@ -87,7 +91,7 @@ impl Adam<'_, '_> {
         } else {
             1.0
         };
-        self.options.rate * self.shrink * decay
+        self.options.rate * self.shrink * decay * Self::PLATEAU_CUT.powi(plateaus as i32)
     }
 
     fn end_epoch(&mut self, theta: &[f64]) {

@@ -45,6 +45,8 @@ pub struct Limits {
     pub tolerance: f64,
     /// Epochs per window.
     pub window: usize,
+    /// How many times the test may find no progress before the fit ends; a solver with a step size cuts it each time.
+    pub plateaus: usize,
     /// Stop after this many epochs without a better validation score.
     pub patience: usize,
 }
@@ -68,6 +70,8 @@ pub struct Monitor<'a> {
     started: Instant,
     records: Vec<Record>,
     best_validation: Option<(usize, f64)>,
+    plateaus: usize,
+    window_start: usize,
     listener: &'a mut dyn FnMut(&Record),
     stop: Option<StopReason>,
 }
@@ -80,6 +84,8 @@ impl<'a> Monitor<'a> {
             started: Instant::now(),
             records: Vec::new(),
             best_validation: None,
+            plateaus: 0,
+            window_start: 0,
             listener,
             stop: None,
         }
@@ -105,7 +111,7 @@ impl<'a> Monitor<'a> {
         best
     }
 
-    fn verdict(&self) -> Option<StopReason> {
+    fn verdict(&mut self) -> Option<StopReason> {
         let epoch = self.records.len();
         if self.out_of_time() {
             return Some(StopReason::MaxSeconds);
@@ -117,11 +123,13 @@ impl<'a> Monitor<'a> {
             return Some(StopReason::MaxEpochs);
         }
         let w = self.limits.window;
-        if self.limits.tolerance > 0.0 && epoch >= 2 * w {
+        if self.limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w {
             let mean = |r: &[Record]| r.iter().map(|r| r.objective).sum::<f64>() / w as f64;
             let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
             if mean(earlier) - mean(later) < self.limits.tolerance * w as f64 {
-                return Some(StopReason::Converged);
+                self.plateaus += 1;
+                self.window_start = epoch;
+                return (self.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
             }
         }
         None
@@ -145,6 +153,11 @@ impl<'a> Monitor<'a> {
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// How often the objective was found not to progress.
+    pub fn plateaus(&self) -> usize {
+        self.plateaus
     }
 
     /// The trace so far.

@@ -118,6 +118,9 @@ pub struct FitOptions {
     pub hyper: Option<Hyper>,
     /// With which solver; by the objective when absent.
     pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Iterations of L-BFGS on the collapsed bound of a subset of the rows, from which mini-batch training starts; 0 for
+    /// none.
+    pub warm_start: usize,
     /// Adam's learning rate for hyper-parameters and inducing inputs.
     pub learning_rate: f64,
     /// Data per batch (mini-batch objectives).
@@ -157,7 +160,8 @@ impl Default for FitOptions {
             q_step: None,
             hyper: None,
             hyper_optimizer: None,
-            learning_rate: 0.02,
+            warm_start: 100,
+            learning_rate: 0.01,
             batch_size: 1024,
             epochs: None,
             max_seconds: None,
@@ -185,7 +189,7 @@ impl FitOptions {
 
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
-        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 100 })
+        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 60 })
     }
 
     /// The tolerance of the stopping test, by the objective where nothing was said.
@@ -201,7 +205,7 @@ impl FitOptions {
     /// The step schedule of the q update.
     pub fn q_schedule(&self) -> Schedule {
         self.q_step.unwrap_or(match self.q_update {
-            QUpdate::Ngd => Schedule::WarmUp { start: 1e-3, end: 0.1, steps: 20 },
+            QUpdate::Ngd => Schedule::Constant(0.1),
             QUpdate::Adam => Schedule::Constant(self.learning_rate),
         })
     }

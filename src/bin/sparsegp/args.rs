@@ -137,13 +137,17 @@ pub struct TrainingArgs {
     /// The solver for them [default: adam for elbo, lbfgs for vfe and fitc]
     #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
     pub hyper_optimizer: Option<HyperOptimizer>,
-    /// Adam's learning rate (elbo) [default: 0.02]
+    /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which mini-batch training starts (elbo); 0
+    /// for none [default: 100]
+    #[arg(long, value_name = "ITERATIONS", conflicts_with = "from")]
+    pub warm_start: Option<usize>,
+    /// Adam's learning rate (elbo) [default: 0.01]
     #[arg(long, value_name = "RATE")]
     pub learning_rate: Option<f64>,
     /// Rows per mini-batch (elbo) [default: 1024]
     #[arg(long, value_name = "ROWS")]
     pub batch_size: Option<usize>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo, 200 for vfe and fitc]
+    /// The most passes over the data, or iterations of L-BFGS [default: 60 for elbo, 200 for vfe and fitc]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// Stop training after this many seconds
@@ -316,6 +320,7 @@ impl FitArgs {
         [
             ("--q-update", training.q_update.is_some()),
             ("--q-step", training.q_step.is_some()),
+            ("--warm-start", training.warm_start.is_some()),
             ("--learning-rate", training.learning_rate.is_some()),
             ("--batch-size", training.batch_size.is_some()),
             ("--validation-fraction", self.held_out.validation_fraction > 0.0),
@@ -340,6 +345,7 @@ impl FitArgs {
             q_step: training.q_step,
             hyper: training.hyper,
             hyper_optimizer: training.hyper_optimizer,
+            warm_start: training.warm_start.unwrap_or(default.warm_start),
             learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
             batch_size: training.batch_size.unwrap_or(default.batch_size),
             epochs: training.epochs,
