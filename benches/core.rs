@@ -62,8 +62,7 @@ fn steps(c: &mut Criterion) {
         let mut svgp = Svgp::new(model(m), q, BetaElbo { beta: 1.0 }, b);
         group.bench_function(BenchmarkId::from_parameter(format!("M={m} b={b}")), |bench| {
             bench.iter(|| {
-                black_box(svgp.evaluate(x.as_ref(), &y, 10.0, true));
-                svgp.update_q(&mut rule, 0.1);
+                black_box(svgp.step((x.as_ref(), &y, 10.0), true, &mut rule, 0.1));
                 let natural = svgp.model.natural();
                 svgp.set_natural(&natural);
             });

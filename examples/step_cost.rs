@@ -116,9 +116,8 @@ fn step_timer(
     let mut svgp = Svgp::new(model, q, BetaElbo { beta: 1.0 }, b).with_direct_guard(direct_guard);
     Ok(move || {
         let from = Instant::now();
-        svgp.evaluate(x.as_ref(), &y, 10.0, true);
+        svgp.step((x.as_ref(), &y, 10.0), true, &mut rule, 0.1);
         free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
-        svgp.update_q(&mut rule, 0.1);
         moments.step(&mut theta, &gradient, 1e-3);
         free.unpack(&theta, &mut natural);
         svgp.set_natural(&natural);

@@ -9,7 +9,7 @@ use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::likelihood::{Derivatives, Likelihood};
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
 use crate::objective::BetaElbo;
-use crate::variational::FullGaussian;
+use crate::variational::{DataGradient, FullGaussian};
 use faer::reborrow::IntoConst;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
@@ -57,6 +57,7 @@ pub struct BatchPass {
     quad: Mat<f64>,
     quad_raw: Mat<f64>,
     half: Mat<f64>,
+    mean: Vec<f64>,
     mean_raw: Vec<f64>,
     layer_scratch: LayerScratch,
     /// `A g` (M): the data part of `∇_m`.
@@ -122,6 +123,7 @@ impl BatchPass {
             quad: Mat::zeros(m, m),
             quad_raw: Mat::zeros(m, m),
             half: Mat::zeros(m, m),
+            mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
             layer_scratch: LayerScratch::new(m),
             mean_gradient: vec![0.0; m],
@@ -131,7 +133,8 @@ impl BatchPass {
         }
     }
 
-    /// `scale · Σ ℓ_i` over the batch, its gradient in (m, S), and, if `train_theta`, in θ and Z as well.
+    /// `scale · Σ ℓ_i` over the batch and its gradient in (m, S); with `train_theta` also the parts of the gradient in θ
+    /// and Z that flow through the features, to be completed by [`BatchPass::finish_theta`].
     ///
     /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
@@ -172,7 +175,7 @@ impl BatchPass {
                 shared.run_block(part, Buffers { k, a, t, w }, block);
             });
         self.reduce(used, train_theta);
-        self.finish(problem, b, form, train_theta);
+        self.sum_over_data(problem.layer, b, form);
         self.blocks[..used].iter().map(|block| block.value).sum()
     }
 
@@ -190,6 +193,7 @@ impl BatchPass {
 
     /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
     fn prepare(&mut self, problem: Problem<'_>, form: Form) {
+        self.mean.copy_from_slice(problem.q.mean());
         self.quad.copy_from(problem.q.cov());
         linalg::add_diagonal(self.quad.as_mut(), -problem.layer.prior_share());
         if form == Form::Direct {
@@ -219,9 +223,9 @@ impl BatchPass {
         }
     }
 
-    /// The sums over data that are one product for the whole batch, and the whitening's adjoint.
-    fn finish(&mut self, problem: Problem<'_>, b: usize, form: Form, train_theta: bool) {
-        let (whitening, shape) = problem.layer.whitening();
+    /// The sums over data that are one product for the whole batch: `B` and, in the direct form, `c` from raw ones.
+    fn sum_over_data(&mut self, layer: &dyn LatentLayer, b: usize, form: Form) {
+        let (whitening, shape) = layer.whitening();
         let scaled = (self.w.as_ref().subcols(0, b), Shape::Full);
         match form {
             Form::Stable => {
@@ -239,18 +243,30 @@ impl BatchPass {
                 linalg::matvec(whitening, &self.mean_raw, &mut self.mean_gradient);
             }
         }
-        if train_theta {
-            // G = Ā Aᵀ = m cᵀ + 2 (S − κI) B: no b-sized product.
-            let right = (self.cov_gradient.as_ref(), Shape::Full);
-            let left = (self.quad.as_ref(), Shape::Full);
-            product(self.half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-            for (j, c) in self.mean_gradient.iter().enumerate() {
-                let column = self.half.col_mut(j).iter_mut().skip(j);
-                column.zip(&problem.q.mean()[j..]).for_each(|(g, m)| *g += m * c);
+    }
+
+    /// Completes the gradient in θ and Z of the last run through the whitening, while `beside`, which is given the
+    /// gradient in (m, S), runs on another thread: both are M³ work, and neither alone keeps all threads busy.
+    ///
+    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product.
+    pub fn finish_theta<R: Send>(
+        &mut self,
+        layer: &dyn LatentLayer,
+        beside: impl FnOnce(DataGradient<'_>) -> R + Send,
+    ) -> R {
+        let data = DataGradient { mean: &self.mean_gradient, cov: self.cov_gradient.as_ref() };
+        let (half, mean, quad) = (&mut self.half, &self.mean, self.quad.as_ref());
+        let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
+        let whitening = move || {
+            let right = (data.cov, Shape::Full);
+            product(half.as_mut(), Part::Lower, Accum::Replace, (quad, Shape::Full), right, 2.0);
+            for (j, c) in data.mean.iter().enumerate() {
+                let column = half.col_mut(j).iter_mut().skip(j);
+                column.zip(&mean[j..]).for_each(|(g, m)| *g += m * c);
             }
-            let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
-            problem.layer.whitening_adjoint(self.half.as_mut(), grad, scratch);
-        }
+            layer.whitening_adjoint(half.as_mut(), grad, scratch);
+        };
+        rayon::join(whitening, || beside(data)).1
     }
 }
 

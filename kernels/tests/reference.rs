@@ -3,7 +3,6 @@
 mod support;
 
 use faer::Mat;
-use serde_json::Value;
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 use support::*;
 

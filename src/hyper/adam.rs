@@ -23,8 +23,8 @@ pub trait StochasticObjective {
     /// Steps per epoch.
     fn steps_per_epoch(&self) -> usize;
 
-    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data; not finite,
-    /// with all own state as it was, when the batch cannot be evaluated at `theta`.
+    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data; not finite, and
+    /// own state still valid, when the batch cannot be evaluated at `theta`.
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
     /// Called after an epoch; the validation score at `theta`, if there is one.
@@ -140,7 +140,7 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
             }
         }
         self.step += 1;
-        if self.step % self.steps_per_epoch == 0 {
+        if self.step.is_multiple_of(self.steps_per_epoch) {
             self.end_epoch(&theta);
         } else if self.monitor.borrow().out_of_time() {
             self.monitor.borrow_mut().stop(StopReason::MaxSeconds);

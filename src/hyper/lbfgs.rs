@@ -50,21 +50,36 @@ struct Memo<'a, 'm> {
 }
 
 impl Memo<'_, '_> {
-    /// Value and gradient at `theta`, at most one evaluation a point; `None` where they are not finite.
+    /// Value and gradient at `theta`, at most one evaluation a point; `None` where `theta` itself is not finite, or before
+    /// any point could be evaluated.
+    ///
+    /// A point that cannot be evaluated is given a bowl around the best point, `f* + (1 + |f*|)(1 + ‖θ − θ*‖²)`, so that a
+    /// line search that strayed there comes back instead of giving up. It is never accepted: it lies above the start.
     fn evaluate(&mut self, theta: &[f64]) -> Option<&Point> {
         let known = self.recent.iter().position(|p| p.as_ref().is_some_and(|p| p.theta == theta));
         if let Some(i) = known {
             return self.recent[i].as_ref();
         }
-        let mut gradient = vec![0.0; theta.len()];
-        let value = self.objective.value_and_gradient(theta, &mut gradient);
-        self.evaluations += 1;
-        if !value.is_finite() || !gradient.iter().all(|g| g.is_finite()) {
-            self.failures += 1;
+        if !theta.iter().all(|x| x.is_finite()) {
             return None;
         }
+        let mut gradient = vec![0.0; theta.len()];
+        let mut value = self.objective.value_and_gradient(theta, &mut gradient);
+        self.evaluations += 1;
+        let usable = value.is_finite() && gradient.iter().all(|g| g.is_finite());
+        if !usable {
+            self.failures += 1;
+            let best = self.best.as_ref()?;
+            let weight = 1.0 + best.value.abs();
+            let mut distance = 0.0;
+            for (g, (x, b)) in gradient.iter_mut().zip(theta.iter().zip(&best.theta)) {
+                *g = 2.0 * weight * (x - b);
+                distance += (x - b) * (x - b);
+            }
+            value = best.value + weight * (1.0 + distance);
+        }
         let point = Point { theta: theta.to_vec(), value, gradient };
-        if self.best.as_ref().is_none_or(|best| value < best.value) {
+        if usable && self.best.as_ref().is_none_or(|best| value < best.value) {
             self.best = Some(point.clone());
         }
         self.recent.swap(0, 1);
@@ -152,8 +167,8 @@ impl<'a, 'm> Solver<Shared<'a, 'm>, Iterate> for Monitored<'a, 'm> {
 
 /// Minimises `objective` from `start`. `data_count` turns its values into per-datum ones for the monitor.
 ///
-/// Argmin's line search ends a run at the first point that cannot be evaluated, or when rounding stops all progress:
-/// the search then starts afresh from the best point with empty memory and a shorter first step, and counts it.
+/// When a line search fails, as it does once rounding stops all progress, the search starts afresh from the best point
+/// with empty memory and a shorter first step, a limited number of times.
 pub fn minimize_lbfgs(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,
@@ -176,15 +191,16 @@ pub fn minimize_lbfgs(
     let mut first_step = options.first_step;
     let mut from = start.clone();
     while memo.borrow_mut().evaluate(&from).is_some() && !from.is_empty() {
-        let before = (memo.borrow().best.as_ref().map(|p| p.value), *iterations.borrow());
+        let before = memo.borrow().best.as_ref().map(|p| p.value);
         rescale(&mut memo.borrow_mut(), &from, first_step);
+        // How argmin ended does not matter: what it found is in the memo.
         let _ = run(&memo, &iterations, from, options.memory);
         let state = memo.borrow();
         if state.monitor.stopped().is_some() {
             break;
         }
-        let best = state.best.as_ref().expect("the start was evaluated");
-        let improved = before.0.is_none_or(|b| best.value < b - 1e-12 * b.abs());
+        let Some(best) = state.best.as_ref() else { break };
+        let improved = before.is_none_or(|b| best.value < b - 1e-12 * b.abs());
         from = best.theta.clone();
         let gradient_norm = best.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         drop(state);

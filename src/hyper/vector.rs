@@ -13,6 +13,9 @@ pub struct Descriptor {
     pub prior: Option<Prior>,
     /// Whether training leaves it alone.
     pub fixed: bool,
+    /// How far one unit of the free number goes in the transformed space. Solvers start from the identity as their idea
+    /// of the curvature, so all free numbers should matter about equally.
+    pub unit: f64,
 }
 
 impl Descriptor {
@@ -25,22 +28,38 @@ impl Descriptor {
                 transform: parameter.transform,
                 prior: parameter.prior,
                 fixed: parameter.fixed,
+                unit: 1.0,
             })
             .collect()
     }
 }
 
+/// A free value: where it is in the natural vector, and how it is seen.
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    index: usize,
+    transform: Transform,
+    prior: Option<Prior>,
+    unit: f64,
+}
+
 /// Which of the natural values are free, and how they are transformed.
 #[derive(Clone, Debug)]
 pub struct FreeVector {
-    free: Vec<(usize, Transform, Option<Prior>)>,
+    free: Vec<Free>,
 }
 
 impl FreeVector {
     /// The free entries among `descriptors`, which are in the order of the natural vector.
     pub fn new(descriptors: &[Descriptor]) -> Self {
         let free = descriptors.iter().enumerate().filter(|(_, d)| !d.fixed);
-        FreeVector { free: free.map(|(i, d)| (i, d.transform, d.prior)).collect() }
+        let seen = |(index, d): (usize, &Descriptor)| Free {
+            index,
+            transform: d.transform,
+            prior: d.prior,
+            unit: d.unit,
+        };
+        FreeVector { free: free.map(seen).collect() }
     }
 
     /// The number of free entries.
@@ -55,13 +74,13 @@ impl FreeVector {
 
     /// The free vector of `natural`.
     pub fn pack(&self, natural: &[f64]) -> Vec<f64> {
-        self.free.iter().map(|&(i, transform, _)| transform.inverse(natural[i])).collect()
+        self.free.iter().map(|f| f.transform.inverse(natural[f.index]) / f.unit).collect()
     }
 
     /// Writes the free entries of `natural`, leaving the fixed ones.
     pub fn unpack(&self, theta: &[f64], natural: &mut [f64]) {
-        for (&(i, transform, _), &u) in self.free.iter().zip(theta) {
-            natural[i] = transform.value(u);
+        for (f, &u) in self.free.iter().zip(theta) {
+            natural[f.index] = f.transform.value(u * f.unit);
         }
     }
 
@@ -69,15 +88,15 @@ impl FreeVector {
     /// `−Σ log p` (natural density, up to constants).
     pub fn pull_back(&self, natural: &[f64], natural_gradient: &[f64], out: &mut [f64]) -> f64 {
         let mut penalty = 0.0;
-        for (&(i, transform, prior), out) in self.free.iter().zip(out) {
-            let x = natural[i];
-            let mut bar = natural_gradient[i];
-            if let Some(prior) = prior {
+        for (f, out) in self.free.iter().zip(out) {
+            let x = natural[f.index];
+            let mut bar = natural_gradient[f.index];
+            if let Some(prior) = f.prior {
                 let (log_density, derivative) = prior.log_density(x);
                 penalty -= log_density;
                 bar -= derivative;
             }
-            *out = bar * transform.derivative(x);
+            *out = bar * f.transform.derivative(x) * f.unit;
         }
         penalty
     }

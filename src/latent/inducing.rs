@@ -41,6 +41,7 @@ pub struct InducingLayer {
     z: Mat<f64>,
     jitter: Jitter,
     used_jitter: Jitter,
+    k_uu: Mat<f64>,
     l: Mat<f64>,
     linv: Mat<f64>,
     factorizer: Factorizer,
@@ -55,6 +56,7 @@ impl Clone for InducingLayer {
             z: self.z.clone(),
             jitter: self.jitter,
             used_jitter: self.used_jitter,
+            k_uu: self.k_uu.clone(),
             l: self.l.clone(),
             linv: self.linv.clone(),
             factorizer: Factorizer::new(self.z.nrows()),
@@ -89,6 +91,7 @@ impl InducingLayer {
             mean,
             jitter,
             used_jitter: jitter,
+            k_uu: Mat::zeros(m, m),
             l: Mat::zeros(m, m),
             linv: Mat::zeros(m, m),
             factorizer: Factorizer::new(m),
@@ -160,17 +163,18 @@ impl InducingLayer {
     pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
         let m = self.z.nrows() as f64;
         let inputs = Inputs::Gram(self.z.as_ref());
+        self.kernel.eval(inputs, self.k_uu.as_mut(), &mut self.scratch);
+        let mean_diag = trace(self.k_uu.as_ref()) / m;
+        if !mean_diag.is_finite() || mean_diag <= 0.0 {
+            return Err(FactorizationFailure { jitter: 0.0, not_finite: true });
+        }
         let mut attempt = self.jitter;
         loop {
-            self.kernel.eval(inputs, self.l.as_mut(), &mut self.scratch);
-            let mean_diag = trace(self.l.as_ref()) / m;
-            if !mean_diag.is_finite() || mean_diag <= 0.0 {
-                return Err(FactorizationFailure { jitter: 0.0, not_finite: true });
-            }
             let (absolute, relative) = match attempt {
                 Jitter::Absolute(value) => (value, value / mean_diag),
                 Jitter::Relative(ratio) => (ratio * mean_diag, ratio),
             };
+            self.l.copy_from(&self.k_uu);
             add_diagonal(self.l.as_mut(), absolute);
             if self.factorizer.cholesky(self.l.as_mut()).is_ok() {
                 self.used_jitter = attempt;
@@ -257,11 +261,10 @@ impl LatentLayer for InducingLayer {
         let upper = (linv.transpose(), Shape::Upper);
         product(kbar, Part::All, Accum::Replace, upper, (n_linv, Shape::Lower), -1.0);
 
-        let k = &mut scratch.product;
-        self.kernel.eval(Inputs::Gram(self.z.as_ref()), k.as_mut(), &mut scratch.kernel);
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());
-        self.kernel.adjoint(inputs, k.as_ref(), scratch.kbar.as_ref(), target, &mut scratch.kernel);
+        let (k, kbar) = (self.k_uu.as_ref(), scratch.kbar.as_ref());
+        self.kernel.adjoint(inputs, k, kbar, target, &mut scratch.kernel);
         if let Jitter::Relative(ratio) = self.used_jitter {
             // The jitter is ratio · mean(diag k(Z, Z)), so it carries tr K̄_uu back to the diagonal.
             let share = ratio * trace(scratch.kbar.as_ref()) / self.z.nrows() as f64;

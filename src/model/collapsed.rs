@@ -114,6 +114,10 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in the stream.
     fn bound(&mut self, gradient: bool) -> Option<(f64, f64)> {
+        self.bound_as_computed(gradient).filter(|(value, _)| value.is_finite())
+    }
+
+    fn bound_as_computed(&mut self, gradient: bool) -> Option<(f64, f64)> {
         let noise = self.noise();
         match self.bound {
             CollapsedBound::Elbo { beta } => {

@@ -8,9 +8,10 @@ use crate::collapsed::Dataset;
 use crate::data::{Scaling, Schema, SchemaOptions, Table, UnseenLevels, input_warnings, split};
 use crate::error::{Error, Result};
 use crate::hyper::Record;
+use crate::linalg::symmetric_eigen;
 use crate::metrics::{RegressionMetrics, RegressionRow, Report};
 use crate::variational::FullGaussian;
-use faer::{Mat, Side};
+use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -458,9 +459,7 @@ fn too_many_rows(source: &str) -> Error {
 
 /// `R` with `R Rᵀ = cov`; eigenvalues just below zero are rounding.
 fn symmetric_root(cov: &Mat<f64>) -> Result<Mat<f64>> {
-    let eigen = cov
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| Error::fit("the covariance of the predictions holds values that are not finite"))?;
-    let (vectors, values) = (eigen.U(), eigen.S());
+    let (values, vectors) = symmetric_eigen(cov.as_ref())
+        .ok_or_else(|| Error::fit("the covariance of the predictions holds values that are not finite"))?;
     Ok(Mat::from_fn(cov.nrows(), cov.ncols(), |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt()))
 }

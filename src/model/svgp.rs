@@ -80,6 +80,39 @@ impl Svgp {
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
     pub fn evaluate(&mut self, x: MatRef<'_, f64>, y: &[f64], scale: f64, train_theta: bool) -> f64 {
+        let value = self.run(x, y, scale, train_theta);
+        if train_theta {
+            self.finish_theta();
+        }
+        value
+    }
+
+    /// [`Svgp::evaluate`] followed by [`Svgp::update_q`], the two halves of the M³ work side by side. q is left alone
+    /// when the value is not finite.
+    pub fn step(
+        &mut self,
+        (x, y, scale): (MatRef<'_, f64>, &[f64], f64),
+        train_theta: bool,
+        rule: &mut dyn UpdateRule,
+        step: f64,
+    ) -> (f64, StepInfo) {
+        let value = self.run(x, y, scale, train_theta);
+        if !value.is_finite() {
+            return (value, StepInfo { step: 0.0, rollbacks: 0 });
+        }
+        if train_theta && self.parameterization == Parameterization::Whitened {
+            let (q, beta) = (&mut self.q, self.objective.beta);
+            let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
+            return (value, self.pass.finish_theta(&self.model.layer, update));
+        }
+        if train_theta {
+            // The prior's part of the gradient needs q as it was.
+            self.finish_theta();
+        }
+        (value, self.update_q(rule, step))
+    }
+
+    fn run(&mut self, x: MatRef<'_, f64>, y: &[f64], scale: f64, train_theta: bool) -> f64 {
         let form = self.form();
         let problem = Problem {
             layer: &self.model.layer,
@@ -88,10 +121,14 @@ impl Svgp {
             q: &self.q,
         };
         let data = self.pass.run(problem, Batch { x, y, scale }, form, train_theta);
-        if train_theta && self.parameterization == Parameterization::Unwhitened {
+        data + self.objective.beta * self.q.kl()
+    }
+
+    fn finish_theta(&mut self) {
+        self.pass.finish_theta(&self.model.layer, |_| ());
+        if self.parameterization == Parameterization::Unwhitened {
             self.add_prior_adjoint();
         }
-        data + self.objective.beta * self.q.kl()
     }
 
     /// With u fixed, `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ` move with L: `G` gains `m̄ mᵀ + 2 S̄ S`, where `m̄ = Ag + βm` and

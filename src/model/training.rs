@@ -136,7 +136,11 @@ impl StochasticObjective for SvgpTraining<'_> {
         let b = self.draw();
         let scale = self.train.y.len() as f64 / b as f64;
         let train_theta = !self.free.is_empty();
-        let value = self.svgp.evaluate(self.x.as_ref().subcols(0, b), &self.y[..b], scale, train_theta);
+        let batch = (self.x.as_ref().subcols(0, b), &self.y[..b], scale);
+        let step = self.schedule.at(self.steps);
+        let (value, info) = self.svgp.step(batch, train_theta, self.rule.as_mut(), step);
+        self.q_rollbacks += info.rollbacks;
+        self.steps += 1;
         if !value.is_finite() {
             return f64::NAN;
         }
@@ -145,12 +149,6 @@ impl StochasticObjective for SvgpTraining<'_> {
             let flat = self.svgp.theta_gradient();
             penalty = self.free.pull_back(&self.natural, flat, gradient);
         }
-        if !gradient.iter().all(|g| g.is_finite()) {
-            return f64::NAN;
-        }
-        let step = self.schedule.at(self.steps);
-        self.q_rollbacks += self.svgp.update_q(self.rule.as_mut(), step).rollbacks;
-        self.steps += 1;
         value + penalty
     }
 
