@@ -1,4 +1,5 @@
 //! Criterion benchmarks of the parts a fit is made of: kernel evaluation, a step, a collapsed bound, a prediction.
+#![allow(missing_docs)] // criterion's macros make public functions without any
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;

@@ -76,7 +76,7 @@ impl StochasticObjective for Bowl {
         if x[0] > self.wall {
             return f64::NAN;
         }
-        let noise = if self.step % 2 == 0 { 0.3 } else { -0.3 };
+        let noise = if self.step.is_multiple_of(2) { 0.3 } else { -0.3 };
         gradient[0] = 2.0 * (x[0] - 3.0) + noise;
         (x[0] - 3.0).powi(2)
     }
