@@ -6,6 +6,8 @@ use common::{Normals, data, model, posterior};
 use faer::Mat;
 use proptest::prelude::*;
 use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::HyperObjective;
+use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, SparseModel, Svgp};
 use sparsegp::objective::BetaElbo;
@@ -133,6 +135,34 @@ proptest! {
             build(FullGaussian::new(flat[..m].to_vec(), cov).expect("q")).evaluate(x.as_ref(), &y, 1.5, false)
         };
         check(&mut value, &flat, &gradient, seed)?;
+    }
+
+    /// What a solver sees: transforms, units, priors and fixed parameters on top of the natural gradient.
+    #[test]
+    fn the_free_vector_with_priors(seed in 0u64..1000) {
+        let (x, y) = data(seed, 2, 23);
+        let mut start = model(seed, "rbf(ard) + linear", 2, 6, jitter(true));
+        let priors = [
+            Prior::LogNormal { mu: 0.1, sigma: 0.7 },
+            Prior::Gamma { shape: 2.0, rate: 1.5 },
+            Prior::HalfCauchy { scale: 0.8 },
+            Prior::Normal { mean: 0.3, sd: 0.5 },
+        ];
+        let mut index = 0;
+        start.for_each_parameter_mut(&mut |p| {
+            p.prior = priors.get(index).copied();
+            p.fixed = index == 2;
+            index += 1;
+        });
+        let set = Dataset { x: x.as_ref(), y: &y };
+        let mut objective = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
+        let theta = objective.start();
+        prop_assert!(theta.len() < start.natural().len(), "something is fixed");
+        let mut gradient = vec![0.0; theta.len()];
+        objective.value_and_gradient(&theta, &mut gradient);
+        let mut ignored = gradient.clone();
+        let mut value = |theta: &[f64]| objective.value_and_gradient(theta, &mut ignored);
+        check(&mut value, &theta, &gradient, seed)?;
     }
 
     #[test]
