@@ -189,7 +189,7 @@ impl FitOptions {
 
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
-        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 60 })
+        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 100 })
     }
 
     /// The tolerance of the stopping test, by the objective where nothing was said.

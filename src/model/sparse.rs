@@ -60,15 +60,16 @@ impl SparseModel {
         out
     }
 
-    /// The unit in which input `j` of the inducing inputs is trained: their spread times √D, which is where lengthscales
-    /// start. A step of one unit then means about as much as a step of one in the logarithm of a lengthscale; on kin40k
-    /// that is worth 0.045 nats of test NLL after 60 iterations of L-BFGS.
+    /// The unit in which input `j` of the inducing inputs is trained: twice their spread. A step of one unit then means
+    /// about as much as a step of one in the logarithm of a lengthscale. Measured over 100 iterations of L-BFGS with
+    /// M = 200 (1, 2, 3 times the spread): the objective on kin40k 0.215, 0.196, 0.189; on bike −1.81, −1.73, −1.64; on pol
+    /// −0.400, −0.397, −0.389.
     fn inducing_unit(&self, j: usize) -> f64 {
         let z = self.layer.z();
-        let (m, d) = (z.nrows() as f64, z.ncols() as f64);
+        let m = z.nrows() as f64;
         let mean = z.col(j).iter().sum::<f64>() / m;
         let variance = z.col(j).iter().map(|z| (z - mean).powi(2)).sum::<f64>() / m;
-        let unit = (variance * d).sqrt();
+        let unit = 2.0 * variance.sqrt();
         if unit > 0.0 && unit.is_finite() { unit } else { 1.0 }
     }
 

@@ -147,7 +147,7 @@ pub struct TrainingArgs {
     /// Rows per mini-batch (elbo) [default: 1024]
     #[arg(long, value_name = "ROWS")]
     pub batch_size: Option<usize>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 60 for elbo, 200 for vfe and fitc]
+    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo, 200 for vfe and fitc]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// Stop training after this many seconds
