@@ -152,11 +152,6 @@ pub fn clear_upper(mut a: MatMut<'_, f64>) {
     }
 }
 
-/// `Σ_ij a_ij b_ij`.
-pub fn inner(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> f64 {
-    (0..a.ncols()).map(|j| a.col(j).iter().zip(b.col(j).iter()).map(|(x, y)| x * y).sum::<f64>()).sum()
-}
-
 /// `Σ_i x_i y_i`.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| a * b).sum()

@@ -180,6 +180,16 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
     }
     let error = fit(&x, &y[..29], &base()).err().expect("shapes that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
+    let (wide, _) = data(11, 3, 30);
+    let train = Dataset { x: x.as_ref(), y: &y };
+    let validation = Some(Dataset { x: wide.as_ref(), y: &y });
+    let mixed = TrainingData { train, validation };
+    let error = fit_arrays(mixed, &base(), None, &mut |_| {}).err().expect("columns that differ are refused");
+    assert_eq!(error.kind(), ErrorKind::Data);
+    let start = fit(&wide, &y, &FitOptions { epochs: Some(1), ..vfe() }).expect("fit").model;
+    let plain = TrainingData { train, validation: None };
+    let error = fit_arrays(plain, &base(), Some(&start), &mut |_| {}).err().expect("another model's columns");
+    assert_eq!(error.kind(), ErrorKind::Data);
 }
 
 #[test]

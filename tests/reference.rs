@@ -194,6 +194,15 @@ fn whitened_q(layer: &InducingLayer, inputs: &Value) -> FullGaussian {
     FullGaussian::new(mean, linv * cov * linv.transpose()).expect("q")
 }
 
+/// Targets, refreshed model and whitened posterior of a case with Gaussian noise.
+fn gaussian_start(shared: &Value, inputs: &Value) -> (Vec<f64>, SparseModel, FullGaussian) {
+    let noise = number(&inputs["params"]["variance"]);
+    let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
+    let start = model(build(&shared["kernel"]), z, jitter, noise, 0.0);
+    let q = whitened_q(&start.layer, inputs);
+    (numbers(&inputs["y"]), start, q)
+}
+
 /// The gradient in `(q_mu, q_sqrt)` of the reference convention from `∇_m F`, `∇_S F` in the whitened coordinates.
 fn factor_gradient(svgp: &Svgp, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
     let (data, q, m) = (svgp.q_gradient(), svgp.q(), svgp.q().dim());
@@ -230,11 +239,7 @@ fn svgp_elbo_with_gaussian_noise() {
     for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
         seen += 1;
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let y = numbers(&inputs["y"]);
-        let noise = number(&inputs["params"]["variance"]);
-        let start =
-            model(build(&shared["kernel"]), matrix(&shared["Z"]), number(&shared["jitter"]), noise, 0.0);
-        let q = whitened_q(&start.layer, inputs);
+        let (y, start, q) = gaussian_start(shared, inputs);
         let parameterization =
             if inputs["whiten"] == true { Parameterization::Whitened } else { Parameterization::Unwhitened };
         let scale = number(&shared["num_data"]) / y.len() as f64;
@@ -288,11 +293,7 @@ fn natural_gradients_with_gaussian_noise() {
     for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
         seen += 1;
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let y = numbers(&inputs["y"]);
-        let noise = number(&inputs["params"]["variance"]);
-        let start =
-            model(build(&shared["kernel"]), matrix(&shared["Z"]), number(&shared["jitter"]), noise, 0.0);
-        let q = whitened_q(&start.layer, inputs);
+        let (y, start, q) = gaussian_start(shared, inputs);
         let mut rule = NaturalGradient::new(&q);
         let mut svgp = Svgp::new(start, q, BetaElbo { beta: 1.0 }, y.len());
         let scale = number(&inputs["num_data"]) / y.len() as f64;

@@ -94,6 +94,13 @@ pub fn fit_arrays(
             data.train.x.ncols()
         )));
     }
+    let other =
+        data.validation.map(|part| part.x.nrows()).into_iter().chain(start.map(|m| m.layer.z().ncols()));
+    if let Some(other) = other.into_iter().find(|&other| other != d) {
+        return Err(Error::data(format!(
+            "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
+        )));
+    }
     let mut model = match start {
         Some(model) => model.clone(),
         None => initial_model(data.train, options)?,
