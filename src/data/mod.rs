@@ -12,6 +12,7 @@ pub mod scaling;
 pub mod schema;
 pub mod split;
 pub mod table;
+pub mod target;
 pub mod write;
 
 pub use check::input_warnings;
@@ -23,4 +24,5 @@ pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
 pub use split::{Batches, Split, split};
 pub use table::{NamedColumn, Table};
+pub use target::{TargetKind, Task};
 pub use write::AtomicFile;

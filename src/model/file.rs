@@ -1,11 +1,11 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
 use super::fit::FitSummary;
-use super::fitted::{FittedModel, Task};
+use super::fitted::FittedModel;
 use super::options::FitOptions;
 use super::posterior::Posterior;
 use super::sparse::SparseModel;
-use crate::data::{AtomicFile, Scaling, Schema};
+use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, Likelihood};

@@ -5,7 +5,7 @@ use super::options::FitOptions;
 use super::posterior::{Marginals, Posterior};
 use super::sparse::SparseModel;
 use crate::collapsed::Dataset;
-use crate::data::{Scaling, Schema, SchemaOptions, Table, UnseenLevels, input_warnings, split};
+use crate::data::{Scaling, Schema, SchemaOptions, Table, Task, UnseenLevels, input_warnings, split};
 use crate::error::{Error, Result};
 use crate::hyper::Record;
 use crate::linalg::symmetric_eigen;
@@ -15,24 +15,6 @@ use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// The kind of target a model is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Task {
-    /// A real number.
-    Regression,
-}
-
-impl fmt::Display for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Task::Regression => "regression",
-        })
-    }
-}
 
 /// A sparse GP with everything that is needed to predict from tables like the one it was trained on.
 pub struct FittedModel {

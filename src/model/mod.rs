@@ -12,7 +12,7 @@ mod training;
 
 pub use collapsed::{CollapsedBound, CollapsedObjective};
 pub use fit::{FitSummary, Fitted, TrainingData, fit_arrays};
-pub use fitted::{FitRequest, FittedModel, HeldOut, Prediction, Predictions, TableFit, Task, fit_table};
+pub use fitted::{FitRequest, FittedModel, HeldOut, Prediction, Predictions, TableFit, fit_table};
 pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
 pub use posterior::{Marginals, Posterior};
 pub use sparse::SparseModel;

@@ -2,9 +2,9 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use sparsegp::data::UnseenLevels;
+use sparsegp::data::{Task, UnseenLevels};
 use sparsegp::latent::{InducingInit, Jitter};
-use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate, Task};
+use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
 use sparsegp::variational::Schedule;
 use std::path::PathBuf;
 use std::str::FromStr;
