@@ -9,7 +9,7 @@ use sparsegp::kernels::{Inputs, Kernel, Scratch, Stationary};
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, SparseModel, Svgp};
-use sparsegp::objective::BetaElbo;
+use sparsegp::objective::Objective;
 use sparsegp::variational::{FullGaussian, NaturalGradient};
 use std::hint::black_box;
 
@@ -60,10 +60,10 @@ fn steps(c: &mut Criterion) {
         let y = targets(&x);
         let q = FullGaussian::standard(m);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(model(m), q, BetaElbo { beta: 1.0 }, b);
+        let mut svgp = Svgp::new(model(m), q, Objective::elbo(1.0), b);
         group.bench_function(BenchmarkId::from_parameter(format!("M={m} b={b}")), |bench| {
             bench.iter(|| {
-                black_box(svgp.step((x.as_ref(), &y, 10.0), true, &mut rule, 0.1));
+                black_box(svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1));
                 let natural = svgp.model.natural();
                 svgp.set_natural(&natural);
             });
@@ -77,7 +77,7 @@ fn bounds(c: &mut Criterion) {
     let x = points(10_000, 0.0);
     let y = targets(&x);
     for bound in [CollapsedBound::Elbo { beta: 1.0 }, CollapsedBound::Fitc] {
-        let data = Dataset { x: x.as_ref(), y: &y };
+        let data = Dataset::of(x.as_ref(), &y);
         let mut objective = CollapsedObjective::new(model(200), data, bound);
         let theta = objective.start();
         let mut gradient = vec![0.0; theta.len()];

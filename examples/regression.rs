@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sparsegp::collapsed::Dataset;
-use sparsegp::model::{FitOptions, Objective, TrainingData, fit_arrays};
+use sparsegp::model::{FitOptions, ObjectiveKind, TrainingData, fit_arrays};
 
 fn main() -> sparsegp::Result<()> {
     // Inputs are D × n, one column per datum; here D = 2.
@@ -17,9 +17,9 @@ fn main() -> sparsegp::Result<()> {
     let x = Mat::from_fn(2, n, |_, _| normal());
     let truth = |x: faer::ColRef<'_, f64>| (2.0 * x[0]).sin() * (-0.5 * x[1] * x[1]).exp();
     let y: Vec<f64> = (0..n).map(|j| truth(x.col(j)) + noise * normal()).collect();
-    let data = TrainingData { train: Dataset { x: x.as_ref(), y: &y }, validation: None };
+    let data = TrainingData { train: Dataset::of(x.as_ref(), &y), validation: None };
 
-    for objective in [Objective::Vfe, Objective::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
         let options = FitOptions {
             objective,
             kernel: "matern52(ard)".into(),

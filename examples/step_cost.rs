@@ -14,7 +14,7 @@ use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{SparseModel, Svgp};
 use sparsegp::moments::Moments;
-use sparsegp::objective::BetaElbo;
+use sparsegp::objective::Objective;
 use sparsegp::variational::{FullGaussian, NaturalGradient};
 use std::error::Error;
 use std::time::Instant;
@@ -113,10 +113,10 @@ fn step_timer(
     let mut moments = Moments::new(theta.len());
     let q = FullGaussian::standard(m);
     let mut rule = NaturalGradient::new(&q);
-    let mut svgp = Svgp::new(model, q, BetaElbo { beta: 1.0 }, b).with_direct_guard(direct_guard);
+    let mut svgp = Svgp::new(model, q, Objective::elbo(1.0), b).with_direct_guard(direct_guard);
     Ok(move || {
         let from = Instant::now();
-        svgp.step((x.as_ref(), &y, 10.0), true, &mut rule, 0.1);
+        svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1);
         free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
         moments.step(&mut theta, &gradient, 1e-3);
         free.unpack(&theta, &mut natural);

@@ -5,10 +5,11 @@
 //! on the number of threads, because the blocks do not.
 
 use crate::columns;
+use crate::data::random::{Purpose, generator};
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
-use crate::likelihood::{Derivatives, Likelihood};
+use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
-use crate::objective::BetaElbo;
+use crate::objective::{Derivatives, EstimatorCounts, LossScratch, Objective, Targets};
 use crate::variational::{DataGradient, FullGaussian};
 use faer::reborrow::IntoConst;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -43,6 +44,7 @@ struct Block {
     likelihood: Vec<f64>,
     value: f64,
     scratch: Scratch,
+    loss: LossScratch,
 }
 
 /// The data part of an objective and its gradient, with every buffer a step needs.
@@ -60,6 +62,8 @@ pub struct BatchPass {
     mean: Vec<f64>,
     mean_raw: Vec<f64>,
     layer_scratch: LayerScratch,
+    seed: u64,
+    runs: u64,
     /// `A g` (M): the data part of `∇_m`.
     pub mean_gradient: Vec<f64>,
     /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S`.
@@ -78,7 +82,7 @@ pub struct Problem<'a> {
     /// The observation model.
     pub likelihood: &'a dyn Likelihood,
     /// The loss and β.
-    pub objective: BetaElbo,
+    pub objective: Objective,
     /// The whitened posterior.
     pub q: &'a FullGaussian,
 }
@@ -88,18 +92,23 @@ pub struct Problem<'a> {
 pub struct Batch<'a> {
     /// Inputs, `D × b`.
     pub x: MatRef<'a, f64>,
-    /// Targets, length b.
-    pub y: &'a [f64],
+    /// What was observed, b rows.
+    pub targets: Targets<'a>,
     /// `n/b`.
     pub scale: f64,
 }
 
+impl<'a> Batch<'a> {
+    /// A batch with exposures and weights of 1.
+    pub fn of(x: MatRef<'a, f64>, y: &'a [f64], scale: f64) -> Self {
+        Batch { x, targets: Targets::of(y), scale }
+    }
+}
+
 impl BatchPass {
     /// Buffers for batches of up to `b` data on `layer`.
-    pub fn new(layer: &dyn LatentLayer, likelihood: &dyn Likelihood, b: usize) -> Self {
-        let m = layer.dim();
-        let mut own = 0;
-        likelihood.for_each_parameter(&mut |p| own += p.values.len());
+    pub fn new(layer: &dyn LatentLayer, likelihood: &dyn Likelihood, objective: Objective, b: usize) -> Self {
+        let (m, own) = (layer.dim(), likelihood.own_len());
         let columns = block_columns(b);
         let block = || Block {
             base: vec![0.0; columns],
@@ -113,6 +122,7 @@ impl BatchPass {
             likelihood: vec![0.0; own],
             value: 0.0,
             scratch: Scratch::new(),
+            loss: LossScratch::new(objective.nodes, own),
         };
         BatchPass {
             k: Mat::zeros(m, b),
@@ -126,6 +136,8 @@ impl BatchPass {
             mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
             layer_scratch: LayerScratch::new(m),
+            seed: 0,
+            runs: 0,
             mean_gradient: vec![0.0; m],
             cov_gradient: Mat::zeros(m, m),
             layer_gradient: layer.zero_gradient(),
@@ -133,12 +145,24 @@ impl BatchPass {
         }
     }
 
+    /// Seeds what sampling estimators draw; run `t` from here on draws the same numbers whatever the threads.
+    pub fn seed(&mut self, seed: u64) {
+        (self.seed, self.runs) = (seed, 0);
+    }
+
+    /// What sampling estimators did so far.
+    pub fn estimator_counts(&self) -> EstimatorCounts {
+        let mut counts = EstimatorCounts::default();
+        self.blocks.iter().for_each(|block| counts.add(block.loss.counts));
+        counts
+    }
+
     /// `scale · Σ ℓ_i` over the batch and its gradient in (m, S); with `train_theta` also the parts of the gradient in θ
     /// and Z that flow through the features, to be completed by [`BatchPass::finish_theta`].
     ///
     /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
-        let b = batch.y.len();
+        let b = batch.targets.len();
         let columns = block_columns(self.k.ncols());
         let used = b.div_ceil(columns);
         self.prepare(problem, form);
@@ -146,6 +170,7 @@ impl BatchPass {
             problem,
             form,
             train_theta,
+            stream: (self.seed, self.runs << 32),
             quad: match form {
                 Form::Stable => self.quad.as_ref(),
                 Form::Direct => self.quad_raw.as_ref(),
@@ -169,11 +194,12 @@ impl BatchPass {
                 let (from, len) = (i * columns, k.ncols());
                 let part = Batch {
                     x: batch.x.subcols(from, len),
-                    y: &batch.y[from..from + len],
+                    targets: batch.targets.range(from, from + len),
                     scale: batch.scale,
                 };
-                shared.run_block(part, Buffers { k, a, t, w }, block);
+                shared.run_block(i as u64, part, Buffers { k, a, t, w }, block);
             });
+        self.runs += 1;
         self.reduce(used, train_theta);
         self.sum_over_data(problem.layer, b, form);
         self.blocks[..used].iter().map(|block| block.value).sum()
@@ -292,16 +318,18 @@ struct Shared<'a> {
     problem: Problem<'a>,
     form: Form,
     train_theta: bool,
+    /// The seed and the first step of the run's random numbers.
+    stream: (u64, u64),
     quad: MatRef<'a, f64>,
     mean: &'a [f64],
 }
 
 impl Shared<'_> {
-    fn run_block(self, batch: Batch<'_>, buffers: Buffers<'_>, block: &mut Block) {
+    fn run_block(self, index: u64, batch: Batch<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let Buffers { mut k, mut a, mut t, mut w } = buffers;
-        let len = batch.y.len();
+        let len = batch.targets.len();
         let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, c, layer: gradient, likelihood, value, scratch } = block;
+        let Block { base, offset, mu, v, g, h, c, layer: gradient, likelihood, value, scratch, loss } = block;
         let (base, offset) = (&mut base[..len], &mut offset[..len]);
         let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
 
@@ -320,9 +348,12 @@ impl Shared<'_> {
         columns::add_column_dots(u, t.as_ref(), v);
 
         likelihood.fill(0.0);
-        let out = Derivatives { mean: g, variance: h, parameters: likelihood };
-        let data = (batch.y, &*mu, &*v);
-        *value = self.problem.objective.losses(self.problem.likelihood, batch.scale, data, out);
+        let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
+        let out = Derivatives { mean: g, variance: h, own };
+        let mut random = generator(self.stream.0, Purpose::Estimator, self.stream.1 + index);
+        let data = (batch.targets, &*mu, &*v);
+        let Problem { objective, likelihood, .. } = self.problem;
+        *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
         c.fill(0.0);
         columns::add_matvec(u, g, c);
         if self.train_theta {

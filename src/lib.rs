@@ -13,8 +13,10 @@ pub mod metrics;
 pub mod model;
 pub mod moments;
 pub mod objective;
+pub mod quadrature;
 pub mod report;
 pub mod variational;
+mod words;
 
 pub use error::{Error, ErrorKind, Result};
 pub use sparsegp_kernels as kernels;

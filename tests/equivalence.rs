@@ -10,7 +10,7 @@ use sparsegp::kernels::{Inputs, Kernel, Polynomial, Scratch};
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
-use sparsegp::objective::BetaElbo;
+use sparsegp::objective::Objective;
 use sparsegp::variational::{FullGaussian, NaturalGradient};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {
@@ -32,17 +32,17 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
     let (x, y) = data(1, 3, 2500);
     for beta in [0.3, 1.0, 2.0] {
         let start = model(1, "rbf(ard)", 3, 20, Jitter::DEFAULT);
-        let set = Dataset { x: x.as_ref(), y: &y };
+        let set = Dataset::of(x.as_ref(), &y);
         let mut vfe = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta });
         let (bound, gradient) = vfe.natural_gradient().expect("bound");
         let q = posterior(1, 20);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(start, q, BetaElbo { beta }, y.len());
-        svgp.evaluate(x.as_ref(), &y, 1.0, false);
+        let mut svgp = Svgp::new(start, q, Objective::elbo(beta), y.len());
+        svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
         svgp.update_q(&mut rule, 1.0);
         close_all(svgp.q().mean(), vfe.q().mean(), 1e-9, "mean");
         close_all(&entries(svgp.q().cov()), &entries(vfe.q().cov()), 1e-9, "covariance");
-        let value = svgp.evaluate(x.as_ref(), &y, 1.0, true);
+        let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
         close(value, bound, 1e-10, "objective");
         // At its optimum q contributes nothing, so the gradients in θ and Z agree as well.
         close_all(svgp.theta_gradient(), &gradient, 1e-6, "gradient");
@@ -57,8 +57,8 @@ fn natural_gradient_is_variational_newton() {
     let q = posterior(2, m);
     let mut rule = NaturalGradient::new(&q);
     let start = model(2, "matern52(ard)", 2, m, Jitter::DEFAULT);
-    let mut svgp = Svgp::new(start, q.clone(), BetaElbo { beta }, y.len());
-    svgp.evaluate(x.as_ref(), &y, scale, false);
+    let mut svgp = Svgp::new(start, q.clone(), Objective::elbo(beta), y.len());
+    svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
     let g = svgp.q_gradient();
     let precision = q.cov().llt(Side::Lower).expect("S").inverse();
     let gradient_mean = faer::Col::from_fn(m, |i| g.mean[i] + beta * q.mean()[i]);
@@ -90,7 +90,7 @@ fn inducing_every_datum_is_the_dense_gp() {
         let (kernel, mean) = (start.layer.kernel().boxed_clone(), start.layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
         let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
-        let set = Dataset { x: x.as_ref(), y: &y };
+        let set = Dataset::of(x.as_ref(), &y);
         let mut sparse = CollapsedObjective::new(start, set, bound);
         let (value, _) = sparse.natural_gradient().expect("bound");
         close(-value, evidence, 1e-9, "evidence");
@@ -136,7 +136,7 @@ fn dense_gp(
 #[test]
 fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
     let (x, y) = data(5, 2, 80);
-    let set = Dataset { x: x.as_ref(), y: &y };
+    let set = Dataset::of(x.as_ref(), &y);
     let mut gap = f64::INFINITY;
     for m in [4, 16, 80] {
         let start = model(5, "rbf", 2, m, Jitter::DEFAULT);
@@ -164,10 +164,10 @@ fn stable_direct_and_unwhitened_forms_agree() {
     let q = posterior(6, 24);
     let build = |parameterization, guard| {
         let mut svgp =
-            Svgp::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), BetaElbo { beta: 1.3 }, 300)
+            Svgp::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), Objective::elbo(1.3), 300)
                 .with_parameterization(parameterization)
                 .with_direct_guard(guard);
-        let value = svgp.evaluate(x.as_ref(), &y, 3.0, true);
+        let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 3.0), true);
         let q_gradient = svgp.q_gradient();
         let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov));
         (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer.condition_estimate())
@@ -195,7 +195,7 @@ fn parameterizations_carry_q_as_they_say() {
         [(Parameterization::Whitened, false), (Parameterization::Unwhitened, true)]
     {
         let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
-        let mut svgp = Svgp::new(start, posterior(7, 8), BetaElbo { beta: 1.0 }, 10)
+        let mut svgp = Svgp::new(start, posterior(7, 8), Objective::elbo(1.0), 10)
             .with_parameterization(parameterization);
         let of_u = |svgp: &Svgp| {
             entries(
@@ -225,15 +225,16 @@ fn parameterizations_carry_q_as_they_say() {
 fn mini_batches_average_to_the_full_gradient() {
     let (x, y) = data(8, 2, 120);
     let build = || {
-        Svgp::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), BetaElbo { beta: 1.0 }, 120)
+        Svgp::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), Objective::elbo(1.0), 120)
     };
     let mut full = build();
-    let value = full.evaluate(x.as_ref(), &y, 1.0, true);
+    let value = full.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
     let gradient = full.theta_gradient().to_vec();
     let mut svgp = build();
     let (mut mean_value, mut mean_gradient) = (0.0, vec![0.0; gradient.len()]);
     for from in (0..120).step_by(40) {
-        mean_value += svgp.evaluate(x.as_ref().subcols(from, 40), &y[from..from + 40], 3.0, true) / 3.0;
+        mean_value +=
+            svgp.evaluate(Batch::of(x.as_ref().subcols(from, 40), &y[from..from + 40], 3.0), true) / 3.0;
         mean_gradient.iter_mut().zip(svgp.theta_gradient()).for_each(|(m, g)| *m += g / 3.0);
     }
     close(mean_value, value, 1e-12, "value");
@@ -249,7 +250,7 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
     let prior = Mat::from_fn(d, d, |i, j| if i == j { variances[i] } else { 0.0 });
     let layer = LinearLayer::new(prior.as_ref()).expect("prior");
     let mut stream = DataStream::new(&layer, n);
-    stream.forward(&layer, Dataset { x: x.as_ref(), y: &y }, Weighting::Unit);
+    stream.forward(&layer, Dataset::of(x.as_ref(), &y), Weighting::Unit);
     for beta in [1.0, 0.4] {
         let linear = collapsed_elbo(&stream.statistics, 0.3, beta).expect("bound");
         let kernel = Box::new(Polynomial::linear(&variances));
@@ -258,7 +259,7 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let likelihood = Box::new(Gaussian::new(0.3));
         let mut start = SparseModel { layer: layer_gp, likelihood, fix_inducing: false };
         start.refresh().expect("K_uu factorises");
-        let set = Dataset { x: x.as_ref(), y: &y };
+        let set = Dataset::of(x.as_ref(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
         let (value, _) = gp.natural_gradient().expect("bound");
         close(value, linear.value, 1e-9, "bound");
@@ -276,8 +277,8 @@ fn predictions_of_a_posterior_wider_than_the_prior() {
     let start = model(10, "rbf(ard)", 2, 12, Jitter::DEFAULT);
     let wide = Mat::from_fn(12, 12, |i, j| if i == j { 0.2 + 0.3 * i as f64 } else { 0.01 });
     let q = FullGaussian::new(Normals::new(10).vec(12), wide).expect("q");
-    let mut svgp = Svgp::new(start.clone(), q.clone(), BetaElbo { beta: 1.0 }, y.len());
-    svgp.evaluate(x.as_ref(), &y, 1.0, false);
+    let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len());
+    svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
     let (mu, v) = svgp.last_marginals(y.len());
     let posterior = Posterior::new(&start, &q);
     let marginals = posterior.marginals(x.as_ref());
@@ -297,8 +298,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let q = posterior(11, 70);
             let mut rule = NaturalGradient::new(&q);
             let start = model(11, "rbf(ard) + linear", 4, 70, Jitter::DEFAULT);
-            let mut svgp = Svgp::new(start, q, BetaElbo { beta: 1.0 }, y.len());
-            let value = svgp.evaluate(x.as_ref(), &y, 1.0, true);
+            let mut svgp = Svgp::new(start, q, Objective::elbo(1.0), y.len());
+            let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
             let theta = svgp.theta_gradient().to_vec();
             svgp.update_q(&mut rule, 0.5);
             let mut bits: Vec<u64> = vec![value.to_bits()];

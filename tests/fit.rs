@@ -7,10 +7,12 @@ use faer::Mat;
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Record;
-use sparsegp::model::{FitOptions, Fitted, Hyper, MeanKind, Objective, QUpdate, TrainingData, fit_arrays};
+use sparsegp::model::{
+    FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, QUpdate, TrainingData, fit_arrays,
+};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    let data = TrainingData { train: Dataset { x: x.as_ref(), y }, validation: None };
+    let data = TrainingData { train: Dataset::of(x.as_ref(), y), validation: None };
     fit_arrays(data, options, None, &mut |_| {})
 }
 
@@ -21,11 +23,12 @@ fn options(objective: Objective) -> FitOptions {
 #[test]
 fn mini_batches_reach_the_collapsed_bound() {
     let (x, y) = data(1, 2, 600);
-    let vfe = fit(&x, &y, &options(Objective::Vfe)).expect("vfe");
+    let vfe = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("vfe");
     for (q_update, warm_start, tolerance) in
         [(QUpdate::Ngd, 100, 0.005), (QUpdate::Ngd, 0, 0.03), (QUpdate::Adam, 100, 0.005)]
     {
-        let options = FitOptions { q_update, warm_start, learning_rate: 0.02, ..options(Objective::Elbo) };
+        let options =
+            FitOptions { q_update, warm_start, learning_rate: 0.02, ..options(ObjectiveKind::Elbo) };
         let svgp = fit(&x, &y, &options).expect("elbo");
         let gap = svgp.summary.objective - vfe.summary.objective;
         assert!(gap < tolerance, "{q_update:?} from {warm_start}: {gap} nats a datum above");
@@ -36,7 +39,7 @@ fn mini_batches_reach_the_collapsed_bound() {
 #[test]
 fn fits_recover_the_noise_and_say_what_they_did() {
     let (x, y) = data(2, 2, 800);
-    for objective in [Objective::Vfe, Objective::Fitc, Objective::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
         let fitted = fit(&x, &y, &options(objective)).expect("fit");
         let named = fitted.model.named_values();
         let noise = named.iter().find(|(n, _)| n == "likelihood.noise_variance").expect("noise").1;
@@ -44,7 +47,7 @@ fn fits_recover_the_noise_and_say_what_they_did() {
         let summary = &fitted.summary;
         assert_eq!(summary.epochs, summary.trace.len());
         assert!(summary.evaluations > 0 && summary.seconds > 0.0 && summary.jitter > 0.0);
-        if objective == Objective::Vfe {
+        if objective == ObjectiveKind::Vfe {
             let (lower, upper) = (summary.elbo_sum, summary.evidence_upper_bound);
             assert!(lower.expect("lower") <= upper.expect("upper"));
         }
@@ -54,7 +57,7 @@ fn fits_recover_the_noise_and_say_what_they_did() {
 #[test]
 fn the_same_seed_gives_the_same_fit() {
     let (x, y) = data(3, 2, 300);
-    let options = FitOptions { epochs: Some(5), ..options(Objective::Elbo) };
+    let options = FitOptions { epochs: Some(5), ..options(ObjectiveKind::Elbo) };
     let run = |threads: usize, seed: u64| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
         let options = FitOptions { seed, ..options.clone() };
@@ -69,7 +72,7 @@ fn the_same_seed_gives_the_same_fit() {
 fn fixed_parameters_stay_and_fixed_hyper_parameters_train_q_alone() {
     let (x, y) = data(4, 2, 200);
     let fix = vec![("likelihood.noise_variance".to_owned(), 0.5), ("kernel.variance".to_owned(), 2.0)];
-    for objective in [Objective::Vfe, Objective::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
         let given = FitOptions { fix: fix.clone(), epochs: Some(5), ..options(objective) };
         let fitted = fit(&x, &y, &given).expect("fit");
         for (name, value) in &fix {
@@ -78,8 +81,12 @@ fn fixed_parameters_stay_and_fixed_hyper_parameters_train_q_alone() {
         }
         let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..given };
         let fixed = fit(&x, &y, &fixed).expect("fit");
-        let start =
-            FitOptions { epochs: Some(1), warm_start: 0, learning_rate: 1e-12, ..options(Objective::Elbo) };
+        let start = FitOptions {
+            epochs: Some(1),
+            warm_start: 0,
+            learning_rate: 1e-12,
+            ..options(ObjectiveKind::Elbo)
+        };
         let start = fit(&x, &y, &FitOptions { fix: fix.clone(), ..start }).expect("fit");
         let moved =
             fixed.model.natural().iter().zip(start.model.natural()).any(|(a, b)| (a - b).abs() > 1e-9);
@@ -93,7 +100,7 @@ fn a_zero_mean_stays_zero_and_a_constant_one_is_learned() {
     let (x, mut y) = data(5, 2, 200);
     y.iter_mut().for_each(|y| *y += 5.0);
     let mean = |kind: MeanKind| {
-        let options = FitOptions { mean: kind, ..options(Objective::Vfe) };
+        let options = FitOptions { mean: kind, ..options(ObjectiveKind::Vfe) };
         let named = fit(&x, &y, &options).expect("fit").model.named_values();
         named.into_iter().find(|(n, _)| n == "mean.constant").expect("mean").1
     };
@@ -106,10 +113,10 @@ fn validation_is_scored_every_epoch() {
     let (x, y) = data(6, 2, 300);
     let (x_val, y_val) = data(7, 2, 60);
     let data = TrainingData {
-        train: Dataset { x: x.as_ref(), y: &y },
-        validation: Some(Dataset { x: x_val.as_ref(), y: &y_val }),
+        train: Dataset::of(x.as_ref(), &y),
+        validation: Some(Dataset::of(x_val.as_ref(), &y_val)),
     };
-    let options = FitOptions { epochs: Some(8), ..options(Objective::Elbo) };
+    let options = FitOptions { epochs: Some(8), ..options(ObjectiveKind::Elbo) };
     let mut heard = Vec::new();
     let fitted = fit_arrays(data, &options, None, &mut |r: &Record| heard.push(*r)).expect("fit");
     assert!(!heard.is_empty() && heard == fitted.summary.trace);
@@ -120,11 +127,11 @@ fn validation_is_scored_every_epoch() {
 fn noise_that_explains_everything_is_pointed_out() {
     let mut normals = Normals::new(8);
     let (x, y) = (normals.mat(2, 300), normals.vec(300));
-    let fitted = fit(&x, &y, &options(Objective::Vfe)).expect("fit");
+    let fitted = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("fit");
     assert!(fitted.summary.warnings.iter().any(|w| w.contains("noise variance explains")));
     let (x, _) = data(9, 1, 300);
     let y: Vec<f64> = (0..300).map(|j| 2.0 * x[(0, j)]).collect();
-    let options = FitOptions { kernel: "linear".into(), inducing: Some(1), ..options(Objective::Vfe) };
+    let options = FitOptions { kernel: "linear".into(), inducing: Some(1), ..options(ObjectiveKind::Vfe) };
     let fitted = fit(&x, &y, &options).expect("fit");
     assert!(fitted.summary.warnings.iter().any(|w| w.contains("at its floor")), "{:?}", fitted.summary);
 }
@@ -141,7 +148,7 @@ fn hostile_but_legal_data_are_fitted() {
         ("huge spread", Mat::from_fn(1, 40, |_, j| 1e9 * j as f64)),
     ];
     for (what, x) in &hostile {
-        for objective in [Objective::Vfe, Objective::Fitc, Objective::Elbo] {
+        for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
             let options = FitOptions { epochs: Some(10), ..options(objective) };
             let fitted = fit(x, &y, &options).unwrap_or_else(|e| panic!("{what}, {objective}: {e}"));
             let marginals = fitted.posterior.marginals(x.as_ref());
@@ -155,7 +162,7 @@ fn hostile_but_legal_data_are_fitted() {
 fn options_that_make_no_sense_are_refused_before_any_work() {
     let (x, y) = data(11, 2, 30);
     let base = FitOptions::default;
-    let vfe = || FitOptions { objective: Objective::Vfe, ..base() };
+    let vfe = || FitOptions { objective: ObjectiveKind::Vfe, ..base() };
     let refused = [
         FitOptions { beta: 0.0, ..base() },
         FitOptions { beta: f64::NAN, ..base() },
@@ -167,7 +174,7 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
         FitOptions { tolerance: Some(-1.0), ..base() },
         FitOptions { hyper: Some(Hyper::Collapsed), ..base() },
         FitOptions { hyper: Some(Hyper::Joint), ..vfe() },
-        FitOptions { objective: Objective::Fitc, beta: 0.5, ..base() },
+        FitOptions { objective: ObjectiveKind::Fitc, beta: 0.5, ..base() },
         FitOptions { kernel: "rbf[7]".into(), ..base() },
         FitOptions { kernel: "nonsense(".into(), ..base() },
         FitOptions { fix: vec![("no.such".into(), 1.0)], ..base() },
@@ -181,8 +188,8 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
     let error = fit(&x, &y[..29], &base()).err().expect("shapes that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
     let (wide, _) = data(11, 3, 30);
-    let train = Dataset { x: x.as_ref(), y: &y };
-    let validation = Some(Dataset { x: wide.as_ref(), y: &y });
+    let train = Dataset::of(x.as_ref(), &y);
+    let validation = Some(Dataset::of(wide.as_ref(), &y));
     let mixed = TrainingData { train, validation };
     let error = fit_arrays(mixed, &base(), None, &mut |_| {}).err().expect("columns that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
@@ -196,7 +203,7 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
 fn numbers_beyond_reason_end_in_an_error_not_a_panic() {
     let (x, y) = data(12, 2, 30);
     let y: Vec<f64> = y.iter().map(|y| y * 1e200).collect();
-    for objective in [Objective::Vfe, Objective::Fitc, Objective::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
         let error = fit(&x, &y, &options(objective)).err();
         assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Fit), "{objective}");
     }

@@ -10,7 +10,7 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, SparseModel, Svgp};
-use sparsegp::objective::BetaElbo;
+use sparsegp::objective::Objective;
 use sparsegp::variational::FullGaussian;
 
 const KERNELS: [&str; 7] = [
@@ -81,19 +81,19 @@ proptest! {
         let parameterization =
             if unwhitened { Parameterization::Unwhitened } else { Parameterization::Whitened };
         let build = |model: SparseModel| {
-            Svgp::new(model, q.clone(), BetaElbo { beta }, y.len())
+            Svgp::new(model, q.clone(), Objective::elbo(beta), y.len())
                 .with_parameterization(parameterization)
                 .with_direct_guard(direct.then_some(f64::INFINITY))
         };
         let mut svgp = build(start.clone());
-        svgp.evaluate(x.as_ref(), &y, 2.5, true);
+        svgp.evaluate(Batch::of(x.as_ref(), &y, 2.5), true);
         let gradient = svgp.theta_gradient().to_vec();
         let natural = start.natural();
         let mut value = |theta: &[f64]| {
             // From the start, so that an unwhitened q(u) is the one held fixed.
             let mut svgp = build(start.clone());
             assert!(svgp.set_natural(theta));
-            svgp.evaluate(x.as_ref(), &y, 2.5, false)
+            svgp.evaluate(Batch::of(x.as_ref(), &y, 2.5), false)
         };
         check(&mut value, &natural, &gradient, seed)?;
     }
@@ -105,11 +105,11 @@ proptest! {
         let start = model(seed, "rbf(ard)", 2, m, jitter(true));
         let q = posterior(seed, m);
         let build = |q: FullGaussian| {
-            Svgp::new(start.clone(), q, BetaElbo { beta }, y.len())
+            Svgp::new(start.clone(), q, Objective::elbo(beta), y.len())
                 .with_direct_guard(direct.then_some(f64::INFINITY))
         };
         let mut svgp = build(q.clone());
-        svgp.evaluate(x.as_ref(), &y, 1.5, false);
+        svgp.evaluate(Batch::of(x.as_ref(), &y, 1.5), false);
         let precision = inverse(q.cov());
         let mut flat = q.mean().to_vec();
         let data_part = svgp.q_gradient();
@@ -132,7 +132,7 @@ proptest! {
                     (cov[(i, j)], cov[(j, i)]) = (s, s);
                 }
             }
-            build(FullGaussian::new(flat[..m].to_vec(), cov).expect("q")).evaluate(x.as_ref(), &y, 1.5, false)
+            build(FullGaussian::new(flat[..m].to_vec(), cov).expect("q")).evaluate(Batch::of(x.as_ref(), &y, 1.5), false)
         };
         check(&mut value, &flat, &gradient, seed)?;
     }
@@ -154,7 +154,7 @@ proptest! {
             p.fixed = index == 2;
             index += 1;
         });
-        let set = Dataset { x: x.as_ref(), y: &y };
+        let set = Dataset::of(x.as_ref(), &y);
         let mut objective = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
         let theta = objective.start();
         prop_assert!(theta.len() < start.natural().len(), "something is fixed");
@@ -170,7 +170,7 @@ proptest! {
         seed in 0u64..1000, kernel in 0..KERNELS.len(), beta in 0.1f64..3.0, relative: bool, which in 0..3,
     ) {
         let (x, y) = data(seed, 2, 23);
-        let set = Dataset { x: x.as_ref(), y: &y };
+        let set = Dataset::of(x.as_ref(), &y);
         let start = model(seed, KERNELS[kernel], 2, 6, jitter(relative));
         let bound = if which == 1 { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta } };
         let evaluate = |model: SparseModel| {

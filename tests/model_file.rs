@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sparsegp::data::{SchemaOptions, Table};
 use sparsegp::data::{UnseenLevels, read_csv};
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, Objective, fit_table};
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
 use std::sync::OnceLock;
 
 fn table() -> Table {
@@ -36,7 +36,7 @@ fn options(objective: Objective, kernel: &str) -> FitOptions {
 /// The contents of one good file, fitted once.
 fn good() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    BYTES.get_or_init(|| fit(&options(Objective::Vfe, "rbf(ard)"), None).to_bytes().expect("bytes"))
+    BYTES.get_or_init(|| fit(&options(ObjectiveKind::Vfe, "rbf(ard)"), None).to_bytes().expect("bytes"))
 }
 
 fn refusal(bytes: &[u8]) -> String {
@@ -66,9 +66,9 @@ fn with_metadata(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>
 fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
     let table = table();
     for (objective, kernel) in [
-        (Objective::Vfe, "rbf(ard)"),
-        (Objective::Fitc, "matern52 + linear[0] * periodic[0]"),
-        (Objective::Elbo, "scale(rational_quadratic) + white"),
+        (ObjectiveKind::Vfe, "rbf(ard)"),
+        (ObjectiveKind::Fitc, "matern52 + linear[0] * periodic[0]"),
+        (ObjectiveKind::Elbo, "scale(rational_quadratic) + white"),
     ] {
         let model = fit(&options(objective, kernel), None);
         let bytes = model.to_bytes().expect("bytes");
@@ -96,10 +96,10 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
 
 #[test]
 fn what_was_fixed_stays_fixed_and_a_fit_can_start_from_the_file() {
-    let mut first = options(Objective::Vfe, "rbf");
+    let mut first = options(ObjectiveKind::Vfe, "rbf");
     first.fix = vec![("likelihood.noise_variance".into(), 0.25)];
     let saved = FittedModel::from_bytes("m", &fit(&first, None).to_bytes().expect("bytes")).expect("a model");
-    let again = fit(&options(Objective::Vfe, "unused"), Some(&saved));
+    let again = fit(&options(ObjectiveKind::Vfe, "unused"), Some(&saved));
     let noise = |model: &FittedModel| {
         model.hyperparameters().iter().find(|(name, _)| name == "likelihood.noise_variance").map(|p| p.1)
     };

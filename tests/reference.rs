@@ -11,7 +11,7 @@ use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{Derivatives, Gaussian};
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
-use sparsegp::objective::BetaElbo;
+use sparsegp::objective::Objective;
 use sparsegp::variational::{DataGradient, FullGaussian, NaturalGradient, UpdateRule};
 use support::*;
 
@@ -110,7 +110,7 @@ fn collapsed_bounds_and_their_posteriors() {
     let file = load("sgpr.json");
     let shared = &file["inputs"];
     let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
-    let data = Dataset { x: x.as_ref(), y: &y };
+    let data = Dataset::of(x.as_ref(), &y);
     for case in cases(&file) {
         let (name, inputs, outputs) = (&case["name"], &case["inputs"], &case["outputs"]);
         let description = &inputs["kernel"];
@@ -161,7 +161,7 @@ fn exact_gp_by_inducing_every_datum() {
     let file = load("sgpr.json");
     let shared = &file["inputs"];
     let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
-    let data = Dataset { x: x.as_ref(), y: &y };
+    let data = Dataset::of(x.as_ref(), &y);
     for case in cases(&file) {
         let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
         let what = format!("{} gpr", case["name"]);
@@ -246,10 +246,10 @@ fn svgp_elbo_with_gaussian_noise() {
         for (key, scale) in [("elbo", 1.0), ("elbo_minibatch", scale)] {
             // Both forms of the products have to reproduce everything.
             for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = Svgp::new(start.clone(), q.clone(), BetaElbo { beta: 1.0 }, y.len())
+                let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
                     .with_parameterization(parameterization)
                     .with_direct_guard(guard);
-                let value = svgp.evaluate(x.as_ref(), &y, scale, true);
+                let value = svgp.evaluate(Batch::of(x.as_ref(), &y, scale), true);
                 let what = format!("{name} {key}, {:?}", svgp.form());
                 assert_close(-value, number(&want[key]), VALUE_TOLERANCE, &what);
                 let (mu, v) = svgp.last_marginals(y.len());
@@ -295,9 +295,9 @@ fn natural_gradients_with_gaussian_noise() {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (y, start, q) = gaussian_start(shared, inputs);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(start, q, BetaElbo { beta: 1.0 }, y.len());
+        let mut svgp = Svgp::new(start, q, Objective::elbo(1.0), y.len());
         let scale = number(&inputs["num_data"]) / y.len() as f64;
-        let elbo = -svgp.evaluate(x.as_ref(), &y, scale, false);
+        let elbo = -svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
         assert_close(elbo, number(&want["elbo_start"]), VALUE_TOLERANCE, &format!("{name} start"));
         for step in 0..number(&inputs["steps"]) as usize {
             let info = svgp.update_q(&mut rule, number(&inputs["gamma"]));
@@ -318,7 +318,7 @@ fn natural_gradients_with_gaussian_noise() {
                     assert_close(cov[(i, j)], want_cov[(i, j)], VALUE_TOLERANCE, &what);
                 }
             }
-            let elbo = -svgp.evaluate(x.as_ref(), &y, scale, false);
+            let elbo = -svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
             assert_close(elbo, numbers(&want["elbo"])[step], VALUE_TOLERANCE, &what);
         }
     }
@@ -336,7 +336,7 @@ fn bayesian_linear_regression() {
         let prior = matrix(&inputs["prior_cov"]);
         let layer = LinearLayer::new(prior.as_ref()).expect("prior");
         let mut stream = DataStream::new(&layer, y.len());
-        stream.forward(&layer, Dataset { x: x.as_ref(), y: &y }, Weighting::Unit);
+        stream.forward(&layer, Dataset::of(x.as_ref(), &y), Weighting::Unit);
         let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
         let evidence = number(&want["log_evidence"]);
         assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
@@ -374,10 +374,14 @@ fn linear_step(
     let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
     let mut q = FullGaussian::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
     let likelihood = Gaussian::new(number(&inputs["noise_variance"]));
-    let objective = BetaElbo { beta: 1.0 };
-    let mut pass = BatchPass::new(layer, &likelihood, rows.len());
+    let objective = Objective::elbo(1.0);
+    let mut pass = BatchPass::new(layer, &likelihood, objective, rows.len());
     let problem = Problem { layer, likelihood: &likelihood, objective, q: &q };
-    let batch = Batch { x: batch_x.as_ref(), y: &batch_y, scale: y.len() as f64 / rows.len() as f64 };
+    let batch = Batch {
+        x: batch_x.as_ref(),
+        targets: Targets::of(&batch_y),
+        scale: y.len() as f64 / rows.len() as f64,
+    };
     pass.run(problem, batch, Form::Stable, false);
     let gradient = DataGradient { mean: &pass.mean_gradient, cov: pass.cov_gradient.as_ref() };
     let mut rule = NaturalGradient::new(&q);

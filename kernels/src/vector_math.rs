@@ -7,7 +7,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 /// A loop to be compiled once per instruction set. `run` must be `#[inline(always)]`.
-pub(crate) trait Pass {
+pub trait Pass {
     /// What the loop returns.
     type Output;
     /// The loop. Element-wise formulae are plain loops that the compiler vectorises; reductions and loops over
@@ -28,13 +28,13 @@ impl<P: Pass> WithSimd for Vectorised<P> {
 
 /// Runs `pass` with the best instruction set of this machine.
 #[inline]
-pub(crate) fn dispatch<P: Pass>(pass: P) -> P::Output {
+pub fn dispatch<P: Pass>(pass: P) -> P::Output {
     Arch::new().dispatch(Vectorised(pass))
 }
 
 /// `a·b + c`, fused where that is one instruction (WebAssembly has vectors, but calls a library for this).
 #[inline(always)]
-pub(crate) fn mul_add<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
+pub fn mul_add<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR || cfg!(target_family = "wasm") { a * b + c } else { a.mul_add(b, c) }
 }
 
@@ -59,7 +59,7 @@ const EXP_TAIL: [f64; 10] = [
 
 /// `eˣ` to 2 units in the last place, gradual underflow and overflow included; NaN stays NaN.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(x: f64) -> f64 {
+pub fn exp<S: Simd>(x: f64) -> f64 {
     // Beyond these the result is 0 or ∞; comparisons written so that NaN passes through.
     let x = if x < -746.0 { -746.0 } else { x };
     let x = if x > 710.0 { 710.0 } else { x };
@@ -83,7 +83,7 @@ const TWO_POW_MINUS_999: f64 = f64::from_bits((1023 - 999) << 52);
 
 /// `ln(1 + u)` for `u ≥ 0` to a few units in the last place; NaN stays NaN.
 #[inline(always)]
-pub(crate) fn ln_1p<S: Simd>(u: f64) -> f64 {
+pub fn ln_1p<S: Simd>(u: f64) -> f64 {
     const EXPONENT_OFFSET: f64 = 4_503_599_627_370_496.0 + 1023.0;
     const MANTISSA: u64 = (1 << 52) - 1;
     let u = if u > f64::MAX { f64::MAX } else { u };
@@ -148,7 +148,7 @@ impl Pass for Dot<'_> {
 }
 
 /// `Σ a_i b_i` over two slices of equal length.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     dispatch(Dot(a, b))
 }
 

@@ -70,6 +70,30 @@ pub fn collapsed_elbo(
     Ok(BoundValue { value, q, adjoint, noise_bar })
 }
 
+/// The square-loss DLM objective at its minimiser (Wei, Sheth & Khardon 2021; MATH "Closed forms"):
+///
+/// ```text
+/// J = ½ Σ w_i (y_i − μ_i)² + (β/2) mᵀm = ½ (cᵀc − φᵀm),   m = (Φ + βI)⁻¹ φ
+/// ```
+///
+/// It says nothing about the covariance of q, which is left at the prior's.
+pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, NotPositiveDefinite> {
+    let Statistics { gram, ac, cc, .. } = statistics;
+    let (inverse, _) = shrunk_inverse(gram, beta)?;
+    let mut mean = vec![0.0; ac.len()];
+    linalg::matvec(inverse.as_ref(), ac, &mut mean);
+    mean.iter_mut().for_each(|x| *x /= beta);
+    let adjoint = StatisticsAdjoint {
+        gram: Mat::from_fn(mean.len(), mean.len(), |i, j| 0.5 * mean[i] * mean[j]),
+        ac: mean.iter().map(|x| -x).collect(),
+        cc: 0.5,
+        residual: 0.0,
+    };
+    let value = 0.5 * (cc - dot(ac, &mean));
+    let q = FullGaussian { cov: Mat::identity(mean.len(), mean.len()), log_det: 0.0, mean };
+    Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
+}
+
 /// An upper bound on the log evidence and its derivatives.
 #[derive(Clone, Debug)]
 pub struct UpperBound {

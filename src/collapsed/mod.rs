@@ -4,6 +4,6 @@ mod bounds;
 mod fitc;
 mod stream;
 
-pub use bounds::{BoundValue, UpperBound, collapsed_elbo, upper_bound};
+pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_bound};
 pub use fitc::{FitcValue, fitc};
 pub use stream::{DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting};

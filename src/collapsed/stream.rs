@@ -6,6 +6,7 @@ use crate::columns;
 use crate::gradient::{Form, block_columns};
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
+use crate::objective::Targets;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
@@ -13,19 +14,41 @@ use sparsegp_kernels::Scratch;
 /// Columns that are in memory at a time.
 const WINDOW: usize = 2048;
 
-/// Inputs `D × n`, one column per datum, and targets.
+/// Inputs `D × n`, one column per datum, and what was observed.
 #[derive(Clone, Copy)]
 pub struct Dataset<'a> {
     /// Inputs, `D × n`.
     pub x: MatRef<'a, f64>,
-    /// Targets, length n.
-    pub y: &'a [f64],
+    /// Targets, n of them, with exposures and weights.
+    pub targets: Targets<'a>,
+}
+
+impl<'a> Dataset<'a> {
+    /// Data with exposures and weights of 1.
+    pub fn of(x: MatRef<'a, f64>, y: &'a [f64]) -> Self {
+        Dataset { x, targets: Targets::of(y) }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Rows `from..from + len`.
+    pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
+        Dataset { x: self.x.subcols(from, len), targets: self.targets.range(from, from + len) }
+    }
 }
 
 /// The weight ω_i of a datum in the sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weighting {
-    /// `ω_i = 1`.
+    /// `ω_i` is the sample weight.
     Unit,
     /// `ω_i = 1 / (r_i + σ²)` with this σ² (FITC's Λ⁻¹).
     Residual(f64),
@@ -40,11 +63,11 @@ pub struct Statistics {
     pub ac: Vec<f64>,
     /// `Σ ω_i c_i²`.
     pub cc: f64,
-    /// `t = Σ r_i`.
+    /// `t = Σ r_i`, with the sample weights.
     pub residual: f64,
-    /// `Σ log ω_i`.
+    /// `Σ log ω_i` of FITC's weights.
     pub log_weight: f64,
-    /// n.
+    /// n, or the sum of the sample weights.
     pub count: f64,
 }
 
@@ -146,7 +169,7 @@ impl DataStream {
         work: impl Fn(Dataset<'_>, Buffers<'_>, &mut Block) + Sync,
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>),
     ) {
-        let (n, window) = (data.y.len(), self.k.ncols());
+        let (n, window) = (data.len(), self.k.ncols());
         let columns = block_columns(window);
         for from in (0..n).step_by(window.max(1)) {
             let b = window.min(n - from);
@@ -161,8 +184,7 @@ impl DataStream {
                 .enumerate()
                 .for_each(|(i, (k, a, t, w, block))| {
                     let (at, len) = (from + i * columns, k.ncols());
-                    let part = Dataset { x: data.x.subcols(at, len), y: &data.y[at..at + len] };
-                    work(part, Buffers { k, a, t, w }, block);
+                    work(data.part(at, len), Buffers { k, a, t, w }, block);
                 });
             after(self.a.as_ref().subcols(0, b), self.w.as_ref().subcols(0, b));
         }
@@ -176,7 +198,7 @@ impl DataStream {
         }
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
-        let unit = weighting == Weighting::Unit;
+        let unit = weighting == Weighting::Unit && data.targets.weights.is_empty();
         self.sweep(
             data,
             |part, buffers, block| forward_block(layer, part, weighting, buffers, block),
@@ -190,7 +212,7 @@ impl DataStream {
         let s = &mut self.statistics;
         s.gram = gram;
         s.ac.fill(0.0);
-        (s.cc, s.residual, s.log_weight, s.count) = (0.0, 0.0, 0.0, data.y.len() as f64);
+        (s.cc, s.residual, s.log_weight, s.count) = (0.0, 0.0, 0.0, data.targets.total_weight());
         for block in &self.blocks {
             s.ac.iter_mut().zip(&block.ac).for_each(|(a, b)| *a += b);
             s.cc += block.cc;
@@ -297,10 +319,10 @@ fn whitened_block(
     (mut k, a): (MatMut<'_, f64>, MatMut<'_, f64>),
     block: &mut Block,
 ) {
-    let len = part.y.len();
+    let len = part.len();
     let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
     layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-    c.iter_mut().zip(part.y).for_each(|(c, y)| *c = y - *c);
+    c.iter_mut().zip(part.targets.y).for_each(|(c, y)| *c = y - *c);
     product_seq(a, Accum::Replace, layer.whitening(), k.as_ref(), 1.0);
 }
 
@@ -320,19 +342,29 @@ fn forward_block(
     buffers: Buffers<'_>,
     block: &mut Block,
 ) {
-    let len = part.y.len();
+    let len = part.len();
     let Buffers { k, mut a, w, .. } = buffers;
     whitened_block(layer, part, (k, a.as_mut()), block);
     let a = a.as_ref();
     residuals(a, layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
-    block.residual += block.base[..len].iter().sum::<f64>();
     let (c, weight) = (&mut block.c[..len], &mut block.weight[..len]);
     match weighting {
-        Weighting::Unit => {
+        Weighting::Unit if part.targets.weights.is_empty() => {
+            block.residual += block.base[..len].iter().sum::<f64>();
             block.cc += linalg::dot(c, c);
             columns::add_matvec(a, c, &mut block.ac);
         }
+        Weighting::Unit => {
+            for ((w, r), c) in part.targets.weights.iter().zip(&block.base).zip(c.iter_mut()) {
+                block.residual += w * r;
+                block.cc += w * *c * *c;
+                *c *= w;
+            }
+            columns::add_matvec(a, c, &mut block.ac);
+            columns::scale_columns(a, part.targets.weights, w);
+        }
         Weighting::Residual(noise) => {
+            block.residual += block.base[..len].iter().sum::<f64>();
             for ((w, r), c) in weight.iter_mut().zip(&block.base).zip(c.iter_mut()) {
                 *w = 1.0 / (r + noise);
                 block.log_weight += w.ln();
@@ -356,7 +388,7 @@ struct Backward<'a> {
 
 impl Backward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
-        let len = part.y.len();
+        let len = part.len();
         let Buffers { mut k, mut a, mut t, .. } = buffers;
         let u = match self.form {
             Form::Stable => {
@@ -366,20 +398,27 @@ impl Backward<'_> {
             Form::Direct => {
                 let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
                 self.layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-                c.iter_mut().zip(part.y).for_each(|(c, y)| *c = y - *c);
+                c.iter_mut().zip(part.targets.y).for_each(|(c, y)| *c = y - *c);
                 k.as_ref()
             }
         };
         product_seq(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
         // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
-        let (c, offset_bar) = (&block.c[..len], &mut block.bar[..len]);
+        let (c, offset_bar) = (&mut block.c[..len], &mut block.bar[..len]);
         offset_bar.fill(0.0);
         columns::add_transposed_matvec(k.as_ref(), self.vector, offset_bar);
-        offset_bar.iter_mut().zip(c).for_each(|(o, c)| *o = -(*o + 2.0 * self.adjoint.cc * c));
+        offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * self.adjoint.cc * c));
         let (half, base_bar) = (&mut block.weight[..len], &mut block.base[..len]);
         half.fill(0.5);
-        columns::rank_one_plus_scaled(t.as_mut(), self.vector, c, half);
         base_bar.fill(self.adjoint.residual);
+        for (i, w) in part.targets.weights.iter().enumerate() {
+            // Every term of a datum carries its weight.
+            c[i] *= w;
+            offset_bar[i] *= w;
+            half[i] *= w;
+            base_bar[i] *= w;
+        }
+        columns::rank_one_plus_scaled(t.as_mut(), self.vector, c, half);
         let (pair, grad) = ((k.as_ref(), t.as_ref()), &mut block.layer);
         self.layer.features_adjoint(part.x, pair, base_bar, offset_bar, grad, &mut block.scratch);
     }
@@ -395,7 +434,7 @@ struct FitcBackward<'a> {
 
 impl FitcBackward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
-        let len = part.y.len();
+        let len = part.len();
         let Buffers { mut k, mut a, mut t, mut w } = buffers;
         whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
         let a = a.as_ref();

@@ -12,6 +12,10 @@ pub enum Purpose {
     Batches,
     /// The rows that a fit starts on.
     WarmStart,
+    /// The samples of Monte Carlo gradients.
+    Estimator,
+    /// Draws of a model's predictions.
+    Prediction,
 }
 
 impl Purpose {
@@ -21,6 +25,8 @@ impl Purpose {
             Purpose::Split => 1,
             Purpose::Batches => 2,
             Purpose::WarmStart => 3,
+            Purpose::Estimator => 4,
+            Purpose::Prediction => 5,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
-use super::{Derivatives, Likelihood};
+use super::{Likelihood, LikelihoodKind, Local, Observation, normal};
+use crate::quadrature::{Integrator, Resolution};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::{Parameter, Transform};
 use statrs::distribution::{ContinuousCDF, Normal};
-use std::f64::consts::PI;
 
 /// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its one parameter.
 #[derive(Clone, Debug)]
@@ -30,48 +32,112 @@ impl Gaussian {
         self.noise.values[0]
     }
 
-    fn predictive(&self, mu: f64, v: f64) -> Option<Normal> {
+    fn predictive(&self, (mu, v): (f64, f64)) -> Option<Normal> {
         Normal::new(mu, (v + self.noise_variance()).sqrt()).ok()
     }
 }
 
 impl Likelihood for Gaussian {
-    fn name(&self) -> &'static str {
-        "gaussian"
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Gaussian
     }
 
-    fn expected_log_density(&self, y: &[f64], mu: &[f64], v: &[f64], out: Derivatives<'_>) -> f64 {
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let noise = self.noise_variance();
-        let precision = 1.0 / noise;
-        let mut squares = 0.0;
-        for i in 0..y.len() {
-            let residual = y[i] - mu[i];
-            squares += residual * residual + v[i];
-            out.mean[i] = residual * precision;
-            out.variance[i] = -0.5 * precision;
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            *value = normal::log_density(at.y, *f, noise);
+            *first = (at.y - f) / noise;
         }
-        let n = y.len() as f64;
-        if let Some(noise_bar) = out.parameters.first_mut() {
-            *noise_bar += 0.5 * (squares * precision - n) * precision;
-        }
-        -0.5 * (n * (2.0 * PI * noise).ln() + squares * precision)
     }
 
-    fn log_predictive(&self, y: f64, mu: f64, v: f64) -> f64 {
-        let variance = v + self.noise_variance();
-        -0.5 * ((2.0 * PI * variance).ln() + (y - mu).powi(2) / variance)
+    fn curvature(&self, _at: Observation, _f: f64) -> f64 {
+        -1.0 / self.noise_variance()
     }
 
-    fn predictive_moments(&self, mu: f64, v: f64) -> (f64, f64) {
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let noise = self.noise_variance();
+        let term = |f: &f64| 0.5 * ((at.y - f).powi(2) / noise - 1.0) / noise;
+        own[0] += f.iter().zip(weights).map(|(f, w)| w * term(f)).sum::<f64>();
+    }
+
+    fn resolution(&self, _at: Observation) -> Resolution {
+        let sd = self.noise_variance().sqrt();
+        Resolution { strip: 4.0, step: 0.65 * sd, concave: true, pole: None }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        at.y
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        let noise = self.noise_variance();
+        let residual = at.y - mu;
+        let squares = residual * residual + v;
+        if let Some(noise_bar) = own.first_mut() {
+            *noise_bar += 0.5 * (squares / noise - 1.0) / noise;
+        }
+        Local {
+            value: normal::log_density(at.y, mu, noise) - 0.5 * v / noise,
+            mean: residual / noise,
+            variance: -0.5 / noise,
+        }
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        let total = v + self.noise_variance();
+        let residual = at.y - mu;
+        // v and σ² enter only through their sum.
+        let variance = 0.5 * (residual * residual / total - 1.0) / total;
+        if let Some(noise_bar) = own.first_mut() {
+            *noise_bar += variance;
+        }
+        Local { value: normal::log_density(at.y, mu, total), mean: residual / total, variance }
+    }
+
+    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+        (f, self.noise_variance())
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+        normal::cdf((y - f) / self.noise_variance().sqrt())
+    }
+
+    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+        let noise: f64 = StandardNormal.sample(random);
+        f + self.noise_variance().sqrt() * noise
+    }
+
+    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
         (mu, v + self.noise_variance())
     }
 
-    fn predictive_cdf(&self, y: f64, mu: f64, v: f64) -> f64 {
-        self.predictive(mu, v).map_or(f64::NAN, |d| d.cdf(y))
+    fn predictive_cdf(&self, y: f64, at: (f64, f64), _: f64, _: &mut Integrator) -> f64 {
+        self.predictive(at).map_or(f64::NAN, |d| d.cdf(y))
     }
 
-    fn predictive_quantile(&self, p: f64, mu: f64, v: f64) -> f64 {
-        self.predictive(mu, v).map_or(f64::NAN, |d| d.inverse_cdf(p))
+    fn predictive_quantile(&self, p: f64, at: (f64, f64), _: f64, _: &mut Integrator) -> f64 {
+        self.predictive(at).map_or(f64::NAN, |d| d.inverse_cdf(p))
+    }
+
+    /// A tenth of the target's variance is noise, to begin with.
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+        let n = y.len().max(1) as f64;
+        let mean = y.iter().sum::<f64>() / n;
+        let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+        *self = Gaussian::new(0.1 * if variance > 0.0 { variance } else { 1.0 });
+        mean
     }
 
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {

@@ -1,41 +1,150 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
 
+mod bernoulli;
 mod gaussian;
+mod kind;
+pub mod normal;
+mod poisson;
+mod quantile;
 
+pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use gaussian::Gaussian;
+pub use kind::LikelihoodKind;
+pub use poisson::PoissonExp;
 
+use crate::quadrature::{Integrator, Resolution};
+use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::Debug;
 
-/// Per-datum derivatives of a block's terms, written by a likelihood; all slices have the block's length.
-pub struct Derivatives<'a> {
-    /// `∂/∂μ_i`.
-    pub mean: &'a mut [f64],
-    /// `∂/∂v_i`.
-    pub variance: &'a mut [f64],
-    /// Accumulates `Σ_i ∂/∂ψ` for the likelihood's own parameters, in the order of `for_each_parameter`.
-    pub parameters: &'a mut [f64],
+/// One observation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observation {
+    /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
+    pub y: f64,
+    /// What a count's rate is multiplied by; 1 for other kinds.
+    pub exposure: f64,
+}
+
+impl Observation {
+    /// An observation with exposure 1.
+    pub fn of(y: f64) -> Self {
+        Observation { y, exposure: 1.0 }
+    }
+}
+
+/// A term of one datum with its derivatives in the latent mean μ and variance v.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Local {
+    /// The term.
+    pub value: f64,
+    /// `∂/∂μ`.
+    pub mean: f64,
+    /// `∂/∂v`.
+    pub variance: f64,
 }
 
 /// A factorised likelihood with one latent function.
+///
+/// A family states its log density in f; expectations follow by quadrature unless it overrides them in closed form.
+/// `own` slices follow the order of `for_each_parameter`; they are accumulated into, and empty when not wanted.
 pub trait Likelihood: Send + Sync + Debug {
-    /// The name on the command line.
-    fn name(&self) -> &'static str;
+    /// Which family this is.
+    fn kind(&self) -> LikelihoodKind;
 
-    /// `Σ_i E_{N(f; μ_i, v_i)} log p(y_i | f)` over a block, with its derivatives.
-    fn expected_log_density(&self, y: &[f64], mu: &[f64], v: &[f64], out: Derivatives<'_>) -> f64;
+    /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
 
-    /// `log ∫ p(y | f) N(f; μ, v) df` for one datum.
-    fn log_predictive(&self, y: f64, mu: f64, v: f64) -> f64;
+    /// `∂²_f log p(y|f)`.
+    fn curvature(&self, at: Observation, f: f64) -> f64;
+
+    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units.
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]);
+
+    /// How finely quadrature has to look at this likelihood.
+    fn resolution(&self, at: Observation) -> Resolution;
+
+    /// The f that maximises `p(y|f)`, which has a single peak; a finite f near the supremum when that is at infinity.
+    fn peak(&self, at: Observation) -> f64;
+
+    /// `E_{N(f; μ, v)} log p(y|f)`.
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        integrator: &mut Integrator,
+    ) -> Local {
+        integrator.expected_log_density(self, at, (mu, v), own)
+    }
+
+    /// `log E_{N(f; μ, v)} p(y|f)`.
+    fn log_predictive(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        integrator: &mut Integrator,
+    ) -> Local {
+        integrator.log_predictive(self, at, (mu, v), own)
+    }
+
+    /// Mean and variance of y given f.
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64);
+
+    /// `P(Y ≤ y | f)`.
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64;
+
+    /// A draw of y given f.
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64;
 
     /// Mean and variance of y under the predictive distribution.
-    fn predictive_moments(&self, mu: f64, v: f64) -> (f64, f64);
+    fn predictive_moments(
+        &self,
+        (mu, v): (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
+        let strip = self.resolution(Observation { y: 1.0, exposure }).strip;
+        let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
+        let mean = average(&mut |f| self.conditional_moments(f, exposure).0);
+        let variance = average(&mut |f| {
+            let (m, v) = self.conditional_moments(f, exposure);
+            v + (m - mean) * (m - mean)
+        });
+        (mean, variance)
+    }
 
     /// `P(Y ≤ y)` under the predictive distribution.
-    fn predictive_cdf(&self, y: f64, mu: f64, v: f64) -> f64;
+    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+        integrator
+            .average(mu, v, self.cdf_strip(y), &mut |f| self.conditional_cdf(y, f, exposure))
+            .clamp(0.0, 1.0)
+    }
 
-    /// The value y with `P(Y ≤ y) = p`, for p in (0, 1).
-    fn predictive_quantile(&self, p: f64, mu: f64, v: f64) -> f64;
+    /// The half-width of the strip in which `P(Y ≤ y | f)` is analytic, or as good as that, in f.
+    fn cdf_strip(&self, y: f64) -> f64 {
+        self.resolution(Observation::of(y)).strip
+    }
+
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1).
+    fn predictive_quantile(&self, p: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(y, at, exposure, integrator);
+        crate::likelihood::quantile::search(self.kind().target_kind(), p, self.levels(), &mut cdf)
+    }
+
+    /// The number of ordered levels, for likelihoods that have them; 2 for classes.
+    fn levels(&self) -> usize {
+        2
+    }
+
+    /// A value of f that explains the observation about as well as any: what a regression is started on.
+    fn working_response(&self, at: Observation) -> f64 {
+        self.peak(at)
+    }
+
+    /// Chooses starting values of own parameters from the targets; returns the latent mean that fits them best.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
 
     /// Visits the own parameters in the fixed order that flat gradients use.
     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter));
@@ -45,6 +154,15 @@ pub trait Likelihood: Send + Sync + Debug {
 
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Likelihood>;
+}
+
+impl dyn Likelihood + '_ {
+    /// The number of own parameter values.
+    pub fn own_len(&self) -> usize {
+        let mut own = 0;
+        self.for_each_parameter(&mut |p| own += p.values.len());
+        own
+    }
 }
 
 impl Clone for Box<dyn Likelihood> {

@@ -2,7 +2,7 @@
 
 use super::sparse::SparseModel;
 use crate::collapsed::{
-    DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, upper_bound,
+    DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
 };
 use crate::gradient::Form;
 use crate::hyper::{FreeVector, HyperObjective};
@@ -19,6 +19,11 @@ pub enum CollapsedBound {
     },
     /// FITC's negative log evidence.
     Fitc,
+    /// The square-loss DLM objective minimised over the mean of q.
+    Square {
+        /// The weight of the penalty ½ mᵀm.
+        beta: f64,
+    },
 }
 
 /// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
@@ -40,7 +45,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: SparseModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
-        let stream = DataStream::new(&model.layer, data.y.len());
+        let stream = DataStream::new(&model.layer, data.len());
         let free = FreeVector::new(&model.descriptors());
         let natural = model.natural();
         let q = FullGaussian::standard(model.layer.dim());
@@ -123,6 +128,15 @@ impl<'a> CollapsedObjective<'a> {
             CollapsedBound::Elbo { beta } => {
                 self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
                 let bound = collapsed_elbo(&self.stream.statistics, noise, beta).ok()?;
+                if gradient {
+                    self.backward(&bound.adjoint);
+                }
+                self.q = bound.q;
+                Some((bound.value, bound.noise_bar))
+            }
+            CollapsedBound::Square { beta } => {
+                self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
+                let bound = square_loss(&self.stream.statistics, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
                 }

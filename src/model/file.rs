@@ -8,7 +8,7 @@ use super::sparse::SparseModel;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, Likelihood};
+use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::variational::FullGaussian;
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -45,7 +45,8 @@ struct Description {
     kernel: String,
     kernel_parameters: Vec<Parameter>,
     mean: Parameter,
-    likelihood: String,
+    likelihood: LikelihoodKind,
+    levels: usize,
     likelihood_parameters: Vec<Parameter>,
     fix_inducing: bool,
     jitter: Jitter,
@@ -159,7 +160,8 @@ impl FittedModel {
             kernel: layer.kernel().expression(),
             kernel_parameters,
             mean: layer.mean().clone(),
-            likelihood: self.model.likelihood.name().to_owned(),
+            likelihood: self.model.likelihood.kind(),
+            levels: self.model.likelihood.levels(),
             likelihood_parameters,
             fix_inducing: self.model.fix_inducing,
             jitter: layer.jitter(),
@@ -368,10 +370,7 @@ fn kernel(description: &Description, dims: usize) -> Checked<Box<dyn Kernel>> {
 }
 
 fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
-    let mut likelihood: Box<dyn Likelihood> = match description.likelihood.as_str() {
-        "gaussian" => Box::new(Gaussian::new(1.0)),
-        other => return Err(Unusable::damaged(format!("the likelihood {other:?} is not known"))),
-    };
+    let mut likelihood = description.likelihood.build(description.levels);
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
 }

@@ -1,26 +1,25 @@
-//! The fit loop: start values from the data, training by the chosen objective, diagnosis; no files, no tables.
+//! The fit loop: training by the chosen objective from a start, and its summary; no files, no tables.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::options::{FitOptions, Hyper, MeanKind, Objective, QUpdate};
+use super::diagnose::{absolute_jitter, diagnose};
+use super::options::{FitOptions, Hyper, ObjectiveKind, QUpdate};
 use super::posterior::Posterior;
+use super::solve::{SolveLimits, solve_q};
 use super::sparse::SparseModel;
+use super::start::{apply_fixes, initial_model, warm_start};
 use super::svgp::Svgp;
 use super::training::SvgpTraining;
 use crate::collapsed::Dataset;
-use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{
     AdamOptions, FreeVector, LbfgsOptions, Limits, Monitor, Outcome, Record, StopReason, minimize_adam,
     minimize_lbfgs,
 };
-use crate::latent::{InducingLayer, Jitter, LatentLayer, choose_inducing};
-use crate::likelihood::Gaussian;
-use crate::objective::BetaElbo;
+use crate::latent::LatentLayer;
+use crate::likelihood::LikelihoodKind;
+use crate::objective::{Estimator, EstimatorCounts, Loss};
 use crate::variational::{AdamRule, FullGaussian, NaturalGradient, UpdateRule};
-use faer::{Mat, MatRef};
-use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::parse;
 
 /// Inputs (`D × n`, one column per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
@@ -29,6 +28,44 @@ pub struct TrainingData<'a> {
     pub train: Dataset<'a>,
     /// The validation part, if any.
     pub validation: Option<Dataset<'a>>,
+    /// The number of ordered levels of the target, for ordinal targets.
+    pub levels: usize,
+}
+
+impl<'a> TrainingData<'a> {
+    /// Training data alone.
+    pub fn of(train: Dataset<'a>) -> Self {
+        TrainingData { train, validation: None, levels: 0 }
+    }
+}
+
+/// What a fit starts from instead of the data.
+#[derive(Clone)]
+pub struct Start {
+    /// Kernel, mean, likelihood and inducing inputs.
+    pub model: SparseModel,
+    /// The whitened posterior to go on with; solved for when absent.
+    pub q: Option<FullGaussian>,
+}
+
+/// A model on the way to being trained.
+pub(super) struct TrainingSetup {
+    pub model: SparseModel,
+    pub q: Option<FullGaussian>,
+}
+
+/// How much work updates were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UpdateCounts {
+    pub evaluations: usize,
+    pub rollbacks: usize,
+}
+
+impl UpdateCounts {
+    pub(super) fn add(&mut self, other: UpdateCounts) {
+        self.evaluations += other.evaluations;
+        self.rollbacks += other.rollbacks;
+    }
 }
 
 /// What a fit did, in numbers and words.
@@ -54,8 +91,11 @@ pub struct FitSummary {
     pub seconds_per_step: f64,
     /// Why it ended.
     pub stop_reason: StopReason,
-    /// Steps that were taken back.
+    /// Steps that were taken back or shrunk.
     pub rollbacks: usize,
+    /// What a sampling estimator did (dlm-log with bmc, smooth-bmc or ups).
+    #[serde(default)]
+    pub sampling: Option<EstimatorCounts>,
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// What a user should know.
@@ -76,36 +116,26 @@ pub struct Fitted {
     pub summary: FitSummary,
 }
 
-/// Fits a sparse GP regression. `listener` hears one record per epoch.
+/// Fits a sparse GP. `listener` hears one record per epoch.
 ///
 /// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
 /// not even the starting point can be evaluated.
 pub fn fit_arrays(
     data: TrainingData<'_>,
     options: &FitOptions,
-    start: Option<&SparseModel>,
+    start: Option<&Start>,
     listener: &mut dyn FnMut(&Record),
 ) -> Result<Fitted> {
     options.validate()?;
-    let (n, d) = (data.train.y.len(), data.train.x.nrows());
-    if data.train.x.ncols() != n || n == 0 || d == 0 {
-        return Err(Error::data(format!(
-            "the training inputs are {} rows × {d} columns for {n} targets, expected at least one of each and as many rows",
-            data.train.x.ncols()
-        )));
-    }
-    let other =
-        data.validation.map(|part| part.x.nrows()).into_iter().chain(start.map(|m| m.layer.z().ncols()));
-    if let Some(other) = other.into_iter().find(|&other| other != d) {
-        return Err(Error::data(format!(
-            "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
-        )));
-    }
+    check_shapes(data, start)?;
     let mut model = match start {
-        Some(model) => model.clone(),
-        None => initial_model(data.train, options)?,
+        Some(start) => start.model.clone(),
+        None => initial_model(data.train, options, data.levels)?,
     };
     apply_fixes(&mut model, &options.fix)?;
+    if options.objective == ObjectiveKind::DlmSquare {
+        hold_amplitude(&mut model);
+    }
     model.refresh().map_err(|failure| {
         let why = if failure.not_finite {
             "the kernel matrix holds values that are not finite"
@@ -130,9 +160,35 @@ pub fn fit_arrays(
     let trained = if options.is_collapsed() {
         train_collapsed(model, data.train, options, &mut monitor)?
     } else {
-        train_svgp(model, start.is_none(), data, options, &mut monitor)?
+        let q = start.and_then(|start| start.q.clone());
+        train_svgp(TrainingSetup { model, q }, start.is_none(), data, options, &mut monitor)?
     };
     Ok(finish(trained, data.train, options, &monitor))
+}
+
+fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
+    let (n, d) = (data.train.len(), data.train.x.nrows());
+    if data.train.x.ncols() != n || n == 0 || d == 0 {
+        return Err(Error::data(format!(
+            "the training inputs are {} rows × {d} columns for {n} targets, expected at least one of each and as many rows",
+            data.train.x.ncols()
+        )));
+    }
+    let started = start.map(|start| start.model.layer.z().ncols());
+    let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
+    if let Some(other) = others.find(|&other| other != d) {
+        return Err(Error::data(format!(
+            "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
+        )));
+    }
+    Ok(())
+}
+
+/// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is,
+/// and so does the likelihood, which does not enter.
+fn hold_amplitude(model: &mut SparseModel) {
+    model.layer.kernel_mut().for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+    model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
 /// The result of a training loop, before diagnosis.
@@ -142,74 +198,11 @@ struct Trained {
     value: f64,
     elbo: Option<f64>,
     upper: Option<f64>,
+    sampling: Option<EstimatorCounts>,
     outcome: Outcome,
 }
 
-/// Kernel, noise and inducing inputs from the data (a robust start: see `Kernel::initialise`).
-fn initial_model(train: Dataset<'_>, options: &FitOptions) -> Result<SparseModel> {
-    let d = train.x.nrows();
-    let mut kernel = parse::parse(&options.kernel, d)
-        .map_err(|e| Error::usage(format!("--kernel '{}': {e}", options.kernel)))?;
-    let (spread, mean, variance) = spreads(train);
-    let target_variance = if variance > 0.0 { variance } else { 1.0 };
-    kernel.initialise(&spread, target_variance);
-    let m = options.inducing_for(train.y.len());
-    let z = choose_inducing(train.x, m, options.inducing_init, kernel.as_ref(), options.seed)?;
-    let constant = if options.mean == MeanKind::Constant { mean } else { 0.0 };
-    let layer =
-        InducingLayer::new(kernel, z, options.jitter)?.with_mean(constant, options.mean == MeanKind::Zero);
-    let likelihood = Box::new(Gaussian::new(0.1 * target_variance));
-    Ok(SparseModel { layer, likelihood, fix_inducing: options.fix_inducing })
-}
-
-/// Standard deviation of every input, mean and variance of the target.
-fn spreads(train: Dataset<'_>) -> (Vec<f64>, f64, f64) {
-    let n = train.y.len() as f64;
-    let moments = |values: &mut dyn Iterator<Item = f64>| {
-        let (mut mean, mut m2, mut count) = (0.0, 0.0, 0.0);
-        for v in values {
-            count += 1.0;
-            let delta = v - mean;
-            mean += delta / count;
-            m2 += delta * (v - mean);
-        }
-        (mean, m2 / n)
-    };
-    let spread = (0..train.x.nrows()).map(|i| moments(&mut train.x.row(i).iter().copied()).1.sqrt());
-    let (mean, variance) = moments(&mut train.y.iter().copied());
-    (spread.collect(), mean, variance)
-}
-
-/// Fixes parameters by their full names.
-fn apply_fixes(model: &mut SparseModel, fixes: &[(String, f64)]) -> Result<()> {
-    for (name, value) in fixes {
-        let descriptors = model.descriptors();
-        let named = descriptors.iter().take_while(|d| !d.name.starts_with("inducing."));
-        let index = named.clone().position(|d| &d.name == name).ok_or_else(|| {
-            let known: Vec<&str> = named.map(|d| d.name.as_str()).collect();
-            Error::usage(format!("--fix: there is no parameter '{name}', only {}", known.join(", ")))
-        })?;
-        let mut at = 0;
-        let mut admitted = true;
-        model.for_each_parameter_mut(&mut |p| {
-            if (at..at + p.values.len()).contains(&index) {
-                admitted = p.transform.admits(*value);
-                p.values[index - at] = *value;
-                // A parameter's values share their status: fixing one of several lengthscales fixes them all.
-                p.fixed = true;
-            }
-            at += p.values.len();
-        });
-        if !admitted {
-            return Err(Error::usage(format!(
-                "--fix {name}={value}: the value is outside the parameter's range"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn failed_start() -> Error {
+pub(super) fn failed_start() -> Error {
     Error::fit("the objective is not finite at the starting point")
         .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
 }
@@ -221,10 +214,11 @@ fn train_collapsed(
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let bound = match options.objective {
-        Objective::Fitc => CollapsedBound::Fitc,
+        ObjectiveKind::Fitc => CollapsedBound::Fitc,
+        ObjectiveKind::DlmSquare => CollapsedBound::Square { beta: options.beta },
         _ => CollapsedBound::Elbo { beta: options.beta },
     };
-    let n = train.y.len() as f64;
+    let n = train.len() as f64;
     let mut objective = CollapsedObjective::new(model, train, bound);
     let start = objective.start();
     let outcome = if options.hyper_mode() == Hyper::Fixed || start.is_empty() {
@@ -243,32 +237,105 @@ fn train_collapsed(
         minimize_lbfgs(&mut objective, start, n, LbfgsOptions::default(), monitor)
     };
     let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-    let upper = (options.objective == Objective::Vfe).then(|| objective.evidence_upper_bound()).flatten();
-    let elbo = (options.objective == Objective::Vfe && options.beta == 1.0).then_some(-value);
+    let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    Ok(Trained { model, q, value, elbo, upper, outcome })
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome })
 }
 
+/// The most rows that training at fixed hyper-parameters takes through full-batch steps.
+const FULL_BATCH_ROWS: usize = 20_480;
+
+/// The most full-batch steps on q that end a fit.
+const POLISH_STEPS: usize = 20;
+
 fn train_svgp(
-    model: SparseModel,
+    setup: TrainingSetup,
     fresh: bool,
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let train = data.train;
-    let n = train.y.len();
+    let n = data.train.len();
     let batch = options.batch_size.min(n);
+    let (model, q, mut counts) = warm_start(setup, fresh, data.train, options, monitor)?;
     let m = model.layer.dim();
-    let (model, q, warm_rollbacks) = warm_start(model, fresh, train, options, monitor)?;
     let rule: Box<dyn UpdateRule> = match options.q_update {
-        QUpdate::Ngd => Box::new(NaturalGradient::new(&q)),
+        QUpdate::Ngd => Box::new(NaturalGradient::new(&q).with_guard(options.q_guard)),
         QUpdate::Adam => Box::new(AdamRule::new(&q)),
     };
-    let objective = BetaElbo { beta: options.beta };
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
     let guard = (batch >= 2 * m).then_some(Svgp::DIRECT_GUARD);
-    let svgp = Svgp::new(model, q, objective, batch).with_direct_guard(guard);
+    let svgp = Svgp::new(model, q, options.mini_batch_objective(), batch)
+        .with_direct_guard(guard)
+        .with_seed(options.seed);
+    let sampled = !matches!(svgp.objective().loss, Loss::ExpectedLog | Loss::LogPredictive(Estimator::Exact));
+    let fixed = options.hyper_mode() == Hyper::Fixed;
+    let full_batch = fixed && !sampled && n <= FULL_BATCH_ROWS && options.q_update == QUpdate::Ngd;
+    let (mut svgp, outcome) = if full_batch {
+        solve_fixed(svgp, (data.train, batch), options, monitor)?
+    } else {
+        train_on_batches(svgp, rule, data, options, monitor)?
+    };
+    let sampling = sampled.then(|| svgp.estimator_counts());
+    let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+        && svgp.objective().loss == Loss::ExpectedLog;
+    let (model, q, value) = if gaussian_elbo {
+        // With Gaussian noise the optimal q at the final parameters is one natural-gradient step with ρ = 1 on the full
+        // batch away: it removes what is left of the mini-batches' noise.
+        let bound = CollapsedBound::Elbo { beta: options.beta };
+        let mut polish = CollapsedObjective::new(svgp.model, data.train, bound);
+        let theta = polish.start();
+        let value = polish.solve(&theta).ok_or_else(failed_start)?;
+        let (model, q) = polish.into_parts();
+        (model, q, value)
+    } else {
+        let steps = if full_batch || sampled { 0 } else { POLISH_STEPS };
+        let limits = SolveLimits { steps, tolerance: 0.1 * options.stopping_tolerance() };
+        let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
+        let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
+        counts.add(polished);
+        let (model, q) = svgp.into_parts();
+        (model, q, value)
+    };
+    let mut outcome = outcome;
+    outcome.rollbacks += counts.rollbacks;
+    let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
+    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
+}
+
+/// q by full-batch steps, hyper-parameters as they are.
+fn solve_fixed(
+    mut svgp: Svgp,
+    (train, batch): (Dataset<'_>, usize),
+    options: &FitOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<(Svgp, Outcome)> {
+    let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
+    let limits = SolveLimits { steps: options.epoch_limit(), tolerance: options.stopping_tolerance() };
+    let (value, counts) = solve_q(&mut svgp, (train, batch), &mut rule, limits, Some(monitor));
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let outcome = Outcome {
+        theta: Vec::new(),
+        value,
+        iterations: monitor.records().len(),
+        evaluations: counts.evaluations,
+        rollbacks: counts.rollbacks,
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
+    };
+    Ok((svgp, outcome))
+}
+
+/// q and hyper-parameters by mini-batches.
+fn train_on_batches(
+    svgp: Svgp,
+    rule: Box<dyn UpdateRule>,
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<(Svgp, Outcome)> {
     let free = match options.hyper_mode() {
         Hyper::Fixed => FreeVector::new(&[]),
         _ => FreeVector::new(&svgp.model.descriptors()),
@@ -276,76 +343,20 @@ fn train_svgp(
     let mut training = SvgpTraining::new(svgp, rule, free, data, options);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
-    let mut outcome = minimize_adam(&mut training, start, n as f64, adam, monitor);
-    outcome.rollbacks += training.q_rollbacks() + warm_rollbacks;
+    let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);
+    outcome.rollbacks += training.q_rollbacks();
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    let (model, _q) = training.into_best();
-    // With Gaussian noise the optimal q at the final parameters is one natural-gradient step with ρ = 1 on the full
-    // batch away: it removes what is left of the mini-batches' noise.
-    let mut polish = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta: options.beta });
-    let theta = polish.start();
-    let value = polish.solve(&theta).ok_or_else(failed_start)?;
-    let elbo = (options.beta == 1.0).then_some(-value);
-    let (model, q) = polish.into_parts();
-    Ok(Trained { model, q, value, elbo, upper: None, outcome })
-}
-
-/// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
-const WARM_ROWS: usize = 10_240;
-
-/// Where mini-batch training starts: the collapsed bound of a random subset, improved by L-BFGS when the model is
-/// `fresh`, and in any case the q that attains it. L-BFGS on a subset finds lengthscales in seconds that Adam needs many
-/// epochs for, and without a fitting q the first noisy gradients would undo good hyper-parameters.
-fn warm_start(
-    model: SparseModel,
-    fresh: bool,
-    train: Dataset<'_>,
-    options: &FitOptions,
-    monitor: &Monitor<'_>,
-) -> Result<(SparseModel, FullGaussian, usize)> {
-    let n = train.y.len();
-    let mut rows: Vec<usize> = (0..n).collect();
-    if n > WARM_ROWS {
-        rows.shuffle(&mut generator(options.seed, Purpose::WarmStart, 0));
-        rows.truncate(WARM_ROWS);
-        rows.sort_unstable();
-    }
-    let x = Mat::from_fn(train.x.nrows(), rows.len(), |i, j| train.x[(i, rows[j])]);
-    let y: Vec<f64> = rows.iter().map(|&row| train.y[row]).collect();
-    let subset = Dataset { x: x.as_ref(), y: &y };
-    let mut objective = CollapsedObjective::new(model, subset, CollapsedBound::Elbo { beta: options.beta });
-    let mut theta = objective.start();
-    let mut rollbacks = 0;
-    if fresh && options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed && !theta.is_empty() {
-        let limits = Limits {
-            epochs: options.warm_start,
-            seconds: monitor.limits().seconds.map(|s| 0.5 * s),
-            plateaus: 0,
-            ..*monitor.limits()
-        };
-        let mut silent = |_: &Record| {};
-        let mut warm = Monitor::new(limits, &mut silent);
-        let count = rows.len() as f64;
-        let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
-        (theta, rollbacks) = (outcome.theta, outcome.rollbacks);
-    }
-    objective.solve(&theta).ok_or_else(failed_start)?;
-    let (model, q) = objective.into_parts();
-    Ok((model, q, rollbacks))
+    Ok((training.into_best(), outcome))
 }
 
 fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
-    let Trained { model, q, value, elbo, upper, outcome } = trained;
+    let Trained { model, q, value, elbo, upper, sampling, outcome } = trained;
     let seconds = monitor.elapsed().as_secs_f64();
     let warnings = diagnose(&model, train, options, &outcome);
-    let jitter = match model.layer.used_jitter() {
-        Jitter::Absolute(j) => j,
-        Jitter::Relative(ratio) => ratio * mean_prior_variance(&model),
-    };
     let summary = FitSummary {
-        objective: value / train.y.len() as f64,
+        objective: value / train.len() as f64,
         objective_sum: value,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
@@ -356,50 +367,11 @@ fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &
         seconds_per_step: seconds / outcome.evaluations.max(1) as f64,
         stop_reason: outcome.reason,
         rollbacks: outcome.rollbacks,
-        jitter,
+        sampling,
+        jitter: absolute_jitter(&model),
         warnings,
         trace: monitor.records().to_vec(),
     };
     let posterior = Posterior::new(&model, &q);
     Fitted { model, q, posterior, summary }
-}
-
-fn mean_prior_variance(model: &SparseModel) -> f64 {
-    let z: MatRef<'_, f64> = model.layer.z();
-    let mut diag = vec![0.0; z.nrows()];
-    model.layer.kernel().diag(z, &mut diag, &mut sparsegp_kernels::Scratch::new());
-    diag.iter().sum::<f64>() / diag.len() as f64
-}
-
-/// Warnings with their evidence and the option to try.
-fn diagnose(model: &SparseModel, train: Dataset<'_>, options: &FitOptions, outcome: &Outcome) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let (_, _, variance) = spreads(train);
-    let mut noise = f64::NAN;
-    model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
-    if noise > 0.98 * variance {
-        warnings.push(format!(
-            "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try another --kernel or --seed",
-            100.0 * noise / variance
-        ));
-    }
-    if noise < 2.0 * Gaussian::NOISE_FLOOR {
-        warnings.push(format!(
-            "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with --exclude"
-        ));
-    }
-    if model.layer.used_jitter() != model.layer.jitter() {
-        warnings.push(format!(
-            "the jitter had to be raised from {:?} to {:?}: inducing inputs are nearly duplicates or lengthscales very long; try fewer --inducing",
-            model.layer.jitter(),
-            model.layer.used_jitter()
-        ));
-    }
-    if outcome.rollbacks > 0 {
-        warnings.push(format!("{} steps could not be evaluated and were taken back", outcome.rollbacks));
-    }
-    if outcome.reason == StopReason::MaxEpochs && options.epochs.is_none() {
-        warnings.push("the epoch limit came before convergence; try more --epochs".into());
-    }
-    warnings
 }

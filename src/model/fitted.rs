@@ -1,6 +1,6 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
-use super::fit::{FitSummary, TrainingData, fit_arrays};
+use super::fit::{FitSummary, Start, TrainingData, fit_arrays};
 use super::options::FitOptions;
 use super::posterior::{Marginals, Posterior};
 use super::sparse::SparseModel;
@@ -8,8 +8,10 @@ use crate::collapsed::Dataset;
 use crate::data::{Scaling, Schema, SchemaOptions, Table, Task, UnseenLevels, input_warnings, split};
 use crate::error::{Error, Result};
 use crate::hyper::Record;
+use crate::likelihood::Observation;
 use crate::linalg::symmetric_eigen;
 use crate::metrics::{RegressionMetrics, RegressionRow, Report};
+use crate::quadrature::Integrator;
 use crate::variational::FullGaussian;
 use faer::Mat;
 use rand::SeedableRng;
@@ -94,10 +96,11 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     let (validation, test) = (held_out(rows.validation), held_out(rows.test));
     let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
     let data = TrainingData {
-        train: Dataset { x: x.as_ref(), y: &y },
-        validation: scaled.as_ref().map(|(x, y)| Dataset { x: x.as_ref(), y }),
+        train: Dataset::of(x.as_ref(), &y),
+        validation: scaled.as_ref().map(|(x, y)| Dataset::of(x.as_ref(), y)),
+        levels: 0,
     };
-    let start = request.start.map(|start| start.start_model(options));
+    let start = request.start.map(|start| start.start(options));
     let mut fitted = fit_arrays(data, options, start.as_ref(), listener)?;
     warnings.append(&mut fitted.summary.warnings);
     fitted.summary.warnings = warnings;
@@ -243,7 +246,8 @@ impl Predictions<'_> {
     /// When there is no such row, as for the other methods.
     pub fn row(&self, row: usize) -> Prediction {
         let (mu, v) = self.latent_at(row);
-        let (mean, variance) = self.posterior.likelihood().predictive_moments(mu, v);
+        let (mean, variance) =
+            self.posterior.likelihood().predictive_moments((mu, v), 1.0, &mut Integrator::default());
         Prediction {
             mean: self.scaling.unscale_mean(mean),
             variance: self.scaling.unscale_variance(variance),
@@ -255,14 +259,23 @@ impl Predictions<'_> {
     /// The value that y is below with probability `p`, for p in (0, 1).
     pub fn quantile(&self, row: usize, p: f64) -> f64 {
         let (mu, v) = self.latent_at(row);
-        self.scaling.unscale_mean(self.posterior.likelihood().predictive_quantile(p, mu, v))
+        self.scaling.unscale_mean(self.posterior.likelihood().predictive_quantile(
+            p,
+            (mu, v),
+            1.0,
+            &mut Integrator::default(),
+        ))
     }
 
     /// The log predictive density of y = `target`.
     pub fn log_density(&self, row: usize, target: f64) -> f64 {
         let (mu, v) = self.latent_at(row);
         let y = self.scaling.target.apply(target);
-        self.posterior.likelihood().log_predictive(y, mu, v) + self.scaling.log_density_shift()
+        self.posterior
+            .likelihood()
+            .log_predictive(Observation::of(y), (mu, v), &mut [], &mut Integrator::default())
+            .value
+            + self.scaling.log_density_shift()
     }
 
     /// What a comparison with the observed target needs.
@@ -273,7 +286,7 @@ impl Predictions<'_> {
             target,
             mean: self.row(row).mean,
             log_density: self.log_density(row, target),
-            pit: self.posterior.likelihood().predictive_cdf(y, mu, v),
+            pit: self.posterior.likelihood().predictive_cdf(y, (mu, v), 1.0, &mut Integrator::default()),
             interval_width_95: self.quantile(row, 0.975) - self.quantile(row, 0.025),
         }
     }
@@ -423,8 +436,9 @@ impl FittedModel {
     }
 
     /// The model to start another fit from.
-    fn start_model(&self, options: &FitOptions) -> SparseModel {
-        SparseModel { fix_inducing: options.fix_inducing, ..self.model.clone() }
+    fn start(&self, options: &FitOptions) -> Start {
+        let model = SparseModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
+        Start { model, q: None }
     }
 
     fn feature_names(&self) -> Option<Vec<String>> {

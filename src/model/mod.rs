@@ -1,19 +1,23 @@
 //! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
 
 mod collapsed;
+mod diagnose;
 mod file;
 mod fit;
 mod fitted;
 mod options;
 mod posterior;
+mod rows;
+mod solve;
 mod sparse;
+mod start;
 mod svgp;
 mod training;
 
 pub use collapsed::{CollapsedBound, CollapsedObjective};
-pub use fit::{FitSummary, Fitted, TrainingData, fit_arrays};
+pub use fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays};
 pub use fitted::{FitRequest, FittedModel, HeldOut, Prediction, Predictions, TableFit, fit_table};
-pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
-pub use posterior::{Marginals, Posterior};
+pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
+pub use posterior::{Marginals, Posterior, Score};
 pub use sparse::SparseModel;
 pub use svgp::{Parameterization, Svgp};

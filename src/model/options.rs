@@ -2,48 +2,21 @@
 
 use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
-use crate::variational::Schedule;
+use crate::likelihood::LikelihoodKind;
+use crate::objective::{Estimator, Loss, Objective};
+use crate::variational::{Guard, Schedule};
+use crate::words::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
-
-/// Declares an option with a fixed set of words, read and written by them.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
-
-        impl $name {
-            /// The accepted words, the first one being the default.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($name::$variant => $word),+ })
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                match text {
-                    $($word => Ok($name::$variant),)+
-                    _ => Err(Error::usage(format!(
-                        "{} '{text}' is not one of {}", $what, Self::WORDS.join(", ")
-                    ))),
-                }
-            }
-        }
-    };
-}
 
 words! {
     /// What is minimised.
-    Objective, "objective" {
+    ObjectiveKind, "objective" {
         /// The (β-)ELBO on mini-batches.
         Elbo = "elbo",
+        /// Direct loss minimisation for the predictive log loss, on mini-batches.
+        DlmLog = "dlm-log",
+        /// Direct loss minimisation for the squared error, in closed form on the full batch (Gaussian noise only).
+        DlmSquare = "dlm-square",
         /// The collapsed (β-)ELBO on the full batch (Titsias 2009).
         Vfe = "vfe",
         /// FITC's evidence on the full batch (Snelson & Ghahramani 2006).
@@ -96,10 +69,16 @@ words! {
 /// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitOptions {
+    /// The likelihood; Gaussian, or by the kind of target, when absent.
+    pub likelihood: Option<LikelihoodKind>,
     /// What is minimised.
-    pub objective: Objective,
+    pub objective: ObjectiveKind,
     /// The weight of the KL term, positive.
     pub beta: f64,
+    /// How gradients of the predictive log loss are computed (dlm-log).
+    pub estimator: Estimator,
+    /// A fixed number of quadrature nodes; as many as each datum needs when absent.
+    pub quadrature_nodes: Option<usize>,
     /// The kernel in the text grammar.
     pub kernel: String,
     /// The prior mean.
@@ -112,6 +91,8 @@ pub struct FitOptions {
     pub fix_inducing: bool,
     /// How q is updated (mini-batch objectives).
     pub q_update: QUpdate,
+    /// What keeps natural-gradient steps positive definite where the loss has negative curvature.
+    pub q_guard: Guard,
     /// The step of the q update; by the rule when absent.
     pub q_step: Option<Schedule>,
     /// How hyper-parameters are tuned; by the objective when absent.
@@ -149,14 +130,18 @@ pub struct FitOptions {
 impl Default for FitOptions {
     fn default() -> Self {
         FitOptions {
-            objective: Objective::Elbo,
+            likelihood: None,
+            objective: ObjectiveKind::Elbo,
             beta: 1.0,
+            estimator: Estimator::Exact,
+            quadrature_nodes: None,
             kernel: "rbf(ard)".into(),
             mean: MeanKind::Constant,
             inducing: None,
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
             q_update: QUpdate::Ngd,
+            q_guard: Guard::Backtrack,
             q_step: None,
             hyper: None,
             hyper_optimizer: None,
@@ -179,7 +164,21 @@ impl Default for FitOptions {
 impl FitOptions {
     /// Whether q is solved in closed form on the full batch.
     pub fn is_collapsed(&self) -> bool {
-        self.objective != Objective::Elbo
+        !matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
+    }
+
+    /// The likelihood's family, Gaussian when none was named.
+    pub fn likelihood_kind(&self) -> LikelihoodKind {
+        self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
+    }
+
+    /// The mini-batch objective, for those that have one.
+    pub fn mini_batch_objective(&self) -> Objective {
+        let loss = match self.objective {
+            ObjectiveKind::DlmLog => Loss::LogPredictive(self.estimator),
+            _ => Loss::ExpectedLog,
+        };
+        Objective { loss, beta: self.beta, nodes: self.quadrature_nodes }
     }
 
     /// How hyper-parameters are tuned, by the objective where nothing was said.
@@ -232,6 +231,7 @@ impl FitOptions {
             ("--batch-size", Some(self.batch_size)),
             ("--epochs", self.epochs),
             ("--patience", Some(self.patience)),
+            ("--quadrature-nodes", self.quadrature_nodes),
         ] {
             if value == Some(0) {
                 return Err(Error::usage(format!("{name} is 0, expected at least 1")));
@@ -251,9 +251,23 @@ impl FitOptions {
 
     fn validate_combination(&self) -> Result<()> {
         let collapsed = self.is_collapsed();
+        let kind = self.likelihood_kind();
+        if collapsed && kind != LikelihoodKind::Gaussian {
+            return Err(Error::usage(format!(
+                "--objective {} needs the gaussian likelihood, not {kind}",
+                self.objective
+            ))
+            .hint("elbo and dlm-log take every likelihood"));
+        }
+        if self.estimator != Estimator::Exact && self.objective != ObjectiveKind::DlmLog {
+            return Err(Error::usage(format!(
+                "--estimator {} is for --objective dlm-log, not {}",
+                self.estimator, self.objective
+            )));
+        }
         match (self.hyper, collapsed) {
             (Some(Hyper::Collapsed), false) => {
-                return Err(Error::usage("--hyper collapsed needs --objective vfe or fitc"));
+                return Err(Error::usage("--hyper collapsed needs --objective vfe, fitc or dlm-square"));
             }
             (Some(Hyper::Joint), true) => {
                 return Err(Error::usage(format!(
@@ -265,12 +279,12 @@ impl FitOptions {
         }
         match (self.hyper_optimizer, collapsed) {
             (Some(HyperOptimizer::Lbfgs), false) => Err(Error::usage(
-                "--hyper-optimizer lbfgs needs a full-batch objective: --objective vfe or fitc",
+                "--hyper-optimizer lbfgs needs a full-batch objective: --objective vfe, fitc or dlm-square",
             )),
-            (Some(HyperOptimizer::Adam), true) => {
-                Err(Error::usage("--hyper-optimizer adam needs the mini-batch objective: --objective elbo"))
-            }
-            _ if self.objective == Objective::Fitc && self.beta != 1.0 => {
+            (Some(HyperOptimizer::Adam), true) => Err(Error::usage(
+                "--hyper-optimizer adam needs a mini-batch objective: --objective elbo or dlm-log",
+            )),
+            _ if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 => {
                 Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"))
             }
             _ => Ok(()),

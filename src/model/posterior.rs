@@ -1,10 +1,12 @@
 //! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
 
 use super::sparse::SparseModel;
+use crate::collapsed::Dataset;
 use crate::columns;
 use crate::latent::LatentLayer;
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
+use crate::quadrature::Integrator;
 use crate::variational::FullGaussian;
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
@@ -29,6 +31,15 @@ pub struct Posterior {
     weights: Vec<f64>,
     reduction: Mat<f64>,
     increase: Option<Mat<f64>>,
+}
+
+/// What predictions are scored by; smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// Minus the mean log predictive density, with the sample weights.
+    LogLoss,
+    /// The mean squared error of the latent mean, with the sample weights.
+    SquaredError,
 }
 
 /// Columns per parallel block of a prediction.
@@ -106,6 +117,24 @@ impl Posterior {
             self.block(block, (k, t), (mean, variance), scratch);
         });
         out
+    }
+
+    /// The score of predictions of a data set, on the scale of the model.
+    pub fn score(&self, data: Dataset<'_>, score: Score) -> f64 {
+        let marginals = self.marginals(data.x);
+        let targets = data.targets;
+        let term = |integrator: &mut Integrator, i: usize| {
+            let at = targets.at(i);
+            let latent = (marginals.mean[i], marginals.variance[i]);
+            targets.weight(i)
+                * match score {
+                    Score::LogLoss => -self.likelihood.log_predictive(at, latent, &mut [], integrator).value,
+                    Score::SquaredError => (at.y - latent.0).powi(2),
+                }
+        };
+        // Collected before they are summed, so that the sum does not depend on the threads.
+        let terms: Vec<f64> = (0..data.len()).into_par_iter().map_init(Integrator::default, term).collect();
+        terms.iter().sum::<f64>() / targets.total_weight()
     }
 
     fn block(

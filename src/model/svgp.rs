@@ -4,7 +4,7 @@ use super::sparse::SparseModel;
 use crate::gradient::{Batch, BatchPass, Form, Problem};
 use crate::latent::LatentLayer;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
-use crate::objective::BetaElbo;
+use crate::objective::{EstimatorCounts, Objective};
 use crate::variational::{DataGradient, FullGaussian, StepInfo, UpdateRule};
 use faer::{Accum, Mat, MatRef};
 
@@ -22,7 +22,7 @@ pub struct Svgp {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: SparseModel,
     q: FullGaussian,
-    objective: BetaElbo,
+    objective: Objective,
     parameterization: Parameterization,
     pass: BatchPass,
     flat: Vec<f64>,
@@ -35,8 +35,8 @@ impl Svgp {
     pub const DIRECT_GUARD: f64 = 1e8;
 
     /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
-    pub fn new(model: SparseModel, q: FullGaussian, objective: BetaElbo, batch: usize) -> Self {
-        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), batch);
+    pub fn new(model: SparseModel, q: FullGaussian, objective: Objective, batch: usize) -> Self {
+        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), objective, batch);
         Svgp {
             model,
             q,
@@ -60,6 +60,22 @@ impl Svgp {
         self
     }
 
+    /// Seeds what sampling estimators draw.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.pass.seed(seed);
+        self
+    }
+
+    /// What sampling estimators did so far.
+    pub fn estimator_counts(&self) -> EstimatorCounts {
+        self.pass.estimator_counts()
+    }
+
+    /// What is minimised.
+    pub fn objective(&self) -> Objective {
+        self.objective
+    }
+
     /// The whitened posterior.
     pub fn q(&self) -> &FullGaussian {
         &self.q
@@ -79,8 +95,8 @@ impl Svgp {
     }
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
-    pub fn evaluate(&mut self, x: MatRef<'_, f64>, y: &[f64], scale: f64, train_theta: bool) -> f64 {
-        let value = self.run(x, y, scale, train_theta);
+    pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
+        let value = self.run(batch, train_theta);
         if train_theta {
             self.finish_theta();
         }
@@ -91,12 +107,12 @@ impl Svgp {
     /// when the value is not finite.
     pub fn step(
         &mut self,
-        (x, y, scale): (MatRef<'_, f64>, &[f64], f64),
+        batch: Batch<'_>,
         train_theta: bool,
         rule: &mut dyn UpdateRule,
         step: f64,
     ) -> (f64, StepInfo) {
-        let value = self.run(x, y, scale, train_theta);
+        let value = self.run(batch, train_theta);
         if !value.is_finite() {
             return (value, StepInfo { step: 0.0, rollbacks: 0 });
         }
@@ -112,7 +128,16 @@ impl Svgp {
         (value, self.update_q(rule, step))
     }
 
-    fn run(&mut self, x: MatRef<'_, f64>, y: &[f64], scale: f64, train_theta: bool) -> f64 {
+    /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
+    pub fn evaluate_data(&mut self, batch: Batch<'_>) -> f64 {
+        self.run_data(batch, false)
+    }
+
+    fn run(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
+        self.run_data(batch, train_theta) + self.objective.beta * self.q.kl()
+    }
+
+    fn run_data(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
         let form = self.form();
         let problem = Problem {
             layer: &self.model.layer,
@@ -120,8 +145,7 @@ impl Svgp {
             objective: self.objective,
             q: &self.q,
         };
-        let data = self.pass.run(problem, Batch { x, y, scale }, form, train_theta);
-        data + self.objective.beta * self.q.kl()
+        self.pass.run(problem, batch, form, train_theta)
     }
 
     fn finish_theta(&mut self) {
@@ -171,6 +195,21 @@ impl Svgp {
     pub fn update_q(&mut self, rule: &mut dyn UpdateRule, step: f64) -> StepInfo {
         let gradient = DataGradient { mean: &self.pass.mean_gradient, cov: self.pass.cov_gradient.as_ref() };
         rule.step(&mut self.q, gradient, self.objective.beta, step)
+    }
+
+    /// Moves q by `rule` along a gradient gathered elsewhere.
+    pub fn update_q_along(
+        &mut self,
+        rule: &mut dyn UpdateRule,
+        gradient: DataGradient<'_>,
+        step: f64,
+    ) -> StepInfo {
+        rule.step(&mut self.q, gradient, self.objective.beta, step)
+    }
+
+    /// The model and its posterior.
+    pub fn into_parts(self) -> (SparseModel, FullGaussian) {
+        (self.model, self.q)
     }
 
     /// Moves θ and Z and refactorises; on failure nothing has changed. In the unwhitened parameterisation q(u) stays.

@@ -2,14 +2,14 @@
 
 use super::fit::TrainingData;
 use super::options::FitOptions;
-use super::posterior::Posterior;
-use super::sparse::SparseModel;
+use super::posterior::{Posterior, Score};
+use super::rows::Rows;
 use super::svgp::Svgp;
 use crate::collapsed::Dataset;
 use crate::data::split::Batches;
+use crate::gradient::Batch;
 use crate::hyper::{FreeVector, StochasticObjective};
 use crate::variational::{FullGaussian, Schedule, UpdateRule};
-use faer::Mat;
 
 /// An SVGP with its data, its q update and the batches it draws.
 pub(super) struct SvgpTraining<'a> {
@@ -27,9 +27,9 @@ pub(super) struct SvgpTraining<'a> {
     epoch: u64,
     in_epoch: usize,
     steps: usize,
-    x: Mat<f64>,
-    y: Vec<f64>,
+    drawn: Rows,
     q_rollbacks: usize,
+    score: Score,
     best: Option<(Vec<f64>, FullGaussian)>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> SvgpTraining<'a> {
         data: TrainingData<'a>,
         options: &FitOptions,
     ) -> Self {
-        let (n, d) = (data.train.y.len(), data.train.x.nrows());
+        let n = data.train.len();
         let batches = Batches::new(n, options.batch_size.min(n), options.seed);
         let (natural, largest) = (svgp.model.natural(), batches.largest());
         SvgpTraining {
@@ -59,9 +59,9 @@ impl<'a> SvgpTraining<'a> {
             epoch: 0,
             in_epoch: 0,
             steps: 0,
-            x: Mat::zeros(d, largest),
-            y: vec![0.0; largest],
+            drawn: Rows::new(data.train, largest),
             q_rollbacks: 0,
+            score: Score::LogLoss,
             best: None,
         }
     }
@@ -77,17 +77,16 @@ impl<'a> SvgpTraining<'a> {
     }
 
     /// The model and q with the best validation score, or the last ones without validation.
-    pub(super) fn into_best(mut self) -> (SparseModel, FullGaussian) {
+    pub(super) fn into_best(mut self) -> Svgp {
         if let Some((natural, q)) = self.best.take() {
             self.svgp.set_natural(&natural);
             self.svgp.set_q(q);
         }
-        let q = self.svgp.q().clone();
-        (self.svgp.model, q)
+        self.svgp
     }
 
-    /// Copies the next batch into `x` and `y`; returns its size.
-    fn draw(&mut self) -> usize {
+    /// Copies the next batch out of the data.
+    fn draw(&mut self) {
         if self.in_epoch == self.ends.len() {
             self.order.clear();
             self.ends.clear();
@@ -99,13 +98,8 @@ impl<'a> SvgpTraining<'a> {
             self.in_epoch = 0;
         }
         let from = if self.in_epoch == 0 { 0 } else { self.ends[self.in_epoch - 1] };
-        let rows = &self.order[from..self.ends[self.in_epoch]];
-        for (j, &row) in rows.iter().enumerate() {
-            self.x.col_mut(j).copy_from(self.train.x.col(row));
-            self.y[j] = self.train.y[row];
-        }
+        self.drawn.take(self.train, &self.order[from..self.ends[self.in_epoch]]);
         self.in_epoch += 1;
-        rows.len()
     }
 
     /// Moves the model to `theta`; on failure it stays where it was.
@@ -133,10 +127,11 @@ impl StochasticObjective for SvgpTraining<'_> {
         if !self.move_to(theta) {
             return f64::NAN;
         }
-        let b = self.draw();
-        let scale = self.train.y.len() as f64 / b as f64;
+        self.draw();
         let train_theta = !self.free.is_empty();
-        let batch = (self.x.as_ref().subcols(0, b), &self.y[..b], scale);
+        let part = self.drawn.data();
+        let scale = self.train.len() as f64 / part.len() as f64;
+        let batch = Batch { x: part.x, targets: part.targets, scale };
         let step = self.schedule.at(self.steps);
         let (value, info) = self.svgp.step(batch, train_theta, self.rule.as_mut(), step);
         self.q_rollbacks += info.rollbacks;
@@ -158,11 +153,7 @@ impl StochasticObjective for SvgpTraining<'_> {
             return Some(f64::NAN);
         }
         let posterior = Posterior::new(&self.svgp.model, self.svgp.q());
-        let marginals = posterior.marginals(validation.x);
-        let likelihood = posterior.likelihood();
-        let terms = validation.y.iter().zip(&marginals.mean).zip(&marginals.variance);
-        let sum: f64 = terms.map(|((&y, &mu), &v)| likelihood.log_predictive(y, mu, v)).sum();
-        Some(-sum / validation.y.len() as f64)
+        Some(posterior.score(validation, self.score))
     }
 
     fn keep(&mut self, _theta: &[f64]) {

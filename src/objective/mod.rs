@@ -1,30 +1,175 @@
 //! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
 
-use crate::likelihood::{Derivatives, Likelihood};
+mod estimator;
+mod rejection;
 
-/// The (β-)ELBO to minimise, `(n/b) Σ −E log p(y_i | f_i) + β KL(q ‖ p)`; β = 1 is the evidence lower bound.
+pub use estimator::{Estimator, EstimatorCounts};
+
+use crate::likelihood::{Likelihood, Local, Observation};
+use crate::quadrature::Integrator;
+use rand_chacha::ChaCha8Rng;
+
+/// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BetaElbo {
-    /// The weight of the KL term, positive.
-    pub beta: f64,
+pub enum Loss {
+    /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound.
+    ExpectedLog,
+    /// `−log E_{N(f; μ, v)} p(y|f)`: direct loss minimisation for the predictive log loss (Wei, Sheth & Khardon 2021;
+    /// Jankowiak, Pleiss & Gardner 2020). The estimator concerns gradients; values are always by quadrature.
+    LogPredictive(Estimator),
 }
 
-impl BetaElbo {
-    /// `scale · Σ ℓ_i` over a block with its derivatives `g = ∂/∂μ` and `h = ∂/∂v`, all scaled by `scale = n/b`.
+/// What is minimised: `(n/b) Σ ℓ_i + β KL(q ‖ p)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The loss of a datum.
+    pub loss: Loss,
+    /// The weight of the KL term, positive.
+    pub beta: f64,
+    /// A fixed number of quadrature nodes, instead of as many as each datum needs.
+    pub nodes: Option<usize>,
+}
+
+impl Objective {
+    /// The (β-)ELBO.
+    pub fn elbo(beta: f64) -> Self {
+        Objective { loss: Loss::ExpectedLog, beta, nodes: None }
+    }
+
+    /// Log-loss DLM with exact gradients.
+    pub fn dlm(beta: f64) -> Self {
+        Objective { loss: Loss::LogPredictive(Estimator::Exact), beta, nodes: None }
+    }
+}
+
+/// The observations of some rows: coded targets and, where they differ from 1, exposures and weights.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    /// Coded targets.
+    pub y: &'a [f64],
+    /// Exposures, or empty when all are 1.
+    pub exposure: &'a [f64],
+    /// Sample weights, which multiply the losses, or empty when all are 1.
+    pub weights: &'a [f64],
+}
+
+impl<'a> Targets<'a> {
+    /// Targets with exposures and weights of 1.
+    pub fn of(y: &'a [f64]) -> Self {
+        Targets { y, exposure: &[], weights: &[] }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.y.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.y.is_empty()
+    }
+
+    /// Rows `from..to`.
+    pub fn range(&self, from: usize, to: usize) -> Targets<'a> {
+        let part = |values: &'a [f64]| if values.is_empty() { values } else { &values[from..to] };
+        Targets { y: &self.y[from..to], exposure: part(self.exposure), weights: part(self.weights) }
+    }
+
+    /// The sum of the weights.
+    pub fn total_weight(&self) -> f64 {
+        if self.weights.is_empty() { self.len() as f64 } else { self.weights.iter().sum() }
+    }
+
+    /// The observation of row `i`.
+    pub fn at(&self, i: usize) -> Observation {
+        Observation { y: self.y[i], exposure: self.exposure.get(i).copied().unwrap_or(1.0) }
+    }
+
+    /// The weight of row `i`.
+    pub fn weight(&self, i: usize) -> f64 {
+        self.weights.get(i).copied().unwrap_or(1.0)
+    }
+}
+
+/// Per-datum derivatives of a block's losses; all slices but the last have the block's length.
+pub struct Derivatives<'a> {
+    /// `g_i = ∂/∂μ_i`.
+    pub mean: &'a mut [f64],
+    /// `h_i = ∂/∂v_i`.
+    pub variance: &'a mut [f64],
+    /// Accumulates `Σ_i ∂/∂ψ` for the likelihood's own parameters, unless it is empty.
+    pub own: &'a mut [f64],
+}
+
+/// The buffers of losses, one per thread of work.
+#[derive(Clone, Debug)]
+pub struct LossScratch {
+    integrator: Integrator,
+    own: Vec<f64>,
+    samples: Vec<f64>,
+    value: Vec<f64>,
+    first: Vec<f64>,
+    /// What sampling estimators did since this was last cleared.
+    pub counts: EstimatorCounts,
+}
+
+impl LossScratch {
+    /// Buffers for an objective and a likelihood with `own` parameter values.
+    pub fn new(nodes: Option<usize>, own: usize) -> Self {
+        LossScratch {
+            integrator: Integrator::new(nodes),
+            own: vec![0.0; own],
+            samples: Vec::new(),
+            value: Vec::new(),
+            first: Vec::new(),
+            counts: EstimatorCounts::default(),
+        }
+    }
+}
+
+impl Objective {
+    /// `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights.
+    /// `random` is drawn from by sampling estimators only.
     pub fn losses(
         &self,
         likelihood: &dyn Likelihood,
         scale: f64,
-        (y, mu, v): (&[f64], &[f64], &[f64]),
+        (targets, mu, v): (Targets<'_>, &[f64], &[f64]),
         out: Derivatives<'_>,
+        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> f64 {
-        let Derivatives { mean, variance, parameters } = out;
-        // The caller's accumulator starts at zero for every block, so it can be scaled in place.
-        let fresh = Derivatives { mean: &mut *mean, variance: &mut *variance, parameters: &mut *parameters };
-        let value = likelihood.expected_log_density(y, mu, v, fresh);
-        for x in mean.iter_mut().chain(variance).chain(parameters) {
-            *x *= -scale;
+        let mut sum = 0.0;
+        let wanted = out.own.len();
+        for i in 0..targets.len() {
+            scratch.own.fill(0.0);
+            let local = self.gain(likelihood, targets.at(i), (mu[i], v[i]), wanted, (scratch, random));
+            let weight = -scale * targets.weight(i);
+            sum += weight * local.value;
+            out.mean[i] = weight * local.mean;
+            out.variance[i] = weight * local.variance;
+            out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
         }
-        -scale * value
+        sum
+    }
+
+    /// `−ℓ` of one datum; the derivatives in the first `wanted` own parameters go to the scratch.
+    fn gain(
+        &self,
+        likelihood: &dyn Likelihood,
+        at: Observation,
+        marginal: (f64, f64),
+        wanted: usize,
+        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+    ) -> Local {
+        let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
+        match self.loss {
+            Loss::ExpectedLog => likelihood.expected_log_density(at, marginal, own, integrator),
+            Loss::LogPredictive(Estimator::Exact) => likelihood.log_predictive(at, marginal, own, integrator),
+            Loss::LogPredictive(estimator) => {
+                let value = likelihood.log_predictive(at, marginal, &mut [], integrator).value;
+                let local = estimator.gradient(likelihood, at, marginal, wanted, (scratch, random));
+                Local { value, ..local }
+            }
+        }
     }
 }

@@ -119,7 +119,7 @@ fn config(model: &FittedModel) -> Value {
     let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
     json!({
         "task": model.task(),
-        "likelihood": model.model().likelihood.name(),
+        "likelihood": model.model().likelihood.kind(),
         "features": features,
         "objective": options.objective,
         "beta": options.beta,

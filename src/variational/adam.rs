@@ -21,20 +21,15 @@ impl AdamRule {
     /// A rule for `q`, whose covariance is factorised once here.
     pub fn new(q: &FullGaussian) -> Self {
         let m = q.dim();
-        let mut factor = q.cov.clone();
-        // As for the natural gradient: only rounding can fail here, and the prior is a valid start.
-        if Factorizer::new(m).cholesky(factor.as_mut()).is_err() {
-            factor = Mat::identity(m, m);
-        }
         let length = m + m * (m + 1) / 2;
         let mut rule = AdamRule {
-            factor,
+            factor: Mat::zeros(m, m),
             factor_gradient: Mat::zeros(m, m),
             moments: Moments::new(length),
             position: vec![0.0; length],
             gradient: vec![0.0; length],
         };
-        rule.pack(q);
+        rule.restart(q);
         rule
     }
 
@@ -92,5 +87,16 @@ impl UpdateRule for AdamRule {
         self.moments.step(&mut self.position, &self.gradient, step);
         self.unpack(q);
         StepInfo { step, rollbacks: 0 }
+    }
+
+    fn restart(&mut self, q: &FullGaussian) {
+        let m = q.dim();
+        self.factor.copy_from(q.cov());
+        // As for the natural gradient: only rounding can fail here, and the prior is a valid start.
+        if Factorizer::new(m).cholesky(self.factor.as_mut()).is_err() {
+            self.factor = Mat::identity(m, m);
+        }
+        self.moments.reset();
+        self.pack(q);
     }
 }

@@ -7,7 +7,7 @@ mod schedule;
 
 pub use adam::AdamRule;
 pub use gaussian::FullGaussian;
-pub use natural::NaturalGradient;
+pub use natural::{Guard, NaturalGradient};
 pub use schedule::Schedule;
 
 use faer::MatRef;
@@ -34,4 +34,7 @@ pub struct StepInfo {
 pub trait UpdateRule: Send {
     /// Moves `q`, asking for step size `step`; never leaves it invalid.
     fn step(&mut self, q: &mut FullGaussian, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo;
+
+    /// Forgets what the rule carries from step to step and takes up `q`, which was changed outside.
+    fn restart(&mut self, q: &FullGaussian);
 }

@@ -6,13 +6,36 @@
 //! ```text
 //! S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H,    m₊ = m − (ρ/β) S₊ ĝ,    H = 2 A diag(h) Aᵀ + β I
 //! ```
+//!
+//! Where the loss has negative curvature (h < 0, as for DLM and Student-t) the new precision may be indefinite; a
+//! [`Guard`] says what then.
 
 use super::{DataGradient, FullGaussian, StepInfo, UpdateRule};
-use crate::linalg::{self, Factorizer, gram_of_inverse};
-use faer::Mat;
+use crate::linalg::{
+    self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
+};
+use crate::words::words;
+use faer::{Accum, Mat};
+
+words! {
+    /// What keeps a natural-gradient step positive definite.
+    Guard, "guard of the q update" {
+        /// Halve ρ until the new precision is positive definite.
+        Backtrack = "backtrack",
+        /// `S₊⁻¹ = S⁻¹ + γĜ + ½γ²ĜSĜ` with γ = ρ/β, positive definite whatever Ĝ is (Lin, Schmidt & Khan 2020), for the
+        /// steps that would not be without it.
+        Retraction = "retraction",
+        /// Eigenvalues of the new precision are clipped to [1e-4, 1e8], the prior's being 1.
+        Projection = "projection",
+    }
+}
+
+/// The eigenvalues that a projected precision may have.
+const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
 pub struct NaturalGradient {
+    guard: Guard,
     precision: Mat<f64>,
     candidate: Mat<f64>,
     inverse_factor: Mat<f64>,
@@ -25,10 +48,11 @@ impl NaturalGradient {
     /// How often a step may be halved before it is rejected.
     const MAX_HALVINGS: usize = 30;
 
-    /// A rule for `q`, whose precision is computed once here.
+    /// A rule for `q`, whose precision is computed once here, that backtracks.
     pub fn new(q: &FullGaussian) -> Self {
         let m = q.dim();
         let mut rule = NaturalGradient {
+            guard: Guard::Backtrack,
             precision: Mat::zeros(m, m),
             candidate: Mat::zeros(m, m),
             inverse_factor: Mat::zeros(m, m),
@@ -36,20 +60,18 @@ impl NaturalGradient {
             direction: vec![0.0; m],
             factorizer: Factorizer::new(m),
         };
-        rule.candidate.copy_from(q.cov());
-        // q's covariance was positive definite when q was built, so only rounding can make this fail; the
-        // prior's precision is then as good a start as any.
-        if rule.factorizer.cholesky(rule.candidate.as_mut()).is_ok() {
-            linalg::invert_lower(rule.candidate.as_ref(), rule.inverse_factor.as_mut());
-            gram_of_inverse(rule.inverse_factor.as_ref(), rule.precision.as_mut());
-        } else {
-            rule.precision = Mat::identity(m, m);
-        }
+        rule.restart(q);
         rule
     }
 
-    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate` and factorises it.
-    fn try_precision(&mut self, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> bool {
+    /// Chooses what keeps steps positive definite.
+    pub fn with_guard(mut self, guard: Guard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into the lower triangle of `candidate`.
+    fn mix(&mut self, gradient: &DataGradient<'_>, beta: f64, rho: f64) {
         let m = self.precision.nrows();
         let weight = 2.0 * rho / beta;
         for j in 0..m {
@@ -60,29 +82,92 @@ impl NaturalGradient {
             }
             self.candidate[(j, j)] += rho;
         }
-        let kept = &mut self.inverse_factor;
-        kept.copy_from(&self.candidate);
-        self.factorizer.cholesky(kept.as_mut()).is_ok()
+    }
+
+    /// Factorises `candidate`, whose lower triangle is kept.
+    fn factorises(&mut self) -> bool {
+        self.inverse_factor.copy_from(&self.candidate);
+        self.factorizer.cholesky(self.inverse_factor.as_mut()).is_ok()
+    }
+
+    /// Adds the second-order term of the retraction, `½ γ² Ĝ S Ĝ = ½ (D S D)` with `D = S₊⁻¹ − S⁻¹` of the plain step.
+    fn retract(&mut self, q: &FullGaussian) {
+        let m = q.dim();
+        let mut change =
+            Mat::from_fn(
+                m,
+                m,
+                |i, j| {
+                    if i >= j { self.candidate[(i, j)] - self.precision[(i, j)] } else { 0.0 }
+                },
+            );
+        reflect_lower(change.as_mut());
+        let mut half = Mat::zeros(m, m);
+        let full = (change.as_ref(), Shape::Full);
+        product(half.as_mut(), Part::All, Accum::Replace, full, (q.cov(), Shape::Full), 0.5);
+        let left = (half.as_ref(), Shape::Full);
+        product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, full, 1.0);
+    }
+
+    /// Clips the eigenvalues of `candidate`; false when it is not finite.
+    fn project(&mut self) -> bool {
+        reflect_lower(self.candidate.as_mut());
+        let Some((values, vectors)) = symmetric_eigen(self.candidate.as_ref()) else { return false };
+        let m = values.len();
+        let (low, high) = PRECISION_RANGE;
+        let scaled = Mat::from_fn(m, m, |i, j| vectors[(i, j)] * values[j].clamp(low, high));
+        let (left, right) = ((scaled.as_ref(), Shape::Full), (vectors.transpose(), Shape::Full));
+        product(self.candidate.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+        true
+    }
+
+    /// Finds a valid new precision and its factor; the step it belongs to and how often it was changed, or `None`.
+    fn admissible(
+        &mut self,
+        q: &FullGaussian,
+        gradient: &DataGradient<'_>,
+        beta: f64,
+        step: f64,
+    ) -> (Option<f64>, usize) {
+        self.mix(gradient, beta, step);
+        if self.factorises() {
+            return (Some(step), 0);
+        }
+        let mut rollbacks = 1;
+        let repaired = match self.guard {
+            Guard::Backtrack => false,
+            Guard::Retraction => {
+                self.retract(q);
+                self.factorises()
+            }
+            Guard::Projection => self.project() && self.factorises(),
+        };
+        if repaired {
+            return (Some(step), rollbacks);
+        }
+        let mut rho = 0.5 * step;
+        for _ in 0..Self::MAX_HALVINGS {
+            self.mix(gradient, beta, rho);
+            if self.factorises() {
+                return (Some(rho), rollbacks);
+            }
+            rollbacks += 1;
+            rho *= 0.5;
+        }
+        (None, rollbacks)
     }
 }
 
 impl UpdateRule for NaturalGradient {
     fn step(&mut self, q: &mut FullGaussian, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let mut rho = step;
-        let mut rollbacks = 0;
-        while !self.try_precision(&gradient, beta, rho) {
-            rollbacks += 1;
-            rho *= 0.5;
-            if rollbacks > Self::MAX_HALVINGS {
-                return StepInfo { step: 0.0, rollbacks };
-            }
-        }
         for ((g, data), m) in self.gradient.iter_mut().zip(gradient.mean).zip(&q.mean) {
             *g = data + beta * m;
         }
         if !self.gradient.iter().all(|g| g.is_finite()) {
-            return StepInfo { step: 0.0, rollbacks: rollbacks + 1 };
+            return StepInfo { step: 0.0, rollbacks: 1 };
         }
+        let (rho, rollbacks) = self.admissible(q, &gradient, beta, step);
+        let Some(rho) = rho else { return StepInfo { step: 0.0, rollbacks } };
         // `inverse_factor` holds the factor of the new precision; `precision` becomes scratch for its inverse.
         q.log_det = -linalg::log_det(self.inverse_factor.as_ref());
         linalg::invert_lower(self.inverse_factor.as_ref(), self.precision.as_mut());
@@ -93,5 +178,18 @@ impl UpdateRule for NaturalGradient {
             *m -= rho / beta * d;
         }
         StepInfo { step: rho, rollbacks }
+    }
+
+    fn restart(&mut self, q: &FullGaussian) {
+        let m = q.dim();
+        self.candidate.copy_from(q.cov());
+        // q's covariance was positive definite when q was built, so only rounding can make this fail; the
+        // prior's precision is then as good a start as any.
+        if self.factorizer.cholesky(self.candidate.as_mut()).is_ok() {
+            linalg::invert_lower(self.candidate.as_ref(), self.inverse_factor.as_mut());
+            gram_of_inverse(self.inverse_factor.as_ref(), self.precision.as_mut());
+        } else {
+            self.precision = Mat::identity(m, m);
+        }
     }
 }

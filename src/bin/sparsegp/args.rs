@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use sparsegp::data::{Task, UnseenLevels};
 use sparsegp::latent::{InducingInit, Jitter};
-use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, Objective, QUpdate};
+use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
 use sparsegp::variational::Schedule;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -87,8 +87,8 @@ pub struct ModelArgs {
     #[arg(long, value_parser = PossibleValuesParser::new(["gaussian"]), default_value = "gaussian")]
     pub likelihood: String,
     /// What is minimised: elbo goes through mini-batches, vfe and fitc through all data at once
-    #[arg(long, value_parser = words(Objective::WORDS, Objective::from_str), default_value_t = FitOptions::default().objective)]
-    pub objective: Objective,
+    #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
+    pub objective: ObjectiveKind,
     /// The weight of the KL term (elbo and vfe)
     #[arg(long, default_value_t = FitOptions::default().beta)]
     pub beta: f64,
@@ -334,8 +334,12 @@ impl FitArgs {
         let (model, training) = (&self.model, &self.training);
         let default = FitOptions::default();
         FitOptions {
+            likelihood: default.likelihood,
             objective: model.objective,
             beta: model.beta,
+            estimator: default.estimator,
+            quadrature_nodes: None,
+            q_guard: default.q_guard,
             kernel: model.kernel.clone().unwrap_or(default.kernel),
             mean: model.mean,
             inducing: model.inducing,

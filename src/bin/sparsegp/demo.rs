@@ -7,7 +7,7 @@ use super::{fit, output, page};
 use sparsegp::data::column::Column;
 use sparsegp::data::{AtomicFile, NamedColumn, Scaling, SchemaOptions, Table, UnseenLevels, read_csv};
 use sparsegp::metrics::RegressionMetrics;
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, Objective, fit_table};
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
 use sparsegp::report::{Observed, Section, Series};
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -66,7 +66,7 @@ fn forecast(quiet: bool) -> Result<Task> {
     let table = read_csv("co2_monthly.csv", MONTHLY.as_bytes())?;
     let (before, after) =
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
-    let options = FitOptions { objective: Objective::Vfe, ..base_options(&before)? };
+    let options = FitOptions { objective: ObjectiveKind::Vfe, ..base_options(&before)? };
     let fitted = fit(&before, &options, 0.0, quiet)?;
     let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
     fitted.model.compare(&after, UnseenLevels::Error, &mut |row| {

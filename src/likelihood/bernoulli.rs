@@ -1,0 +1,187 @@
+//! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
+
+use super::{Likelihood, LikelihoodKind, Local, Observation, normal};
+use crate::quadrature::{Integrator, Resolution};
+use pulp::Simd;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use std::f64::consts::PI;
+
+/// +1 for class 1, −1 for class 0.
+fn sign(at: Observation) -> f64 {
+    if at.y > 0.5 { 1.0 } else { -1.0 }
+}
+
+/// The share of class 1, away from 0 and 1.
+fn share_of_ones(y: &[f64]) -> f64 {
+    let ones = y.iter().filter(|y| **y > 0.5).count() as f64;
+    (ones + 0.5) / (y.len() as f64 + 1.0)
+}
+
+fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
+    f64::from(u8::from(random.random::<f64>() < probability))
+}
+
+/// What the two links share, given the probability of class 1 as a function of f and in prediction.
+macro_rules! bernoulli {
+    ($name:ident, $kind:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
+        fn kind(&self) -> LikelihoodKind {
+            $kind
+        }
+
+        fn own_gradient(&self, _: Observation, _: &[f64], _: &[f64], _: &mut [f64]) {}
+
+        fn peak(&self, at: Observation) -> f64 {
+            sign(at) * 40.0
+        }
+
+        /// Classes as ±2: a probability within a few per cent of certainty.
+        fn working_response(&self, at: Observation) -> f64 {
+            2.0 * sign(at)
+        }
+
+        fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+            let p = $probability(f);
+            (p, p * (1.0 - p))
+        }
+
+        fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+            match y {
+                y if y < 0.0 => 0.0,
+                y if y < 1.0 => 1.0 - $probability(f),
+                _ => 1.0,
+            }
+        }
+
+        fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+            draw($probability(f), random)
+        }
+
+        fn predictive_moments(&self, at: (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
+            let p = $predictive(at, integrator);
+            (p, p * (1.0 - p))
+        }
+
+        fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+            $inverse(share_of_ones(y))
+        }
+
+        fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
+
+        fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
+
+        fn boxed_clone(&self) -> Box<dyn Likelihood> {
+            Box::new($name)
+        }
+    };
+}
+
+/// `p(y = 1 | f) = Φ(f)`: the predictive density is closed, `Φ(±μ/√(1 + v))`.
+#[derive(Clone, Copy, Debug)]
+pub struct BernoulliProbit;
+
+impl Likelihood for BernoulliProbit {
+    bernoulli!(
+        BernoulliProbit,
+        LikelihoodKind::BernoulliProbit,
+        normal::cdf,
+        |(mu, v): (f64, f64), _: &mut Integrator| normal::cdf(mu / (1.0 + v).sqrt()),
+        |p: f64| {
+            use statrs::distribution::{ContinuousCDF, Normal};
+            Normal::standard().inverse_cdf(p)
+        }
+    );
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        normal::log_cdf(sign(at), f, value, first);
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let x = sign(at) * f;
+        let hazard = normal::log_cdf_at(x).1;
+        -hazard * (x + hazard)
+    }
+
+    /// The zeros of Φ nearest to the real line are at −1.9 ± 2.8i.
+    fn resolution(&self, _: Observation) -> Resolution {
+        Resolution { strip: 2.8, step: 0.7, concave: true, pole: None }
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        _: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        let spread = (1.0 + v).sqrt();
+        let s = sign(at);
+        let (value, hazard) = normal::log_cdf_at(s * mu / spread);
+        Local { value, mean: s * hazard / spread, variance: -0.5 * hazard * s * mu / (spread * (1.0 + v)) }
+    }
+}
+
+/// `p(y = 1 | f) = 1/(1 + e^{−f})`.
+#[derive(Clone, Copy, Debug)]
+pub struct BernoulliLogit;
+
+/// `1/(1 + e^{−f})` without overflow.
+fn logistic(f: f64) -> f64 {
+    if f >= 0.0 {
+        1.0 / (1.0 + (-f).exp())
+    } else {
+        let e = f.exp();
+        e / (1.0 + e)
+    }
+}
+
+impl Likelihood for BernoulliLogit {
+    bernoulli!(
+        BernoulliLogit,
+        LikelihoodKind::BernoulliLogit,
+        logistic,
+        |at: (f64, f64), integrator: &mut Integrator| {
+            BernoulliLogit.log_predictive(Observation::of(1.0), at, &mut [], integrator).value.exp()
+        },
+        |p: f64| (p / (1.0 - p)).ln()
+    );
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        dispatch(LogLogistic { sign: sign(at), f, value, first });
+    }
+
+    fn curvature(&self, _: Observation, f: f64) -> f64 {
+        let p = logistic(f);
+        -p * logistic(-f)
+    }
+
+    /// The poles of the logistic function are at ±iπ.
+    fn resolution(&self, _: Observation) -> Resolution {
+        Resolution { strip: PI, step: 0.75, concave: true, pole: None }
+    }
+}
+
+struct LogLogistic<'a> {
+    sign: f64,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+}
+
+impl Pass for LogLogistic<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let sign = self.sign;
+        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let x = sign * f;
+            let e = exp::<S>(-x.abs());
+            let share = 1.0 / (1.0 + e);
+            *value = if x < 0.0 { x } else { 0.0 } - ln_1p::<S>(e);
+            *first = sign * if x < 0.0 { share } else { e * share };
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Quantiles from a distribution function by bracketing and bisection, on each kind of target; no likelihoods.
+
+use crate::data::TargetKind;
+
+/// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite.
+pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    match kind {
+        TargetKind::Binary | TargetKind::Ordinal => {
+            (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
+        }
+        TargetKind::Count => whole(p, cdf),
+        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), -2.0, 2.0).exp(),
+        TargetKind::UnitInterval => {
+            let logistic = |u: f64| 1.0 / (1.0 + (-u).exp());
+            logistic(bisect(p, &mut |u| cdf(logistic(u)), -2.0, 2.0))
+        }
+        TargetKind::Real => bisect(p, cdf, -2.0, 2.0),
+    }
+}
+
+/// The smallest whole number ≥ 0 with `cdf ≥ p`, by doubling and bisection.
+fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let (mut below, mut above) = (-1.0, 0.0);
+    while cdf(above) < p {
+        below = above;
+        above = 2.0 * above + 1.0;
+        if above > 1e15 {
+            return f64::INFINITY;
+        }
+    }
+    while above - below > 1.0 {
+        let middle = ((below + above) / 2.0).floor();
+        if cdf(middle) >= p { above = middle } else { below = middle }
+    }
+    above
+}
+
+/// The root of `cdf(x) = p` for an increasing function, from a bracket that widens until it holds the root; secant steps
+/// (the Illinois rule) inside.
+fn bisect(p: f64, cdf: &mut dyn FnMut(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+    let mut width = high - low;
+    let (mut f_low, mut f_high) = (cdf(low) - p, cdf(high) - p);
+    while f_low > 0.0 && width < 1e300 {
+        width *= 2.0;
+        (high, f_high) = (low, f_low);
+        low -= width;
+        f_low = cdf(low) - p;
+    }
+    while f_high < 0.0 && width < 1e300 {
+        width *= 2.0;
+        (low, f_low) = (high, f_high);
+        high += width;
+        f_high = cdf(high) - p;
+    }
+    if f_low.is_nan() || f_high.is_nan() {
+        return f64::NAN;
+    }
+    for _ in 0..200 {
+        if high - low <= 1e-13 * (low.abs() + high.abs()) + 1e-300 || f_low == 0.0 || f_high == 0.0 {
+            break;
+        }
+        let secant = high - f_high * (high - low) / (f_high - f_low);
+        let x = if secant > low && secant < high { secant } else { 0.5 * (low + high) };
+        let f = cdf(x) - p;
+        if f.abs() <= 1e-15 {
+            return x;
+        }
+        if f < 0.0 {
+            (low, f_low) = (x, f);
+            f_high *= 0.5;
+        } else {
+            (high, f_high) = (x, f);
+            f_low *= 0.5;
+        }
+    }
+    if f_low.abs() < f_high.abs() { low } else { high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_known_distributions() {
+        for p in [1e-9, 0.025, 0.5, 0.975, 1.0 - 1e-9] {
+            let exponential = search(TargetKind::Positive, p, 0, &mut |y: f64| -(-y).exp_m1());
+            assert!((exponential / -(-p).ln_1p() - 1.0).abs() < 1e-6, "exponential {p}");
+            let uniform = search(TargetKind::UnitInterval, p, 0, &mut |y| y);
+            assert!((uniform - p).abs() < 1e-12, "uniform {p}");
+            let logistic = search(TargetKind::Real, p, 0, &mut |y: f64| 1.0 / (1.0 + (-1e3 - y).exp()));
+            assert!((logistic - ((p / (1.0 - p)).ln() - 1e3)).abs() < 1e-5, "logistic {p}");
+            let geometric = search(TargetKind::Count, p, 0, &mut |y: f64| 1.0 - 0.9f64.powf(y + 1.0));
+            let exact = ((1.0 - p).ln() / 0.9f64.ln() - 1.0).ceil().max(0.0);
+            assert!((geometric - exact).abs() <= 1.0, "geometric {p}: {geometric} and {exact}");
+        }
+        assert_eq!(search(TargetKind::Binary, 0.4, 2, &mut |y| if y < 1.0 { 0.5 } else { 1.0 }), 0.0);
+        assert_eq!(search(TargetKind::Binary, 0.6, 2, &mut |y| if y < 1.0 { 0.5 } else { 1.0 }), 1.0);
+        assert!(search(TargetKind::Real, 0.5, 0, &mut |_| f64::NAN).is_nan());
+    }
+}

@@ -1,0 +1,69 @@
+//! What a user should know about a fit: warnings with their evidence and the option to try; no training.
+
+use super::options::FitOptions;
+use super::sparse::SparseModel;
+use crate::collapsed::Dataset;
+use crate::hyper::{Outcome, StopReason};
+use crate::latent::Jitter;
+use crate::likelihood::{Gaussian, LikelihoodKind};
+use sparsegp_kernels::Scratch;
+
+/// The absolute jitter in use.
+pub(super) fn absolute_jitter(model: &SparseModel) -> f64 {
+    match model.layer.used_jitter() {
+        Jitter::Absolute(jitter) => jitter,
+        Jitter::Relative(ratio) => {
+            let z = model.layer.z();
+            let mut diag = vec![0.0; z.nrows()];
+            model.layer.kernel().diag(z, &mut diag, &mut Scratch::new());
+            ratio * diag.iter().sum::<f64>() / diag.len() as f64
+        }
+    }
+}
+
+/// Warnings about a finished fit.
+pub(super) fn diagnose(
+    model: &SparseModel,
+    train: Dataset<'_>,
+    options: &FitOptions,
+    outcome: &Outcome,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if model.likelihood.kind() == LikelihoodKind::Gaussian {
+        warnings.extend(about_noise(model, train));
+    }
+    if model.layer.used_jitter() != model.layer.jitter() {
+        warnings.push(format!(
+            "the jitter had to be raised from {:?} to {:?}: inducing inputs are nearly duplicates or lengthscales very long; try fewer --inducing",
+            model.layer.jitter(),
+            model.layer.used_jitter()
+        ));
+    }
+    if outcome.rollbacks > 0 {
+        warnings.push(format!("{} steps were taken back or shrunk", outcome.rollbacks));
+    }
+    if outcome.reason == StopReason::MaxEpochs && options.epochs.is_none() {
+        warnings.push("the epoch limit came before convergence; try more --epochs".into());
+    }
+    warnings
+}
+
+fn about_noise(model: &SparseModel, train: Dataset<'_>) -> Option<String> {
+    let y = train.targets.y;
+    let n = y.len().max(1) as f64;
+    let mean = y.iter().sum::<f64>() / n;
+    let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+    let mut noise = f64::NAN;
+    model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
+    if noise > 0.98 * variance {
+        return Some(format!(
+            "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try another --kernel or --seed",
+            100.0 * noise / variance
+        ));
+    }
+    (noise < 2.0 * Gaussian::NOISE_FLOOR).then(|| {
+        format!(
+            "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with --exclude"
+        )
+    })
+}

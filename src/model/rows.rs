@@ -1,0 +1,43 @@
+//! Chosen rows of a data set copied side by side, for mini-batches and subsets; no choosing.
+
+use crate::collapsed::Dataset;
+use crate::objective::Targets;
+use faer::Mat;
+
+/// Room for some rows; nothing is allocated once it has held its largest number.
+pub(super) struct Rows {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Rows {
+    /// Room for up to `most` rows of `data`.
+    pub(super) fn new(data: Dataset<'_>, most: usize) -> Self {
+        let room = || Vec::with_capacity(most);
+        Rows { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
+    }
+
+    /// Copies `rows` of `data`, at most as many as there is room for.
+    pub(super) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
+        for (j, &row) in rows.iter().enumerate() {
+            self.x.col_mut(j).copy_from(data.x.col(row));
+        }
+        let gather = |to: &mut Vec<f64>, from: &[f64]| {
+            to.clear();
+            if !from.is_empty() {
+                to.extend(rows.iter().map(|&row| from[row]));
+            }
+        };
+        gather(&mut self.y, data.targets.y);
+        gather(&mut self.exposure, data.targets.exposure);
+        gather(&mut self.weights, data.targets.weights);
+    }
+
+    /// The rows last taken.
+    pub(super) fn data(&self) -> Dataset<'_> {
+        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
+        Dataset { x: self.x.as_ref().subcols(0, self.y.len()), targets }
+    }
+}

@@ -1,0 +1,112 @@
+//! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
+
+use super::fit::UpdateCounts;
+use super::svgp::Svgp;
+use crate::collapsed::Dataset;
+use crate::gradient::Batch;
+use crate::hyper::{Monitor, StopReason};
+use crate::variational::{DataGradient, FullGaussian, UpdateRule};
+use faer::{Mat, MatRef};
+
+/// When to stop solving for q.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SolveLimits {
+    /// The most steps that are tried.
+    pub steps: usize,
+    /// Stop once three steps in a row improve the objective by less than this, in nats per datum.
+    pub tolerance: f64,
+}
+
+/// The value and gradient of an objective over all data, gathered batch by batch.
+struct FullBatch<'a> {
+    data: Dataset<'a>,
+    batch: usize,
+    mean: Vec<f64>,
+    cov: Mat<f64>,
+}
+
+impl FullBatch<'_> {
+    /// The objective at the current q, with the gradient's data part left in `mean` and `cov`.
+    fn evaluate(&mut self, svgp: &mut Svgp) -> f64 {
+        self.mean.fill(0.0);
+        self.cov.as_mut().fill(0.0);
+        let mut value = 0.0;
+        let n = self.data.len();
+        for from in (0..n).step_by(self.batch) {
+            let part = self.data.part(from, self.batch.min(n - from));
+            value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale: 1.0 });
+            let gradient = svgp.q_gradient();
+            self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
+            add(&mut self.cov, gradient.cov);
+        }
+        value + svgp.objective().beta * svgp.q().kl()
+    }
+}
+
+fn add(sum: &mut Mat<f64>, term: MatRef<'_, f64>) {
+    for j in 0..term.ncols() {
+        sum.col_mut(j).iter_mut().zip(term.col(j).iter()).for_each(|(sum, g)| *sum += g);
+    }
+}
+
+/// Moves q by `rule` along full-batch gradients in batches of `batch` rows, from mixing weight 1 down: a step that raises
+/// the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated at all.
+///
+/// With a `monitor` every step is recorded as an epoch; without, the steps are silent.
+pub(super) fn solve_q(
+    svgp: &mut Svgp,
+    (data, batch): (Dataset<'_>, usize),
+    rule: &mut dyn UpdateRule,
+    limits: SolveLimits,
+    mut monitor: Option<&mut Monitor<'_>>,
+) -> (f64, UpdateCounts) {
+    const SMALLEST_STEP: f64 = 1e-4;
+    let m = svgp.q().dim();
+    let mut full = FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m) };
+    let mut value = full.evaluate(svgp);
+    let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
+    let n = data.len() as f64;
+    let (mut step, mut small) = (1.0, 0);
+    rule.restart(svgp.q());
+    for _ in 0..limits.steps {
+        if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
+            break;
+        }
+        let before: FullGaussian = svgp.q().clone();
+        let gradient = DataGradient { mean: &full.mean, cov: full.cov.as_ref() };
+        let info = svgp.update_q_along(rule, gradient, step);
+        counts.rollbacks += info.rollbacks;
+        if info.step == 0.0 {
+            break;
+        }
+        let next = full.evaluate(svgp);
+        counts.evaluations += 1;
+        let gain = (value - next) / n;
+        if next.is_finite() && gain >= 0.0 {
+            value = next;
+            step = (2.0 * info.step).min(1.0);
+            small = if gain < limits.tolerance { small + 1 } else { 0 };
+        } else {
+            svgp.set_q(before);
+            rule.restart(svgp.q());
+            // The gradient at the point gone back to.
+            full.evaluate(svgp);
+            counts.evaluations += 1;
+            counts.rollbacks += 1;
+            step = 0.5 * info.step;
+            if step < SMALLEST_STEP {
+                small = 3;
+            }
+        }
+        if let Some(monitor) = &mut monitor {
+            monitor.record(value / n, None);
+        }
+        if small >= 3 {
+            if let Some(monitor) = &mut monitor {
+                monitor.stop(StopReason::Converged);
+            }
+            break;
+        }
+    }
+    (value, counts)
+}

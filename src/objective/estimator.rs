@@ -1,0 +1,199 @@
+//! Monte Carlo gradients of log E p(y|f): biased, smoothed, and unbiased by product sampling; no values.
+
+use super::{LossScratch, rejection};
+use crate::error::{Error, Result};
+use crate::likelihood::{Likelihood, Local, Observation};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How the gradient of the log predictive density is computed (Wei, Sheth & Khardon 2021; MATH, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Estimator {
+    /// In closed form or by quadrature.
+    Exact,
+    /// bMC: the ratio of averages over samples of N(f; μ, v). Biased.
+    Biased {
+        /// Samples per datum.
+        samples: usize,
+    },
+    /// smooth-bMC: the same with ν added to the average in the denominator.
+    Smoothed {
+        /// Samples per datum.
+        samples: usize,
+        /// The addition ν.
+        nu: f64,
+    },
+    /// uPS: samples of N(f; μ, v) p(y|f), normalised, by rejection. Unbiased.
+    Product {
+        /// Samples per datum.
+        samples: usize,
+    },
+}
+
+/// What sampling did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EstimatorCounts {
+    /// Proposals of the rejection sampler.
+    pub proposals: u64,
+    /// Samples it accepted.
+    pub accepted: u64,
+    /// Samples drawn by inverting the distribution function on a grid, because rejection starved.
+    pub starved: u64,
+}
+
+impl EstimatorCounts {
+    /// Adds the counts of another block.
+    pub fn add(&mut self, other: EstimatorCounts) {
+        self.proposals += other.proposals;
+        self.accepted += other.accepted;
+        self.starved += other.starved;
+    }
+}
+
+impl Estimator {
+    /// The derivatives of `log E p(y|f)` estimated from samples; its value is not estimated.
+    pub(super) fn gradient(
+        self,
+        likelihood: &dyn Likelihood,
+        at: Observation,
+        (mu, v): (f64, f64),
+        wanted: usize,
+        (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+    ) -> Local {
+        match self {
+            Estimator::Exact => {
+                likelihood.log_predictive(at, (mu, v), &mut scratch.own[..wanted], &mut scratch.integrator)
+            }
+            Estimator::Biased { samples } => {
+                biased(likelihood, at, (mu, v), (samples, 0.0), wanted, (scratch, random))
+            }
+            Estimator::Smoothed { samples, nu } => {
+                biased(likelihood, at, (mu, v), (samples, nu), wanted, (scratch, random))
+            }
+            Estimator::Product { samples } => {
+                product(likelihood, at, (mu, v), samples, wanted, (scratch, random))
+            }
+        }
+    }
+}
+
+/// `E φ′ / (E φ + ν)` and `½ E φ″ / (E φ + ν)` with averages over samples, φ = p(y|f).
+fn biased(
+    likelihood: &dyn Likelihood,
+    at: Observation,
+    (mu, v): (f64, f64),
+    (samples, nu): (usize, f64),
+    wanted: usize,
+    (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+) -> Local {
+    let sd = v.max(0.0).sqrt();
+    let LossScratch { own, samples: f, value, first, .. } = scratch;
+    f.clear();
+    f.extend((0..samples).map(|_| {
+        let z: f64 = StandardNormal.sample(random);
+        mu + sd * z
+    }));
+    value.resize(samples, 0.0);
+    first.resize(samples, 0.0);
+    likelihood.log_density(at, f, value, first);
+    // φ/(mean φ + ν) per sample; the largest log density is taken out first, so that no ratio is 0/0.
+    let top = value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !top.is_finite() {
+        return Local { value: f64::NAN, mean: f64::NAN, variance: f64::NAN };
+    }
+    value.iter_mut().for_each(|l| *l = (*l - top).exp());
+    let total = value.iter().sum::<f64>() + samples as f64 * nu * (-top).exp();
+    value.iter_mut().for_each(|w| *w /= total);
+    let (mut mean, mut variance) = (0.0, 0.0);
+    for ((w, slope), f) in value.iter().zip(&*first).zip(&*f) {
+        mean += w * slope;
+        // φ″/φ = (log φ)″ + ((log φ)′)²; a sample of no weight may have derivatives that overflow.
+        if *w > 0.0 {
+            variance += 0.5 * w * (likelihood.curvature(at, *f) + slope * slope);
+        }
+    }
+    if wanted > 0 {
+        likelihood.own_gradient(at, f, value, &mut own[..wanted]);
+    }
+    Local { value: f64::NAN, mean, variance }
+}
+
+/// `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f; μ, v) p(y|f)`.
+fn product(
+    likelihood: &dyn Likelihood,
+    at: Observation,
+    (mu, v): (f64, f64),
+    samples: usize,
+    wanted: usize,
+    (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
+) -> Local {
+    let LossScratch { own, samples: f, value, counts, integrator, .. } = scratch;
+    rejection::draw(likelihood, at, (mu, v), samples, (f, counts), (integrator, random));
+    let share = 1.0 / samples as f64;
+    let (mut mean, mut variance) = (0.0, 0.0);
+    for f in f.iter() {
+        let d = f - mu;
+        mean += share * d / v;
+        variance += share * 0.5 * (d * d / v - 1.0) / v;
+    }
+    if wanted > 0 {
+        value.clear();
+        value.resize(samples, share);
+        likelihood.own_gradient(at, f, value, &mut own[..wanted]);
+    }
+    Local { value: f64::NAN, mean, variance }
+}
+
+impl fmt::Display for Estimator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Estimator::Exact => f.write_str("exact"),
+            Estimator::Biased { samples } => write!(f, "bmc:{samples}"),
+            Estimator::Smoothed { samples, nu } => write!(f, "smooth-bmc:{samples}:{nu}"),
+            Estimator::Product { samples } => write!(f, "ups:{samples}"),
+        }
+    }
+}
+
+impl FromStr for Estimator {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let expected = || {
+            Error::usage(format!(
+                "estimator '{text}' is not one of exact, bmc:L, smooth-bmc:L:NU, ups:L with L at least 1 and NU positive"
+            ))
+        };
+        let count = |part: &str| part.parse().ok().filter(|l| *l > 0).ok_or_else(expected);
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts.as_slice() {
+            ["exact"] => Ok(Estimator::Exact),
+            ["bmc", l] => Ok(Estimator::Biased { samples: count(l)? }),
+            ["smooth-bmc", l, nu] => {
+                let nu =
+                    nu.parse().ok().filter(|nu: &f64| *nu > 0.0 && nu.is_finite()).ok_or_else(expected)?;
+                Ok(Estimator::Smoothed { samples: count(l)?, nu })
+            }
+            ["ups", l] => Ok(Estimator::Product { samples: count(l)? }),
+            _ => Err(expected()),
+        }
+    }
+}
+
+impl TryFrom<String> for Estimator {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Estimator> for String {
+    fn from(estimator: Estimator) -> String {
+        estimator.to_string()
+    }
+}

@@ -1,0 +1,35 @@
+//! A macro for options that are one of a few words, read and written by them; no options.
+
+/// Declares an option with a fixed set of words, read and written by them.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// The accepted words, the first one being the default.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $($name::$variant => $word),+ })
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::error::Error;
+            fn from_str(text: &str) -> $crate::error::Result<Self> {
+                match text {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err($crate::error::Error::usage(format!(
+                        "{} '{text}' is not one of {}", $what, Self::WORDS.join(", ")
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use words;
