@@ -4,6 +4,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
+use sparsegp::gradient::Batch;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Kernel, Scratch, Stationary};
 use sparsegp::latent::{InducingLayer, Jitter};

@@ -17,7 +17,7 @@ fn main() -> sparsegp::Result<()> {
     let x = Mat::from_fn(2, n, |_, _| normal());
     let truth = |x: faer::ColRef<'_, f64>| (2.0 * x[0]).sin() * (-0.5 * x[1] * x[1]).exp();
     let y: Vec<f64> = (0..n).map(|j| truth(x.col(j)) + noise * normal()).collect();
-    let data = TrainingData { train: Dataset::of(x.as_ref(), &y), validation: None };
+    let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
 
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
         let options = FitOptions {

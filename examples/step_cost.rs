@@ -8,6 +8,7 @@ use faer::{Accum, Mat, Par};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
+use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
 use sparsegp::kernels::Stationary;
 use sparsegp::latent::{InducingLayer, Jitter};

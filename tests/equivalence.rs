@@ -6,6 +6,7 @@ use common::{Normals, data, model, posterior};
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
+use sparsegp::gradient::Batch;
 use sparsegp::kernels::{Inputs, Kernel, Polynomial, Scratch};
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;

@@ -8,15 +8,15 @@ use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Record;
 use sparsegp::model::{
-    FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, QUpdate, TrainingData, fit_arrays,
+    FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, QUpdate, Start, TrainingData, fit_arrays,
 };
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    let data = TrainingData { train: Dataset::of(x.as_ref(), y), validation: None };
+    let data = TrainingData::of(Dataset::of(x.as_ref(), y));
     fit_arrays(data, options, None, &mut |_| {})
 }
 
-fn options(objective: Objective) -> FitOptions {
+fn options(objective: ObjectiveKind) -> FitOptions {
     FitOptions { objective, inducing: Some(25), batch_size: 100, ..FitOptions::default() }
 }
 
@@ -115,6 +115,7 @@ fn validation_is_scored_every_epoch() {
     let data = TrainingData {
         train: Dataset::of(x.as_ref(), &y),
         validation: Some(Dataset::of(x_val.as_ref(), &y_val)),
+        levels: 0,
     };
     let options = FitOptions { epochs: Some(8), ..options(ObjectiveKind::Elbo) };
     let mut heard = Vec::new();
@@ -190,11 +191,12 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
     let (wide, _) = data(11, 3, 30);
     let train = Dataset::of(x.as_ref(), &y);
     let validation = Some(Dataset::of(wide.as_ref(), &y));
-    let mixed = TrainingData { train, validation };
+    let mixed = TrainingData { train, validation, levels: 0 };
     let error = fit_arrays(mixed, &base(), None, &mut |_| {}).err().expect("columns that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
     let start = fit(&wide, &y, &FitOptions { epochs: Some(1), ..vfe() }).expect("fit").model;
-    let plain = TrainingData { train, validation: None };
+    let start = Start { model: start, q: None };
+    let plain = TrainingData::of(train);
     let error = fit_arrays(plain, &base(), Some(&start), &mut |_| {}).err().expect("another model's columns");
     assert_eq!(error.kind(), ErrorKind::Data);
 }

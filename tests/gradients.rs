@@ -6,6 +6,7 @@ use common::{Normals, data, model, posterior};
 use faer::Mat;
 use proptest::prelude::*;
 use sparsegp::collapsed::Dataset;
+use sparsegp::gradient::Batch;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;

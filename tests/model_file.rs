@@ -23,7 +23,7 @@ fn fit(options: &FitOptions, start: Option<&FittedModel>) -> FittedModel {
     fit_table(&request, &mut |_| {}).expect("a fit").model
 }
 
-fn options(objective: Objective, kernel: &str) -> FitOptions {
+fn options(objective: ObjectiveKind, kernel: &str) -> FitOptions {
     FitOptions {
         objective,
         kernel: kernel.into(),

@@ -3,15 +3,18 @@
 
 #[path = "../kernels/tests/support/mod.rs"]
 mod support;
+#[path = "support/svgp.rs"]
+mod svgp;
 
 use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
-use sparsegp::likelihood::{Derivatives, Gaussian};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
-use sparsegp::objective::Objective;
+use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, SparseModel};
+use sparsegp::objective::{Objective, Targets};
+use sparsegp::quadrature::Integrator;
 use sparsegp::variational::{DataGradient, FullGaussian, NaturalGradient, UpdateRule};
 use support::*;
 
@@ -32,30 +35,42 @@ fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
 }
 
 /// A refreshed model with absolute jitter and everything free.
-fn model(kernel: Box<dyn Kernel>, z: Mat<f64>, jitter: f64, noise: f64, mean: f64) -> SparseModel {
+fn model(
+    kernel: Box<dyn Kernel>,
+    z: Mat<f64>,
+    jitter: f64,
+    likelihood: Box<dyn Likelihood>,
+    mean: f64,
+) -> SparseModel {
     let layer =
         InducingLayer::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
-    let mut model = SparseModel { layer, likelihood: Box::new(Gaussian::new(noise)), fix_inducing: false };
+    let mut model = SparseModel { layer, likelihood, fix_inducing: false };
     model.refresh().expect("K_uu factorises");
     model
 }
 
-/// Compares a flat natural gradient (kernel, mean, noise, Z) with a reference one, `sign` times.
+/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference one, `sign` times; `own` are the
+/// likelihood's parts, `None` where the reference has none.
 fn assert_gradient(
     flat: &[f64],
     sign: f64,
     description: &Value,
-    (kernel, noise, z): (&Value, &Value, &Value),
+    (kernel, own, z): (&Value, &[Option<f64>], &Value),
     what: &str,
 ) {
     let paths = paths(description, "");
     let count: usize = paths.iter().map(|p| numbers(&kernel[p]).len()).sum();
     let signed: Vec<f64> = flat.iter().map(|g| sign * g).collect();
     assert_parameters(&signed[..count], kernel, &paths, what);
-    assert_close(signed[count + 1], number(noise), GRADIENT_TOLERANCE, &format!("{what}, noise variance"));
+    for (k, want) in own.iter().enumerate() {
+        if let Some(want) = want {
+            let at = format!("{what}, likelihood parameter {k}");
+            assert_close(signed[count + 1 + k], *want, GRADIENT_TOLERANCE, &at);
+        }
+    }
     let z = matrix(z);
     let (m, d) = z.shape();
-    let got = &signed[count + 2..];
+    let got = &signed[count + 1 + own.len()..];
     assert_eq!(got.len(), m * d, "{what}: entries of Z");
     for j in 0..d {
         for i in 0..m {
@@ -79,9 +94,10 @@ fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &
         assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
     }
     let likelihood = posterior.likelihood();
+    let mut integrator = Integrator::default();
     let at = |i: usize| (marginals.mean[i], marginals.variance[i]);
     let moments: Vec<(f64, f64)> =
-        (0..means.len()).map(|i| likelihood.predictive_moments(at(i).0, at(i).1)).collect();
+        (0..means.len()).map(|i| likelihood.predictive_moments(at(i), 1.0, &mut integrator)).collect();
     if !want["predict_y_mean"].is_null() {
         let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
         assert_vector(&mean, &want["predict_y_mean"], VALUE_TOLERANCE, &format!("{what} y mean"));
@@ -89,7 +105,10 @@ fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &
     }
     if !want["predict_log_density"].is_null() {
         let y = numbers(&file["inputs"]["y_test"]);
-        let got: Vec<f64> = (0..y.len()).map(|i| likelihood.log_predictive(y[i], at(i).0, at(i).1)).collect();
+        let density = |i: usize| {
+            likelihood.log_predictive(Observation::of(y[i]), at(i), &mut [], &mut integrator).value
+        };
+        let got: Vec<f64> = (0..y.len()).map(density).collect();
         assert_vector(&got, &want["predict_log_density"], VALUE_TOLERANCE, &format!("{what} log density"));
     }
     if !want["qu_mean_whitened"].is_null() {
@@ -105,6 +124,11 @@ fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &
     assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
 }
 
+fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
+    use faer::linalg::solvers::DenseSolveCore;
+    a.llt(faer::Side::Lower).expect("positive definite").inverse()
+}
+
 #[test]
 fn collapsed_bounds_and_their_posteriors() {
     let file = load("sgpr.json");
@@ -117,9 +141,9 @@ fn collapsed_bounds_and_their_posteriors() {
         let start = || {
             let z = matrix(&shared["Z"]);
             let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
-            model(build(description), z, number(&shared["jitter"]), noise, mean)
+            model(build(description), z, number(&shared["jitter"]), Box::new(Gaussian::new(noise)), mean)
         };
-        let parts = |g: &Value| (g["kernel"].clone(), g["noise_variance"].clone(), g["Z"].clone());
+        let parts = |g: &Value| (g["kernel"].clone(), [Some(number(&g["noise_variance"]))], g["Z"].clone());
 
         let mut vfe = CollapsedObjective::new(start(), data, CollapsedBound::Elbo { beta: 1.0 });
         let (value, flat) = vfe.natural_gradient().expect("bound");
@@ -167,7 +191,13 @@ fn exact_gp_by_inducing_every_datum() {
         let what = format!("{} gpr", case["name"]);
         let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
         // A jitter of 1e-12 moves K_uu by less than the tolerance.
-        let start = model(build(&inputs["kernel"]), matrix(&shared["X"]), 1e-12, noise, mean);
+        let start = model(
+            build(&inputs["kernel"]),
+            matrix(&shared["X"]),
+            1e-12,
+            Box::new(Gaussian::new(noise)),
+            mean,
+        );
         let mut exact = CollapsedObjective::new(start, data, CollapsedBound::Elbo { beta: 1.0 });
         let (value, _) = exact.natural_gradient().expect("bound");
         assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &what);
@@ -179,150 +209,6 @@ fn exact_gp_by_inducing_every_datum() {
         let cov = posterior.covariance(x_test.as_ref());
         assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &what);
     }
-}
-
-/// q(w) from `q_mu`, `q_sqrt`, which describe u itself when `whiten` is false.
-fn whitened_q(layer: &InducingLayer, inputs: &Value) -> FullGaussian {
-    let (mu, sqrt) = (numbers(&inputs["q_mu"]), matrix(&inputs["q_sqrt"]));
-    let cov = &sqrt * sqrt.transpose();
-    if inputs["whiten"] == true {
-        return FullGaussian::new(mu, cov).expect("q");
-    }
-    let (linv, _) = layer.whitening();
-    let mean = linv * faer::ColRef::from_slice(&mu);
-    let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
-    FullGaussian::new(mean, linv * cov * linv.transpose()).expect("q")
-}
-
-/// Targets, refreshed model and whitened posterior of a case with Gaussian noise.
-fn gaussian_start(shared: &Value, inputs: &Value) -> (Vec<f64>, SparseModel, FullGaussian) {
-    let noise = number(&inputs["params"]["variance"]);
-    let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
-    let start = model(build(&shared["kernel"]), z, jitter, noise, 0.0);
-    let q = whitened_q(&start.layer, inputs);
-    (numbers(&inputs["y"]), start, q)
-}
-
-/// The gradient in `(q_mu, q_sqrt)` of the reference convention from `∇_m F`, `∇_S F` in the whitened coordinates.
-fn factor_gradient(svgp: &Svgp, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
-    let (data, q, m) = (svgp.q_gradient(), svgp.q(), svgp.q().dim());
-    let precision = inverse(q.cov());
-    let mean = faer::Col::from_fn(m, |i| data.mean[i] + beta * q.mean()[i]);
-    let cov = Mat::from_fn(m, m, |i, j| {
-        data.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
-    });
-    let (mean, cov) = if inputs["whiten"] == true {
-        (mean, cov)
-    } else {
-        let (linv, _) = svgp.model.layer.whitening();
-        (linv.transpose() * mean, linv.transpose() * cov * linv)
-    };
-    let sqrt = matrix(&inputs["q_sqrt"]);
-    let factor = &cov * &sqrt;
-    (
-        (0..m).map(|i| mean[i]).collect(),
-        Mat::from_fn(m, m, |i, j| if i >= j { 2.0 * factor[(i, j)] } else { 0.0 }),
-    )
-}
-
-fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
-    use faer::linalg::solvers::DenseSolveCore;
-    a.llt(faer::Side::Lower).expect("positive definite").inverse()
-}
-
-#[test]
-fn svgp_elbo_with_gaussian_noise() {
-    let file = load("svgp_elbo.json");
-    let shared = &file["inputs"];
-    let x = columns_of(&shared["X"]);
-    let mut seen = 0;
-    for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
-        seen += 1;
-        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let (y, start, q) = gaussian_start(shared, inputs);
-        let parameterization =
-            if inputs["whiten"] == true { Parameterization::Whitened } else { Parameterization::Unwhitened };
-        let scale = number(&shared["num_data"]) / y.len() as f64;
-        for (key, scale) in [("elbo", 1.0), ("elbo_minibatch", scale)] {
-            // Both forms of the products have to reproduce everything.
-            for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
-                    .with_parameterization(parameterization)
-                    .with_direct_guard(guard);
-                let value = svgp.evaluate(Batch::of(x.as_ref(), &y, scale), true);
-                let what = format!("{name} {key}, {:?}", svgp.form());
-                assert_close(-value, number(&want[key]), VALUE_TOLERANCE, &what);
-                let (mu, v) = svgp.last_marginals(y.len());
-                assert_vector(&mu, &want["f_mean"], VALUE_TOLERANCE, &what);
-                assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
-                assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
-                let g = &want[format!("grad_{key}")];
-                let noise_bar = &want[format!("grad_{key}_likelihood")]["variance"];
-                let parts = (&g["kernel"], noise_bar, &g["Z"]);
-                assert_gradient(svgp.theta_gradient(), -1.0, &shared["kernel"], parts, &what);
-                let (mean, factor) = factor_gradient(&svgp, inputs, 1.0);
-                let mean: Vec<f64> = mean.iter().map(|g| -g).collect();
-                assert_vector(&mean, &g["q_mu"], GRADIENT_TOLERANCE, &what);
-                assert_matrix(&(-1.0 * factor), &g["q_sqrt"], GRADIENT_TOLERANCE, &what);
-            }
-        }
-        assert_expectations(&start, &y, want);
-    }
-    assert!(seen > 0, "the file has Gaussian cases");
-}
-
-fn assert_expectations(model: &SparseModel, y: &[f64], want: &Value) {
-    let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
-    for i in 0..y.len() {
-        let (mut dmu, mut dv) = ([0.0], [0.0]);
-        let out = Derivatives { mean: &mut dmu, variance: &mut dv, parameters: &mut [] };
-        let at = i..i + 1;
-        let value = model.likelihood.expected_log_density(&y[at.clone()], &mu[at.clone()], &v[at], out);
-        assert_close(value, numbers(&want["var_exp"])[i], VALUE_TOLERANCE, "var_exp");
-        assert_close(dmu[0], numbers(&want["dvarexp_dmu"])[i], VALUE_TOLERANCE, "dvarexp_dmu");
-        assert_close(dv[0], numbers(&want["dvarexp_dv"])[i], VALUE_TOLERANCE, "dvarexp_dv");
-    }
-}
-
-#[test]
-fn natural_gradients_with_gaussian_noise() {
-    let file = load("natgrad.json");
-    let shared = &file["inputs"];
-    let x = columns_of(&shared["X"]);
-    let mut seen = 0;
-    for case in cases(&file).iter().filter(|c| c["inputs"]["likelihood"] == "gaussian") {
-        seen += 1;
-        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
-        let (y, start, q) = gaussian_start(shared, inputs);
-        let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(start, q, Objective::elbo(1.0), y.len());
-        let scale = number(&inputs["num_data"]) / y.len() as f64;
-        let elbo = -svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
-        assert_close(elbo, number(&want["elbo_start"]), VALUE_TOLERANCE, &format!("{name} start"));
-        for step in 0..number(&inputs["steps"]) as usize {
-            let info = svgp.update_q(&mut rule, number(&inputs["gamma"]));
-            assert_eq!(info.rollbacks, 0, "{name}");
-            let what = format!("{name} step {step}");
-            let (mut mean, mut cov) =
-                (faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]), svgp.q().cov().to_owned());
-            if inputs["whiten"] != true {
-                let l = svgp.model.layer.factor();
-                (mean, cov) = (l * mean, l * cov * l.transpose());
-            }
-            let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
-            assert_vector(&mean, &want["q_mu"][step], VALUE_TOLERANCE, &what);
-            let sqrt = matrix(&want["q_sqrt"][step]);
-            let want_cov = &sqrt * sqrt.transpose();
-            for j in 0..cov.ncols() {
-                for i in 0..cov.nrows() {
-                    assert_close(cov[(i, j)], want_cov[(i, j)], VALUE_TOLERANCE, &what);
-                }
-            }
-            let elbo = -svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
-            assert_close(elbo, numbers(&want["elbo"])[step], VALUE_TOLERANCE, &what);
-        }
-    }
-    assert!(seen > 0, "the file has Gaussian cases");
 }
 
 /// The Bayesian linear model through the same collapsed code and the same rule as a sparse GP.
