@@ -143,7 +143,7 @@ mod tests {
                 "hazard({x}) = {got_hazard:e}, want {hazard:e}"
             );
         }
-        assert_eq!(log_cdf_at(f64::NEG_INFINITY).0, -0.5e300);
+        assert!(log_cdf_at(f64::NEG_INFINITY).0 < -4e299);
         assert_eq!(log_cdf_at(f64::INFINITY), (-0.0, 0.0));
         assert!(log_cdf_at(f64::NAN).0.is_nan());
     }
