@@ -9,7 +9,7 @@ use crate::data::{Scaling, Schema, SchemaOptions, Table, Task, UnseenLevels, inp
 use crate::error::{Error, Result};
 use crate::hyper::Record;
 use crate::linalg::symmetric_eigen;
-use crate::metrics::{RegressionMetrics, RegressionRow, Report};
+use crate::metrics::{Compared, Metrics, Report};
 use crate::variational::FullGaussian;
 use faer::Mat;
 use rand::SeedableRng;
@@ -266,21 +266,24 @@ impl Predictions<'_> {
     }
 
     /// What a comparison with the observed target needs.
-    pub fn compare(&self, row: usize, target: f64) -> RegressionRow {
+    pub fn compare(&self, row: usize, target: f64) -> Compared {
         let (mu, v) = self.latent_at(row);
         let y = self.scaling.target.apply(target);
-        RegressionRow {
+        let below = self.posterior.likelihood().predictive_cdf(y, mu, v);
+        Compared {
             target,
             mean: self.row(row).mean,
             log_density: self.log_density(row, target),
-            pit: self.posterior.likelihood().predictive_cdf(y, mu, v),
+            pit: (below, below),
             interval_width_95: self.quantile(row, 0.975) - self.quantile(row, 0.025),
+            deviance: f64::NAN,
+            most_probable: f64::NAN,
         }
     }
 
     /// Compares every row with its target.
     pub fn report(&self, targets: &[f64]) -> Report {
-        let mut metrics = RegressionMetrics::new();
+        let mut metrics = Metrics::new(Task::Regression);
         for (row, &target) in targets.iter().enumerate() {
             metrics.push(&self.compare(row, target));
         }
@@ -380,7 +383,7 @@ impl FittedModel {
         &self,
         table: &Table,
         unseen: UnseenLevels,
-        visit: &mut dyn FnMut(&RegressionRow),
+        visit: &mut dyn FnMut(&Compared),
     ) -> Result<()> {
         let targets = target_of(&self.schema, table)?;
         let predictions = self.predict(table, unseen)?;

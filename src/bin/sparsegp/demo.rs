@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::data::column::Column;
 use sparsegp::data::{AtomicFile, NamedColumn, Scaling, SchemaOptions, Table, UnseenLevels, read_csv};
-use sparsegp::metrics::RegressionMetrics;
+use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, Objective, fit_table};
 use sparsegp::report::{Observed, Section, Series};
 use sparsegp::{Error, Result};
@@ -68,7 +68,7 @@ fn forecast(quiet: bool) -> Result<Task> {
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
     let options = FitOptions { objective: Objective::Vfe, ..base_options(&before)? };
     let fitted = fit(&before, &options, 0.0, quiet)?;
-    let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
+    let (mut metrics, mut observed) = (Metrics::new(fitted.model.task()), Observed::default());
     fitted.model.compare(&after, UnseenLevels::Error, &mut |row| {
         metrics.push(row);
         observed.push(row);

@@ -7,7 +7,7 @@ use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
 use super::{inspect, page};
 use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, read_table};
-use sparsegp::metrics::RegressionMetrics;
+use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table};
 use sparsegp::report::{DataSummary, Document, Observed};
 use sparsegp::{Error, Result};
@@ -127,7 +127,7 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
 /// Compares the predictions of held-out rows with their targets.
 pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Evaluation {
     let predictions = model.predict_inputs(part.inputs.clone());
-    let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
+    let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
     for (row, &target) in part.targets.iter().enumerate() {
         let compared = predictions.compare(row, target);
         metrics.push(&compared);
