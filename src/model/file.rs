@@ -4,6 +4,7 @@ use super::fit::FitSummary;
 use super::fitted::FittedModel;
 use super::options::FitOptions;
 use super::posterior::Posterior;
+use super::select::BetaCurve;
 use super::sparse::SparseModel;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
@@ -56,6 +57,8 @@ struct Description {
     scaling: Scaling,
     options: FitOptions,
     summary: FitSummary,
+    #[serde(default)]
+    beta_curve: Option<BetaCurve>,
 }
 
 /// A named array, row-major.
@@ -171,6 +174,7 @@ impl FittedModel {
             scaling: self.scaling.clone(),
             options: self.options.clone(),
             summary,
+            beta_curve: self.beta_curve.clone(),
         }
     }
 
@@ -357,6 +361,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
         summary: description.summary,
         rows: description.training_rows,
         program: description.program,
+        beta_curve: description.beta_curve,
         model,
         q,
         posterior,

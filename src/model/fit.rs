@@ -6,7 +6,7 @@ use super::options::{FitOptions, Hyper, ObjectiveKind, QUpdate};
 use super::posterior::Posterior;
 use super::solve::{SolveLimits, solve_q};
 use super::sparse::SparseModel;
-use super::start::{apply_fixes, initial_model, warm_start};
+use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
 use super::svgp::Svgp;
 use super::training::SvgpTraining;
 use crate::collapsed::Dataset;
@@ -133,9 +133,6 @@ pub fn fit_arrays(
         None => initial_model(data.train, options, data.levels)?,
     };
     apply_fixes(&mut model, &options.fix)?;
-    if options.objective == ObjectiveKind::DlmSquare {
-        hold_amplitude(&mut model);
-    }
     model.refresh().map_err(|failure| {
         let why = if failure.not_finite {
             "the kernel matrix holds values that are not finite"
@@ -157,6 +154,13 @@ pub fn fit_arrays(
         patience: options.patience,
     };
     let mut monitor = Monitor::new(limits, listener);
+    if options.objective == ObjectiveKind::DlmSquare {
+        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
+            // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
+            model = evidence_start(model, data.train, options, &monitor)?;
+        }
+        hold_amplitude(&mut model);
+    }
     let trained = if options.is_collapsed() {
         train_collapsed(model, data.train, options, &mut monitor)?
     } else {

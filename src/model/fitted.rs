@@ -1,17 +1,21 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
 use super::fit::{FitSummary, Start, TrainingData, fit_arrays};
-use super::options::FitOptions;
-use super::posterior::{Marginals, Posterior};
+use super::options::{FitOptions, ObjectiveKind};
+use super::posterior::Posterior;
+use super::predictions::Predictions;
+use super::select::BetaCurve;
 use super::sparse::SparseModel;
 use crate::collapsed::Dataset;
-use crate::data::{Scaling, Schema, SchemaOptions, Table, Task, UnseenLevels, input_warnings, split};
+use crate::data::{
+    Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
+};
 use crate::error::{Error, Result};
 use crate::hyper::Record;
-use crate::likelihood::Observation;
+use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
-use crate::metrics::{RegressionMetrics, RegressionRow, Report};
-use crate::quadrature::Integrator;
+use crate::metrics::Compared;
+use crate::objective::Targets;
 use crate::variational::FullGaussian;
 use faer::Mat;
 use rand::SeedableRng;
@@ -29,6 +33,7 @@ pub struct FittedModel {
     pub(super) summary: FitSummary,
     pub(super) rows: usize,
     pub(super) program: String,
+    pub(super) beta_curve: Option<BetaCurve>,
 }
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
@@ -44,16 +49,23 @@ pub struct FitRequest<'a> {
     pub test_fraction: f64,
     /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
     pub start: Option<&'a FittedModel>,
+    /// Whether the start model's posterior is gone on with too; otherwise one is solved for.
+    pub keep_posterior: bool,
 }
 
 /// Rows of a table that took no part in training.
+#[derive(Clone)]
 pub struct HeldOut {
     /// Which rows, counted from 0.
     pub rows: Vec<usize>,
     /// Their inputs in original units, a column per row.
     pub inputs: Mat<f64>,
-    /// Their targets in original units.
+    /// Their targets in original units, coded as the schema says.
     pub targets: Vec<f64>,
+    /// Their exposures, or empty when all are 1.
+    pub exposure: Vec<f64>,
+    /// Their sample weights, or empty when all are 1.
+    pub weights: Vec<f64>,
 }
 
 /// A fitted model with the rows that were held out.
@@ -76,32 +88,29 @@ pub struct TableFit {
 /// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
     let FitRequest { table, options, .. } = *request;
-    options.validate()?;
     let (schema, mut warnings) = schema_of(request)?;
-    let design = schema.design(table, UnseenLevels::Error)?;
-    let target = target_of(&schema, table)?;
+    let options = &resolved(options, &schema, request.start)?;
+    options.validate()?;
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
-    let (mut x, mut y) = (columns(&design, &rows.train), gather(&target, &rows.train));
-    check_training_target(&schema, table, &y)?;
-    warnings.extend(input_warnings(&schema.input_names(), x.as_ref()));
-    warnings.extend(two_valued(&schema, &y));
+    let data = Columns::of(&schema, table)?;
+    let mut train = data.part(rows.train);
+    check_training_target(&schema, table, &train.targets)?;
+    warnings.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
     let scaling = match request.start {
         Some(start) => start.scaling.clone(),
-        None if options.standardize => Scaling::standardise(x.as_ref(), &y),
-        None => Scaling::none(schema.dims()),
+        None => scaling_for(options, &train),
     };
-    scaling.scale_inputs(x.as_mut());
-    scaling.scale_target(&mut y);
-    let held_out = |rows: Vec<usize>| HeldOut::new(&design, &target, rows);
+    train.scale(&scaling);
+    let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows));
     let (validation, test) = (held_out(rows.validation), held_out(rows.test));
     let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
-    let data = TrainingData {
-        train: Dataset::of(x.as_ref(), &y),
-        validation: scaled.as_ref().map(|(x, y)| Dataset::of(x.as_ref(), y)),
-        levels: 0,
+    let training = TrainingData {
+        train: train.dataset(),
+        validation: scaled.as_ref().map(HeldOut::dataset),
+        levels: schema.encoding().levels().len(),
     };
-    let start = request.start.map(|start| start.start(options));
-    let mut fitted = fit_arrays(data, options, start.as_ref(), listener)?;
+    let start = request.start.map(|start| start.start(options, request.keep_posterior));
+    let mut fitted = fit_arrays(training, options, start.as_ref(), listener)?;
     warnings.append(&mut fitted.summary.warnings);
     fitted.summary.warnings = warnings;
     let model = FittedModel {
@@ -112,15 +121,102 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
         q: fitted.q,
         posterior: fitted.posterior,
         summary: fitted.summary,
-        rows: y.len(),
+        rows: train.targets.len(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
+        beta_curve: None,
     };
     Ok(TableFit { model, validation, test })
 }
 
+/// The columns a model sees, with every row of a table.
+struct Columns {
+    design: Mat<f64>,
+    target: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Columns {
+    fn of(schema: &Schema, table: &Table) -> Result<Columns> {
+        Ok(Columns {
+            design: schema.design(table, UnseenLevels::Error)?,
+            target: target_of(schema, table)?,
+            exposure: schema.exposure(table)?.unwrap_or_default(),
+            weights: schema.weights(table)?.unwrap_or_default(),
+        })
+    }
+
+    fn part(&self, rows: Vec<usize>) -> HeldOut {
+        let gather = |values: &[f64]| match values {
+            [] => Vec::new(),
+            values => rows.iter().map(|&row| values[row]).collect(),
+        };
+        HeldOut {
+            inputs: Mat::from_fn(self.design.nrows(), rows.len(), |input, row| {
+                self.design[(input, rows[row])]
+            }),
+            targets: gather(&self.target),
+            exposure: gather(&self.exposure),
+            weights: gather(&self.weights),
+            rows,
+        }
+    }
+}
+
+/// The options with the likelihood that the start, the user or the kind of target decides.
+fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) -> Result<FitOptions> {
+    let task = schema.encoding().task();
+    let likelihood = match (start, options.likelihood) {
+        (Some(start), asked) => {
+            let known = start.model.likelihood.kind();
+            if asked.is_some_and(|asked| asked != known) {
+                return Err(Error::usage(format!("the start model has the {known} likelihood"))
+                    .hint("leave --likelihood out, or fit without --from"));
+            }
+            known
+        }
+        (None, Some(asked)) => asked,
+        (None, None) => LikelihoodKind::default_for(task),
+    };
+    Ok(FitOptions { likelihood: Some(likelihood), task: Some(task), ..options.clone() })
+}
+
+/// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
+fn scaling_for(options: &FitOptions, train: &HeldOut) -> Scaling {
+    if !options.standardize {
+        return Scaling::none(train.inputs.nrows());
+    }
+    let scaling = Scaling::standardise(train.inputs.as_ref(), &train.targets);
+    if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
+}
+
+/// The kind of target that task and likelihood ask for together, if they say anything.
+fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
+    let by_task = options.task.map(|task| match task {
+        Task::Regression => TargetKind::Real,
+        Task::Classification => TargetKind::Binary,
+        Task::Count => TargetKind::Count,
+        Task::Ordinal => TargetKind::Ordinal,
+    });
+    let Some(likelihood) = options.likelihood else { return Ok(by_task) };
+    let kind = likelihood.target_kind();
+    match options.task {
+        Some(task) if task != kind.task() => {
+            Err(Error::usage(format!("--likelihood {likelihood} is for {}, not {task}", kind.task())))
+        }
+        _ => Ok(Some(kind)),
+    }
+}
+
 /// The columns of the fit: those of the start model, or found in the table.
 fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
-    let Some(start) = request.start else { return Schema::infer(request.table, request.columns) };
+    let Some(start) = request.start else {
+        let kind = asked_kind(request.options)?.or(request.columns.target_kind);
+        // An exposure makes sense for counts alone, so it says what the target is.
+        let kind = kind.or(request.columns.exposure.as_ref().map(|_| TargetKind::Count));
+        let columns = SchemaOptions { target_kind: kind, ..request.columns.clone() };
+        return Schema::infer(request.table, &columns);
+    };
     let (known, asked) = (start.schema.target_name(), &request.columns.target);
     if known != asked {
         return Err(Error::usage(format!(
@@ -129,9 +225,7 @@ fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
         .hint(format!("say --target {known}, or fit without --from")));
     }
     // The start model's schema was checked against another table: this one's rows and target need checking too.
-    let columns =
-        SchemaOptions { target: asked.clone(), features: start.feature_names(), ..Default::default() };
-    Schema::infer(request.table, &columns)?;
+    start.schema.check_training(request.table)?;
     Ok((start.schema.clone(), Vec::new()))
 }
 
@@ -165,18 +259,6 @@ fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()
     .hint("hold out fewer rows, or try another --seed"))
 }
 
-/// A note when the target looks like two classes.
-fn two_valued(schema: &Schema, y: &[f64]) -> Option<String> {
-    let first = *y.first()?;
-    let other = *y.iter().find(|&&value| value != first)?;
-    let two = y.len() > 2 && y.iter().all(|&value| value == first || value == other);
-    two.then(|| {
-        let (low, high) = (first.min(other), first.max(other));
-        let name = schema.target_name();
-        format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")
-    })
-}
-
 /// The options with what was left open filled in, as the fit used them.
 fn as_used(options: &FitOptions, model: &SparseModel) -> FitOptions {
     FitOptions {
@@ -191,117 +273,21 @@ fn as_used(options: &FitOptions, model: &SparseModel) -> FitOptions {
     }
 }
 
-fn columns(x: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
-    Mat::from_fn(x.nrows(), rows.len(), |input, row| x[(input, rows[row])])
-}
-
-fn gather(values: &[f64], rows: &[usize]) -> Vec<f64> {
-    rows.iter().map(|&row| values[row]).collect()
-}
-
 impl HeldOut {
-    fn new(design: &Mat<f64>, target: &[f64], rows: Vec<usize>) -> Option<HeldOut> {
-        let (inputs, targets) = (columns(design, &rows), gather(target, &rows));
-        (!rows.is_empty()).then_some(HeldOut { rows, inputs, targets })
+    fn scale(&mut self, scaling: &Scaling) {
+        scaling.scale_inputs(self.inputs.as_mut());
+        scaling.scale_target(&mut self.targets);
     }
 
-    fn scaled(&self, scaling: &Scaling) -> (Mat<f64>, Vec<f64>) {
-        let (mut x, mut y) = (self.inputs.clone(), self.targets.clone());
-        scaling.scale_inputs(x.as_mut());
-        scaling.scale_target(&mut y);
-        (x, y)
-    }
-}
-
-/// Predictions for the rows of one table; everything is in original units of the target.
-pub struct Predictions<'a> {
-    scaling: &'a Scaling,
-    posterior: &'a Posterior,
-    latent: Marginals,
-}
-
-/// The moments of one prediction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prediction {
-    /// The mean of y.
-    pub mean: f64,
-    /// The variance of y.
-    pub variance: f64,
-    /// The mean of the latent function.
-    pub latent_mean: f64,
-    /// The variance of the latent function.
-    pub latent_variance: f64,
-}
-
-impl Predictions<'_> {
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.latent.mean.len()
+    pub(super) fn scaled(&self, scaling: &Scaling) -> HeldOut {
+        let mut scaled = self.clone();
+        scaled.scale(scaling);
+        scaled
     }
 
-    /// The moments at a row.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such row, as for the other methods.
-    pub fn row(&self, row: usize) -> Prediction {
-        let (mu, v) = self.latent_at(row);
-        let (mean, variance) =
-            self.posterior.likelihood().predictive_moments((mu, v), 1.0, &mut Integrator::default());
-        Prediction {
-            mean: self.scaling.unscale_mean(mean),
-            variance: self.scaling.unscale_variance(variance),
-            latent_mean: self.scaling.unscale_mean(mu),
-            latent_variance: self.scaling.unscale_variance(v),
-        }
-    }
-
-    /// The value that y is below with probability `p`, for p in (0, 1).
-    pub fn quantile(&self, row: usize, p: f64) -> f64 {
-        let (mu, v) = self.latent_at(row);
-        self.scaling.unscale_mean(self.posterior.likelihood().predictive_quantile(
-            p,
-            (mu, v),
-            1.0,
-            &mut Integrator::default(),
-        ))
-    }
-
-    /// The log predictive density of y = `target`.
-    pub fn log_density(&self, row: usize, target: f64) -> f64 {
-        let (mu, v) = self.latent_at(row);
-        let y = self.scaling.target.apply(target);
-        self.posterior
-            .likelihood()
-            .log_predictive(Observation::of(y), (mu, v), &mut [], &mut Integrator::default())
-            .value
-            + self.scaling.log_density_shift()
-    }
-
-    /// What a comparison with the observed target needs.
-    pub fn compare(&self, row: usize, target: f64) -> RegressionRow {
-        let (mu, v) = self.latent_at(row);
-        let y = self.scaling.target.apply(target);
-        RegressionRow {
-            target,
-            mean: self.row(row).mean,
-            log_density: self.log_density(row, target),
-            pit: self.posterior.likelihood().predictive_cdf(y, (mu, v), 1.0, &mut Integrator::default()),
-            interval_width_95: self.quantile(row, 0.975) - self.quantile(row, 0.025),
-        }
-    }
-
-    /// Compares every row with its target.
-    pub fn report(&self, targets: &[f64]) -> Report {
-        let mut metrics = RegressionMetrics::new();
-        for (row, &target) in targets.iter().enumerate() {
-            metrics.push(&self.compare(row, target));
-        }
-        metrics.report()
-    }
-
-    fn latent_at(&self, row: usize) -> (f64, f64) {
-        (self.latent.mean[row], self.latent.variance[row])
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets = Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights };
+        Dataset { x: self.inputs.as_ref(), targets }
     }
 }
 
@@ -311,7 +297,7 @@ impl FittedModel {
 
     /// The kind of target.
     pub fn task(&self) -> Task {
-        Task::Regression
+        self.schema.encoding().task()
     }
 
     /// The columns it was trained on.
@@ -354,6 +340,11 @@ impl FittedModel {
         self.rows
     }
 
+    /// What β was chosen by, if it was.
+    pub fn beta_curve(&self) -> Option<&BetaCurve> {
+        self.beta_curve.as_ref()
+    }
+
     /// The version of the program that fitted it.
     pub fn program(&self) -> &str {
         &self.program
@@ -370,18 +361,32 @@ impl FittedModel {
     ///
     /// As for [`Schema::design`].
     pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
-        Ok(self.predict_inputs(self.schema.design(table, unseen)?))
+        let exposure = self.schema.exposure(table)?.unwrap_or_default();
+        Ok(self.predict_inputs(self.schema.design(table, unseen)?, exposure))
     }
 
-    /// Predicts at inputs in original units (D × N, a column per row of data).
+    /// Predicts at inputs in original units (D × N, a column per row of data), with the rows' exposures, or none when all
+    /// are 1.
     ///
     /// # Panics
     ///
     /// When `x` does not have one row per input.
-    pub fn predict_inputs(&self, mut x: Mat<f64>) -> Predictions<'_> {
+    pub fn predict_inputs(&self, mut x: Mat<f64>, exposure: Vec<f64>) -> Predictions<'_> {
         self.scaling.scale_inputs(x.as_mut());
         let latent = self.posterior.marginals(x.as_ref());
-        Predictions { scaling: &self.scaling, posterior: &self.posterior, latent }
+        let (scaling, posterior) = (&self.scaling, &self.posterior);
+        Predictions { scaling, posterior, latent, exposure, mean_only: self.mean_only() }
+    }
+
+    /// Predicts held-out rows.
+    pub fn predict_part(&self, part: &HeldOut) -> Predictions<'_> {
+        self.predict_inputs(part.inputs.clone(), part.exposure.clone())
+    }
+
+    /// Whether it defines a predictive mean but no distribution: square-loss training leaves the covariance of q and the
+    /// noise undefined, so log densities, quantiles and coverage are too.
+    pub fn mean_only(&self) -> bool {
+        self.options.objective == ObjectiveKind::DlmSquare
     }
 
     /// Predicts a table and compares with its targets, one row at a time.
@@ -393,13 +398,11 @@ impl FittedModel {
         &self,
         table: &Table,
         unseen: UnseenLevels,
-        visit: &mut dyn FnMut(&RegressionRow),
+        visit: &mut dyn FnMut(&Compared),
     ) -> Result<()> {
         let targets = target_of(&self.schema, table)?;
         let predictions = self.predict(table, unseen)?;
-        for (row, &target) in targets.iter().enumerate() {
-            visit(&predictions.compare(row, target));
-        }
+        predictions.compare(&targets).iter().for_each(visit);
         Ok(())
     }
 
@@ -436,13 +439,9 @@ impl FittedModel {
     }
 
     /// The model to start another fit from.
-    fn start(&self, options: &FitOptions) -> Start {
+    fn start(&self, options: &FitOptions, keep_posterior: bool) -> Start {
         let model = SparseModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
-        Start { model, q: None }
-    }
-
-    fn feature_names(&self) -> Option<Vec<String>> {
-        Some(self.schema.features().iter().map(|feature| feature.name().to_owned()).collect())
+        Start { model, q: keep_posterior.then(|| self.q.clone()) }
     }
 }
 

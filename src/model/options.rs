@@ -1,5 +1,6 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
+use crate::data::Task;
 use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
@@ -69,6 +70,8 @@ words! {
 /// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitOptions {
+    /// What the model is judged by; by the target when absent. Only looked at where a table is fitted.
+    pub task: Option<Task>,
     /// The likelihood; Gaussian, or by the kind of target, when absent.
     pub likelihood: Option<LikelihoodKind>,
     /// What is minimised.
@@ -130,6 +133,7 @@ pub struct FitOptions {
 impl Default for FitOptions {
     fn default() -> Self {
         FitOptions {
+            task: None,
             likelihood: None,
             objective: ObjectiveKind::Elbo,
             beta: 1.0,

@@ -103,15 +103,7 @@ pub(super) fn warm_start(
     monitor: &Monitor<'_>,
 ) -> Result<(SparseModel, FullGaussian, UpdateCounts)> {
     let TrainingSetup { model, q } = setup;
-    let n = train.len();
-    let mut rows: Vec<usize> = (0..n).collect();
-    if n > WARM_ROWS {
-        rows.shuffle(&mut generator(options.seed, Purpose::WarmStart, 0));
-        rows.truncate(WARM_ROWS);
-        rows.sort_unstable();
-    }
-    let mut subset = Rows::new(train, rows.len());
-    subset.take(train, &rows);
+    let subset = subset(train, options.seed);
     let subset = subset.data();
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
@@ -150,6 +142,31 @@ pub(super) fn warm_start(
     counts.add(solved);
     let (model, q) = svgp.into_parts();
     Ok((model, q, counts))
+}
+
+/// A random subset of the rows, in their order.
+fn subset(train: Dataset<'_>, seed: u64) -> Rows {
+    let mut rows: Vec<usize> = (0..train.len()).collect();
+    if rows.len() > WARM_ROWS {
+        rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
+        rows.truncate(WARM_ROWS);
+        rows.sort_unstable();
+    }
+    let mut subset = Rows::new(train, rows.len());
+    subset.take(train, &rows);
+    subset
+}
+
+/// A Gaussian model improved by the collapsed bound of a random subset.
+pub(super) fn evidence_start(
+    model: SparseModel,
+    train: Dataset<'_>,
+    options: &FitOptions,
+    monitor: &Monitor<'_>,
+) -> Result<SparseModel> {
+    let subset = subset(train, options.seed);
+    let options = FitOptions { beta: 1.0, ..options.clone() };
+    gaussian_start(model, options.warm_start > 0, subset.data(), &options, monitor).map(|(model, ..)| model)
 }
 
 /// The collapsed bound of a Gaussian model, improved by L-BFGS if asked for, and the q that attains it.

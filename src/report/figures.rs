@@ -1,7 +1,7 @@
 //! Figures as SVG text: the trace, predictions against observations, calibration, a forecast; no files, no HTML.
 
 use crate::hyper::Record;
-use crate::metrics::{RegressionRow, Report};
+use crate::metrics::{Compared, Report};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -31,7 +31,7 @@ impl Default for Observed {
 
 impl Observed {
     /// Adds a row.
-    pub fn push(&mut self, row: &RegressionRow) {
+    pub fn push(&mut self, row: &Compared) {
         if self.seen.is_multiple_of(self.stride) {
             self.points.push((row.target, row.mean));
         }

@@ -4,12 +4,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use sparsegp::data::{Task, UnseenLevels};
 use sparsegp::latent::{InducingInit, Jitter};
-use sparsegp::model::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
-use sparsegp::variational::Schedule;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
+use sparsegp::objective::Estimator;
+use sparsegp::variational::{Guard, Schedule};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Sparse Gaussian process regression from a data file: fit, predict, evaluate.
+/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 110, arg_required_else_help = true)]
 pub struct Cli {
@@ -74,24 +76,46 @@ pub struct ColumnArgs {
     /// Take inputs and target as they are instead of standardising them
     #[arg(long, conflicts_with = "from")]
     pub no_standardize: bool,
+    /// Of two classes, the one whose probability is predicted [default: the larger number, the later word, yes, true]
+    #[arg(long, value_name = "VALUE", conflicts_with = "from")]
+    pub positive_label: Option<String>,
+    /// A column of what a count's rate is multiplied by (time at risk, area, …); needed in prediction too
+    #[arg(long, value_name = "COL", conflicts_with = "from")]
+    pub exposure: Option<String>,
+    /// A column of sample weights, which multiply the losses in training
+    #[arg(long, value_name = "COL", conflicts_with = "from")]
+    pub weights: Option<String>,
 }
 
 /// What the model is.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// The kind of target
-    #[arg(long, value_parser = words(&["regression"], |_| Ok(Task::Regression)), default_value = "regression")]
-    pub task: Task,
-    /// The distribution of the target around the latent function
-    #[arg(long, value_parser = PossibleValuesParser::new(["gaussian"]), default_value = "gaussian")]
-    pub likelihood: String,
-    /// What is minimised: elbo goes through mini-batches, vfe and fitc through all data at once
+    /// The kind of target [default: by its values: two of them classification, small whole numbers count]
+    #[arg(long, value_parser = words(Task::WORDS, Task::from_str), conflicts_with = "from")]
+    pub task: Option<Task>,
+    /// The distribution of the target around the latent function [default: gaussian, bernoulli-probit, poisson or
+    /// ordinal, by the task]
+    #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
+    pub likelihood: Option<LikelihoodKind>,
+    /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
+    #[arg(long, value_name = "NODES")]
+    pub quadrature_nodes: Option<usize>,
+    /// What is minimised: the (β-)ELBO or the predictive log loss (dlm-log) by mini-batches, the squared error
+    /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
     pub objective: ObjectiveKind,
-    /// The weight of the KL term (elbo and vfe)
-    #[arg(long, default_value_t = FitOptions::default().beta)]
+    /// The weight of the KL term (all but fitc)
+    #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas")]
     pub beta: f64,
+    /// Choose β by the log loss (dlm-square: the squared error) of held-out rows among these, separated by commas, or
+    /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
+    #[arg(long, value_name = "LIST", value_parser = betas)]
+    pub betas: Option<Betas>,
+    /// How gradients of the predictive log loss are computed (dlm-log): exact, or from L samples: bmc:L,
+    /// smooth-bmc:L:NU, ups:L
+    #[arg(long, default_value_t = FitOptions::default().estimator)]
+    pub estimator: Estimator,
     /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' [default: rbf(ard)]
     #[arg(long, value_name = "EXPRESSION", conflicts_with = "from")]
     pub kernel: Option<String>,
@@ -125,29 +149,33 @@ pub struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingArgs {
-    /// How q is updated by mini-batches (elbo) [default: ngd]
+    /// How q is updated by mini-batches (elbo, dlm-log) [default: ngd]
     #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
     pub q_update: Option<QUpdate>,
+    /// What keeps ngd steps positive definite where the loss has negative curvature [default: backtrack]
+    #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
+    pub q_guard: Option<Guard>,
     /// The step of that update: const:STEP, warm-up:START:END:STEPS or two-over-t [default: by the update]
     #[arg(long, value_name = "SCHEDULE")]
     pub q_step: Option<Schedule>,
-    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo, collapsed for vfe and fitc]
+    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo and dlm-log, else collapsed]
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
-    /// The solver for them [default: adam for elbo, lbfgs for vfe and fitc]
+    /// The solver for them [default: adam for elbo and dlm-log, else lbfgs]
     #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
     pub hyper_optimizer: Option<HyperOptimizer>,
-    /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which mini-batch training starts (elbo); 0
+    /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which training starts (elbo, dlm-log,
+    /// dlm-square); 0
     /// for none [default: 100]
     #[arg(long, value_name = "ITERATIONS", conflicts_with = "from")]
     pub warm_start: Option<usize>,
-    /// Adam's learning rate (elbo) [default: 0.01]
+    /// Adam's learning rate (elbo, dlm-log) [default: 0.01]
     #[arg(long, value_name = "RATE")]
     pub learning_rate: Option<f64>,
-    /// Rows per mini-batch (elbo) [default: 1024]
+    /// Rows per mini-batch (elbo, dlm-log) [default: 1024]
     #[arg(long, value_name = "ROWS")]
     pub batch_size: Option<usize>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo, 200 for vfe and fitc]
+    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo and dlm-log, else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// Stop training after this many seconds
@@ -171,9 +199,9 @@ pub struct TrainingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
-    /// The share of the rows held out to choose when to stop (elbo)
-    #[arg(long, value_name = "SHARE", default_value_t = FitOptions::default().validation_fraction)]
-    pub validation_fraction: f64,
+    /// The share of the rows held out to choose when to stop (elbo, dlm-log) or which β (--betas; default there: 0.2)
+    #[arg(long, value_name = "SHARE")]
+    pub validation_fraction: Option<f64>,
     /// A file of rows to report on
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
     pub test: Option<PathBuf>,
@@ -295,6 +323,10 @@ fn words<T: Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(words).try_map(move |word| parse(&word))
 }
 
+fn betas(text: &str) -> sparsegp::Result<Betas> {
+    text.parse()
+}
+
 fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
     Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
 }
@@ -320,10 +352,18 @@ impl FitArgs {
         [
             ("--q-update", training.q_update.is_some()),
             ("--q-step", training.q_step.is_some()),
-            ("--warm-start", training.warm_start.is_some()),
+            ("--q-guard", training.q_guard.is_some()),
+            (
+                "--warm-start",
+                training.warm_start.is_some() && self.model.objective != ObjectiveKind::DlmSquare,
+            ),
             ("--learning-rate", training.learning_rate.is_some()),
             ("--batch-size", training.batch_size.is_some()),
-            ("--validation-fraction", self.held_out.validation_fraction > 0.0),
+            (
+                "--validation-fraction",
+                self.held_out.validation_fraction.is_some_and(|share| share > 0.0)
+                    && self.model.betas.is_none(),
+            ),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
@@ -334,12 +374,13 @@ impl FitArgs {
         let (model, training) = (&self.model, &self.training);
         let default = FitOptions::default();
         FitOptions {
-            likelihood: default.likelihood,
+            task: model.task,
+            likelihood: model.likelihood,
             objective: model.objective,
             beta: model.beta,
-            estimator: default.estimator,
-            quadrature_nodes: None,
-            q_guard: default.q_guard,
+            estimator: model.estimator,
+            quadrature_nodes: model.quadrature_nodes,
+            q_guard: training.q_guard.unwrap_or(default.q_guard),
             kernel: model.kernel.clone().unwrap_or(default.kernel),
             mean: model.mean,
             inducing: model.inducing,
@@ -356,7 +397,7 @@ impl FitArgs {
             max_seconds: training.max_seconds,
             tolerance: training.tolerance,
             patience: training.patience.unwrap_or(default.patience),
-            validation_fraction: self.held_out.validation_fraction,
+            validation_fraction: self.held_out.validation_fraction.unwrap_or(default.validation_fraction),
             seed: training.seed,
             jitter: model.jitter.unwrap_or(default.jitter),
             fix: model.fix.clone(),

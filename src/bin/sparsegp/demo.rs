@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::data::column::Column;
 use sparsegp::data::{AtomicFile, NamedColumn, Scaling, SchemaOptions, Table, UnseenLevels, read_csv};
-use sparsegp::metrics::RegressionMetrics;
+use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
 use sparsegp::report::{Observed, Section, Series};
 use sparsegp::{Error, Result};
@@ -68,12 +68,12 @@ fn forecast(quiet: bool) -> Result<Task> {
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
     let options = FitOptions { objective: ObjectiveKind::Vfe, ..base_options(&before)? };
     let fitted = fit(&before, &options, 0.0, quiet)?;
-    let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
+    let (mut metrics, mut observed) = (Metrics::new(fitted.model.task()), Observed::default());
     fitted.model.compare(&after, UnseenLevels::Error, &mut |row| {
         metrics.push(row);
         observed.push(row);
     })?;
-    let test = Evaluation { rows: metrics.rows(), report: metrics.report(), observed };
+    let test = Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics };
     let series = series(&fitted.model, &years(&table, &|year| year >= SHOWN_FROM)?)?;
     Ok(Task { name: "CO2 by month, 1992-2001 forecast", model: fitted.model, test, series })
 }
@@ -97,7 +97,8 @@ fn fit(
     quiet: bool,
 ) -> Result<sparsegp::model::TableFit> {
     let columns = SchemaOptions { target: "co2".to_owned(), ..SchemaOptions::default() };
-    let request = FitRequest { table, columns: &columns, options, test_fraction, start: None };
+    let request =
+        FitRequest { table, columns: &columns, options, test_fraction, start: None, keep_posterior: false };
     let progress = Progress::new(options.epoch_limit(), quiet);
     fit_table(&request, &mut |record| progress.show(record))
 }

@@ -5,7 +5,7 @@ use super::output;
 use super::predict::BLOCK_ROWS;
 use sparsegp::Result;
 use sparsegp::data::{AtomicFile, TableBlocks, UnseenLevels};
-use sparsegp::metrics::{RegressionMetrics, Report};
+use sparsegp::metrics::{Metrics, Report};
 use sparsegp::model::FittedModel;
 use sparsegp::report::{DataSummary, Document, Observed};
 use std::path::Path;
@@ -18,11 +18,13 @@ pub struct Evaluation {
     pub report: Report,
     /// The points.
     pub observed: Observed,
+    /// What the figures come from.
+    pub metrics: Metrics,
 }
 
 /// Compares a model's predictions with the targets in a file.
 pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
-    let mut metrics = RegressionMetrics::new();
+    let mut metrics = Metrics::new(model.task());
     let mut observed = Observed::default();
     for block in TableBlocks::open(data, BLOCK_ROWS, model.schema())? {
         model.compare(&block?, unseen, &mut |row| {
@@ -30,7 +32,7 @@ pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Resul
             observed.push(row);
         })?;
     }
-    Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed })
+    Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics })
 }
 
 /// Runs the command.

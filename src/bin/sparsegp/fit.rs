@@ -6,9 +6,9 @@ use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
 use super::{inspect, page};
-use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, read_table};
-use sparsegp::metrics::RegressionMetrics;
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table};
+use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, Task, read_table};
+use sparsegp::metrics::Metrics;
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table, select_beta};
 use sparsegp::report::{DataSummary, Document, Observed};
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -25,7 +25,10 @@ pub fn run(args: &FitArgs) -> Result<()> {
         features: args.columns.features.clone(),
         exclude: args.columns.exclude.clone(),
         categorical: args.columns.categorical.clone(),
-        drop_first: false,
+        positive_label: args.columns.positive_label.clone(),
+        exposure: args.columns.exposure.clone(),
+        weights: args.columns.weights.clone(),
+        ..Default::default()
     };
     let request = FitRequest {
         table: &table,
@@ -33,9 +36,13 @@ pub fn run(args: &FitArgs) -> Result<()> {
         options: &options,
         test_fraction: args.held_out.test_fraction,
         start: start.as_ref(),
+        keep_posterior: false,
     };
     let progress = Progress::new(options.epoch_limit(), args.output.quiet);
-    let fitted = fit_table(&request, &mut |record| progress.show(record))?;
+    let fitted = match &args.model.betas {
+        Some(betas) => select_beta(&request, betas, &mut |record| progress.show(record))?.0,
+        None => fit_table(&request, &mut |record| progress.show(record))?,
+    };
     drop(progress);
     let model = &fitted.model;
     let test = match (&args.held_out.test, &fitted.test) {
@@ -69,7 +76,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         return Err(Error::usage(format!(
             "{name} is for mini-batches and has no effect on --objective {objective}"
         ))
-        .hint(format!("leave {name} out, or use --objective elbo")));
+        .hint(format!("leave {name} out, or use --objective elbo or dlm-log")));
     }
     if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
         return Err(Error::usage("--hyper-optimizer has no effect with --hyper fixed"));
@@ -120,20 +127,19 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         ("test", path(&args.held_out.test)),
         ("test_fraction", args.held_out.test_fraction.into()),
         ("from", path(&args.model.from)),
+        ("betas", args.model.betas.as_ref().map(ToString::to_string).into()),
         ("threads", rayon::current_num_threads().into()),
     ]
 }
 
 /// Compares the predictions of held-out rows with their targets.
 pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Evaluation {
-    let predictions = model.predict_inputs(part.inputs.clone());
-    let (mut metrics, mut observed) = (RegressionMetrics::new(), Observed::default());
-    for (row, &target) in part.targets.iter().enumerate() {
-        let compared = predictions.compare(row, target);
+    let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
+    for compared in model.predict_part(part).compare(&part.targets) {
         metrics.push(&compared);
         observed.push(&compared);
     }
-    Evaluation { rows: metrics.rows(), report: metrics.report(), observed }
+    Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics }
 }
 
 fn write_files(
@@ -166,17 +172,22 @@ fn write_files(
 }
 
 /// The columns of predictions of test rows.
-fn test_columns() -> Columns {
-    Columns { latent: true, quantiles: Vec::new(), log_density: true }
+fn test_columns(model: &FittedModel) -> Columns {
+    Columns {
+        latent: true,
+        quantiles: Vec::new(),
+        probability: model.task() == Task::Classification,
+        log_density: true,
+    }
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
 fn write_part_predictions(model: &FittedModel, part: &HeldOut, path: &Path) -> Result<()> {
-    let columns = test_columns();
+    let columns = test_columns(model);
     let mut names = vec!["row".to_owned()];
     names.extend(columns.names());
     let mut writer = PredictionWriter::create(path, &names)?;
-    let predictions = model.predict_inputs(part.inputs.clone());
+    let predictions = model.predict_part(part);
     let mut values = Vec::new();
     for (index, (&row, &target)) in part.rows.iter().zip(&part.targets).enumerate() {
         values.clear();
@@ -188,7 +199,7 @@ fn write_part_predictions(model: &FittedModel, part: &HeldOut, path: &Path) -> R
 }
 
 fn write_file_predictions(args: &FitArgs, model: &FittedModel, test: &Path, path: &Path) -> Result<()> {
-    let columns = test_columns();
+    let columns = test_columns(model);
     let mut writer = PredictionWriter::create(path, &columns.names())?;
     for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())? {
         super::predict::write_block(model, &block?, args.held_out.unseen, &columns, &[], &mut writer)?;
@@ -205,6 +216,13 @@ fn show(args: &FitArgs, model: &FittedModel, document: &Document, test: Option<&
         output::note(&format!("warning: {warning}"));
     }
     let mut rows = inspect::overview(model);
+    if let Some(curve) = model.beta_curve() {
+        let of = if curve.squared_error { "squared error" } else { "log loss" };
+        rows.extend(curve.points.iter().map(|point| {
+            let score = point.score.map_or("not finite".to_owned(), output::number);
+            vec![format!("validation {of} at β = {}", output::number(point.beta)), score]
+        }));
+    }
     if let Some(test) = test {
         rows.push(vec!["test rows".to_owned(), test.rows.to_string()]);
         let figures = output::report_rows(&test.report);

@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use super::output;
-use sparsegp::data::{PredictionWriter, Table, TableBlocks, UnseenLevels};
+use sparsegp::data::{PredictionWriter, Table, TableBlocks, Task, UnseenLevels};
 use sparsegp::model::{FittedModel, Predictions};
 use sparsegp::{Error, Result};
 
@@ -15,6 +15,8 @@ pub struct Columns {
     pub latent: bool,
     /// The probabilities of the quantiles.
     pub quantiles: Vec<f64>,
+    /// Whether there is a probability of the positive class.
+    pub probability: bool,
     /// Whether there is a target to have a log density.
     pub log_density: bool,
 }
@@ -27,6 +29,9 @@ impl Columns {
             names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]);
         }
         names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
+        if self.probability {
+            names.push("probability".to_owned());
+        }
         if self.log_density {
             names.push("log_density".to_owned());
         }
@@ -41,6 +46,9 @@ impl Columns {
             values.extend([moments.latent_mean, moments.latent_variance]);
         }
         values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
+        if self.probability {
+            values.push(moments.mean);
+        }
         if self.log_density {
             values.push(predictions.log_density(row, target));
         }
@@ -56,7 +64,12 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let most = if args.samples > 0 { FittedModel::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
     let blocks = TableBlocks::open(&args.data, most, model.schema())?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
-    let columns = Columns { latent: args.latent, quantiles: args.quantiles.clone(), log_density: has_target };
+    let columns = Columns {
+        latent: args.latent,
+        quantiles: args.quantiles.clone(),
+        probability: model.task() == Task::Classification,
+        log_density: has_target,
+    };
     let mut names = columns.names();
     names.extend((0..args.samples).map(|k| format!("sample{k}")));
     let mut writer = PredictionWriter::create(&args.out, &names)?;

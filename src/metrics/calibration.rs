@@ -1,0 +1,68 @@
+//! Whether predictive distributions are as wide as they say: integral transforms, coverage, widths; no point forecasts.
+
+use super::{BINS, Coverage, Report, bin, finite, unit};
+use crate::data::moments::Moments;
+
+/// The probabilities of the central intervals whose coverage is reported.
+const CENTRAL: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
+
+/// The part about the predictive distribution function and intervals, for any real or ordered target.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calibration {
+    mass: [f64; BINS],
+    inside: [u64; 4],
+    unusable: bool,
+    width: Moments,
+}
+
+impl Calibration {
+    pub(super) fn push(&mut self, pit: (f64, f64), width: f64) {
+        self.width.push(width);
+        let (Some(low), Some(high)) = (unit(pit.0), unit(pit.1)) else {
+            self.unusable = true;
+            return;
+        };
+        let high = high.max(low);
+        self.spread(low, high);
+        for (inside, central) in self.inside.iter_mut().zip(CENTRAL) {
+            *inside += u64::from(is_inside(low, high, central));
+        }
+    }
+
+    /// One row's mass, uniform over [low, high]: the non-randomised histogram of Czado, Gneiting & Held (2009), whose
+    /// expectation is flat when the predictions are right although the distribution function jumps at y.
+    fn spread(&mut self, low: f64, high: f64) {
+        if low == high {
+            self.mass[bin(low)] += 1.0;
+            return;
+        }
+        let edge = |index: usize| index as f64 / BINS as f64;
+        for (index, mass) in self.mass.iter_mut().enumerate() {
+            let overlap = high.min(edge(index + 1)) - low.max(edge(index));
+            *mass += overlap.max(0.0) / (high - low);
+        }
+    }
+
+    pub(super) fn report(&self, report: &mut Report) {
+        report.interval_width_95 = finite(self.width.mean());
+        let rows = self.width.count() as f64;
+        if rows == 0.0 || self.unusable {
+            return;
+        }
+        let [central_50, central_80, central_90, central_95] =
+            self.inside.map(|count| Some(count as f64 / rows));
+        report.pit = Some(self.mass.map(|mass| mass / rows));
+        report.coverage = Some(Coverage { central_50, central_80, central_90, central_95 });
+    }
+}
+
+/// Whether y, with `low` = P(Y < y) and `high` = P(Y ≤ y), is in the central interval of a probability.
+fn is_inside(low: f64, high: f64, central: f64) -> bool {
+    if low == high {
+        // No jump at y: it is inside exactly when its distribution function is this close to one half.
+        return (low - 0.5).abs() <= central / 2.0;
+    }
+    // y is at or above the lower quantile when P(Y ≤ y) has reached its level, and at or below the upper one when no
+    // smaller value has reached that level.
+    high >= (1.0 - central) / 2.0 && low < (1.0 + central) / 2.0
+}

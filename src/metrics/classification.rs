@@ -1,0 +1,81 @@
+//! How good predicted probabilities of two classes are: ranking, squared error and calibration; no other targets.
+
+use super::{BINS, Report, bin, finite, unit};
+use crate::data::moments::Moments;
+
+/// The part about the probability of the positive class.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Classes {
+    squared: Moments,
+    /// The probabilities of the negative and of the positive rows; the area under the curve needs all of them.
+    probabilities: [Vec<f64>; 2],
+    bins: [Bin; BINS],
+    unusable: bool,
+}
+
+/// The rows whose probability falls into one tenth of [0, 1].
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    predicted: Moments,
+    positive: u64,
+}
+
+impl Classes {
+    pub(super) fn push(&mut self, target: f64, probability: f64) {
+        let Some(probability) = unit(probability) else {
+            self.unusable = true;
+            return;
+        };
+        let positive = target == 1.0;
+        self.squared.push((probability - target) * (probability - target));
+        self.probabilities[usize::from(positive)].push(probability);
+        let bin = &mut self.bins[bin(probability)];
+        bin.predicted.push(probability);
+        bin.positive += u64::from(positive);
+    }
+
+    pub(super) fn report(&self, report: &mut Report) {
+        if self.unusable {
+            return;
+        }
+        report.auc = self.auc();
+        report.brier = finite(self.squared.mean());
+        report.ece = self.calibration_error();
+    }
+
+    /// The share of pairs of a positive and a negative row in which the positive one has the higher probability; equal
+    /// ones count one half. `None` without such a pair.
+    fn auc(&self) -> Option<f64> {
+        let [negative, positive] = &self.probabilities;
+        if negative.is_empty() || positive.is_empty() {
+            return None;
+        }
+        let mut negative = negative.clone();
+        negative.sort_unstable_by(f64::total_cmp);
+        let twice = |&value: &f64| {
+            let below = negative.partition_point(|&other| other < value);
+            below + negative.partition_point(|&other| other <= value)
+        };
+        // Whole numbers, so the sum is exact.
+        let pairs: u64 = positive.iter().map(|value| twice(value) as u64).sum();
+        Some(pairs as f64 / (2.0 * negative.len() as f64 * positive.len() as f64))
+    }
+
+    /// The mean over rows of what their bin is off: |mean predicted − observed share|.
+    fn calibration_error(&self) -> Option<f64> {
+        let (rows, bins) = (self.squared.count() as f64, self.reliability()?);
+        let off = |(predicted, observed, count): (f64, f64, u64)| count as f64 * (predicted - observed).abs();
+        Some(bins.into_iter().map(off).sum::<f64>() / rows)
+    }
+
+    /// The mean predicted probability, the observed share of positives and the number of rows of the bins that have
+    /// some; `None` without rows.
+    pub(super) fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
+        let point = |bin: &Bin| {
+            let count = bin.predicted.count();
+            Some((bin.predicted.mean()?, bin.positive as f64 / count as f64, count))
+        };
+        let points: Vec<_> = self.bins.iter().filter_map(point).collect();
+        (!self.unusable && !points.is_empty()).then_some(points)
+    }
+}

@@ -1,0 +1,235 @@
+//! Test figures of predictions for every task, gathered one row at a time; no models.
+
+mod calibration;
+mod classification;
+
+use crate::data::Task;
+use crate::data::moments::Moments;
+use calibration::Calibration;
+use classification::Classes;
+use serde::{Deserialize, Serialize};
+
+/// The number of bins of the histogram of probability integral transforms and of the reliability curve.
+const BINS: usize = 10;
+
+/// One row of test data and what was predicted for it, in original units of the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
+    pub target: f64,
+    /// The predictive mean of y. Classification: the probability of the positive class.
+    pub mean: f64,
+    /// The log predictive density, or probability, of y; NaN when the model defines none.
+    pub log_density: f64,
+    /// The predictive distribution function just below and at y, P(Y < y) and P(Y ≤ y): equal for a continuous target.
+    /// Their range is where the probability integral transform lies. NaN when not defined.
+    pub pit: (f64, f64),
+    /// The width of the central 95 % predictive interval of y; NaN when not defined.
+    pub interval_width_95: f64,
+    /// Counts: the unit deviance of the row; NaN otherwise.
+    pub deviance: f64,
+    /// Classification and ordinal: the most probable class or level, coded like the target; NaN otherwise.
+    pub most_probable: f64,
+}
+
+/// The shares of test rows inside the central predictive intervals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Of the central 50 % interval.
+    #[serde(rename = "50")]
+    pub central_50: Option<f64>,
+    /// Of the central 80 % interval.
+    #[serde(rename = "80")]
+    pub central_80: Option<f64>,
+    /// Of the central 90 % interval.
+    #[serde(rename = "90")]
+    pub central_90: Option<f64>,
+    /// Of the central 95 % interval.
+    #[serde(rename = "95")]
+    pub central_95: Option<f64>,
+}
+
+/// The test figures, in original units of the target.
+///
+/// A figure that does not apply to the kind of target, or that is not a finite number (the log density of an impossible
+/// observation, say), is `None`: null in JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Minus the mean log predictive density.
+    pub nll: Option<f64>,
+    /// The mean squared error of the predictive mean.
+    pub mse: Option<f64>,
+    /// The square root of the mean squared error.
+    pub rmse: Option<f64>,
+    /// The mean absolute error of the predictive mean.
+    pub mae: Option<f64>,
+    /// Classification and ordinal: the share of rows whose most probable class or level is wrong.
+    pub error_rate: Option<f64>,
+    /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
+    /// there are rows of one class only.
+    pub auc: Option<f64>,
+    /// Classification: the mean squared error of the predicted probability of the positive class.
+    pub brier: Option<f64>,
+    /// Counts: the mean of |predictive mean − y| / max(1, y).
+    pub mre: Option<f64>,
+    /// The mean squared error divided by the population variance of the target over the same rows.
+    pub smse: Option<f64>,
+    /// Counts: the mean deviance.
+    pub deviance: Option<f64>,
+    /// Classification: the expected calibration error. The predicted probabilities of the positive class are put into ten
+    /// bins of equal width; this is the mean of |mean predicted − observed share of positives| over bins, weighted by
+    /// their numbers of rows.
+    pub ece: Option<f64>,
+    /// The shares of the probability integral transforms in [0, 0.1), [0.1, 0.2), …, [0.9, 1]. A row of a discrete target
+    /// is spread uniformly over P(Y < y) to P(Y ≤ y) (Czado, Gneiting & Held 2009).
+    pub pit: Option<[f64; BINS]>,
+    /// The mean width of the central 95 % interval.
+    pub interval_width_95: Option<f64>,
+    /// The shares of rows inside the central intervals, which for a discrete target include both their end points.
+    pub coverage: Option<Coverage>,
+}
+
+/// Gathers the figures of the rows of one task; rows come in any order.
+///
+/// Rows are not kept, except for one number each in classification, which the area under the curve needs.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    task: Task,
+    log_density: Moments,
+    errors: Errors,
+    wrong: Moments,
+    counts: Counts,
+    calibration: Calibration,
+    classes: Classes,
+}
+
+impl Metrics {
+    /// No rows yet.
+    pub fn new(task: Task) -> Metrics {
+        Metrics {
+            task,
+            log_density: Moments::default(),
+            errors: Errors::default(),
+            wrong: Moments::default(),
+            counts: Counts::default(),
+            calibration: Calibration::default(),
+            classes: Classes::default(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, row: &Compared) {
+        self.log_density.push(row.log_density);
+        match self.task {
+            Task::Classification => self.classes.push(row.target, row.mean),
+            Task::Regression | Task::Count | Task::Ordinal => {
+                self.errors.push(row.target, row.mean);
+                self.calibration.push(row.pit, row.interval_width_95);
+            }
+        }
+        match self.task {
+            Task::Classification | Task::Ordinal => self.wrong.push(wrong(row)),
+            Task::Count => self.counts.push(row),
+            Task::Regression => {}
+        }
+    }
+
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.log_density.count()
+    }
+
+    /// The figures of the rows so far; all `None` of no rows.
+    pub fn report(&self) -> Report {
+        let mut report = Report {
+            nll: finite(self.log_density.mean().map(|mean| -mean)),
+            error_rate: finite(self.wrong.mean()),
+            ..Report::default()
+        };
+        // Parts that the task does not push to have no rows and leave their figures alone.
+        self.errors.report(&mut report);
+        self.calibration.report(&mut report);
+        self.classes.report(&mut report);
+        self.counts.report(&mut report);
+        if self.task == Task::Ordinal {
+            // The variance of level indices depends on how the levels were cut: no yardstick across data sets.
+            report.smse = None;
+        }
+        report
+    }
+
+    /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted probabilities fall into, their
+    /// mean, the share of positives among these rows, and the number of rows. `None` for other tasks, without rows, and
+    /// when a probability was not a number in [0, 1].
+    pub fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
+        self.classes.reliability()
+    }
+}
+
+/// 1 where the most probable class or level is not the target, 0 where it is.
+fn wrong(row: &Compared) -> f64 {
+    if row.most_probable.is_nan() { f64::NAN } else { f64::from(row.most_probable != row.target) }
+}
+
+/// The part about numbers of events.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    relative: Moments,
+    deviance: Moments,
+}
+
+impl Counts {
+    fn push(&mut self, row: &Compared) {
+        self.relative.push((row.mean - row.target).abs() / row.target.max(1.0));
+        self.deviance.push(row.deviance);
+    }
+
+    fn report(&self, report: &mut Report) {
+        report.mre = finite(self.relative.mean());
+        report.deviance = finite(self.deviance.mean());
+    }
+}
+
+/// The part about the predictive mean.
+#[derive(Clone, Debug, Default)]
+struct Errors {
+    squared: Moments,
+    absolute: Moments,
+    target: Moments,
+}
+
+impl Errors {
+    fn push(&mut self, target: f64, mean: f64) {
+        let error = mean - target;
+        self.squared.push(error * error);
+        self.absolute.push(error.abs());
+        self.target.push(target);
+    }
+
+    fn report(&self, report: &mut Report) {
+        report.mse = finite(self.squared.mean());
+        report.rmse = report.mse.map(f64::sqrt);
+        report.mae = finite(self.absolute.mean());
+        // A constant target has no variance to compare with; the quotient is not finite then.
+        report.smse = match (self.squared.mean(), self.target.variance()) {
+            (Some(mse), Some(variance)) => finite(Some(mse / variance)),
+            _ => None,
+        };
+    }
+}
+
+/// The value if it is a finite number.
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// The value if it is a probability; what rounding put just outside [0, 1], as in a sum of probabilities, is put back.
+fn unit(value: f64) -> Option<f64> {
+    let clamped = value.clamp(0.0, 1.0);
+    ((value - clamped).abs() < 1e-9).then_some(clamped)
+}
+
+/// Which of the [`BINS`] equal parts of [0, 1] a value lies in; the last one is closed.
+fn bin(value: f64) -> usize {
+    ((value * BINS as f64) as usize).min(BINS - 1)
+}
