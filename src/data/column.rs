@@ -1,6 +1,7 @@
 //! A typed column and the rule that finds its type from text cells; no files.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// The code of a missing cell in a [`TextColumn`].
@@ -107,7 +108,7 @@ impl TextColumn {
 }
 
 /// 1 for "true", 0 for "false", in any case.
-fn boolean(text: &str) -> Option<f64> {
+pub(super) fn boolean(text: &str) -> Option<f64> {
     if text.eq_ignore_ascii_case("true") {
         Some(1.0)
     } else if text.eq_ignore_ascii_case("false") {
@@ -150,6 +151,16 @@ pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
         text.truncate(text.len() - 2);
     }
     Cow::Owned(text)
+}
+
+/// Numbers by value, before text by its characters.
+pub(super) fn level_order(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(x), Ok(y)) => x.total_cmp(&y),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
 }
 
 /// Collects the cells of a column and finds its type on the way.

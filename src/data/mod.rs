@@ -3,6 +3,7 @@
 pub mod check;
 pub mod column;
 mod csv;
+mod infer_target;
 pub(crate) mod moments;
 mod parquet;
 pub mod predictions;
@@ -24,5 +25,5 @@ pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
 pub use split::{Batches, Split, split};
 pub use table::{NamedColumn, Table};
-pub use target::{TargetKind, Task};
+pub use target::{TargetEncoding, TargetKind, Task};
 pub use write::AtomicFile;

@@ -74,15 +74,16 @@ impl std::fmt::Debug for Rows {
 }
 
 impl TableBlocks {
-    /// Opens a file (or `-`) to read the columns that the schema names, its target too where the file has one; columns it
-    /// does not name are skipped. `block_rows` is at least 1 (0 counts as 1).
+    /// Opens a file (or `-`) to read the features and the exposure of the schema, its target too where the file has one;
+    /// other columns are skipped. `block_rows` is at least 1 (0 counts as 1).
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature of the schema.
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure of the
+    /// schema.
     pub fn open(path: &Path, block_rows: usize, schema: &Schema) -> Result<TableBlocks> {
         let blocks = TableBlocks::new(path, block_rows, &|name| schema.uses(name))?;
-        schema.check_features(&blocks.source, blocks.names().iter().map(String::as_str))?;
+        schema.check_columns(&blocks.source, blocks.names().iter().map(String::as_str))?;
         Ok(blocks)
     }
 

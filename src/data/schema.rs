@@ -1,21 +1,18 @@
-//! What each column means to a model: features, categories and the target, and the inputs they make; no scaling.
+//! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, TextColumn, number_text};
+use super::column::{Column, TextColumn, level_order, number_text};
 use super::table::{Table, absent, listed, quoted, shown};
+use super::target::{TargetEncoding, TargetKind};
 use crate::error::{Error, Result};
 
 /// The most categories of one column; more are almost surely an identifier, and each would be an input.
 const MOST_LEVELS: usize = 1000;
-
-/// The range of a target's absolute values and spread whose squares a 64-bit float can hold.
-const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
 
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +46,8 @@ impl Feature {
 pub struct SchemaOptions {
     /// The column to predict.
     pub target: String,
-    /// The features, in this order; `None` takes every column but the target and the excluded ones.
+    /// The features, in this order; `None` takes every column but the target, the exposure, the weights and the excluded
+    /// ones.
     pub features: Option<Vec<String>>,
     /// Columns to leave out; they may hold anything.
     pub exclude: Vec<String>,
@@ -57,6 +55,14 @@ pub struct SchemaOptions {
     pub categorical: Vec<String>,
     /// Whether the first category makes no input (for models with an intercept and no prior to share it).
     pub drop_first: bool,
+    /// The kind of target; `None` finds it by the values (see [`TargetEncoding::infer`]).
+    pub target_kind: Option<TargetKind>,
+    /// The class of a target of two classes that is coded 1; `None` chooses (see [`TargetEncoding::infer`]).
+    pub positive_label: Option<String>,
+    /// The column of exposures (time or area at risk), for a target of counts.
+    pub exposure: Option<String>,
+    /// The column of weights, which say how much each training row counts.
+    pub weights: Option<String>,
 }
 
 /// What to do with a category that training did not see.
@@ -73,6 +79,13 @@ pub enum UnseenLevels {
 pub struct Schema {
     features: Vec<Feature>,
     target: String,
+    // Model files of before there were other targets than numbers hold none of the following.
+    #[serde(default)]
+    encoding: TargetEncoding,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exposure: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    weights: Option<String>,
     drop_first: bool,
 }
 
@@ -83,12 +96,15 @@ impl Schema {
     /// mixes both is categorical when it is declared so or when less than half of its values are numbers; otherwise the
     /// text is taken for a mistake in a numeric column, and its first row is reported.
     ///
+    /// The kind of target is found as [`TargetEncoding::infer`] says where none is asked for.
+    ///
     /// Returns the schema, and warnings about columns that can be used but look wrong.
     ///
     /// # Errors
     ///
     /// When the target or another named column is absent, no feature is left, a column holds what it cannot hold, there
-    /// is only one row, or the target is missing, infinite, constant, or too large or small to be squared.
+    /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
+    /// would be two things, or an exposure is given for a target that is not a count.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(table, options)?;
         let names: Vec<&str> = match &options.features {
@@ -96,7 +112,8 @@ impl Schema {
             None => table.columns().iter().map(|named| named.name.as_str()).collect(),
         };
         let used = names.into_iter().filter(|&name| {
-            name != options.target && !options.exclude.iter().any(|excluded| excluded == name)
+            !special(options).any(|(_, column)| column == name)
+                && !options.exclude.iter().any(|excluded| excluded == name)
         });
         let mut features = Vec::new();
         let mut warnings = Vec::new();
@@ -112,8 +129,20 @@ impl Schema {
             ))
             .hint("exclude fewer columns, or name features with --features"));
         }
-        let schema = Schema { features, target: options.target.clone(), drop_first: options.drop_first };
-        check_target(table, &schema.target)?;
+        let positive = options.positive_label.as_deref();
+        let (encoding, notes) = TargetEncoding::infer(table, &options.target, options.target_kind, positive)?;
+        warnings.extend(notes);
+        let schema = Schema {
+            features,
+            target: options.target.clone(),
+            encoding,
+            exposure: options.exposure.clone(),
+            weights: options.weights.clone(),
+            drop_first: options.drop_first,
+        };
+        schema.check_exposure_kind()?;
+        schema.exposure(table)?;
+        schema.weights(table)?;
         Ok((schema, warnings))
     }
 
@@ -125,6 +154,21 @@ impl Schema {
     /// The name of the target column.
     pub fn target_name(&self) -> &str {
         &self.target
+    }
+
+    /// The kind of target, and the number that each of its cells stands for.
+    pub fn encoding(&self) -> &TargetEncoding {
+        &self.encoding
+    }
+
+    /// The name of the column of exposures, where there is one.
+    pub fn exposure_name(&self) -> Option<&str> {
+        self.exposure.as_deref()
+    }
+
+    /// The name of the column of weights, where there is one.
+    pub fn weights_name(&self) -> Option<&str> {
+        self.weights.as_deref()
     }
 
     /// The number of inputs D.
@@ -147,9 +191,12 @@ impl Schema {
         names
     }
 
-    /// Whether a column is a feature or the target.
+    /// Whether a column is a feature, the target or the exposure: what predicting and comparing look at. Weights are for
+    /// training alone.
     pub fn uses(&self, name: &str) -> bool {
-        name == self.target || self.features.iter().any(|feature| feature.name() == name)
+        name == self.target
+            || self.exposure.as_deref() == Some(name)
+            || self.features.iter().any(|feature| feature.name() == name)
     }
 
     /// The inputs of a table, D × N with one contiguous column per row of data. Columns are matched by name, in any order;
@@ -188,11 +235,11 @@ impl Schema {
         Ok(design)
     }
 
-    /// The target of each row, or `None` when the table has no such column.
+    /// The target of each row as a number (see [`TargetEncoding::encode`]), or `None` when the table has no such column.
     ///
     /// # Errors
     ///
-    /// When a value is missing, infinite or text.
+    /// When a value is missing, not of the kind of target, or a class or level not seen in training.
     pub fn target(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         let Some(values) = self.target_where_known(table)? else { return Ok(None) };
         match values.iter().position(|value| value.is_nan()) {
@@ -201,28 +248,85 @@ impl Schema {
         }
     }
 
-    /// The target of each row, NaN where it is missing (rows to predict), or `None` when the table has no such column.
+    /// The target of each row as [`Schema::target`] gives it, NaN where it is missing (rows to predict), or `None` when the
+    /// table has no such column.
     ///
     /// # Errors
     ///
-    /// When a value is infinite or text.
+    /// When a value is not of the kind of target, or a class or level not seen in training.
     pub fn target_where_known(&self, table: &Table) -> Result<Option<Vec<f64>>> {
         if table.column(&self.target).is_none() {
             return Ok(None);
         }
-        let values = table.numbers(&self.target)?;
-        if let Some(row) = values.iter().position(|value| value.is_infinite()) {
-            table.finite(row, &self.target, values[row])?;
-        }
-        Ok(Some(values.into_owned()))
+        self.encoding.encode(table, &self.target).map(Some)
     }
 
-    /// Checks that every feature is among the names of a file's columns.
-    pub(crate) fn check_features<'a>(
+    /// The exposure of each row, or `None` when the model has none.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        let hint =
+            "an exposure is the time, area or number that could have given events; remove rows without any";
+        let positive = |name: &String| positive_numbers(table, name, "an exposure above 0", hint);
+        self.exposure.as_ref().map(positive).transpose()
+    }
+
+    /// The weight of each row, or `None` when the model has none.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        let hint = "leave out rows that are not to count, instead of giving them no weight";
+        let positive = |name: &String| positive_numbers(table, name, "a weight above 0", hint);
+        self.weights.as_ref().map(positive).transpose()
+    }
+
+    /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and
+    /// varies, and exposures and weights where the schema has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::infer`], and when a class or level is not one of the schema.
+    pub fn check_training(&self, table: &Table) -> Result<()> {
+        table.require(&self.target)?;
+        check_rows(table)?;
+        self.encoding.check_training(table, &self.target)?;
+        self.exposure(table)?;
+        self.weights(table).map(|_| ())
+    }
+
+    fn check_exposure_kind(&self) -> Result<()> {
+        match (&self.exposure, self.encoding.kind()) {
+            (None, _) | (Some(_), TargetKind::Count) => Ok(()),
+            (Some(exposure), kind) => Err(Error::usage(format!(
+                "the exposure {} is for a target of counts, the target {} is of kind {kind}",
+                quoted(exposure),
+                quoted(&self.target)
+            ))
+            .hint("ask for a likelihood of counts, or leave the exposure out")),
+        }
+    }
+
+    /// Checks that every feature, and the exposure, is among the names of a file's columns.
+    pub(crate) fn check_columns<'a>(
         &self,
         source: &str,
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<()> {
+        self.check_features(source, names.clone())?;
+        match &self.exposure {
+            Some(exposure) if !names.clone().any(|name| name == exposure) => {
+                Err(absent(source, "column", exposure, names))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that every feature is among the names of a file's columns.
+    fn check_features<'a>(&self, source: &str, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
         let missing: Vec<&str> =
             self.features.iter().map(Feature::name).filter(|name| !present.contains(name)).collect();
@@ -253,18 +357,48 @@ impl Schema {
 
 /// Checks that every column an option names is there, and that the options do not contradict each other.
 fn check_options(table: &Table, options: &SchemaOptions) -> Result<()> {
-    table.require(&options.target)?;
+    for (_, name) in special(options) {
+        table.require(name)?;
+    }
     let features = options.features.as_deref().unwrap_or_default();
     for name in features.iter().chain(&options.exclude).chain(&options.categorical) {
         table.require(name)?;
     }
-    if features.contains(&options.target) {
-        return Err(Error::usage(format!("the target {} cannot be a feature too", quoted(&options.target))));
-    }
+    check_roles(options)?;
     let mut seen = HashSet::new();
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
     }
+    check_rows(table)
+}
+
+/// The columns that are no features whatever else is asked for, each with its role.
+fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
+    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
+    let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
+    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
+}
+
+/// Checks that no column has two roles.
+fn check_roles(options: &SchemaOptions) -> Result<()> {
+    let features = options.features.as_deref().unwrap_or_default();
+    let mut seen: HashMap<&str, &str> = HashMap::new();
+    for (role, name) in special(options) {
+        if let Some(other) = seen.insert(name, role) {
+            return Err(Error::usage(format!(
+                "the column {} cannot be both {other} and {role}",
+                quoted(name)
+            ))
+            .hint(format!("name another column as {role}")));
+        }
+        if features.iter().any(|feature| feature == name) {
+            return Err(Error::usage(format!("the {role} {} cannot be a feature too", quoted(name))));
+        }
+    }
+    Ok(())
+}
+
+fn check_rows(table: &Table) -> Result<()> {
     if table.rows() < 2 {
         return Err(Error::data(format!(
             "{}: has {} row of data, expected at least 2",
@@ -275,30 +409,16 @@ fn check_options(table: &Table, options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the target varies and that its variance can be represented.
-fn check_target(table: &Table, name: &str) -> Result<()> {
+/// The values of a column of which every one is above 0.
+fn positive_numbers(table: &Table, name: &str, expected: &str, hint: &str) -> Result<Vec<f64>> {
     let values = table.numbers(name)?;
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for (row, &value) in values.iter().enumerate() {
-        let value = table.finite(row, name, value)?;
-        (low, high) = (low.min(value), high.max(value));
+        if table.finite(row, name, value)? <= 0.0 {
+            let (place, found) = (table.place(row, name), number_text(value));
+            return Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint));
+        }
     }
-    let column = format!("{}: the target {}", table.source(), quoted(name));
-    if low == high {
-        return Err(Error::data(format!(
-            "{column} is {} in every row, expected values that vary",
-            number_text(low)
-        ))
-        .hint("a constant needs no model; check that --target names the right column"));
-    }
-    // Its variance and squared errors are reported in its own units and must be representable there.
-    if low.abs().max(high.abs()) > *TARGET_RANGE.end() || high - low < *TARGET_RANGE.start() {
-        return Err(Error::data(format!(
-            "{column} ranges from {low:e} to {high:e}, whose squares a 64-bit float cannot hold"
-        ))
-        .hint("rescale the target by a power of ten"));
-    }
-    Ok(())
+    Ok(values.into_owned())
 }
 
 /// The meaning of one column; see [`Schema::infer`] for the rule.
@@ -350,16 +470,6 @@ fn distinct_numbers(values: &[f64]) -> Vec<String> {
     distinct.sort_by(f64::total_cmp);
     distinct.dedup();
     distinct.into_iter().map(|value| number_text(value).into_owned()).collect()
-}
-
-/// Numbers by value, before text by its characters.
-fn level_order(a: &str, b: &str) -> Ordering {
-    match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(x), Ok(y)) => x.total_cmp(&y),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.cmp(b),
-    }
 }
 
 /// How one feature is read from a table.

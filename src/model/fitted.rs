@@ -5,7 +5,9 @@ use super::options::FitOptions;
 use super::posterior::{Marginals, Posterior};
 use super::sparse::SparseModel;
 use crate::collapsed::Dataset;
-use crate::data::{Scaling, Schema, SchemaOptions, Table, Task, UnseenLevels, input_warnings, split};
+use crate::data::{
+    Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
+};
 use crate::error::{Error, Result};
 use crate::hyper::Record;
 use crate::linalg::symmetric_eigen;
@@ -126,9 +128,7 @@ fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
         .hint(format!("say --target {known}, or fit without --from")));
     }
     // The start model's schema was checked against another table: this one's rows and target need checking too.
-    let columns =
-        SchemaOptions { target: asked.clone(), features: start.feature_names(), ..Default::default() };
-    Schema::infer(request.table, &columns)?;
+    start.schema.check_training(request.table)?;
     Ok((start.schema.clone(), Vec::new()))
 }
 
@@ -162,11 +162,13 @@ fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()
     .hint("hold out fewer rows, or try another --seed"))
 }
 
-/// A note when the target looks like two classes.
+/// A note when a target that is to be a number looks like two classes.
 fn two_valued(schema: &Schema, y: &[f64]) -> Option<String> {
     let first = *y.first()?;
     let other = *y.iter().find(|&&value| value != first)?;
-    let two = y.len() > 2 && y.iter().all(|&value| value == first || value == other);
+    let two = schema.encoding().kind() == TargetKind::Real
+        && y.len() > 2
+        && y.iter().all(|&value| value == first || value == other);
     two.then(|| {
         let (low, high) = (first.min(other), first.max(other));
         let name = schema.target_name();
@@ -375,7 +377,8 @@ impl FittedModel {
     ///
     /// # Errors
     ///
-    /// As for [`FittedModel::predict`], and when a target is absent, missing, infinite or text.
+    /// As for [`FittedModel::predict`], and when a target is absent, missing or not of its kind (see
+    /// [`Schema::target`]).
     pub fn compare(
         &self,
         table: &Table,
@@ -425,10 +428,6 @@ impl FittedModel {
     /// The model to start another fit from.
     fn start_model(&self, options: &FitOptions) -> SparseModel {
         SparseModel { fix_inducing: options.fix_inducing, ..self.model.clone() }
-    }
-
-    fn feature_names(&self) -> Option<Vec<String>> {
-        Some(self.schema.features().iter().map(|feature| feature.name().to_owned()).collect())
     }
 }
 

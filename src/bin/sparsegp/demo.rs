@@ -5,7 +5,9 @@ use super::evaluate::Evaluation;
 use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::data::column::Column;
-use sparsegp::data::{AtomicFile, NamedColumn, Scaling, SchemaOptions, Table, UnseenLevels, read_csv};
+use sparsegp::data::{
+    AtomicFile, NamedColumn, Scaling, SchemaOptions, Table, TargetKind, UnseenLevels, read_csv,
+};
 use sparsegp::metrics::RegressionMetrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, Objective, fit_table};
 use sparsegp::report::{Observed, Section, Series};
@@ -96,7 +98,11 @@ fn fit(
     test_fraction: f64,
     quiet: bool,
 ) -> Result<sparsegp::model::TableFit> {
-    let columns = SchemaOptions { target: "co2".to_owned(), ..SchemaOptions::default() };
+    let columns = SchemaOptions {
+        target: "co2".to_owned(),
+        target_kind: Some(TargetKind::Real),
+        ..SchemaOptions::default()
+    };
     let request = FitRequest { table, columns: &columns, options, test_fraction, start: None };
     let progress = Progress::new(options.epoch_limit(), quiet);
     fit_table(&request, &mut |record| progress.show(record))

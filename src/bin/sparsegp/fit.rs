@@ -6,7 +6,7 @@ use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
 use super::{inspect, page};
-use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, read_table};
+use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, TargetKind, read_table};
 use sparsegp::metrics::RegressionMetrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table};
 use sparsegp::report::{DataSummary, Document, Observed};
@@ -25,7 +25,8 @@ pub fn run(args: &FitArgs) -> Result<()> {
         features: args.columns.features.clone(),
         exclude: args.columns.exclude.clone(),
         categorical: args.columns.categorical.clone(),
-        drop_first: false,
+        target_kind: Some(TargetKind::Real),
+        ..SchemaOptions::default()
     };
     let request = FitRequest {
         table: &table,
