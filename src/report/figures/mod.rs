@@ -4,10 +4,12 @@ mod axis;
 mod calibration;
 mod curves;
 mod regression;
+mod surface;
 
 pub use calibration::{calibration, reliability};
 pub use curves::{CurveSeries, Curves, curves, trace};
 pub use regression::{Observed, Series};
+pub use surface::{Surface, surface};
 
 use axis::{Axis, Scale};
 use plotters::coord::Shift;
