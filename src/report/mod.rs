@@ -5,5 +5,7 @@ mod figures;
 mod html;
 
 pub use document::{DataSummary, Document, FitFigures, SCHEMA};
-pub use figures::{Observed, Series, calibration, trace};
+pub use figures::{
+    CurveSeries, Curves, Observed, Series, Surface, calibration, curves, reliability, surface, trace,
+};
 pub use html::{Section, page};
