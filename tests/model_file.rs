@@ -19,7 +19,14 @@ fn table() -> Table {
 fn fit(options: &FitOptions, start: Option<&FittedModel>) -> FittedModel {
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
     let table = table();
-    let request = FitRequest { table: &table, columns: &columns, options, test_fraction: 0.0, start };
+    let request = FitRequest {
+        table: &table,
+        columns: &columns,
+        options,
+        test_fraction: 0.0,
+        start,
+        keep_posterior: false,
+    };
     fit_table(&request, &mut |_| {}).expect("a fit").model
 }
 
