@@ -39,6 +39,7 @@ struct Block {
     v: Vec<f64>,
     g: Vec<f64>,
     h: Vec<f64>,
+    bend: Vec<f64>,
     c: Vec<f64>,
     layer: LayerGradient,
     likelihood: Vec<f64>,
@@ -68,6 +69,8 @@ pub struct BatchPass {
     pub mean_gradient: Vec<f64>,
     /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S`.
     pub cov_gradient: Mat<f64>,
+    /// `A diag(∂²ℓ/∂μ²) Aᵀ` (`M × M`, both triangles) where that is not twice the above: for the predictive log loss.
+    mean_curvature: Option<Mat<f64>>,
     /// Gradient of the layer's parameters and inducing inputs, natural units.
     pub layer_gradient: LayerGradient,
     /// Gradient of the likelihood's own parameters, natural units.
@@ -117,6 +120,7 @@ impl BatchPass {
             v: vec![0.0; columns],
             g: vec![0.0; columns],
             h: vec![0.0; columns],
+            bend: vec![0.0; columns],
             c: vec![0.0; m],
             layer: layer.zero_gradient(),
             likelihood: vec![0.0; own],
@@ -140,6 +144,7 @@ impl BatchPass {
             runs: 0,
             mean_gradient: vec![0.0; m],
             cov_gradient: Mat::zeros(m, m),
+            mean_curvature: objective.has_own_curvature().then(|| Mat::zeros(m, m)),
             layer_gradient: layer.zero_gradient(),
             likelihood_gradient: vec![0.0; own],
         }
@@ -205,6 +210,15 @@ impl BatchPass {
         self.blocks[..used].iter().map(|block| block.value).sum()
     }
 
+    /// The data part of the last run's gradient in (m, S).
+    pub fn q_gradient(&self) -> DataGradient<'_> {
+        DataGradient {
+            mean: &self.mean_gradient,
+            cov: self.cov_gradient.as_ref(),
+            curvature: self.mean_curvature.as_ref().map(|c| c.as_ref()),
+        }
+    }
+
     /// Latent means and variances of the last batch, in order.
     pub fn marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
         let columns = block_columns(self.k.ncols());
@@ -249,25 +263,24 @@ impl BatchPass {
         }
     }
 
-    /// The sums over data that are one product for the whole batch: `B` and, in the direct form, `c` from raw ones.
+    /// The sums over data that are one product for the whole batch: `B`, the curvature in the mean where it has its own,
+    /// and in the direct form `c` from the raw one.
     fn sum_over_data(&mut self, layer: &dyn LatentLayer, b: usize, form: Form) {
-        let (whitening, shape) = layer.whitening();
-        let scaled = (self.w.as_ref().subcols(0, b), Shape::Full);
-        match form {
-            Form::Stable => {
-                let a = (self.a.as_ref().subcols(0, b).transpose(), Shape::Full);
-                product(self.cov_gradient.as_mut(), Part::Lower, Accum::Replace, scaled, a, 1.0);
-                reflect_lower(self.cov_gradient.as_mut());
-            }
-            Form::Direct => {
-                let k = (self.k.as_ref().subcols(0, b).transpose(), Shape::Full);
-                product(self.quad_raw.as_mut(), Part::Lower, Accum::Replace, scaled, k, 1.0);
-                reflect_lower(self.quad_raw.as_mut());
-                let raw = self.quad_raw.as_ref();
-                congruence(whitening, shape, raw, &mut self.half, &mut self.cov_gradient);
-                self.mean_raw.copy_from_slice(&self.mean_gradient);
-                linalg::matvec(whitening, &self.mean_raw, &mut self.mean_gradient);
-            }
+        let features = match form {
+            Form::Stable => self.a.as_ref(),
+            Form::Direct => self.k.as_ref(),
+        };
+        let features = features.subcols(0, b);
+        let scaled = self.w.as_ref().subcols(0, b);
+        let room = (&mut self.quad_raw, &mut self.half);
+        weighted_gram(layer, form, (scaled, features), &mut self.cov_gradient, room);
+        if let Some(curvature) = &mut self.mean_curvature {
+            let bent = self.t.as_ref().subcols(0, b);
+            weighted_gram(layer, form, (bent, features), curvature, (&mut self.quad_raw, &mut self.half));
+        }
+        if form == Form::Direct {
+            self.mean_raw.copy_from_slice(&self.mean_gradient);
+            linalg::matvec(layer.whitening().0, &self.mean_raw, &mut self.mean_gradient);
         }
     }
 
@@ -280,7 +293,11 @@ impl BatchPass {
         layer: &dyn LatentLayer,
         beside: impl FnOnce(DataGradient<'_>) -> R + Send,
     ) -> R {
-        let data = DataGradient { mean: &self.mean_gradient, cov: self.cov_gradient.as_ref() };
+        let data = DataGradient {
+            mean: &self.mean_gradient,
+            cov: self.cov_gradient.as_ref(),
+            curvature: self.mean_curvature.as_ref().map(|c| c.as_ref()),
+        };
         let (half, mean, quad) = (&mut self.half, &self.mean, self.quad.as_ref());
         let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
         let whitening = move || {
@@ -293,6 +310,24 @@ impl BatchPass {
             layer.whitening_adjoint(half.as_mut(), grad, scratch);
         };
         rayon::join(whitening, || beside(data)).1
+    }
+}
+
+/// `A diag(·) Aᵀ` from `A diag(·)` and `A`, or from the same with raw features in the direct form; both triangles.
+fn weighted_gram(
+    layer: &dyn LatentLayer,
+    form: Form,
+    (scaled, features): (MatRef<'_, f64>, MatRef<'_, f64>),
+    out: &mut Mat<f64>,
+    (raw, half): (&mut Mat<f64>, &mut Mat<f64>),
+) {
+    let (left, right) = ((scaled, Shape::Full), (features.transpose(), Shape::Full));
+    let target = if form == Form::Stable { &mut *out } else { &mut *raw };
+    product(target.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+    reflect_lower(target.as_mut());
+    if form == Form::Direct {
+        let (whitening, shape) = layer.whitening();
+        congruence(whitening, shape, raw.as_ref(), half, out);
     }
 }
 
@@ -329,9 +364,11 @@ impl Shared<'_> {
         let Buffers { mut k, mut a, mut t, mut w } = buffers;
         let len = batch.targets.len();
         let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, c, layer: gradient, likelihood, value, scratch, loss } = block;
+        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, value, scratch, loss } =
+            block;
         let (base, offset) = (&mut base[..len], &mut offset[..len]);
         let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
+        let bend = &mut bend[..len];
 
         layer.features(batch.x, k.as_mut(), base, offset, scratch);
         let u = match self.form {
@@ -349,7 +386,7 @@ impl Shared<'_> {
 
         likelihood.fill(0.0);
         let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
-        let out = Derivatives { mean: g, variance: h, own };
+        let out = Derivatives { mean: g, variance: h, curvature: bend, own };
         let mut random = generator(self.stream.0, Purpose::Estimator, self.stream.1 + index);
         let data = (batch.targets, &*mu, &*v);
         let Problem { objective, likelihood, .. } = self.problem;
@@ -363,6 +400,10 @@ impl Shared<'_> {
             layer.features_adjoint(batch.x, (k.as_ref(), kbar), h, g, gradient, scratch);
         }
         columns::scale_columns(u, h, w);
+        if self.problem.objective.has_own_curvature() {
+            // T has served its purpose.
+            columns::scale_columns(u, bend, t);
+        }
     }
 
     /// `K̄` from the adjoint of the columns that the form works with; `out` is room for it.

@@ -6,7 +6,7 @@ use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_
 use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
-use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
@@ -271,6 +271,13 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
         1.0,
     );
     reflect_lower(out);
+}
+
+/// `x ← (L Lᵀ)⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.
+pub fn solve_factored(l: MatRef<'_, f64>, x: &mut [f64]) {
+    let mut x = faer::ColMut::from_slice_mut(x).as_mat_mut();
+    solve_lower_triangular_in_place(l, x.as_mut(), Par::Seq);
+    solve_upper_triangular_in_place(l.transpose(), x, Par::Seq);
 }
 
 /// The log-determinant of `L Lᵀ`.

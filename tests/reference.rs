@@ -15,7 +15,7 @@ use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, SparseModel};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{DataGradient, FullGaussian, NaturalGradient, UpdateRule};
+use sparsegp::variational::{FullGaussian, NaturalGradient, UpdateRule};
 use support::*;
 
 fn columns_of(rows: &Value) -> Mat<f64> {
@@ -269,7 +269,7 @@ fn linear_step(
         scale: y.len() as f64 / rows.len() as f64,
     };
     pass.run(problem, batch, Form::Stable, false);
-    let gradient = DataGradient { mean: &pass.mean_gradient, cov: pass.cov_gradient.as_ref() };
+    let gradient = pass.q_gradient();
     let mut rule = NaturalGradient::new(&q);
     let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
     assert_eq!(info.rollbacks, 0);

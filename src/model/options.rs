@@ -145,7 +145,7 @@ impl Default for FitOptions {
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
             q_update: QUpdate::Ngd,
-            q_guard: Guard::Backtrack,
+            q_guard: Guard::Trust,
             q_step: None,
             hyper: None,
             hyper_optimizer: None,

@@ -23,6 +23,7 @@ struct FullBatch<'a> {
     batch: usize,
     mean: Vec<f64>,
     cov: Mat<f64>,
+    curvature: Option<Mat<f64>>,
 }
 
 impl FullBatch<'_> {
@@ -30,6 +31,9 @@ impl FullBatch<'_> {
     fn evaluate(&mut self, svgp: &mut Svgp) -> f64 {
         self.mean.fill(0.0);
         self.cov.as_mut().fill(0.0);
+        if let Some(curvature) = &mut self.curvature {
+            curvature.as_mut().fill(0.0);
+        }
         let mut value = 0.0;
         let n = self.data.len();
         for from in (0..n).step_by(self.batch) {
@@ -38,8 +42,18 @@ impl FullBatch<'_> {
             let gradient = svgp.q_gradient();
             self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
             add(&mut self.cov, gradient.cov);
+            if let (Some(sum), Some(term)) = (&mut self.curvature, gradient.curvature) {
+                add(sum, term);
+            }
         }
         value + svgp.objective().beta * svgp.q().kl()
+    }
+}
+
+impl FullBatch<'_> {
+    fn gradient(&self) -> DataGradient<'_> {
+        let curvature = self.curvature.as_ref().map(|c| c.as_ref());
+        DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature }
     }
 }
 
@@ -62,7 +76,8 @@ pub(super) fn solve_q(
 ) -> (f64, UpdateCounts) {
     const SMALLEST_STEP: f64 = 1e-4;
     let m = svgp.q().dim();
-    let mut full = FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m) };
+    let curvature = svgp.objective().has_own_curvature().then(|| Mat::zeros(m, m));
+    let mut full = FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m), curvature };
     let mut value = full.evaluate(svgp);
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let n = data.len() as f64;
@@ -73,7 +88,7 @@ pub(super) fn solve_q(
             break;
         }
         let before: FullGaussian = svgp.q().clone();
-        let gradient = DataGradient { mean: &full.mean, cov: full.cov.as_ref() };
+        let gradient = full.gradient();
         let info = svgp.update_q_along(rule, gradient, step);
         counts.rollbacks += info.rollbacks;
         if info.step == 0.0 {

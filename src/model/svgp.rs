@@ -183,7 +183,7 @@ impl Svgp {
 
     /// The data part of the gradient in the whitened (m, S) of the last evaluation.
     pub fn q_gradient(&self) -> DataGradient<'_> {
-        DataGradient { mean: &self.pass.mean_gradient, cov: self.pass.cov_gradient.as_ref() }
+        self.pass.q_gradient()
     }
 
     /// Latent means and variances of the last batch of `b` data.
@@ -193,8 +193,7 @@ impl Svgp {
 
     /// Moves q by `rule` along the gradient of the last evaluation.
     pub fn update_q(&mut self, rule: &mut dyn UpdateRule, step: f64) -> StepInfo {
-        let gradient = DataGradient { mean: &self.pass.mean_gradient, cov: self.pass.cov_gradient.as_ref() };
-        rule.step(&mut self.q, gradient, self.objective.beta, step)
+        rule.step(&mut self.q, self.pass.q_gradient(), self.objective.beta, step)
     }
 
     /// Moves q by `rule` along a gradient gathered elsewhere.

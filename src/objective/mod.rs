@@ -36,6 +36,11 @@ impl Objective {
         Objective { loss: Loss::ExpectedLog, beta, nodes: None }
     }
 
+    /// Whether `∂²ℓ/∂μ²` is something else than `2 ∂ℓ/∂v`, which it is for expected losses (Price's theorem).
+    pub fn has_own_curvature(&self) -> bool {
+        matches!(self.loss, Loss::LogPredictive(_))
+    }
+
     /// Log-loss DLM with exact gradients.
     pub fn dlm(beta: f64) -> Self {
         Objective { loss: Loss::LogPredictive(Estimator::Exact), beta, nodes: None }
@@ -97,6 +102,8 @@ pub struct Derivatives<'a> {
     pub mean: &'a mut [f64],
     /// `h_i = ∂/∂v_i`.
     pub variance: &'a mut [f64],
+    /// `∂²/∂μ_i²`, or 0 where that is negative.
+    pub curvature: &'a mut [f64],
     /// Accumulates `Σ_i ∂/∂ψ` for the likelihood's own parameters, unless it is empty.
     pub own: &'a mut [f64],
 }
@@ -147,9 +154,19 @@ impl Objective {
             sum += weight * local.value;
             out.mean[i] = weight * local.mean;
             out.variance[i] = weight * local.variance;
+            out.curvature[i] = -weight * self.curvature(local).max(0.0);
             out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
         }
         sum
+    }
+
+    /// `∂²ℓ/∂μ²`: `−2 ∂_v E log p`, or `(∂_μ L)² − 2 ∂_v L` for `L = log E p`, since `∂_v E p = ½ ∂²_μ E p`. The latter is
+    /// never negative for a log-concave likelihood, whatever the sign of `∂_v L`.
+    fn curvature(&self, gain: Local) -> f64 {
+        match self.loss {
+            Loss::ExpectedLog => -2.0 * gain.variance,
+            Loss::LogPredictive(_) => gain.mean * gain.mean - 2.0 * gain.variance,
+        }
     }
 
     /// `−ℓ` of one datum; the derivatives in the first `wanted` own parameters go to the scratch.

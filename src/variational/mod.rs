@@ -19,6 +19,8 @@ pub struct DataGradient<'a> {
     pub mean: &'a [f64],
     /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S F`.
     pub cov: MatRef<'a, f64>,
+    /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, where that is not `2 A diag(h) Aᵀ`.
+    pub curvature: Option<MatRef<'a, f64>>,
 }
 
 /// What an update did.

@@ -9,17 +9,32 @@
 //!
 //! Where the loss has negative curvature (h < 0, as for DLM and Student-t) the new precision may be indefinite; a
 //! [`Guard`] says what then.
+//!
+//! For the expected losses of an ELBO `2 A diag(h) Aᵀ` is also the data's Hessian in m, so that the step in m is Newton's.
+//! For the predictive log loss it is not: there `∂²ℓ/∂μ² = 2h + g²`, where 2h, averaged over calibrated predictions, is
+//! near 0. A step `S₊ ĝ` is then too long by the ratio of the two and diverges, which is why other libraries declare this
+//! loss incompatible with natural gradients. With [`DataGradient::curvature`] the step in m uses the Hessian in m, mixed
+//! over the steps like the precision, and the change of S is kept within a trust region:
+//!
+//! ```text
+//! P₊ = (1 − ρ) P + ρ (I + A diag(2h + g²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ,    S₊⁻¹ = S⁻¹ + (γ/β) Ĝ,  γ ≤ ρ
+//! ```
+//!
+//! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
 use super::{DataGradient, FullGaussian, StepInfo, UpdateRule};
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
 use crate::words::words;
-use faer::{Accum, Mat};
+use faer::{Accum, Mat, MatRef};
 
 words! {
     /// What keeps a natural-gradient step positive definite.
     Guard, "guard of the q update" {
+        /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss); for
+        /// expected losses as backtrack.
+        Trust = "trust",
         /// Halve ρ until the new precision is positive definite.
         Backtrack = "backtrack",
         /// `S₊⁻¹ = S⁻¹ + γĜ + ½γ²ĜSĜ` with γ = ρ/β, positive definite whatever Ĝ is (Lin, Schmidt & Khan 2020), for the
@@ -33,14 +48,20 @@ words! {
 /// The eigenvalues that a projected precision may have.
 const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 
+/// The largest relative change of S⁻¹ in a step within the trust region.
+const TRUST_RADIUS: f64 = 0.5;
+
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
 pub struct NaturalGradient {
     guard: Guard,
     precision: Mat<f64>,
     candidate: Mat<f64>,
     inverse_factor: Mat<f64>,
+    /// The Hessian in m over β, where it is not the precision.
+    mean_precision: Option<Mat<f64>>,
     gradient: Vec<f64>,
     direction: Vec<f64>,
+    probe: Vec<f64>,
     factorizer: Factorizer,
 }
 
@@ -48,16 +69,18 @@ impl NaturalGradient {
     /// How often a step may be halved before it is rejected.
     const MAX_HALVINGS: usize = 30;
 
-    /// A rule for `q`, whose precision is computed once here, that backtracks.
+    /// A rule for `q`, whose precision is computed once here, with the default guard.
     pub fn new(q: &FullGaussian) -> Self {
         let m = q.dim();
         let mut rule = NaturalGradient {
-            guard: Guard::Backtrack,
+            guard: Guard::Trust,
             precision: Mat::zeros(m, m),
             candidate: Mat::zeros(m, m),
             inverse_factor: Mat::zeros(m, m),
+            mean_precision: None,
             gradient: vec![0.0; m],
             direction: vec![0.0; m],
+            probe: vec![0.0; m],
             factorizer: Factorizer::new(m),
         };
         rule.restart(q);
@@ -121,6 +144,56 @@ impl NaturalGradient {
         true
     }
 
+    /// The largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power iteration in `p = S y`, where
+    /// `S⁻¹p = y` is known.
+    fn relative_change(&mut self, q: &FullGaussian, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
+        const ITERATIONS: usize = 12;
+        let m = q.dim();
+        let (y, p) = (&mut self.direction, &mut self.probe);
+        // Any start that no eigenvector is orthogonal to by symmetry.
+        y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
+        let mut largest = 0.0f64;
+        let mut data = vec![0.0; m];
+        for _ in 0..ITERATIONS {
+            linalg::matvec(q.cov.as_ref(), y, p);
+            let norm = linalg::dot(y, p).sqrt();
+            if !(norm > 0.0 && norm.is_finite()) {
+                return largest;
+            }
+            linalg::matvec(gradient.cov, p, &mut data);
+            for ((y, p), data) in y.iter_mut().zip(&*p).zip(&data) {
+                *y = rho * (p + 2.0 / beta * data - *y) / norm;
+            }
+            linalg::matvec(q.cov.as_ref(), y, p);
+            largest = linalg::dot(y, p).max(0.0).sqrt();
+        }
+        // What few iterations miss of the largest eigenvalue.
+        1.1 * largest
+    }
+
+    /// Moves m by the Hessian in m; false when that is not positive definite, which only rounding can cause.
+    fn newton_mean(&mut self, q: &mut FullGaussian, curvature: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
+        let m = q.dim();
+        let Some(hessian) = &mut self.mean_precision else { return false };
+        for j in 0..m {
+            let data = curvature.col(j).iter().skip(j);
+            for (p, data) in hessian.col_mut(j).iter_mut().skip(j).zip(data) {
+                *p = (1.0 - rho) * *p + rho / beta * data;
+            }
+            hessian[(j, j)] += rho;
+        }
+        self.candidate.copy_from(&*hessian);
+        if self.factorizer.cholesky(self.candidate.as_mut()).is_err() {
+            return false;
+        }
+        self.direction.copy_from_slice(&self.gradient);
+        linalg::solve_factored(self.candidate.as_ref(), &mut self.direction);
+        for (m, d) in q.mean.iter_mut().zip(&self.direction) {
+            *m -= rho / beta * d;
+        }
+        true
+    }
+
     /// Finds a valid new precision and its factor; the step it belongs to and how often it was changed, or `None`.
     fn admissible(
         &mut self,
@@ -129,13 +202,20 @@ impl NaturalGradient {
         beta: f64,
         step: f64,
     ) -> (Option<f64>, usize) {
+        let mut step = step;
+        if self.guard == Guard::Trust && gradient.curvature.is_some() {
+            let change = self.relative_change(q, gradient, beta, step);
+            if change > TRUST_RADIUS {
+                step *= TRUST_RADIUS / change;
+            }
+        }
         self.mix(gradient, beta, step);
         if self.factorises() {
             return (Some(step), 0);
         }
         let mut rollbacks = 1;
         let repaired = match self.guard {
-            Guard::Backtrack => false,
+            Guard::Trust | Guard::Backtrack => false,
             Guard::Retraction => {
                 self.retract(q);
                 self.factorises()
@@ -166,6 +246,12 @@ impl UpdateRule for NaturalGradient {
         if !self.gradient.iter().all(|g| g.is_finite()) {
             return StepInfo { step: 0.0, rollbacks: 1 };
         }
+        if let (Some(curvature), None) = (gradient.curvature, &self.mean_precision) {
+            // The first one is the whole of this batch's: S⁻¹ may be far below it.
+            let m = q.dim();
+            self.mean_precision =
+                Some(Mat::from_fn(m, m, |i, j| curvature[(i, j)] / beta + if i == j { 1.0 } else { 0.0 }));
+        }
         let (rho, rollbacks) = self.admissible(q, &gradient, beta, step);
         let Some(rho) = rho else { return StepInfo { step: 0.0, rollbacks } };
         // `inverse_factor` holds the factor of the new precision; `precision` becomes scratch for its inverse.
@@ -173,6 +259,10 @@ impl UpdateRule for NaturalGradient {
         linalg::invert_lower(self.inverse_factor.as_ref(), self.precision.as_mut());
         gram_of_inverse(self.precision.as_ref(), q.cov.as_mut());
         std::mem::swap(&mut self.precision, &mut self.candidate);
+        if let Some(curvature) = gradient.curvature {
+            let moved = self.newton_mean(q, curvature, beta, step);
+            return StepInfo { step, rollbacks: rollbacks + usize::from(!moved) };
+        }
         linalg::matvec(q.cov.as_ref(), &self.gradient, &mut self.direction);
         for (m, d) in q.mean.iter_mut().zip(&self.direction) {
             *m -= rho / beta * d;
@@ -182,6 +272,7 @@ impl UpdateRule for NaturalGradient {
 
     fn restart(&mut self, q: &FullGaussian) {
         let m = q.dim();
+        self.mean_precision = None;
         self.candidate.copy_from(q.cov());
         // q's covariance was positive definite when q was built, so only rounding can make this fail; the
         // prior's precision is then as good a start as any.

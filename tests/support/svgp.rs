@@ -10,7 +10,7 @@ use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observati
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{DataGradient, FullGaussian, NaturalGradient, UpdateRule};
+use sparsegp::variational::{FullGaussian, NaturalGradient, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
@@ -304,7 +304,7 @@ fn logistic_variational_newton() {
                 assert_vector(&mean, &want["m"][step], QUADRATURE_TOLERANCE, &what);
                 assert_matrix(&cov, &want["S"][step], QUADRATURE_TOLERANCE, &what);
             }
-            let gradient = DataGradient { mean: &pass.mean_gradient, cov: pass.cov_gradient.as_ref() };
+            let gradient = pass.q_gradient();
             rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
         }
         let (mean, cov) = layer.coefficients(q.mean(), q.cov());

@@ -152,7 +152,7 @@ pub struct TrainingArgs {
     /// How q is updated by mini-batches (elbo, dlm-log) [default: ngd]
     #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
     pub q_update: Option<QUpdate>,
-    /// What keeps ngd steps positive definite where the loss has negative curvature [default: backtrack]
+    /// What keeps ngd steps positive definite where the loss has negative curvature [default: trust]
     #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
     pub q_guard: Option<Guard>,
     /// The step of that update: const:STEP, warm-up:START:END:STEPS or two-over-t [default: by the update]

@@ -101,9 +101,15 @@ pub fn number(value: f64) -> String {
 pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     let figures = [
         ("NLL", report.nll),
+        ("error rate", report.error_rate),
+        ("AUC", report.auc),
+        ("Brier score", report.brier),
+        ("calibration error", report.ece),
         ("RMSE", report.rmse),
         ("MAE", report.mae),
         ("SMSE", report.smse),
+        ("mean relative error", report.mre),
+        ("deviance", report.deviance),
         ("95 % coverage", report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
         ("95 % width", report.interval_width_95),
     ];
