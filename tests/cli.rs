@@ -154,7 +154,7 @@ fn bad_tables_are_refused_with_the_place_and_leave_nothing_behind() {
         ("missing value", "x,y\n1,2\n,3\n4,5\n", &["bad.csv", "row 2", "'x'", "missing"]),
         ("missing target", "x,y\n1,2\n2,NA\n4,5\n", &["row 2", "'y'", "missing"]),
         ("text among numbers", "x,y\n1,2\n2,3\nabc,5\n", &["row 3", "'x'", "\"abc\"", "expected a number"]),
-        ("text target", "x,y\n1,red\n2,blue\n4,red\n", &["row 1", "'y'", "\"red\""]),
+        ("three classes", "x,y\n1,red\n2,blue\n4,green\n", &["'y'", "\"red\"", "two"]),
         ("constant target", "x,y\n1,2\n2,2\n4,2\n", &["'y'", "2 in every row"]),
         ("single row", "x,y\n1,2\n", &["1 row", "at least 2"]),
         ("infinite value", "x,y\n1,2\ninf,3\n4,5\n", &["row 2", "'x'", "finite"]),
@@ -199,7 +199,8 @@ fn odd_but_usable_tables_are_fitted_with_a_warning() {
 
     let two: String = (0..30).map(|i| format!("{i},{}\n", i % 2)).collect();
     work.write("data.csv", &format!("x,y\n{two}"));
-    assert!(work.fit("")["fit"]["warnings"].to_string().contains("treated as a number"));
+    let number = work.fit("--task regression");
+    assert!(number["fit"]["warnings"].to_string().contains("treated as a number"));
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn wrong_usage_is_one_line_and_status_2() {
     work.write("other.csv", &table(20));
     let cases: &[(&str, &[&str])] = &[
         ("fit data.csv", &["--target"]),
-        ("fit data.csv --target y --objective best", &["best", "elbo, vfe, fitc"]),
+        ("fit data.csv --target y --objective best", &["best", "elbo, dlm-log, dlm-square, vfe, fitc"]),
         ("fit data.csv --target y --objectve vfe", &["--objectve", "--objective"]),
         ("fit data.csv --target y --beta 0", &["--beta", "positive"]),
         ("fit data.csv --target y --beta x", &["--beta", "'x'"]),
@@ -580,9 +581,14 @@ fn help_explains_every_option() {
 fn the_demo_writes_its_report_and_figures() {
     let work = Work::new();
     let text = work.run("demo --quiet --out demo").ok().stdout();
-    assert!(text.contains("vfe") && text.contains("elbo") && text.contains("95 % coverage"), "{text}");
+    for word in ["vfe", "elbo", "dlm-log", "% wrong", "95 % coverage"] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    assert_eq!(text.lines().count(), 8, "{text}");
     let names = |folder: &Path| std::fs::read_dir(folder).expect("a folder").count();
-    assert_eq!(names(&work.path("demo")), 9);
     let html = work.read("demo/report.html");
-    assert_eq!(html.matches("<svg").count(), 8);
+    let figures = html.matches("<svg").count();
+    assert_eq!(names(&work.path("demo")), figures + 1);
+    // Three fits of CO2 with four figures each, two with a surface and two of counts with three each.
+    assert_eq!(figures, 24);
 }

@@ -2,10 +2,19 @@
 
 use super::evaluate::Evaluation;
 use super::{inspect, output};
-use sparsegp::model::FittedModel;
-use sparsegp::report::{self, Section};
+use sparsegp::data::Task;
+use sparsegp::model::{BetaCurve, FittedModel};
+use sparsegp::report::{self, CurveSeries, Curves, Section};
 
 pub use sparsegp::report::page;
+
+/// The validation score against β.
+fn beta_curve(curve: &BetaCurve) -> Option<String> {
+    let name = if curve.squared_error { "squared error" } else { "log loss" };
+    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
+    let series = vec![CurveSeries { name: format!("validation {name}"), points: points.collect() }];
+    report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, series })
+}
 
 /// The section about one fit.
 pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> Section {
@@ -21,8 +30,16 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
     let captions = [
         (report::trace(&model.summary().trace), "Objective per row against the epoch."),
         (
-            test.and_then(|test| test.observed.figure()),
+            model.beta_curve().and_then(beta_curve),
+            "Score of the validation rows against β, on the scale the model sees; smaller is better.",
+        ),
+        (
+            test.filter(|_| model.task() != Task::Classification).and_then(|test| test.observed.figure()),
             "Predicted mean against the observed target, test rows.",
+        ),
+        (
+            test.and_then(|test| report::reliability(&test.metrics.reliability()?)),
+            "Share of the positive class among test rows against its predicted probability; at the line when calibrated.",
         ),
         (
             test.and_then(|test| report::calibration(&test.report)),

@@ -1,0 +1,108 @@
+//! `demo`: regression, classification and counts on data embedded in the program, ELBO against DLM, one table, one report.
+
+mod co2;
+mod tumours;
+mod visits;
+
+use super::args::DemoArgs;
+use super::evaluate::Evaluation;
+use super::progress::Progress;
+use super::{fit, output, page};
+use sparsegp::data::{AtomicFile, SchemaOptions, Table};
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, TableFit, fit_table};
+use sparsegp::report::Section;
+use sparsegp::{Error, Result};
+use std::path::Path;
+
+/// One fit of the demo, with what the table and the report show of it.
+struct Run {
+    task: &'static str,
+    model: FittedModel,
+    test: Evaluation,
+    /// Figures of its own, as SVG with captions.
+    figures: Vec<(String, String)>,
+}
+
+/// Runs the command.
+pub fn run(args: &DemoArgs) -> Result<()> {
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+        output::check_paths(&[&folder.join("report.html")], &[])?;
+    }
+    let mut runs = co2::run(args.quiet)?;
+    runs.extend(tumours::run(args.quiet)?);
+    runs.extend(visits::run(args.quiet)?);
+    output::print(&output::table(&summary(&runs)))?;
+    match &args.out {
+        Some(folder) => write(folder, &runs),
+        None => Ok(()),
+    }
+}
+
+/// Fits to a table, the test rows being a share of it.
+fn fit_to(
+    table: &Table,
+    target: &str,
+    options: &FitOptions,
+    test_fraction: f64,
+    quiet: bool,
+) -> Result<TableFit> {
+    let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
+    let request =
+        FitRequest { table, columns: &columns, options, test_fraction, start: None, keep_posterior: false };
+    let progress = Progress::new(options.epoch_limit(), quiet);
+    fit_table(&request, &mut |record| progress.show(record))
+}
+
+/// A fit with the figures of its test rows.
+fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
+    let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
+    let test = fit::evaluate_part(&fitted.model, &part);
+    Ok(Run { task, model: fitted.model, test, figures: Vec::new() })
+}
+
+fn summary(runs: &[Run]) -> Vec<Vec<String>> {
+    let header = ["task", "objective", "rows", "M", "test NLL", "error", "95 % coverage", "seconds"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for Run { task, model, test, .. } in runs {
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let report = &test.report;
+        let error = match report.error_rate {
+            Some(rate) => format!("{:.1} % wrong", 100.0 * rate),
+            None => format!("RMSE {}", figure(report.rmse)),
+        };
+        rows.push(vec![
+            (*task).to_owned(),
+            model.options().objective.to_string(),
+            model.training_rows().to_string(),
+            model.model().layer.z().nrows().to_string(),
+            figure(report.nll),
+            error,
+            figure(report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
+            format!("{:.1}", model.summary().seconds),
+        ]);
+    }
+    rows
+}
+
+/// Writes the report and each figure by itself.
+fn write(folder: &Path, runs: &[Run]) -> Result<()> {
+    let mut sections =
+        vec![Section { title: "Summary".to_owned(), table: summary(runs), ..Section::default() }];
+    for (index, run) in runs.iter().enumerate() {
+        let title = format!("{}: {}", run.task, run.model.options().objective);
+        let mut section = page::section(&title, &run.model, Some(&run.test));
+        section.figures.extend(run.figures.iter().cloned());
+        for (figure, (svg, _)) in section.figures.iter().enumerate() {
+            let path = folder.join(format!("fit{}-figure{}.svg", index + 1, figure + 1));
+            AtomicFile::write_all_to(&path, svg.as_bytes())?;
+        }
+        sections.push(section);
+    }
+    let html = page::page("sparsegp demo: regression, classification, counts", &sections);
+    let path = folder.join("report.html");
+    AtomicFile::write_all_to(&path, html.as_bytes())?;
+    output::note(&format!("written: {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The demo's counts: visits to a doctor in a year from insurance, income and health.
+
+use super::{Run, fit_to, tested};
+use sparsegp::Result;
+use sparsegp::data::read_csv;
+use sparsegp::model::{FitOptions, ObjectiveKind};
+
+const VISITS: &str = include_str!("../../../../examples/data/doctor_visits.csv");
+
+/// Both objectives, a fifth of the rows left out at random.
+pub fn run(quiet: bool) -> Result<Vec<Run>> {
+    let table = read_csv("doctor_visits.csv", VISITS.as_bytes())?;
+    let fit = |objective| {
+        let options = FitOptions { objective, inducing: Some(100), ..FitOptions::default() };
+        tested("visits to a doctor in a year", fit_to(&table, "visits", &options, 0.2, quiet)?)
+    };
+    [ObjectiveKind::Elbo, ObjectiveKind::DlmLog].into_iter().map(fit).collect()
+}
