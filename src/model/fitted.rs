@@ -96,6 +96,7 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
     warnings.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
+    warnings.extend(two_valued(&schema, &train.targets));
     let scaling = match request.start {
         Some(start) => start.scaling.clone(),
         None => scaling_for(options, &train),
@@ -257,6 +258,21 @@ fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()
         y.len()
     ))
     .hint("hold out fewer rows, or try another --seed"))
+}
+
+/// A note when a target that is taken for numbers looks like two classes.
+fn two_valued(schema: &Schema, y: &[f64]) -> Option<String> {
+    if schema.encoding().kind() != TargetKind::Real {
+        return None;
+    }
+    let first = *y.first()?;
+    let other = *y.iter().find(|&&value| value != first)?;
+    let two = y.len() > 2 && y.iter().all(|&value| value == first || value == other);
+    two.then(|| {
+        let (low, high) = (first.min(other), first.max(other));
+        let name = schema.target_name();
+        format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")
+    })
 }
 
 /// The options with what was left open filled in, as the fit used them.
