@@ -1,11 +1,10 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, normal};
+use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::Parameter;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use std::f64::consts::PI;
 
@@ -26,12 +25,12 @@ fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
 
 /// What the two links share, given the probability of class 1 as a function of f and in prediction.
 macro_rules! bernoulli {
-    ($name:ident, $kind:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
+    ($kind:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
+        own_parameters!();
+
         fn kind(&self) -> LikelihoodKind {
             $kind
         }
-
-        fn own_gradient(&self, _: Observation, _: &[f64], _: &[f64], _: &mut [f64]) {}
 
         fn peak(&self, at: Observation) -> f64 {
             sign(at) * 40.0
@@ -67,14 +66,6 @@ macro_rules! bernoulli {
         fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
             $inverse(share_of_ones(y))
         }
-
-        fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
-
-        fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
-
-        fn boxed_clone(&self) -> Box<dyn Likelihood> {
-            Box::new($name)
-        }
     };
 }
 
@@ -84,14 +75,10 @@ pub struct BernoulliProbit;
 
 impl Likelihood for BernoulliProbit {
     bernoulli!(
-        BernoulliProbit,
         LikelihoodKind::BernoulliProbit,
         normal::cdf,
         |(mu, v): (f64, f64), _: &mut Integrator| normal::cdf(mu / (1.0 + v).sqrt()),
-        |p: f64| {
-            use statrs::distribution::{ContinuousCDF, Normal};
-            Normal::standard().inverse_cdf(p)
-        }
+        normal::quantile
     );
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -128,7 +115,7 @@ impl Likelihood for BernoulliProbit {
 pub struct BernoulliLogit;
 
 /// `1/(1 + e^{−f})` without overflow.
-fn logistic(f: f64) -> f64 {
+pub(super) fn logistic(f: f64) -> f64 {
     if f >= 0.0 {
         1.0 / (1.0 + (-f).exp())
     } else {
@@ -139,7 +126,6 @@ fn logistic(f: f64) -> f64 {
 
 impl Likelihood for BernoulliLogit {
     bernoulli!(
-        BernoulliLogit,
         LikelihoodKind::BernoulliLogit,
         logistic,
         |at: (f64, f64), integrator: &mut Integrator| {

@@ -1,6 +1,6 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, normal};
+use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters};
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -38,6 +38,8 @@ impl Gaussian {
 }
 
 impl Likelihood for Gaussian {
+    own_parameters!(noise);
+
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::Gaussian
     }
@@ -140,15 +142,4 @@ impl Likelihood for Gaussian {
         mean
     }
 
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        visit(&self.noise);
-    }
-
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        visit(&mut self.noise);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }

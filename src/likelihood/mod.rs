@@ -1,16 +1,28 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
 
 mod bernoulli;
+mod beta;
+mod gamma;
 mod gaussian;
 mod kind;
+mod log_rate;
+mod negative_binomial;
 pub mod normal;
+mod ordinal;
 mod poisson;
 mod quantile;
+mod special;
+mod student_t;
 
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
+pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
+pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
 pub use kind::LikelihoodKind;
-pub use poisson::PoissonExp;
+pub use negative_binomial::NegativeBinomial;
+pub use ordinal::Ordinal;
+pub use poisson::{PoissonExp, PoissonSoftplus};
+pub use student_t::StudentT;
 
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
@@ -58,8 +70,10 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `∂²_f log p(y|f)`.
     fn curvature(&self, at: Observation, f: f64) -> f64;
 
-    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units.
-    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]);
+    /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let _ = (at, f, weights, own);
+    }
 
     /// How finely quadrature has to look at this likelihood.
     fn resolution(&self, at: Observation) -> Resolution;
@@ -118,13 +132,13 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `P(Y ≤ y)` under the predictive distribution.
     fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         integrator
-            .average(mu, v, self.cdf_strip(y), &mut |f| self.conditional_cdf(y, f, exposure))
+            .average(mu, v, self.cdf_strip(Observation { y, exposure }), &mut |f| self.conditional_cdf(y, f, exposure))
             .clamp(0.0, 1.0)
     }
 
     /// The half-width of the strip in which `P(Y ≤ y | f)` is analytic, or as good as that, in f.
-    fn cdf_strip(&self, y: f64) -> f64 {
-        self.resolution(Observation::of(y)).strip
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        self.resolution(at).strip
     }
 
     /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1).
@@ -154,6 +168,32 @@ pub trait Likelihood: Send + Sync + Debug {
 
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Likelihood>;
+}
+
+/// The methods of [`Likelihood`] that walk the own parameters, which are the named fields, and that copy.
+macro_rules! own_parameters {
+    ($($field:ident),*) => {
+        fn for_each_parameter<'a>(&'a self, _visit: &mut dyn FnMut(&'a sparsegp_kernels::Parameter)) {
+            $(_visit(&self.$field);)*
+        }
+
+        fn for_each_parameter_mut(&mut self, _visit: &mut dyn FnMut(&mut sparsegp_kernels::Parameter)) {
+            $(_visit(&mut self.$field);)*
+        }
+
+        fn boxed_clone(&self) -> Box<dyn Likelihood> {
+            Box::new(self.clone())
+        }
+    };
+}
+use own_parameters;
+
+/// Sets starting values that the parameter's transform admits, unless it is fixed or its start was given.
+fn start(parameter: &mut Parameter, values: &[f64]) {
+    let free = !parameter.fixed && !parameter.given;
+    if free && values.iter().all(|&value| parameter.transform.admits(value)) {
+        parameter.values.copy_from_slice(values);
+    }
 }
 
 impl dyn Likelihood + '_ {

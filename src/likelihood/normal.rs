@@ -55,7 +55,7 @@ fn scaled_erfc<S: Simd>(t: f64) -> f64 {
 
 /// `log Φ(x)` and `φ(x)/Φ(x)`; `x` beyond ±1e150 counts as ±1e150, where squares are still finite.
 #[inline(always)]
-fn log_cdf_and_hazard<S: Simd>(x: f64) -> (f64, f64) {
+pub(super) fn log_cdf_and_hazard<S: Simd>(x: f64) -> (f64, f64) {
     let x = if x < -1e150 { -1e150 } else { x };
     let x = if x > 1e150 { 1e150 } else { x };
     let t = x.abs() * FRAC_1_SQRT_2;
@@ -107,6 +107,12 @@ pub fn log_cdf_at(x: f64) -> (f64, f64) {
 /// `Φ(x)`, to full relative accuracy in the lower tail.
 pub fn cdf(x: f64) -> f64 {
     log_cdf_at(x).0.exp()
+}
+
+/// The x with `Φ(x) = p`: infinite where p is 0 or 1, or beyond.
+pub fn quantile(p: f64) -> f64 {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    if p.is_nan() { f64::NAN } else { Normal::standard().inverse_cdf(p.clamp(0.0, 1.0)) }
 }
 
 /// `log N(y; mean, variance)`.

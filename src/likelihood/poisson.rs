@@ -1,23 +1,29 @@
-//! Counts with a Poisson distribution of rate e·e^f, e the exposure.
+//! Counts with a Poisson distribution of rate e·e^f or e·log(1 + e^f), e the exposure.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation};
+use super::bernoulli::logistic;
+use super::log_rate::LogRate;
+use super::special::gamma_upper;
+use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Poisson};
-use sparsegp_kernels::Parameter;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp};
-use statrs::function::gamma::{gamma_ur, ln_gamma};
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use statrs::function::gamma::ln_gamma;
+use std::f64::consts::{LN_2, PI};
+
+/// The widest strip in which distribution functions of counts behave as functions of a log rate.
+const WIDEST: f64 = 1.5;
+
+/// The strip of a distribution function that falls like a normal one of standard deviation `width` in f: it is entire,
+/// but grows by `exp(½ (strip/width)²)`.
+pub(super) fn strip_of_width(width: f64) -> f64 {
+    (3.8 * width).min(WIDEST)
+}
 
 /// `P(Y ≤ y)` for a Poisson distribution.
-pub(super) fn poisson_cdf(y: f64, rate: f64) -> f64 {
-    if y < 0.0 {
-        return 0.0;
-    }
-    if !(rate > 0.0) {
-        return if rate == 0.0 { 1.0 } else { f64::NAN };
-    }
-    if rate.is_infinite() { 0.0 } else { gamma_ur(y.floor() + 1.0, rate) }
+fn poisson_cdf(y: f64, rate: f64) -> f64 {
+    if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
 /// A draw from a Poisson distribution; NaN when the rate is not finite or too large to draw from.
@@ -31,57 +37,63 @@ pub(super) fn poisson_draw(rate: f64, random: &mut ChaCha8Rng) -> f64 {
 /// The mean count per unit of exposure, away from 0.
 pub(super) fn mean_rate(y: &[f64], exposure: &[f64]) -> f64 {
     let exposed = if exposure.is_empty() { y.len() as f64 } else { exposure.iter().sum() };
-    (y.iter().sum::<f64>() + 0.5) / exposed
+    let rate = (y.iter().sum::<f64>() + 0.5) / exposed;
+    if rate.is_finite() && rate > 0.0 { rate } else { 1.0 }
+}
+
+/// The latent value whose rate e·e^f is the count, or far below for no events.
+pub(super) fn log_link_peak(at: Observation) -> f64 {
+    if at.y > 0.0 { (at.y / at.exposure).ln() } else { -40.0 - at.exposure.ln() }
+}
+
+/// The same for half an event more: finite for all counts.
+pub(super) fn log_link_response(at: Observation) -> f64 {
+    ((at.y + 0.5) / at.exposure).ln()
 }
 
 /// `p(y | f) = Poisson(y; e·e^f)`; the exposure is an offset `log e` in f.
 #[derive(Clone, Copy, Debug)]
 pub struct PoissonExp;
 
+fn terms(at: Observation) -> LogRate {
+    LogRate { slope: at.y, sign: 1.0, offset: at.exposure.ln(), constant: -ln_gamma(at.y + 1.0) }
+}
+
 impl Likelihood for PoissonExp {
+    own_parameters!();
+
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::Poisson
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        let offset = at.exposure.ln();
-        let constant = at.y * offset - ln_gamma(at.y + 1.0);
-        dispatch(LogPoisson { y: at.y, offset, constant, f, value, first });
+        terms(at).log_density(f, value, first);
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
         -at.exposure * f.exp()
     }
 
-    fn own_gradient(&self, _: Observation, _: &[f64], _: &[f64], _: &mut [f64]) {}
-
-    /// `exp(−e^f)` is entire but grows beyond the strip of half-width π/2.
     fn resolution(&self, _: Observation) -> Resolution {
-        Resolution { strip: 4.0, step: 0.43, concave: true, pole: None }
+        LogRate::RESOLUTION
     }
 
     fn peak(&self, at: Observation) -> f64 {
-        if at.y > 0.0 { (at.y / at.exposure).ln() } else { -40.0 - at.exposure.ln() }
+        log_link_peak(at)
     }
 
     fn working_response(&self, at: Observation) -> f64 {
-        ((at.y + 0.5) / at.exposure).ln()
+        log_link_response(at)
     }
 
     fn expected_log_density(
         &self,
         at: Observation,
-        (mu, v): (f64, f64),
+        marginal: (f64, f64),
         _: &mut [f64],
         _: &mut Integrator,
     ) -> Local {
-        let offset = at.exposure.ln();
-        let rate = (mu + offset + 0.5 * v).exp();
-        Local {
-            value: at.y * (mu + offset) - rate - ln_gamma(at.y + 1.0),
-            mean: at.y - rate,
-            variance: -0.5 * rate,
-        }
+        terms(at).expectation(marginal)
     }
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
@@ -93,9 +105,9 @@ impl Likelihood for PoissonExp {
         poisson_cdf(y, exposure * f.exp())
     }
 
-    /// As a function of f it falls like a normal distribution function of width 1/√(y + 1).
-    fn cdf_strip(&self, y: f64) -> f64 {
-        (3.8 / (y.max(0.0) + 1.0).sqrt()).min(1.5)
+    /// Where the rate is y + 1, log counts have standard deviation 1/√(y + 1).
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        strip_of_width(1.0 / (at.y.max(0.0) + 1.0).sqrt())
     }
 
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
@@ -111,35 +123,112 @@ impl Likelihood for PoissonExp {
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         mean_rate(y, exposure).ln()
     }
+}
 
-    fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
+/// `p(y | f) = Poisson(y; e·log(1 + e^f))`: the rate grows linearly in f where it is large.
+#[derive(Clone, Copy, Debug)]
+pub struct PoissonSoftplus;
 
-    fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
+/// `log(1 + e^f)`.
+fn softplus(f: f64) -> f64 {
+    f.max(0.0) + (-f.abs()).exp().ln_1p()
+}
 
-    fn boxed_clone(&self) -> Box<dyn Likelihood> {
-        Box::new(*self)
+/// The f with `log(1 + e^f) = rate`, for a positive rate.
+fn softplus_inverse(rate: f64) -> f64 {
+    rate + (-(-rate).exp_m1()).ln()
+}
+
+impl Likelihood for PoissonSoftplus {
+    own_parameters!();
+
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::PoissonSoftplus
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        let Observation { y, exposure } = at;
+        let constant = y * exposure.ln() - ln_gamma(y + 1.0);
+        dispatch(LogSoftplus { y, exposure, constant, f, value, first });
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let (slope, rest) = (logistic(f), logistic(-f));
+        // r′/r → 1 and r″/r → 1 in the lower tail, where r itself underflows.
+        let relative = if f < -700.0 { 1.0 } else { slope / softplus(f) };
+        at.y * relative * (rest - relative) - at.exposure * slope * rest
+    }
+
+    /// The rate is singular at ±iπ, like the logistic function that is its derivative.
+    fn resolution(&self, _: Observation) -> Resolution {
+        Resolution { strip: PI, step: 0.75, concave: true, pole: None }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        if at.y > 0.0 { softplus_inverse(at.y / at.exposure) } else { log_link_peak(at) }
+    }
+
+    fn working_response(&self, at: Observation) -> f64 {
+        softplus_inverse((at.y + 0.5) / at.exposure)
+    }
+
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+        let rate = exposure * softplus(f);
+        (rate, rate)
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+        poisson_cdf(y, exposure * softplus(f))
+    }
+
+    /// The standard deviation √(y + 1) of the count, as a change of f where the rate is y + 1.
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        let y = at.y.max(0.0) + 1.0;
+        strip_of_width(y.sqrt() / (at.exposure * logistic(softplus_inverse(y / at.exposure))))
+    }
+
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        poisson_draw(exposure * softplus(f), random)
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        softplus_inverse(mean_rate(y, exposure))
     }
 }
 
-struct LogPoisson<'a> {
+struct LogSoftplus<'a> {
     y: f64,
-    offset: f64,
+    exposure: f64,
     constant: f64,
     f: &'a [f64],
     value: &'a mut [f64],
     first: &'a mut [f64],
 }
 
-impl Pass for LogPoisson<'_> {
+/// `log log 2`.
+const LN_LN_2: f64 = -0.366_512_920_581_664_35;
+
+impl Pass for LogSoftplus<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let LogPoisson { y, offset, constant, f, value, first } = self;
-        for ((f, value), first) in f.iter().zip(value).zip(first) {
-            let rate = exp::<S>(f + offset);
-            *value = y * f - rate + constant;
-            *first = y - rate;
+        let LogSoftplus { y, exposure, constant, .. } = self;
+        for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let below = f < 0.0;
+            let e = exp::<S>(-f.abs());
+            let log = ln_1p::<S>(e);
+            let rate = if below { log } else { f + log };
+            // e^f/r for f < 0 and r/log 2 otherwise, both ≥ 1, so that logarithms come from log(1 + ·) of something ≥ 0.
+            let ratio = if e > 1e-290 { e / log } else { 1.0 };
+            let ratio = if below { ratio } else { rate / LN_2 };
+            let log_ratio = ln_1p::<S>(if ratio > 1.0 { ratio - 1.0 } else { 0.0 });
+            let log_rate = if below { f - log_ratio } else { LN_LN_2 + log_ratio };
+            let share = 1.0 / (1.0 + e);
+            let slope = if below { e * share } else { share };
+            let relative = if below { share * ratio } else { share / rate };
+            *value = y * log_rate - exposure * rate + constant;
+            *first = y * relative - exposure * slope;
         }
     }
 }

@@ -1,0 +1,289 @@
+//! Targets between 0 and 1: a beta distribution whose mean is Φ(f) or 1/(1 + e^{−f}).
+
+use super::bernoulli::logistic;
+use super::normal::{self, log_cdf_and_hazard};
+use super::poisson::strip_of_width;
+use super::special::{beta_cdf, ln_gamma_1p, trigamma_1p};
+use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
+use crate::quadrature::{Integrator, Resolution};
+use pulp::{Scalar, Simd};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use sparsegp_kernels::Parameter;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use statrs::function::gamma::{digamma, ln_gamma};
+use std::f64::consts::PI;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+/// The mean m of the target as a function of f.
+pub trait Link: Copy + Debug + Send + Sync + 'static {
+    /// The family with this link.
+    const KIND: LikelihoodKind;
+
+    /// `log m`, `log(1 − m)`, `m′/m` and `m′/(1 − m)`, each to full relative accuracy in both tails.
+    fn terms<S: Simd>(f: f64) -> [f64; 4];
+
+    /// `m″/m′`.
+    fn bend(f: f64) -> f64;
+
+    /// The f whose mean is m, within ±30.
+    fn inverse(m: f64) -> f64;
+
+    /// The half-width of the strip in which `log Γ(s m)` and `log Γ(s (1 − m))` are analytic.
+    fn strip(scale: f64) -> f64;
+
+    /// `E m` under N(f; μ, v) where it is closed.
+    fn mean(at: (f64, f64)) -> Option<f64>;
+}
+
+/// `m = 1/(1 + e^{−f})`.
+#[derive(Clone, Copy, Debug)]
+pub struct Logit;
+
+impl Link for Logit {
+    const KIND: LikelihoodKind = LikelihoodKind::BetaLogit;
+
+    #[inline(always)]
+    fn terms<S: Simd>(f: f64) -> [f64; 4] {
+        let e = exp::<S>(-f.abs());
+        let log = ln_1p::<S>(e);
+        let large = 1.0 / (1.0 + e);
+        let small = e * large;
+        let up = f > 0.0;
+        let (m, rest) = if up { (large, small) } else { (small, large) };
+        [if up { -log } else { f - log }, if up { -f - log } else { -log }, rest, m]
+    }
+
+    fn bend(f: f64) -> f64 {
+        logistic(-f) - logistic(f)
+    }
+
+    fn inverse(m: f64) -> f64 {
+        (m.ln() - (-m).ln_1p()).clamp(-30.0, 30.0)
+    }
+
+    /// `s m` is 0, −1, −2, … only on the lines ±iπ, where its poles lie as well.
+    fn strip(_: f64) -> f64 {
+        PI
+    }
+
+    fn mean(_: (f64, f64)) -> Option<f64> {
+        None
+    }
+}
+
+/// `m = Φ(f)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Probit;
+
+impl Link for Probit {
+    const KIND: LikelihoodKind = LikelihoodKind::BetaProbit;
+
+    #[inline(always)]
+    fn terms<S: Simd>(f: f64) -> [f64; 4] {
+        let (log, hazard) = log_cdf_and_hazard::<S>(f);
+        let (log_rest, hazard_rest) = log_cdf_and_hazard::<S>(-f);
+        [log, log_rest, hazard, hazard_rest]
+    }
+
+    fn bend(f: f64) -> f64 {
+        -f
+    }
+
+    fn inverse(m: f64) -> f64 {
+        normal::quantile(m).clamp(-30.0, 30.0)
+    }
+
+    /// `s Φ(f) = −1` first at −1.0 ± 2.1i for s = 1, at −2.5 ± 1.1i for s = 100, and like π/√(2 log s) further on.
+    fn strip(scale: f64) -> f64 {
+        2.1 / (1.0 + 0.2 * scale.max(1.0).ln())
+    }
+
+    fn mean((mu, v): (f64, f64)) -> Option<f64> {
+        Some(normal::cdf(mu / (1.0 + v).sqrt()))
+    }
+}
+
+/// A beta distribution of mean m = link(f) and shapes s m and s (1 − m).
+#[derive(Clone, Debug)]
+pub struct Beta<L> {
+    scale: Parameter,
+    link: PhantomData<L>,
+}
+
+/// With `m = 1/(1 + e^{−f})`.
+pub type BetaLogit = Beta<Logit>;
+/// With `m = Φ(f)`.
+pub type BetaProbit = Beta<Probit>;
+
+impl<L: Link> Beta<L> {
+    /// With the sum s of the shapes (must be positive): the variance given f is `m (1 − m)/(s + 1)`.
+    pub fn new(scale: f64) -> Self {
+        Beta { scale: Parameter::positive("scale", vec![scale]), link: PhantomData }
+    }
+
+    fn scale(&self) -> f64 {
+        self.scale.values[0]
+    }
+
+    fn shapes(&self, f: f64) -> (f64, f64) {
+        let [log, log_rest, ..] = L::terms::<Scalar>(f);
+        (self.scale() * log.exp(), self.scale() * log_rest.exp())
+    }
+
+    fn first_and_curvature(&self, at: Observation, f: f64) -> (f64, f64) {
+        let s = self.scale();
+        let [log, log_rest, hazard, hazard_rest] = L::terms::<Scalar>(f);
+        let (a, b) = (s * log.exp(), s * log_rest.exp());
+        let (slope, bend) = (a * hazard, L::bend(f));
+        let score = log_odds(at.y) - ln_gamma_1p::<Scalar>(a).1 + ln_gamma_1p::<Scalar>(b).1;
+        let first = slope * score + hazard - hazard_rest;
+        let spread = slope * slope * (trigamma_1p(a) + trigamma_1p(b));
+        (first, bend * first - spread - hazard * hazard - hazard_rest * hazard_rest)
+    }
+}
+
+fn log_odds(y: f64) -> f64 {
+    y.ln() - (-y).ln_1p()
+}
+
+impl<L: Link> Likelihood for Beta<L> {
+    own_parameters!(scale);
+
+    fn kind(&self) -> LikelihoodKind {
+        L::KIND
+    }
+
+    /// `log Γ(a) = log Γ(1 + a) − log a`: what is singular in the tails is the logarithm of the link.
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        let s = self.scale();
+        let logs = (at.y.ln(), (-at.y).ln_1p());
+        let constant = ln_gamma(s) + 2.0 * s.ln() - logs.0 - logs.1;
+        dispatch(LogBeta::<L> { s, logs, constant, f, value, first, link: PhantomData });
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        self.first_and_curvature(at, f).1
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let s = self.scale();
+        let (log, log_rest) = (at.y.ln(), (-at.y).ln_1p());
+        // m ψ(s m) = m ψ(1 + s m) − 1/s, for both shapes.
+        let constant = digamma(s) + 2.0 / s;
+        for (f, w) in f.iter().zip(weights) {
+            let (a, b) = self.shapes(*f);
+            let terms = a * (log - ln_gamma_1p::<Scalar>(a).1) + b * (log_rest - ln_gamma_1p::<Scalar>(b).1);
+            own[0] += w * (constant + terms / s);
+        }
+    }
+
+    /// The density has a width of `√(m (1 − m)/s)/m′` or so in f, at least 1.25/√s for both links; and for small s it looks
+    /// like that of a Poisson rate.
+    fn resolution(&self, _: Observation) -> Resolution {
+        let s = self.scale();
+        Resolution { strip: L::strip(s), step: 0.43 / (1.0 + 0.28 * s).sqrt(), concave: false, pole: None }
+    }
+
+    /// The zero of the slope, which is positive far below and negative far above, by Newton's method in a bracket.
+    fn peak(&self, at: Observation) -> f64 {
+        let (mut low, mut high) = (-40.0, 40.0);
+        let start = L::inverse(at.y);
+        let mut f = if start.is_nan() { 0.0 } else { start };
+        for _ in 0..60 {
+            let (first, curvature) = self.first_and_curvature(at, f);
+            if first > 0.0 {
+                low = f;
+            } else {
+                high = f;
+            }
+            let newton = f - first / curvature;
+            let inside = curvature < 0.0 && newton > low && newton < high;
+            let next = if inside { newton } else { 0.5 * (low + high) };
+            let change = (next - f).abs();
+            f = next;
+            if !(change > 1e-9 * (1.0 + f.abs())) {
+                break;
+            }
+        }
+        f
+    }
+
+    fn working_response(&self, at: Observation) -> f64 {
+        L::inverse(at.y)
+    }
+
+    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+        let s = self.scale();
+        let (a, b) = self.shapes(f);
+        (a / s, (a / s) * (b / s) / (s + 1.0))
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+        let (a, b) = self.shapes(f);
+        beta_cdf(a, b, (y, 1.0 - y))
+    }
+
+    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+        let (a, b) = self.shapes(f);
+        let draw = rand_distr::Beta::new(a, b).map_or(f64::NAN, |d| d.sample(random));
+        // Where a shape is too small to draw with, all mass lies next to an end.
+        let draw = if draw.is_nan() { if a < b { 0.0 } else { 1.0 } } else { draw };
+        draw.clamp(f64::MIN_POSITIVE, 1.0 - 0.5 * f64::EPSILON)
+    }
+
+    /// `Var y = E m (1 − m)/(s + 1) + Var m`.
+    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
+        let s = self.scale();
+        let strip = L::strip(1.0);
+        let mean_of = |f: f64| self.conditional_moments(f, 1.0).0;
+        let mean = L::mean((mu, v)).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
+        let spread = integrator.average(mu, v, strip, &mut |f| (mean_of(f) - mean).powi(2));
+        (mean, (mean * (1.0 - mean) + s * spread) / (s + 1.0))
+    }
+
+    /// The standard deviation `√(y (1 − y)/(s + 1))` of the target as a change of f.
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        let y = at.y.clamp(1e-12, 1.0 - 1e-12);
+        let slope = y * L::terms::<Scalar>(L::inverse(y))[2];
+        strip_of_width((y * (1.0 - y) / (self.scale() + 1.0)).sqrt() / slope)
+    }
+
+    /// Half of the targets' variance is left to f.
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+        let n = y.len() as f64;
+        let mean = y.iter().sum::<f64>() / n;
+        let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+        let scale = 2.0 * mean * (1.0 - mean) / variance - 1.0;
+        start(&mut self.scale, &[if scale.is_nan() { 1.0 } else { scale.clamp(0.5, 1000.0) }]);
+        if mean > 0.0 && mean < 1.0 { L::inverse(mean) } else { 0.0 }
+    }
+}
+
+struct LogBeta<'a, L> {
+    s: f64,
+    logs: (f64, f64),
+    constant: f64,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+    link: PhantomData<L>,
+}
+
+impl<L: Link> Pass for LogBeta<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let (s, (log_y, log_rest_y)) = (self.s, self.logs);
+        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let [log, log_rest, hazard, hazard_rest] = L::terms::<S>(*f);
+            let (a, b) = (s * exp::<S>(log), s * exp::<S>(log_rest));
+            let (gamma_a, psi_a) = ln_gamma_1p::<S>(a);
+            let (gamma_b, psi_b) = ln_gamma_1p::<S>(b);
+            *value = self.constant + a * log_y + b * log_rest_y - gamma_a - gamma_b + log + log_rest;
+            *first = a * hazard * (log_y - log_rest_y - psi_a + psi_b) + hazard - hazard_rest;
+        }
+    }
+}

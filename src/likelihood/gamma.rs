@@ -1,0 +1,149 @@
+//! Positive targets: gamma with scale e^f, and exponential with mean e^f.
+
+use super::log_rate::LogRate;
+use super::special::gamma_cdf;
+use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters, start};
+use crate::quadrature::{Integrator, Resolution};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use sparsegp_kernels::Parameter;
+use statrs::function::gamma::{digamma, ln_gamma};
+
+/// With u = log y − f, `log p(y|f) = k u − e^u − log y − log Γ(k)`.
+fn terms(y: f64, shape: f64) -> LogRate {
+    let log_y = y.ln();
+    LogRate { slope: shape, sign: -1.0, offset: log_y, constant: -log_y - ln_gamma(shape) }
+}
+
+/// The mean of positive targets, 1 if there is none.
+fn mean(y: &[f64]) -> f64 {
+    let mean = y.iter().sum::<f64>() / y.len() as f64;
+    if mean.is_finite() && mean > 0.0 { mean } else { 1.0 }
+}
+
+/// What both families share, given the shape as a function of the likelihood.
+macro_rules! log_scale {
+    ($shape:expr) => {
+        fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+            terms(at.y, $shape(self)).log_density(f, value, first);
+        }
+
+        fn curvature(&self, at: Observation, f: f64) -> f64 {
+            -at.y * (-f).exp()
+        }
+
+        fn resolution(&self, _: Observation) -> Resolution {
+            LogRate::RESOLUTION
+        }
+
+        /// Where the mean k e^f is y.
+        fn peak(&self, at: Observation) -> f64 {
+            (at.y / $shape(self)).max(f64::MIN_POSITIVE).ln()
+        }
+
+        fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+            let (shape, scale) = ($shape(self), f.exp());
+            (shape * scale, shape * scale * scale)
+        }
+
+        fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+            gamma_cdf($shape(self), y * (-f).exp())
+        }
+
+        /// `log y` has standard deviation of about 1/√k.
+        fn cdf_strip(&self, _: Observation) -> f64 {
+            super::poisson::strip_of_width(1.0 / $shape(self).sqrt())
+        }
+
+        fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+            rand_distr::Gamma::new($shape(self), f.exp())
+                .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE))
+        }
+
+        /// With λ = E e^f = e^{μ+v/2}: `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
+        fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
+            let (shape, scale) = ($shape(self), (mu + 0.5 * v).exp());
+            (shape * scale, shape * scale * scale * (v.exp() + shape * v.exp_m1()))
+        }
+    };
+}
+
+/// `y ~ Gamma(shape k, scale e^f)`: mean k e^f, variance k e^{2f}.
+#[derive(Clone, Debug)]
+pub struct Gamma {
+    shape: Parameter,
+}
+
+impl Gamma {
+    /// With shape k (must be positive).
+    pub fn new(shape: f64) -> Self {
+        Gamma { shape: Parameter::positive("shape", vec![shape]) }
+    }
+
+    fn shape(&self) -> f64 {
+        self.shape.values[0]
+    }
+}
+
+impl Likelihood for Gamma {
+    own_parameters!(shape);
+    log_scale!(Gamma::shape);
+
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Gamma
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let centre = at.y.ln() - digamma(self.shape());
+        own[0] += f.iter().zip(weights).map(|(f, w)| w * (centre - f)).sum::<f64>();
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        if !own.is_empty() {
+            self.own_gradient(at, &[mu], &[1.0], own);
+        }
+        terms(at.y, self.shape()).expectation((mu, v))
+    }
+
+    /// Half of the squared coefficient of variation 1/k of the targets is left to f.
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+        let mean = mean(y);
+        let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len() as f64;
+        let shape = 2.0 * mean * mean / variance;
+        start(&mut self.shape, &[if shape.is_nan() { 1.0 } else { shape.clamp(0.1, 100.0) }]);
+        (mean / self.shape()).ln()
+    }
+}
+
+/// `p(y | f)` exponential with mean e^f: a gamma distribution of shape 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Exponential;
+
+impl Likelihood for Exponential {
+    own_parameters!();
+    log_scale!(|_: &Self| 1.0f64);
+
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Exponential
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: (f64, f64),
+        _: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        terms(at.y, 1.0).expectation(marginal)
+    }
+
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+        mean(y).ln()
+    }
+}

@@ -1,0 +1,62 @@
+//! Log densities of the form s·u − e^u + c with u = ±f + offset, which Poisson and gamma families share; no families.
+
+use super::Local;
+use crate::quadrature::Resolution;
+use pulp::Simd;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp};
+
+/// `log p(y|f) = slope·u − e^u + constant`, `u = sign·f + offset`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogRate {
+    /// The multiple of u: a count, or a shape; not negative.
+    pub slope: f64,
+    /// +1 when u grows with f, −1 when it falls.
+    pub sign: f64,
+    /// What u is at f = 0.
+    pub offset: f64,
+    /// The rest.
+    pub constant: f64,
+}
+
+impl LogRate {
+    /// `exp(−e^u)` is entire but grows beyond the strip of half-width π/2.
+    pub const RESOLUTION: Resolution = Resolution { strip: 4.0, step: 0.43, concave: true, pole: None };
+
+    /// Values and derivatives in f over a slice.
+    pub fn log_density(self, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        dispatch(Terms { of: self, f, value, first });
+    }
+
+    /// The expectation under N(f; μ, v): e^u is log-normal.
+    pub fn expectation(self, (mu, v): (f64, f64)) -> Local {
+        let u = self.sign * mu + self.offset;
+        let rate = (u + 0.5 * v).exp();
+        Local {
+            value: self.slope * u - rate + self.constant,
+            mean: self.sign * (self.slope - rate),
+            variance: -0.5 * rate,
+        }
+    }
+}
+
+struct Terms<'a> {
+    of: LogRate,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+}
+
+impl Pass for Terms<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let LogRate { slope, sign, offset, constant } = self.of;
+        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let u = sign * f + offset;
+            let rate = exp::<S>(u);
+            *value = slope * u - rate + constant;
+            *first = sign * (slope - rate);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Counts with a negative binomial distribution of mean m = e·e^f, e the exposure, and variance m + αm².
+
+use super::bernoulli::logistic;
+use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
+use super::special::{beta_cdf, ln_rising};
+use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
+use crate::quadrature::{Integrator, Resolution};
+use pulp::Simd;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Gamma};
+use sparsegp_kernels::Parameter;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use statrs::function::gamma::ln_gamma;
+use std::f64::consts::PI;
+
+/// A Poisson count whose rate is gamma distributed around e·e^f with relative variance α.
+#[derive(Clone, Debug)]
+pub struct NegativeBinomial {
+    alpha: Parameter,
+}
+
+impl NegativeBinomial {
+    /// With relative variance α of the rate (must be positive).
+    pub fn new(alpha: f64) -> Self {
+        NegativeBinomial { alpha: Parameter::positive("alpha", vec![alpha]) }
+    }
+
+    /// α, kept where 1/α is a number: far below any effect.
+    fn alpha(&self) -> f64 {
+        self.alpha.values[0].max(1e-100)
+    }
+}
+
+impl Likelihood for NegativeBinomial {
+    own_parameters!(alpha);
+
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::NegativeBinomial
+    }
+
+    /// `Σ_{k<y} log(1 + αk) + y log m − (y + 1/α) log(1 + αm) − log y!`.
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        let alpha = self.alpha();
+        let (y, log_exposure) = (at.y, at.exposure.ln());
+        let constant = y * log_exposure - ln_gamma(y + 1.0) + ln_rising(y, alpha).0;
+        let offset = log_exposure + alpha.ln();
+        dispatch(LogNegativeBinomial { y, trials: y + 1.0 / alpha, offset, constant, f, value, first });
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let alpha = self.alpha();
+        let x = f + at.exposure.ln() + alpha.ln();
+        -(at.y + 1.0 / alpha) * logistic(x) * logistic(-x)
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let alpha = self.alpha();
+        let total: f64 = weights.iter().sum();
+        let (log_exposure, log_alpha) = (at.exposure.ln(), alpha.ln());
+        let mut sum = 0.0;
+        for (f, w) in f.iter().zip(weights) {
+            let log_mean = f + log_exposure;
+            let x = log_mean + log_alpha;
+            // What is left of m is m/(1 + αm), at most 1/α.
+            let share = logistic(x);
+            let bounded = share / alpha;
+            // (log(1 + αm) − αm/(1 + αm))/α², by its series in αm/(1 + αm) where the two agree.
+            let excess = if share < 0.1 {
+                bounded * bounded * series(share)
+            } else {
+                (x.max(0.0) + (-x.abs()).exp().ln_1p() - share) / (alpha * alpha)
+            };
+            sum += w * (excess - at.y * bounded);
+        }
+        own[0] += total * ln_rising(at.y, alpha).1 + sum;
+    }
+
+    /// `log(1 + αm)` is singular at ±iπ off its bend, like the logistic function.
+    fn resolution(&self, _: Observation) -> Resolution {
+        Resolution { strip: PI, step: 0.43, concave: true, pole: None }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        log_link_peak(at)
+    }
+
+    fn working_response(&self, at: Observation) -> f64 {
+        log_link_response(at)
+    }
+
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+        let mean = exposure * f.exp();
+        (mean, mean + self.alpha() * mean * mean)
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+        if y < 0.0 {
+            return 0.0;
+        }
+        let x = f + exposure.ln() + self.alpha().ln();
+        beta_cdf(1.0 / self.alpha(), y.floor() + 1.0, (logistic(-x), logistic(x)))
+    }
+
+    /// Log counts around y have variance 1/(y + 1) + α.
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        strip_of_width((1.0 / (at.y.max(0.0) + 1.0) + self.alpha()).sqrt())
+    }
+
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        let (mean, alpha) = (exposure * f.exp(), self.alpha());
+        let relative = Gamma::new(1.0 / alpha, alpha).map_or(f64::NAN, |d| d.sample(random));
+        poisson_draw(mean * relative, random)
+    }
+
+    /// With λ = E m = e^{μ+v/2}: `Var y = E m + α E m² + Var m`, m log-normal.
+    fn predictive_moments(&self, (mu, v): (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
+        let mean = exposure * (mu + 0.5 * v).exp();
+        (mean, mean + mean * mean * (self.alpha() * v.exp() + v.exp_m1()))
+    }
+
+    /// Half of the variance beyond that of Poisson counts around one rate is left to f.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        let rate = mean_rate(y, exposure);
+        let (mut excess, mut squares) = (0.0, 0.0);
+        for (i, y) in y.iter().enumerate() {
+            let mean = rate * exposure.get(i).copied().unwrap_or(1.0);
+            excess += (y - mean).powi(2) - mean;
+            squares += mean * mean;
+        }
+        let alpha = 0.5 * excess / squares;
+        start(&mut self.alpha, &[if alpha.is_nan() { 0.1 } else { alpha.clamp(0.01, 10.0) }]);
+        rate.ln()
+    }
+}
+
+/// `(−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + …` for `t ≤ 0.1`.
+fn series(t: f64) -> f64 {
+    (2..18).rev().fold(0.0, |sum, k| sum * t + 1.0 / f64::from(k))
+}
+
+struct LogNegativeBinomial<'a> {
+    y: f64,
+    trials: f64,
+    offset: f64,
+    constant: f64,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+}
+
+impl Pass for LogNegativeBinomial<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let LogNegativeBinomial { y, trials, offset, constant, .. } = self;
+        for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let x = f + offset;
+            let e = exp::<S>(-x.abs());
+            let softplus = if x > 0.0 { x } else { 0.0 } + ln_1p::<S>(e);
+            let share = 1.0 / (1.0 + e);
+            *value = y * f - trials * softplus + constant;
+            *first = y - trials * if x > 0.0 { share } else { e * share };
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
+
+use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters, start};
+use crate::quadrature::{Integrator, Resolution};
+use pulp::Simd;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place, ln_1p};
+use sparsegp_kernels::{Parameter, Transform};
+use statrs::function::gamma::{digamma, ln_gamma};
+use std::f64::consts::PI;
+
+/// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom.
+#[derive(Clone, Debug)]
+pub struct StudentT {
+    scale: Parameter,
+    df: Parameter,
+}
+
+impl StudentT {
+    /// Degrees of freedom stay within these in training: below there is no mean, above it is a normal distribution.
+    pub const DF_RANGE: (f64, f64) = (1.0, 100.0);
+
+    /// With a scale and degrees of freedom (both positive), the latter trained within [`StudentT::DF_RANGE`] if they
+    /// start there.
+    pub fn new(scale: f64, df: f64) -> Self {
+        let (lower, upper) = Self::DF_RANGE;
+        let bounded = Transform::Bounded { lower, upper };
+        let transform = if bounded.admits(df) { bounded } else { Transform::POSITIVE };
+        StudentT {
+            scale: Parameter::positive("scale", vec![scale]),
+            df: Parameter::new("df", vec![df], transform),
+        }
+    }
+
+    fn values(&self) -> (f64, f64) {
+        (self.scale.values[0], self.df.values[0])
+    }
+
+    /// The mixture of which `N(residual; 0, v + scale²/w)` is averaged.
+    fn mixture(&self, residual: f64, v: f64) -> Mixture {
+        let (scale, df) = self.values();
+        // exp of (df + 1)/2 u − (df + (residual/scale)²)/2 e^u is what is integrated when v = 0, and its peak lies
+        // furthest to the left then. Both sides fall by e^{−40} from the peak, as e^u − 1 − u ≥ max(−1 − u, u²/3, …).
+        let peak = ((df + 1.0) / (df + (residual / scale).powi(2))).ln().clamp(-600.0, 0.0);
+        let drop = 80.0 / df;
+        let left = if drop < 1.0 / 3.0 { (3.0 * drop).sqrt() } else { 1.0 + drop };
+        let right = (2.0 * drop).sqrt().min(drop.ln_1p() + 1.0);
+        // The rule's error is |Γ(k + 2πi/step)|/Γ(k), k = (df + 1)/2: 1e-14 for small k by the first step, by the second,
+        // in standard deviations of u, for large k.
+        let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).clamp((right + left - peak) / 4000.0, 0.25);
+        let count = ((right + left - peak) / step).ceil() as usize;
+        let mut mixture = Mixture { u: Vec::new(), variance: vec![0.0; count + 1], log_weight: vec![0.0; count + 1] };
+        mixture.u.extend((0..=count).map(|k| peak - left + k as f64 * step));
+        let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
+        dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
+        mixture
+    }
+}
+
+/// `log p(y|f)` is `log E N(y; f, scale²/w)` for `w ~ Gamma(df/2, rate df/2)`: components at evenly spaced u = log w.
+struct Mixture {
+    u: Vec<f64>,
+    /// `v + scale²/w`.
+    variance: Vec<f64>,
+    /// The logarithm of w's density times the step.
+    log_weight: Vec<f64>,
+}
+
+struct Components<'a> {
+    df: f64,
+    square: f64,
+    v: f64,
+    constant: f64,
+    mixture: &'a mut Mixture,
+}
+
+impl Pass for Components<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let Components { df, square, v, constant, mixture } = self;
+        let Mixture { u, variance, log_weight } = mixture;
+        for ((u, variance), log_weight) in u.iter().zip(variance).zip(log_weight) {
+            *variance = v + square * exp::<S>(-u);
+            *log_weight = 0.5 * df * (u - exp::<S>(*u)) + constant;
+        }
+    }
+}
+
+impl Likelihood for StudentT {
+    own_parameters!(scale, df);
+
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::StudentT
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        let (scale, df) = self.values();
+        let constant =
+            ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln() - scale.ln();
+        dispatch(LogStudent { y: at.y, scale, df, constant, f, value, first });
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let (scale, df) = self.values();
+        let square = ((at.y - f) / scale).powi(2);
+        (df + 1.0) * ((square - df) / (df + square)) / (df + square) / (scale * scale)
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let (scale, df) = self.values();
+        let constant = digamma(0.5 * (df + 1.0)) - digamma(0.5 * df) - 1.0 / df;
+        for (f, w) in f.iter().zip(weights) {
+            let square = ((at.y - f) / scale).powi(2) / df;
+            let share = (df + 1.0) * if square < 1.0 { square / (1.0 + square) } else { 1.0 / (1.0 + 1.0 / square) };
+            own[0] += w * (share - 1.0) / scale;
+            own[1] += w * 0.5 * (constant - square.ln_1p() + share / df);
+        }
+    }
+
+    /// The argument `1 + (y − f)²/(df·scale²)` of the logarithm is 0 at `y ± i√df·scale`.
+    fn resolution(&self, at: Observation) -> Resolution {
+        let (scale, df) = self.values();
+        Resolution { strip: df.sqrt() * scale, step: 0.43 * scale, concave: false, pole: Some(at.y) }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        at.y
+    }
+
+    /// Over the mixture everything is smooth at the scale of log w, wherever y lies and whatever v is.
+    fn log_predictive(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        _: &mut Integrator,
+    ) -> Local {
+        let (scale, df) = self.values();
+        let residual = at.y - mu;
+        let mut mixture = self.mixture(residual, v);
+        dispatch(LogNormals { residual, mixture: &mut mixture });
+        let Mixture { u, variance, log_weight: mut weight } = mixture;
+        let top = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if !top.is_finite() {
+            return Local { value: top, mean: f64::NAN, variance: f64::NAN };
+        }
+        weight.iter_mut().for_each(|w| *w -= top);
+        exp_in_place(&mut weight);
+        let total: f64 = weight.iter().sum();
+        let mut local = Local { value: top + total.ln(), ..Local::default() };
+        let (mut scale_bar, mut df_bar) = (0.0, 0.0);
+        for ((w, u), variance) in weight.iter().zip(&u).zip(&variance) {
+            let share = w / total;
+            let score = residual / variance;
+            let slope = 0.5 * share * (score * score - 1.0 / variance);
+            local.mean += share * score;
+            local.variance += slope;
+            if !own.is_empty() {
+                scale_bar += 2.0 * slope * (variance - v.max(0.0)) / scale;
+                df_bar += 0.5 * share * (u - u.exp());
+            }
+        }
+        if let [scale_slot, df_slot, ..] = own {
+            *scale_slot += scale_bar;
+            *df_slot += df_bar + 0.5 * ((0.5 * df).ln() + 1.0 - digamma(0.5 * df));
+        }
+        local
+    }
+
+    fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+        self.moments(f, 0.0)
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+        self.cdf(y - f, 0.0)
+    }
+
+    fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+        let (scale, df) = self.values();
+        rand_distr::StudentT::new(df).map_or(f64::NAN, |d| f + scale * d.sample(random))
+    }
+
+    fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
+        self.moments(mu, v)
+    }
+
+    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> f64 {
+        self.cdf(y - mu, v)
+    }
+
+    /// A tenth of the target's variance is noise, to begin with, as for Gaussian noise; robustly by the median.
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+        let centre = median(y.to_vec());
+        let spread = 1.4826 * median(y.iter().map(|y| (y - centre).abs()).collect());
+        start(&mut self.scale, &[0.1f64.sqrt() * if spread > 0.0 { spread } else { 1.0 }]);
+        start(&mut self.df, &[4.0]);
+        centre
+    }
+}
+
+impl StudentT {
+    /// Of a Student-t plus independent normal noise; the variance is infinite up to two degrees of freedom.
+    fn moments(&self, mean: f64, v: f64) -> (f64, f64) {
+        let (scale, df) = self.values();
+        let noise = if df > 2.0 { scale * scale * df / (df - 2.0) } else { f64::INFINITY };
+        (if df > 1.0 { mean } else { f64::NAN }, v + noise)
+    }
+
+    /// `E_w Φ(residual/√(v + scale²/w))`.
+    fn cdf(&self, residual: f64, v: f64) -> f64 {
+        let mut mixture = self.mixture(residual, v);
+        exp_in_place(&mut mixture.log_weight);
+        let mut x: Vec<f64> = mixture.variance.iter().map(|variance| residual / variance.sqrt()).collect();
+        normal::log_cdf_in_place(&mut x, &mut mixture.u);
+        exp_in_place(&mut mixture.u);
+        let below: f64 = mixture.u.iter().zip(&mixture.log_weight).map(|(p, w)| p * w).sum();
+        below.min(1.0)
+    }
+}
+
+/// The middle value, 0 when there is none.
+fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(middle, f64::total_cmp).1 }
+}
+
+/// Adds `log N(residual; 0, variance)` to the logarithms of weights.
+struct LogNormals<'a> {
+    residual: f64,
+    mixture: &'a mut Mixture,
+}
+
+impl Pass for LogNormals<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let Mixture { variance, log_weight, .. } = self.mixture;
+        // The variances fall with u: relative to the last one, logarithms are of 1 + something ≥ 0.
+        let least = variance.last().copied().unwrap_or(1.0);
+        let constant = -0.5 * (2.0 * PI * least).ln();
+        let square = self.residual * self.residual;
+        for (variance, log_weight) in variance.iter().zip(log_weight) {
+            let beyond = variance / least - 1.0;
+            let log = ln_1p::<S>(if beyond > 0.0 { beyond } else { 0.0 });
+            *log_weight += constant - 0.5 * (log + square / variance);
+        }
+    }
+}
+
+struct LogStudent<'a> {
+    y: f64,
+    scale: f64,
+    df: f64,
+    constant: f64,
+    f: &'a [f64],
+    value: &'a mut [f64],
+    first: &'a mut [f64],
+}
+
+impl Pass for LogStudent<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let LogStudent { y, scale, df, constant, .. } = self;
+        for ((f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
+            let r = (y - f) / scale;
+            *value = constant - 0.5 * (df + 1.0) * ln_1p::<S>(r * r / df);
+            *first = (df + 1.0) * r / (df + r * r) / scale;
+        }
+    }
+}
