@@ -2,6 +2,7 @@
 
 pub mod collapsed;
 pub mod columns;
+pub mod compare;
 pub mod data;
 pub mod error;
 pub mod gradient;

@@ -50,6 +50,21 @@ impl Column {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The values at some rows, in their order. The distinct values of text stay those of the whole column.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    pub(super) fn take(&self, rows: &[usize]) -> Column {
+        match self {
+            Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
+            Column::Text(text) => Column::Text(text.take(rows)),
+            Column::Unsupported { data_type, .. } => {
+                Column::Unsupported { data_type: data_type.clone(), rows: rows.len() }
+            }
+        }
+    }
 }
 
 /// A column of text, stored as codes into its distinct values.
@@ -99,6 +114,18 @@ impl TextColumn {
     pub fn as_booleans(&self) -> Option<Vec<f64>> {
         let values: Vec<f64> = self.levels.iter().map(|level| boolean(level)).collect::<Option<_>>()?;
         Some(self.codes.iter().map(|&code| values.get(code).copied().unwrap_or(f64::NAN)).collect())
+    }
+
+    fn take(&self, rows: &[usize]) -> TextColumn {
+        let codes: Vec<usize> = rows.iter().map(|&row| self.codes[row]).collect();
+        let is_number: Vec<bool> = self.levels.iter().map(|level| level.parse::<f64>().is_ok()).collect();
+        let number = |code: usize| is_number.get(code).copied();
+        TextColumn {
+            levels: self.levels.clone(),
+            numbers: codes.iter().filter(|&&code| number(code) == Some(true)).count(),
+            first_text: codes.iter().position(|&code| number(code) == Some(false)).unwrap_or(0),
+            codes,
+        }
     }
 
     /// The code at a row, `None` where it is missing.
@@ -315,6 +342,16 @@ mod tests {
         assert!(values[2].is_nan());
         let Column::Text(text) = column(&["true", "maybe"]) else { panic!("not text") };
         assert_eq!(text.as_booleans(), None);
+    }
+
+    #[test]
+    fn some_rows_keep_their_values_and_the_distinct_ones_of_all() {
+        let whole = column(&["1.0", "red", "", "blue", "2"]);
+        let Column::Text(text) = whole.take(&[4, 2, 3, 3]) else { panic!("not text") };
+        assert_eq!([0, 1, 2, 3].map(|row| text.get(row)), [Some("2"), None, Some("blue"), Some("blue")]);
+        assert_eq!(text.levels(), ["1", "red", "blue", "2"]);
+        assert_eq!((text.numbers(), text.present(), text.first_text()), (1, 3, 2));
+        assert_eq!(column(&["1", "2", "3"]).take(&[2, 0]), Column::Number(vec![3.0, 1.0]));
     }
 
     #[test]

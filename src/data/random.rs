@@ -16,6 +16,8 @@ pub enum Purpose {
     Estimator,
     /// Draws of a model's predictions.
     Prediction,
+    /// Which of the training rows a smaller training set has.
+    Subset,
 }
 
 impl Purpose {
@@ -27,6 +29,7 @@ impl Purpose {
             Purpose::WarmStart => 3,
             Purpose::Estimator => 4,
             Purpose::Prediction => 5,
+            Purpose::Subset => 6,
         }
     }
 }

@@ -42,7 +42,7 @@ impl Feature {
 }
 
 /// Which columns to use and how.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SchemaOptions {
     /// The column to predict.
     pub target: String,
@@ -63,6 +63,10 @@ pub struct SchemaOptions {
     pub exposure: Option<String>,
     /// The column of weights, which say how much each training row counts.
     pub weights: Option<String>,
+    /// The schema of a table that this one is a part of, to be used as it is: a part need not have every category, or the
+    /// kind of target by its values, that the whole has.
+    #[serde(skip)]
+    pub known: Option<Schema>,
 }
 
 /// What to do with a category that training did not see.
@@ -106,6 +110,10 @@ impl Schema {
     /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
     /// would be two things, or an exposure is given for a target that is not a count.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        if let Some(known) = &options.known {
+            known.check_training(table)?;
+            return Ok((known.clone(), Vec::new()));
+        }
         check_options(table, options)?;
         let names: Vec<&str> = match &options.features {
             Some(features) => features.iter().map(String::as_str).collect(),

@@ -79,6 +79,23 @@ impl Table {
         self.first_row
     }
 
+    /// The table of some rows, in their order. What messages say of its rows counts within it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    pub fn take(&self, rows: &[usize]) -> Table {
+        let column =
+            |named: &NamedColumn| NamedColumn { name: named.name.clone(), column: named.column.take(rows) };
+        Table {
+            source: self.source.clone(),
+            columns: self.columns.iter().map(column).collect(),
+            rows: rows.len(),
+            first_row: 0,
+            lines: Lines::default(),
+        }
+    }
+
     /// The column of this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|named| named.name == name).map(|named| &named.column)

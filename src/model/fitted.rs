@@ -209,14 +209,22 @@ fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
     }
 }
 
+/// The columns of a fit to a table from scratch, and warnings about them.
+pub(crate) fn find_schema(
+    table: &Table,
+    columns: &SchemaOptions,
+    options: &FitOptions,
+) -> Result<(Schema, Vec<String>)> {
+    let kind = asked_kind(options)?.or(columns.target_kind);
+    // An exposure makes sense for counts alone, so it says what the target is.
+    let kind = kind.or(columns.exposure.as_ref().map(|_| TargetKind::Count));
+    Schema::infer(table, &SchemaOptions { target_kind: kind, ..columns.clone() })
+}
+
 /// The columns of the fit: those of the start model, or found in the table.
 fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
-        let kind = asked_kind(request.options)?.or(request.columns.target_kind);
-        // An exposure makes sense for counts alone, so it says what the target is.
-        let kind = kind.or(request.columns.exposure.as_ref().map(|_| TargetKind::Count));
-        let columns = SchemaOptions { target_kind: kind, ..request.columns.clone() };
-        return Schema::infer(request.table, &columns);
+        return find_schema(request.table, request.columns, request.options);
     };
     let (known, asked) = (start.schema.target_name(), &request.columns.target);
     if known != asked {

@@ -182,7 +182,21 @@ pub fn select_beta(
     listener: &mut dyn FnMut(&Record),
 ) -> Result<(TableFit, BetaCurve)> {
     let fits = fit_grid(request, betas, listener)?;
-    let curve = curve(&fits).ok_or_else(|| {
+    refit_best(request, &fits, listener)
+}
+
+/// Fits again with the best β of a grid that was fitted for the same request, on all training rows and going on from the
+/// best fit.
+///
+/// # Errors
+///
+/// As for [`select_beta`].
+pub fn refit_best(
+    request: &FitRequest<'_>,
+    fits: &[GridFit],
+    listener: &mut dyn FnMut(&Record),
+) -> Result<(TableFit, BetaCurve)> {
+    let curve = curve(fits).ok_or_else(|| {
         Error::fit("no β of the grid gave finite validation scores").hint("try larger --betas, or --beta 1")
     })?;
     let best = fits.iter().find(|fit| fit.point.beta == curve.chosen);

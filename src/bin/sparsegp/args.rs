@@ -2,7 +2,8 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use sparsegp::data::{Task, UnseenLevels};
+use sparsegp::compare::{Contender, Settings};
+use sparsegp::data::{SchemaOptions, Task, UnseenLevels};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
@@ -28,6 +29,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
+    /// Compare objectives by their test figures over repeats and training-set sizes
+    Compare(Box<CompareArgs>),
     /// Show what is in a model file
     Inspect(InspectArgs),
     /// Fit and forecast embedded real data; needs no files
@@ -48,9 +51,14 @@ pub struct FitArgs {
     #[command(flatten)]
     pub columns: ColumnArgs,
     #[command(flatten)]
+    pub objective: ObjectiveArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
+    /// The number of threads [default: all cores]
+    #[arg(long, help_heading = "Training")]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub held_out: HeldOutArgs,
     #[command(flatten)]
@@ -65,42 +73,32 @@ pub struct ColumnArgs {
     #[arg(long, value_name = "COL")]
     pub target: String,
     /// The columns to predict from, separated by commas [default: all others]
-    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub features: Option<Vec<String>>,
     /// Columns to leave out, separated by commas
-    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub exclude: Vec<String>,
     /// Columns of categories although they look like numbers, separated by commas
-    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "from")]
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
     /// Take inputs and target as they are instead of standardising them
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long)]
     pub no_standardize: bool,
     /// Of two classes, the one whose probability is predicted [default: the larger number, the later word, yes, true]
-    #[arg(long, value_name = "VALUE", conflicts_with = "from")]
+    #[arg(long, value_name = "VALUE")]
     pub positive_label: Option<String>,
     /// A column of what a count's rate is multiplied by (time at risk, area, …); needed in prediction too
-    #[arg(long, value_name = "COL", conflicts_with = "from")]
+    #[arg(long, value_name = "COL")]
     pub exposure: Option<String>,
     /// A column of sample weights, which multiply the losses in training
-    #[arg(long, value_name = "COL", conflicts_with = "from")]
+    #[arg(long, value_name = "COL")]
     pub weights: Option<String>,
 }
 
-/// What the model is.
+/// What is minimised, and from where.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
-pub struct ModelArgs {
-    /// The kind of target [default: by its values: two of them classification, small whole numbers count]
-    #[arg(long, value_parser = words(Task::WORDS, Task::from_str), conflicts_with = "from")]
-    pub task: Option<Task>,
-    /// The distribution of the target around the latent function [default: gaussian, bernoulli-probit, poisson or
-    /// ordinal, by the task]
-    #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
-    pub likelihood: Option<LikelihoodKind>,
-    /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
-    #[arg(long, value_name = "NODES")]
-    pub quadrature_nodes: Option<usize>,
+#[command(next_help_heading = "Objective")]
+pub struct ObjectiveArgs {
     /// What is minimised: the (β-)ELBO or the predictive log loss (dlm-log) by mini-batches, the squared error
     /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
@@ -112,21 +110,65 @@ pub struct ModelArgs {
     /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
+    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo and dlm-log, else collapsed]
+    #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
+    pub hyper: Option<Hyper>,
+    /// The solver for them [default: adam for elbo and dlm-log, else lbfgs]
+    #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
+    pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Start from the columns, scaling, kernel, hyper-parameters and inducing inputs of a saved model; with
+    /// --hyper fixed only the posterior is trained
+    #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
+    pub from: Option<PathBuf>,
+}
+
+/// What a saved model that a fit starts from decides.
+const DECIDED_BY_FROM: [&str; 14] = [
+    "features",
+    "exclude",
+    "categorical",
+    "no_standardize",
+    "positive_label",
+    "exposure",
+    "weights",
+    "task",
+    "kernel",
+    "mean",
+    "inducing",
+    "inducing_init",
+    "jitter",
+    "warm_start",
+];
+
+/// What the model is.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// The kind of target [default: by its values: two of them classification, small whole numbers count]
+    #[arg(long, value_parser = words(Task::WORDS, Task::from_str))]
+    pub task: Option<Task>,
+    /// The distribution of the target around the latent function [default: gaussian, bernoulli-probit, poisson or
+    /// ordinal, by the task]
+    #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
+    pub likelihood: Option<LikelihoodKind>,
+    /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
+    #[arg(long, value_name = "NODES")]
+    pub quadrature_nodes: Option<usize>,
     /// How gradients of the predictive log loss are computed (dlm-log): exact, or from L samples: bmc:L,
     /// smooth-bmc:L:NU, ups:L
     #[arg(long, default_value_t = FitOptions::default().estimator)]
     pub estimator: Estimator,
     /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' [default: rbf(ard)]
-    #[arg(long, value_name = "EXPRESSION", conflicts_with = "from")]
+    #[arg(long, value_name = "EXPRESSION")]
     pub kernel: Option<String>,
     /// The prior mean of the (standardised) target
-    #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean, conflicts_with = "from")]
+    #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean)]
     pub mean: MeanKind,
     /// The number of inducing inputs [default: a tenth of the training rows, within 50 and 500]
-    #[arg(long, value_name = "M", conflicts_with = "from")]
+    #[arg(long, value_name = "M")]
     pub inducing: Option<usize>,
     /// How the inducing inputs are chosen
-    #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str), default_value_t = FitOptions::default().inducing_init, conflicts_with = "from")]
+    #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str), default_value_t = FitOptions::default().inducing_init)]
     pub inducing_init: InducingInit,
     /// Leave the inducing inputs where they start
     #[arg(long)]
@@ -137,12 +179,8 @@ pub struct ModelArgs {
     pub fix: Vec<(String, f64)>,
     /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
     /// [default: 1e-6]
-    #[arg(long, value_name = "VALUE", value_parser = jitter, conflicts_with = "from")]
+    #[arg(long, value_name = "VALUE", value_parser = jitter)]
     pub jitter: Option<Jitter>,
-    /// Start from the columns, scaling, kernel, hyper-parameters and inducing inputs of a saved model; with
-    /// --hyper fixed only the posterior is trained
-    #[arg(long, value_name = "MODEL")]
-    pub from: Option<PathBuf>,
 }
 
 /// How the model is trained.
@@ -158,16 +196,9 @@ pub struct TrainingArgs {
     /// The step of that update: const:STEP, warm-up:START:END:STEPS or two-over-t [default: by the update]
     #[arg(long, value_name = "SCHEDULE")]
     pub q_step: Option<Schedule>,
-    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo and dlm-log, else collapsed]
-    #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
-    pub hyper: Option<Hyper>,
-    /// The solver for them [default: adam for elbo and dlm-log, else lbfgs]
-    #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
-    pub hyper_optimizer: Option<HyperOptimizer>,
     /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which training starts (elbo, dlm-log,
-    /// dlm-square); 0
-    /// for none [default: 100]
-    #[arg(long, value_name = "ITERATIONS", conflicts_with = "from")]
+    /// dlm-square); 0 for none [default: 100]
+    #[arg(long, value_name = "ITERATIONS")]
     pub warm_start: Option<usize>,
     /// Adam's learning rate (elbo, dlm-log) [default: 0.01]
     #[arg(long, value_name = "RATE")]
@@ -190,9 +221,6 @@ pub struct TrainingArgs {
     /// Seed of splits, batches and starting points
     #[arg(long, default_value_t = FitOptions::default().seed)]
     pub seed: u64,
-    /// The number of threads [default: all cores]
-    #[arg(long)]
-    pub threads: Option<usize>,
 }
 
 /// Which rows are not trained on.
@@ -292,6 +320,57 @@ pub struct EvaluateArgs {
     pub unseen: UnseenArgs,
 }
 
+const COMPARE_EXAMPLES: &str = "Examples:
+  sparsegp compare houses.csv --target price --objectives elbo,vfe,fitc --repeats 5 --out houses
+  sparsegp compare counts.csv --target deaths --exposure person_years --objectives elbo,beta-elbo,dlm-log \\
+      --betas auto --repeats 10 --train-sizes 100,200,500,1000 --out counts
+The same command goes on with what an earlier one left undone.";
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub struct CompareArgs {
+    /// The data: a .csv, .csv.gz or .parquet file with a header row
+    pub data: PathBuf,
+    /// What to compare, separated by commas. dlm-log, dlm-square and beta-elbo go on from the elbo fit of the same rows;
+    /// with :fixed only the posterior is trained, at the hyper-parameters of that fit
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = words(Contender::WORDS, Contender::from_str), help_heading = "Comparison")]
+    pub objectives: Vec<Contender>,
+    /// Choose the β of beta-elbo, dlm-log and dlm-square by the log loss (dlm-square: the squared error) of held-out
+    /// training rows among these, separated by commas, or auto: n, n/2, n/4, … down to 0.01; the others have β = 1
+    #[arg(long, value_name = "LIST", value_parser = betas, help_heading = "Comparison")]
+    pub betas: Option<Betas>,
+    /// How many times to repeat everything, with the seeds that follow --seed; each has test rows of its own
+    #[arg(long, value_name = "R", default_value_t = 1, help_heading = "Comparison")]
+    pub repeats: u64,
+    /// Numbers of training rows, separated by commas; the smaller sets are parts of the larger [default: all rows that
+    /// are not held out]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Comparison")]
+    pub train_sizes: Vec<usize>,
+    /// The share of all rows held out to compare by
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, help_heading = "Comparison")]
+    pub test_fraction: f64,
+    /// The share of the training rows held out to choose β by [default: 0.2]
+    #[arg(long, value_name = "SHARE", requires = "betas", help_heading = "Comparison")]
+    pub validation_fraction: Option<f64>,
+    /// The number of fits at a time, each on one thread; the results do not depend on it [default: all cores]
+    #[arg(long, help_heading = "Comparison")]
+    pub threads: Option<usize>,
+    /// A folder for results.csv, summary.csv, report.html and what is needed to go on after an interruption (made if
+    /// absent)
+    #[arg(long, value_name = "DIR", help_heading = "Comparison")]
+    pub out: PathBuf,
+    /// Show no progress
+    #[arg(long, help_heading = "Comparison")]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub columns: ColumnArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub training: TrainingArgs,
+}
+
 /// Options of `inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparsegp inspect houses.model")]
@@ -355,14 +434,14 @@ impl FitArgs {
             ("--q-guard", training.q_guard.is_some()),
             (
                 "--warm-start",
-                training.warm_start.is_some() && self.model.objective != ObjectiveKind::DlmSquare,
+                training.warm_start.is_some() && self.objective.objective != ObjectiveKind::DlmSquare,
             ),
             ("--learning-rate", training.learning_rate.is_some()),
             ("--batch-size", training.batch_size.is_some()),
             (
                 "--validation-fraction",
                 self.held_out.validation_fraction.is_some_and(|share| share > 0.0)
-                    && self.model.betas.is_none(),
+                    && self.objective.betas.is_none(),
             ),
         ]
         .into_iter()
@@ -371,37 +450,79 @@ impl FitArgs {
 
     /// The options of the fit that these arguments ask for.
     pub fn options(&self) -> FitOptions {
-        let (model, training) = (&self.model, &self.training);
-        let default = FitOptions::default();
+        let objective = &self.objective;
         FitOptions {
-            task: model.task,
-            likelihood: model.likelihood,
-            objective: model.objective,
-            beta: model.beta,
-            estimator: model.estimator,
-            quadrature_nodes: model.quadrature_nodes,
-            q_guard: training.q_guard.unwrap_or(default.q_guard),
-            kernel: model.kernel.clone().unwrap_or(default.kernel),
-            mean: model.mean,
-            inducing: model.inducing,
-            inducing_init: model.inducing_init,
-            fix_inducing: model.fix_inducing,
-            q_update: training.q_update.unwrap_or(default.q_update),
-            q_step: training.q_step,
-            hyper: training.hyper,
-            hyper_optimizer: training.hyper_optimizer,
-            warm_start: training.warm_start.unwrap_or(default.warm_start),
-            learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
-            batch_size: training.batch_size.unwrap_or(default.batch_size),
-            epochs: training.epochs,
-            max_seconds: training.max_seconds,
-            tolerance: training.tolerance,
-            patience: training.patience.unwrap_or(default.patience),
-            validation_fraction: self.held_out.validation_fraction.unwrap_or(default.validation_fraction),
-            seed: training.seed,
-            jitter: model.jitter.unwrap_or(default.jitter),
-            fix: model.fix.clone(),
-            standardize: !self.columns.no_standardize,
+            objective: objective.objective,
+            beta: objective.beta,
+            hyper: objective.hyper,
+            hyper_optimizer: objective.hyper_optimizer,
+            validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
+            ..options(&self.columns, &self.model, &self.training)
         }
+    }
+}
+
+impl CompareArgs {
+    /// What these arguments ask to compare.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            contenders: self.objectives.clone(),
+            betas: self.betas.clone(),
+            repeats: self.repeats,
+            train_sizes: self.train_sizes.clone(),
+            test_fraction: self.test_fraction,
+            columns: self.columns.schema_options(),
+            options: FitOptions {
+                validation_fraction: self.validation_fraction.unwrap_or_default(),
+                ..options(&self.columns, &self.model, &self.training)
+            },
+        }
+    }
+}
+
+impl ColumnArgs {
+    /// The columns that these arguments ask for.
+    pub fn schema_options(&self) -> SchemaOptions {
+        SchemaOptions {
+            target: self.target.clone(),
+            features: self.features.clone(),
+            exclude: self.exclude.clone(),
+            categorical: self.categorical.clone(),
+            positive_label: self.positive_label.clone(),
+            exposure: self.exposure.clone(),
+            weights: self.weights.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+/// The options of a fit that do not depend on what is minimised.
+fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs) -> FitOptions {
+    let default = FitOptions::default();
+    FitOptions {
+        task: model.task,
+        likelihood: model.likelihood,
+        estimator: model.estimator,
+        quadrature_nodes: model.quadrature_nodes,
+        kernel: model.kernel.clone().unwrap_or(default.kernel),
+        mean: model.mean,
+        inducing: model.inducing,
+        inducing_init: model.inducing_init,
+        fix_inducing: model.fix_inducing,
+        q_update: training.q_update.unwrap_or(default.q_update),
+        q_guard: training.q_guard.unwrap_or(default.q_guard),
+        q_step: training.q_step,
+        warm_start: training.warm_start.unwrap_or(default.warm_start),
+        learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
+        batch_size: training.batch_size.unwrap_or(default.batch_size),
+        epochs: training.epochs,
+        max_seconds: training.max_seconds,
+        tolerance: training.tolerance,
+        patience: training.patience.unwrap_or(default.patience),
+        seed: training.seed,
+        jitter: model.jitter.unwrap_or(default.jitter),
+        fix: model.fix.clone(),
+        standardize: !columns.no_standardize,
+        ..default
     }
 }

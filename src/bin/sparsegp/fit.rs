@@ -6,7 +6,7 @@ use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
 use super::{inspect, page};
-use sparsegp::data::{AtomicFile, PredictionWriter, SchemaOptions, TableBlocks, Task, read_table};
+use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task, read_table};
 use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table, select_beta};
 use sparsegp::report::{DataSummary, Document, Observed};
@@ -17,19 +17,10 @@ use std::path::Path;
 pub fn run(args: &FitArgs) -> Result<()> {
     let options = args.options();
     check(args, &options)?;
-    set_threads(args.training.threads)?;
-    let start = args.model.from.as_deref().map(FittedModel::load).transpose()?;
+    set_threads(args.threads)?;
+    let start = args.objective.from.as_deref().map(FittedModel::load).transpose()?;
     let table = read_table(&args.data)?;
-    let columns = SchemaOptions {
-        target: args.columns.target.clone(),
-        features: args.columns.features.clone(),
-        exclude: args.columns.exclude.clone(),
-        categorical: args.columns.categorical.clone(),
-        positive_label: args.columns.positive_label.clone(),
-        exposure: args.columns.exposure.clone(),
-        weights: args.columns.weights.clone(),
-        ..Default::default()
-    };
+    let columns = args.columns.schema_options();
     let request = FitRequest {
         table: &table,
         columns: &columns,
@@ -39,7 +30,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
         keep_posterior: false,
     };
     let progress = Progress::new(options.epoch_limit(), args.output.quiet);
-    let fitted = match &args.model.betas {
+    let fitted = match &args.objective.betas {
         Some(betas) => select_beta(&request, betas, &mut |record| progress.show(record))?.0,
         None => fit_table(&request, &mut |record| progress.show(record))?,
     };
@@ -109,11 +100,14 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     output::check_paths(&outputs, &inputs)
 }
 
+/// Refuses to work on no thread.
+pub fn check_threads(threads: usize) -> Result<()> {
+    if threads == 0 { Err(Error::usage("--threads is 0, expected at least 1")) } else { Ok(()) }
+}
+
 fn set_threads(threads: Option<usize>) -> Result<()> {
     let Some(threads) = threads else { return Ok(()) };
-    if threads == 0 {
-        return Err(Error::usage("--threads is 0, expected at least 1"));
-    }
+    check_threads(threads)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
@@ -126,8 +120,8 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         ("data", args.data.display().to_string().into()),
         ("test", path(&args.held_out.test)),
         ("test_fraction", args.held_out.test_fraction.into()),
-        ("from", path(&args.model.from)),
-        ("betas", args.model.betas.as_ref().map(ToString::to_string).into()),
+        ("from", path(&args.objective.from)),
+        ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
         ("threads", rayon::current_num_threads().into()),
     ]
 }

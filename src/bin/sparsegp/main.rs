@@ -1,6 +1,7 @@
 //! The command line: reads arguments, runs a command, turns its outcome into an exit status; no maths.
 
 mod args;
+mod compare;
 mod demo;
 mod evaluate;
 mod fit;
@@ -34,6 +35,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Demo(args) => demo::run(&args),
     }

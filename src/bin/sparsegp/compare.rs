@@ -1,0 +1,92 @@
+//! `compare`: objectives on one data file over repeats and training-set sizes, to tables and a report; no maths.
+
+use super::args::CompareArgs;
+use super::progress::Progress;
+use super::{fit, output, page};
+use sparsegp::compare::{
+    Finished, Group, Plan, Results, Store, fingerprint, results_csv, run as run_plan, sections, summarise,
+    summary_csv, table,
+};
+use sparsegp::data::{AtomicFile, read_table};
+use sparsegp::{Error, Result};
+use std::path::Path;
+
+/// Runs the command.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    let settings = args.settings();
+    check(args)?;
+    settings.validate()?;
+    let threads = threads(args)?;
+    let data = read_table(&args.data)?;
+    let plan = Plan::new(&settings, &data)?;
+    let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
+    let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
+    output::check_paths(&outputs.each_ref().map(|path| path.as_path()), &[&args.data])?;
+    for note in plan.notes() {
+        output::note(&format!("note: {note}"));
+    }
+    let total = plan.elbo_units().len() + plan.other_units().len();
+    let progress = Progress::of_fits(total, args.quiet);
+    let results =
+        run_plan(&plan, &store, threads, &mut |news| progress.show_fit(news.done, news.total, text(&news)))?;
+    drop(progress);
+    let groups = summarise(&results);
+    write(args, &plan, &results, &groups)?;
+    results.check()?;
+    show(&plan, &results, &groups)
+}
+
+/// Refuses, before the data are read, what cannot be gone on with.
+fn check(args: &CompareArgs) -> Result<()> {
+    if args.data == Path::new("-") {
+        return Err(Error::usage("compare reads its data from a file, not from standard input")
+            .hint("the file is looked at again when the same command goes on after an interruption"));
+    }
+    Ok(())
+}
+
+fn threads(args: &CompareArgs) -> Result<usize> {
+    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or_else(all);
+    fit::check_threads(threads)?;
+    Ok(threads)
+}
+
+/// What progress says of a unit that ended.
+fn text(news: &Finished<'_>) -> String {
+    let Some(row) = news.row else { return "done before".to_owned() };
+    let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);
+    if let Some(error) = &row.error {
+        return format!("{what}  failed: {error}");
+    }
+    let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
+    let seconds = row.fit.as_ref().map_or(0.0, |fit| fit.seconds);
+    format!("{what}  NLL {nll}  {seconds:.2} s")
+}
+
+fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
+    let name = args.data.display().to_string();
+    let html = page::page(&format!("Objectives on {name}"), &sections(plan, results, groups, &name));
+    for (file, text) in
+        [("results.csv", results_csv(results)?), ("summary.csv", summary_csv(groups)?), ("report.html", html)]
+    {
+        AtomicFile::write_all_to(&args.out.join(file), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Prints the table, with what failed on standard error.
+fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
+    let failed = results.failures().count();
+    if let Some((row, error)) = results.failures().next() {
+        output::note(&format!(
+            "warning: {failed} of {} units failed, the first one {} on {} rows in repeat {}: {error}",
+            results.chosen().count(),
+            row.objective,
+            row.train_size,
+            row.repeat
+        ));
+    }
+    output::print(&output::table(&table(groups, plan.task())))?;
+    output::print("mean ± standard error over repeats; * marks the best NLL of a training-set size\n")
+}

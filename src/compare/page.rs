@@ -1,0 +1,324 @@
+//! What of a comparison is shown: the table that a reader needs, figures and notes; no markup, no printing.
+
+use super::plan::{Contender, Plan};
+use super::results::{Results, Role};
+use super::summary::{Estimate, Group};
+use crate::data::Task;
+use crate::report::{CurveSeries, Curves, Section, curves};
+
+/// A test figure by the name of its column and the name that people know it by.
+type Figure = (&'static str, &'static str);
+
+const NLL: Figure = ("nll", "NLL");
+const COVERAGE: Figure = ("coverage_95", "95 % coverage");
+
+/// The nominal probabilities of the central intervals whose coverage is recorded, with their columns.
+const NOMINAL: [(f64, &str); 4] =
+    [(0.5, "coverage_50"), (0.8, "coverage_80"), (0.9, "coverage_90"), (0.95, "coverage_95")];
+
+/// The figures that a task is judged by besides the NLL: of the point forecasts, and of the calibration.
+fn figures_of(task: Task) -> [Figure; 2] {
+    match task {
+        Task::Regression => [("mse", "MSE"), COVERAGE],
+        Task::Classification => [("error_rate", "error rate"), ("ece", "calibration error")],
+        Task::Count => [("mre", "mean relative error"), COVERAGE],
+        Task::Ordinal => [("error_rate", "error rate"), COVERAGE],
+    }
+}
+
+/// The table that a reader needs, header first: a row per objective and training-set size, with the best NLL of each size
+/// marked by a star.
+pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
+    let chosen: Vec<&Group> = groups.iter().filter(|group| group.role != Role::Grid).collect();
+    let with_beta = chosen.iter().any(|group| group.role == Role::Selected);
+    let figures = figures_of(task);
+    let mut header = vec!["objective", "train size", "runs"];
+    header.extend(with_beta.then_some("β"));
+    header.push(NLL.1);
+    header.extend(figures.map(|(_, name)| name));
+    header.push("seconds");
+    let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for group in &chosen {
+        let mut row = vec![group.objective.to_string(), group.train_size.to_string(), group.runs.to_string()];
+        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| short(beta, 3))));
+        let star = if is_best(group, &chosen) { " *" } else { "" };
+        row.push(shown(group.figure(NLL.0)) + star);
+        row.extend(figures.map(|(column, _)| shown(group.figure(column))));
+        row.push(group.seconds.map_or_else(dash, |seconds| format!("{seconds:.2}")));
+        rows.push(row);
+    }
+    rows
+}
+
+/// Whether a group has the smallest mean NLL of its training-set size.
+fn is_best(group: &Group, all: &[&Group]) -> bool {
+    let nll = |group: &Group| group.figure(NLL.0).map(|nll| nll.mean);
+    let rivals = all.iter().filter(|other| other.train_size == group.train_size);
+    let best = rivals.filter_map(|other| nll(other)).min_by(f64::total_cmp);
+    best.is_some() && nll(group) == best
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn shown(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(dash, |estimate| estimate.text())
+}
+
+impl Estimate {
+    /// Mean ± standard error, with two digits of the error.
+    pub fn text(&self) -> String {
+        let size = self.mean.abs();
+        let error = self.standard_error.filter(|error| *error > 0.0);
+        let decimals = match error {
+            Some(error) => decimals(error, 2),
+            None => decimals(size, 4),
+        };
+        if size >= 1e7 || decimals > 8 {
+            return match error {
+                Some(error) => format!("{:.3e} ± {error:.1e}", self.mean),
+                None => format!("{:.3e}", self.mean),
+            };
+        }
+        match error {
+            Some(error) => format!("{:.decimals$} ± {error:.decimals$}", self.mean),
+            None => format!("{:.decimals$}", self.mean),
+        }
+    }
+}
+
+/// The decimals that show so many digits of a number.
+fn decimals(value: f64, digits: i32) -> usize {
+    if value > 0.0 { (digits - 1 - value.log10().floor() as i32).max(0) as usize } else { 0 }
+}
+
+/// A number above 0 with so many digits, without zeros at the end.
+fn short(value: f64, digits: i32) -> String {
+    let text = format!("{value:.*}", decimals(value, digits));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The sections of the report; `name` is what the data are called.
+pub fn sections(plan: &Plan<'_>, results: &Results, groups: &[Group], name: &str) -> Vec<Section> {
+    let task = plan.task();
+    let summary = Section {
+        title: "Summary".to_owned(),
+        table: table(groups, task),
+        notes: notes(plan, results, name),
+        ..Section::default()
+    };
+    let point = figures_of(task)[0];
+    let by_size = [NLL, point].map(|figure| {
+        (against_size(groups, figure), format!("Test {} against the number of training rows.", figure.1))
+    });
+    let by_beta = [NLL, point].map(|figure| {
+        let rows = plan.sizes().last().copied().unwrap_or(0);
+        let caption =
+            format!("Test {} against β, {rows} training rows less those that β is chosen by.", figure.1);
+        (against_beta(groups, figure, rows), caption)
+    });
+    let mut sections = vec![summary];
+    sections.extend(section("Training-set size", by_size.into()));
+    sections.extend(section("The weight β", by_beta.into()));
+    sections.extend(section("Calibration", vec![calibration(plan, results, groups)]));
+    sections
+}
+
+/// A section of the figures that there are, if any.
+fn section(title: &str, figures: Vec<(Option<String>, String)>) -> Option<Section> {
+    let figures: Vec<_> = figures.into_iter().filter_map(|(svg, caption)| Some((svg?, caption))).collect();
+    (!figures.is_empty()).then(|| Section { title: title.to_owned(), figures, ..Section::default() })
+}
+
+/// What was run, and how to read the table.
+fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
+    let settings = plan.settings();
+    let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
+    let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
+    let mut notes = vec![
+        format!(
+            "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for \
+             testing in each: {} fits, {seconds:.1} seconds of training in all.",
+            settings.columns.target,
+            plan.task(),
+            settings.repeats,
+            settings.options.seed,
+            settings.test_fraction,
+            fits.count()
+        ),
+        "Figures are means over repeats ± one standard error; a star marks the best NLL of a training-set size. \
+         Seconds are those of the one fit, without the ELBO fit it went on from and the other values of β."
+            .to_owned(),
+    ];
+    if let Some(betas) = &settings.betas {
+        notes.push(format!(
+            "β ({betas}) was chosen by held-out training rows, then the model was fitted again with it on all training \
+             rows; the table has the median of the chosen values."
+        ));
+    }
+    notes.extend(plan.notes().iter().cloned());
+    notes.extend(results.failures().map(|(row, error)| {
+        format!("Failed: {}, {} training rows, repeat {}: {error}", row.objective, row.train_size, row.repeat)
+    }));
+    notes
+}
+
+/// One series per contender, in the order of the tables, so that each has its colour in every figure.
+fn series(
+    groups: &[Group],
+    points: &dyn Fn(&Group) -> Option<(f64, f64, f64)>,
+    wanted: &dyn Fn(&Group) -> bool,
+) -> Vec<CurveSeries> {
+    let of = |contender: Contender| CurveSeries {
+        name: contender.to_string(),
+        points: groups
+            .iter()
+            .filter(|group| group.objective == contender && wanted(group))
+            .filter_map(points)
+            .collect(),
+    };
+    contenders(groups).into_iter().map(of).collect()
+}
+
+fn contenders(groups: &[Group]) -> Vec<Contender> {
+    let mut found = Vec::new();
+    for group in groups {
+        if !found.contains(&group.objective) {
+            found.push(group.objective);
+        }
+    }
+    found
+}
+
+/// A point at a position with an estimate and its standard error.
+fn at(x: f64, estimate: Option<Estimate>) -> Option<(f64, f64, f64)> {
+    estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
+}
+
+/// A figure against the number of training rows; none for a single number.
+fn against_size(groups: &[Group], (column, name): Figure) -> Option<String> {
+    let first = groups.first()?.train_size;
+    if groups.iter().all(|group| group.train_size == first) {
+        return None;
+    }
+    let series = series(groups, &|group| at(group.train_size as f64, group.figure(column)), &|group| {
+        group.role != Role::Grid
+    });
+    curves(&Curves { axes: ("training rows".to_owned(), format!("test {name}")), log_x: true, series })
+}
+
+/// A figure against β at one number of training rows.
+fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<String> {
+    let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
+        group.role == Role::Grid && group.train_size == size
+    });
+    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, series })
+}
+
+/// Observed against predicted probabilities at the largest number of training rows, with the line of perfect calibration.
+fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> (Option<String>, String) {
+    let size = plan.sizes().last().copied().unwrap_or(0);
+    let (axes, caption, mut series) = if plan.task() == Task::Classification {
+        (
+            ("predicted probability of the positive class", "observed share of positives"),
+            "Observed against predicted shares of the positive class, test rows of all repeats together",
+            reliability(results, &contenders(groups), size),
+        )
+    } else {
+        (
+            ("nominal coverage", "coverage of test rows"),
+            "Shares of test rows inside central predictive intervals",
+            coverage(groups, size),
+        )
+    };
+    if series.iter().all(|series| series.points.is_empty()) {
+        return (None, String::new());
+    }
+    let line = vec![(0.0, 0.0, f64::NAN), (1.0, 1.0, f64::NAN)];
+    series.push(CurveSeries { name: "perfect calibration".to_owned(), points: line });
+    let axes = (axes.0.to_owned(), axes.1.to_owned());
+    let figure = curves(&Curves { axes, log_x: false, series });
+    (figure, format!("{caption}, {size} training rows."))
+}
+
+/// The coverage of the central intervals.
+fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
+    let chosen: Vec<&Group> =
+        groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size).collect();
+    let of = |contender: Contender| {
+        let group = chosen.iter().find(|group| group.objective == contender);
+        let point = |&(nominal, column): &(f64, &str)| at(nominal, group?.figure(column));
+        let points = NOMINAL.iter().filter_map(point).collect();
+        CurveSeries { name: contender.to_string(), points }
+    };
+    contenders(groups).into_iter().map(of).collect()
+}
+
+/// The reliability curves of the repeats put together: rows with predictions in the same tenth of [0, 1] are one point.
+fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<CurveSeries> {
+    let of = |&contender: &Contender| {
+        let mut bins = [(0.0, 0.0, 0.0); 10];
+        let rows = results.chosen().filter(|row| row.objective == contender && row.train_size == size);
+        for &(predicted, observed, count) in rows.flat_map(|row| &row.reliability) {
+            let (bin, count) = (((predicted * 10.0) as usize).min(9), count as f64);
+            let (sum, positive, all) = bins[bin];
+            bins[bin] = (sum + count * predicted, positive + count * observed, all + count);
+        }
+        let point = |(sum, positive, all): (f64, f64, f64)| {
+            (all > 0.0).then(|| (sum / all, positive / all, f64::NAN))
+        };
+        let points = bins.into_iter().filter_map(point).collect();
+        CurveSeries { name: contender.to_string(), points }
+    };
+    contenders.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(objective: Contender, train_size: usize, role: Role, nll: f64) -> Group {
+        let mut figures = vec![Some(Estimate { mean: nll, standard_error: Some(0.0123) })];
+        figures.resize(26, None);
+        Group { objective, train_size, role, beta: Some(0.25), runs: 3, figures, seconds: Some(1.5) }
+    }
+
+    #[test]
+    fn estimates_show_two_digits_of_their_error() {
+        let text = |mean, standard_error| Estimate { mean, standard_error }.text();
+        assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
+        assert_eq!(text(-1234.5, Some(56.7)), "-1235 ± 57");
+        assert_eq!(text(0.51234, None), "0.5123");
+        assert_eq!(text(0.0, Some(0.0)), "0");
+        assert_eq!(text(1.5e-9, None), "1.500e-9");
+        assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
+        assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
+    }
+
+    #[test]
+    fn the_table_marks_the_best_of_each_size_and_leaves_the_grid_out() {
+        let groups = [
+            group(Contender::Elbo, 100, Role::Single, 1.0),
+            group(Contender::DlmLog, 100, Role::Grid, 0.1),
+            group(Contender::DlmLog, 100, Role::Selected, 0.5),
+            group(Contender::Elbo, 200, Role::Single, 0.4),
+            group(Contender::DlmLog, 200, Role::Selected, 0.6),
+        ];
+        let rows = table(&groups, Task::Count);
+        assert_eq!(
+            rows[0].join("|"),
+            "objective|train size|runs|β|NLL|mean relative error|95 % coverage|seconds"
+        );
+        assert_eq!(rows.len(), 5);
+        assert_eq!(rows[2].join("|"), "dlm-log|100|3|0.25|0.500 ± 0.012 *|-|-|1.50");
+        let stars: Vec<bool> = rows[1..].iter().map(|row| row[4].ends_with('*')).collect();
+        assert_eq!(stars, [false, true, true, false]);
+        assert!(against_size(&groups, NLL).is_some_and(|svg| svg.contains("dlm-log")));
+        assert_eq!(against_size(&groups[..3], NLL), None);
+        assert!(against_beta(&groups, NLL, 100).is_some() && against_beta(&groups, NLL, 200).is_none());
+    }
+}

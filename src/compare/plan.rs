@@ -1,0 +1,423 @@
+//! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
+
+use crate::data::random::{Purpose, generator};
+use crate::data::{SchemaOptions, Table, Task, UnseenLevels, split};
+use crate::error::{Error, Result};
+use crate::likelihood::LikelihoodKind;
+use crate::model::{Betas, FitOptions, Hyper, ObjectiveKind, find_schema};
+use crate::objective::Estimator;
+use crate::words::words;
+use rand::seq::SliceRandom;
+
+words! {
+    /// One of the things compared: an objective and how it is used.
+    Contender, "objective" {
+        /// The ELBO.
+        Elbo = "elbo",
+        /// The β-ELBO with β chosen by validation rows.
+        BetaElbo = "beta-elbo",
+        /// Direct loss minimisation of the log loss.
+        DlmLog = "dlm-log",
+        /// The same for q alone, at the hyper-parameters of the ELBO.
+        DlmLogFixed = "dlm-log:fixed",
+        /// Direct loss minimisation of the square loss.
+        DlmSquare = "dlm-square",
+        /// The same for q alone, at the hyper-parameters of the ELBO.
+        DlmSquareFixed = "dlm-square:fixed",
+        /// The collapsed ELBO.
+        Vfe = "vfe",
+        /// FITC's evidence.
+        Fitc = "fitc",
+    }
+}
+
+impl Contender {
+    /// What it minimises.
+    pub fn objective(self) -> ObjectiveKind {
+        match self {
+            Contender::Elbo | Contender::BetaElbo => ObjectiveKind::Elbo,
+            Contender::DlmLog | Contender::DlmLogFixed => ObjectiveKind::DlmLog,
+            Contender::DlmSquare | Contender::DlmSquareFixed => ObjectiveKind::DlmSquare,
+            Contender::Vfe => ObjectiveKind::Vfe,
+            Contender::Fitc => ObjectiveKind::Fitc,
+        }
+    }
+
+    /// Whether the hyper-parameters of the ELBO fit stay as they are.
+    pub fn is_fixed(self) -> bool {
+        matches!(self, Contender::DlmLogFixed | Contender::DlmSquareFixed)
+    }
+
+    /// Whether it goes on from the ELBO fit of the same rows and has a β to choose; the others have β = 1.
+    pub fn follows_elbo(self) -> bool {
+        !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
+    }
+
+    /// Whether it is for Gaussian noise alone.
+    fn needs_gaussian(self) -> bool {
+        !matches!(self.objective(), ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
+    }
+}
+
+/// What a user asks of a comparison.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is compared, in the order of the tables.
+    pub contenders: Vec<Contender>,
+    /// The grid of β for those that have one to choose; β = 1 without.
+    pub betas: Option<Betas>,
+    /// How many times everything is repeated, each with test rows of its own.
+    pub repeats: u64,
+    /// Numbers of training rows; all that are left besides the test rows when empty.
+    pub train_sizes: Vec<usize>,
+    /// The share of the rows held out for testing.
+    pub test_fraction: f64,
+    /// Which columns to use.
+    pub columns: SchemaOptions,
+    /// How to fit. Objective, β and the mode of the hyper-parameters are each contender's own; the validation fraction is
+    /// that of the choice of β; the seed is that of the first repeat, and the next ones count on from it.
+    pub options: FitOptions,
+}
+
+impl Settings {
+    /// Refuses what makes no sense whatever the data.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_contenders()?;
+        if self.repeats == 0 {
+            return Err(Error::usage("--repeats is 0, expected at least 1"));
+        }
+        if let Some(size) = self.train_sizes.iter().find(|&&size| size < 2) {
+            return Err(Error::usage(format!("--train-sizes has {size}, expected at least 2 rows")));
+        }
+        if !(self.test_fraction > 0.0 && self.test_fraction < 1.0) {
+            return Err(Error::usage(format!(
+                "--test-fraction is {}, expected a number above 0 and below 1",
+                self.test_fraction
+            ))
+            .hint("objectives are compared by the rows held out for testing"));
+        }
+        self.contenders.iter().try_for_each(|&contender| self.options(contender, 0).validate())
+    }
+
+    fn validate_contenders(&self) -> Result<()> {
+        for (index, contender) in self.contenders.iter().enumerate() {
+            if self.contenders[..index].contains(contender) {
+                return Err(Error::usage(format!("--objectives names {contender} twice")));
+            }
+        }
+        if self.contenders.is_empty() {
+            return Err(Error::usage("--objectives names nothing to compare"));
+        }
+        if self.betas.is_none() && self.contenders.contains(&Contender::BetaElbo) {
+            return Err(Error::usage("--objectives beta-elbo chooses β from a grid, and there is none")
+                .hint("add --betas auto, or a list of values"));
+        }
+        if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.follows_elbo()) {
+            return Err(Error::usage("--betas has no effect on elbo, vfe and fitc, which have β = 1")
+                .hint("add beta-elbo, dlm-log or dlm-square to --objectives"));
+        }
+        let sampled = self.options.estimator != Estimator::Exact;
+        if sampled && !self.contenders.iter().any(|c| c.objective() == ObjectiveKind::DlmLog) {
+            return Err(Error::usage("--estimator has no effect without dlm-log among --objectives"));
+        }
+        self.validate_likelihood(self.options.likelihood_kind())
+    }
+
+    fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
+        let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
+        match misfit.filter(|_| likelihood != LikelihoodKind::Gaussian) {
+            Some(contender) => Err(Error::usage(format!(
+                "--objectives {contender} needs the gaussian likelihood, not {likelihood}"
+            ))
+            .hint("elbo, beta-elbo and dlm-log take every likelihood")),
+            None => Ok(()),
+        }
+    }
+
+    /// The grid of a contender, if it has one to choose from.
+    pub fn grid_of(&self, contender: Contender) -> Option<&Betas> {
+        self.betas.as_ref().filter(|_| contender.follows_elbo())
+    }
+
+    /// The options of a contender's fits.
+    pub fn options(&self, contender: Contender, repeat: u64) -> FitOptions {
+        let objective = contender.objective();
+        let options = self.options.clone();
+        FitOptions {
+            objective,
+            beta: 1.0,
+            hyper: contender.is_fixed().then_some(Hyper::Fixed),
+            hyper_optimizer: None,
+            estimator: match objective {
+                ObjectiveKind::DlmLog => options.estimator,
+                _ => Estimator::Exact,
+            },
+            validation_fraction: match self.grid_of(contender) {
+                Some(_) => options.validation_fraction,
+                None => 0.0,
+            },
+            seed: self.seed(repeat),
+            ..options
+        }
+    }
+
+    /// The seed of a repeat.
+    pub fn seed(&self, repeat: u64) -> u64 {
+        self.options.seed.wrapping_add(repeat)
+    }
+}
+
+/// What is fitted, reported and recorded together: one contender on one training set, with all of its β.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// What is fitted.
+    pub contender: Contender,
+    /// The number of training rows.
+    pub size: usize,
+    /// Which repeat, from 0.
+    pub repeat: u64,
+}
+
+/// A comparison on a table, checked as far as can be before any fit.
+pub struct Plan<'a> {
+    table: &'a Table,
+    settings: Settings,
+    task: Task,
+    sizes: Vec<usize>,
+    notes: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Settles what the data decide: the columns, the kind of target, the likelihood and the training-set sizes.
+    ///
+    /// The columns are found in the whole table, so that every part of it has the same categories and the same task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Settings::validate`]; data errors for a table that cannot be learned from.
+    pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
+        settings.validate()?;
+        let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
+        // Bad cells are found here, where their places in the file are known.
+        schema.design(table, UnseenLevels::Error)?;
+        let task = schema.encoding().task();
+        let likelihood = settings.options.likelihood.unwrap_or(LikelihoodKind::default_for(task));
+        settings.validate_likelihood(likelihood)?;
+        let columns = SchemaOptions { known: Some(schema), ..settings.columns.clone() };
+        let options =
+            FitOptions { task: Some(task), likelihood: Some(likelihood), ..settings.options.clone() };
+        let available = split(table.rows(), settings.test_fraction, 0.0, settings.options.seed)?.train.len();
+        let sizes = sizes(&settings.train_sizes, available, &mut notes);
+        Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
+    }
+
+    /// The settings, with what the data decide filled in.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The kind of target.
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// The numbers of training rows, rising.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// What a user should know before the fits start.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The units that are reported, in the order of the results.
+    pub fn reported(&self) -> Vec<Unit> {
+        self.units(&self.settings.contenders)
+    }
+
+    /// The ELBO fits that are reported or that other fits go on from.
+    pub fn elbo_units(&self) -> Vec<Unit> {
+        let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
+        if self.settings.contenders.iter().any(needed) { self.units(&[Contender::Elbo]) } else { Vec::new() }
+    }
+
+    /// The units that come after the ELBO fits.
+    pub fn other_units(&self) -> Vec<Unit> {
+        let mut units = self.reported();
+        units.retain(|unit| unit.contender != Contender::Elbo);
+        units
+    }
+
+    fn units(&self, contenders: &[Contender]) -> Vec<Unit> {
+        let mut units = Vec::new();
+        for &size in &self.sizes {
+            for repeat in 0..self.settings.repeats {
+                units.extend(contenders.iter().map(|&contender| Unit { contender, size, repeat }));
+            }
+        }
+        units
+    }
+
+    /// The training and the test rows of a repeat. The test rows depend on the repeat alone, and a smaller training set is
+    /// part of a larger one.
+    ///
+    /// # Errors
+    ///
+    /// When too few rows are left.
+    pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
+        let seed = self.settings.seed(repeat);
+        let parts = split(self.table.rows(), self.settings.test_fraction, 0.0, seed)?;
+        let mut train = parts.train;
+        train.shuffle(&mut generator(seed, Purpose::Subset, 0));
+        train.truncate(size);
+        train.sort_unstable();
+        Ok((train, parts.test))
+    }
+
+    /// The training and the test part of the table in a repeat.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Plan::rows`].
+    pub fn tables(&self, size: usize, repeat: u64) -> Result<(Table, Table)> {
+        let (train, test) = self.rows(size, repeat)?;
+        Ok((self.table.take(&train), self.table.take(&test)))
+    }
+}
+
+/// The sizes that can be had of those asked for, rising.
+fn sizes(asked: &[usize], available: usize, notes: &mut Vec<String>) -> Vec<usize> {
+    let mut sizes: Vec<usize> = asked.iter().map(|&size| size.min(available)).collect();
+    if let Some(larger) = asked.iter().max().filter(|&&size| size > available) {
+        notes.push(format!(
+            "{larger} training rows were asked for, there are {available} besides the test rows: all of them are used"
+        ));
+    }
+    if sizes.is_empty() {
+        sizes.push(available);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Column, NamedColumn};
+
+    fn table(rows: usize) -> Table {
+        let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {
+            name: name.into(),
+            column: Column::Number((0..rows).map(|row| value(row as f64)).collect()),
+        };
+        Table::new("t", vec![column("x", &|t| t), column("y", &|t| 0.3 + t.sin())]).expect("a table")
+    }
+
+    fn settings(contenders: &[Contender]) -> Settings {
+        Settings {
+            contenders: contenders.to_vec(),
+            betas: None,
+            repeats: 2,
+            train_sizes: Vec::new(),
+            test_fraction: 0.2,
+            columns: SchemaOptions { target: "y".into(), ..SchemaOptions::default() },
+            options: FitOptions { seed: 5, ..FitOptions::default() },
+        }
+    }
+
+    #[test]
+    fn units_come_by_size_repeat_and_contender() {
+        let table = table(50);
+        let asked = Settings {
+            train_sizes: vec![99, 10, 40, 1000],
+            ..settings(&[Contender::DlmLog, Contender::Elbo, Contender::Fitc])
+        };
+        let plan = Plan::new(&asked, &table).expect("a plan");
+        assert_eq!(plan.sizes(), [10, 40]);
+        assert_eq!(plan.notes().len(), 1);
+        assert!(plan.notes()[0].starts_with("1000 training rows were asked for, there are 40"));
+        let key = |unit: &Unit| (unit.size, unit.repeat, unit.contender.to_string());
+        let reported: Vec<_> = plan.reported().iter().map(key).collect();
+        assert_eq!(reported.len(), 12);
+        assert_eq!(reported[0], (10, 0, "dlm-log".into()));
+        assert_eq!(reported[4], (10, 1, "elbo".into()));
+        assert_eq!(reported[11], (40, 1, "fitc".into()));
+        assert_eq!((plan.elbo_units().len(), plan.other_units().len()), (4, 8));
+    }
+
+    #[test]
+    fn the_elbo_is_fitted_only_where_something_needs_it() {
+        let table = table(50);
+        let elbo = |contenders: &[Contender]| {
+            Plan::new(&settings(contenders), &table).expect("a plan").elbo_units().len()
+        };
+        assert_eq!(elbo(&[Contender::Vfe, Contender::Fitc]), 0);
+        assert_eq!(elbo(&[Contender::Fitc, Contender::DlmSquareFixed]), 2);
+    }
+
+    #[test]
+    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
+        let table = table(50);
+        let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
+        let (small, test) = plan.rows(10, 0).expect("rows");
+        let (large, same_test) = plan.rows(40, 0).expect("rows");
+        assert_eq!((small.len(), large.len(), test.len()), (10, 40, 10));
+        assert_eq!(test, same_test);
+        assert!(small.iter().all(|row| large.contains(row)));
+        assert!(large.iter().all(|row| !test.contains(row)));
+        assert_ne!(plan.rows(10, 1).expect("rows"), (small, test));
+    }
+
+    #[test]
+    fn every_contender_has_options_of_its_own() {
+        let mut asked = settings(&[Contender::DlmLogFixed, Contender::Vfe]);
+        asked.betas = Some(Betas::Auto);
+        asked.options.estimator = Estimator::Product { samples: 4 };
+        asked.options.validation_fraction = 0.3;
+        let fixed = asked.options(Contender::DlmLogFixed, 3);
+        assert_eq!((fixed.hyper, fixed.seed, fixed.validation_fraction), (Some(Hyper::Fixed), 8, 0.3));
+        assert_eq!(fixed.estimator, asked.options.estimator);
+        let vfe = asked.options(Contender::Vfe, 0);
+        assert_eq!((vfe.hyper, vfe.estimator, vfe.validation_fraction), (None, Estimator::Exact, 0.0));
+        assert_eq!(asked.validate(), Ok(()));
+    }
+
+    #[test]
+    fn senseless_settings_are_refused() {
+        let refused = |change: &dyn Fn(&mut Settings)| {
+            let mut asked = settings(&[Contender::Elbo, Contender::Fitc]);
+            change(&mut asked);
+            let error = asked.validate().expect_err("senseless");
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        };
+        assert!(refused(&|asked| asked.contenders.push(Contender::Elbo)).contains("elbo twice"));
+        assert!(refused(&|asked| asked.contenders.push(Contender::BetaElbo)).contains("there is none"));
+        assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("--betas has no effect"));
+        assert!(refused(&|asked| asked.repeats = 0).contains("--repeats"));
+        assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("--train-sizes has 1"));
+        assert!(refused(&|asked| asked.test_fraction = 0.0).contains("--test-fraction"));
+        assert!(refused(&|asked| asked.contenders.clear()).contains("nothing"));
+        let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
+        assert!(refused(&poisson).contains("--objectives fitc needs the gaussian likelihood, not poisson"));
+    }
+
+    #[test]
+    fn objectives_of_gaussian_noise_alone_are_refused_for_other_targets() {
+        let values = Column::Number((0..50).map(|row| f64::from(row % 2)).collect());
+        let x = Column::Number((0..50).map(f64::from).collect());
+        let named = |name: &str, column| NamedColumn { name: name.into(), column };
+        let table = Table::new("t", vec![named("x", x), named("y", values)]).expect("a table");
+        let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
+        let error = refused.expect_err("two classes");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().starts_with("--objectives dlm-square needs the gaussian"), "{error}");
+        assert!(Plan::new(&settings(&[Contender::Elbo, Contender::DlmLog]), &table).is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! What a comparison records of every fit, and the file of it; no fitting.
+
+use super::plan::{Contender, Plan, Unit};
+use crate::data::column::number_text;
+use crate::error::{Error, Result};
+use crate::hyper::StopReason;
+use crate::metrics::Report;
+use crate::model::{FittedModel, Hyper};
+use crate::words::words;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What a fit is for.
+    Role, "role" {
+        /// The only fit of its unit.
+        Single = "single",
+        /// A fit of the grid of β, on the training rows less the validation rows.
+        Grid = "grid",
+        /// The fit with the chosen β on all training rows.
+        Selected = "selected",
+    }
+}
+
+/// One fit of a comparison, or what is left of it when it failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was fitted.
+    pub objective: Contender,
+    /// How the hyper-parameters were tuned.
+    pub hyper: Hyper,
+    /// The weight of the KL term, where it is known.
+    pub beta: Option<f64>,
+    /// What the fit is for.
+    pub role: Role,
+    /// The number of training rows of the unit.
+    pub train_size: usize,
+    /// Which repeat, from 0.
+    pub repeat: u64,
+    /// Its seed.
+    pub seed: u64,
+    /// What the fit did, unless it failed.
+    pub fit: Option<FitOutcome>,
+    /// Grid: the score on the validation rows, on the scale the model sees; selected: that of its β.
+    pub validation_score: Option<f64>,
+    /// The test figures.
+    pub test: Report,
+    /// Classification: the reliability curve of the test rows.
+    pub reliability: Vec<(f64, f64, u64)>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// What one fit of a comparison did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitOutcome {
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Passes over the data, or iterations of L-BFGS.
+    pub epochs: usize,
+    /// Why it ended.
+    pub stop_reason: StopReason,
+    /// Steps that were taken back or shrunk.
+    pub rollbacks: usize,
+    /// The minimised objective per training row, where it is finite.
+    pub objective: Option<f64>,
+}
+
+impl FitOutcome {
+    /// Of a fitted model.
+    pub fn of(model: &FittedModel) -> FitOutcome {
+        let summary = model.summary();
+        FitOutcome {
+            seconds: summary.seconds,
+            epochs: summary.epochs,
+            stop_reason: summary.stop_reason,
+            rollbacks: summary.rollbacks,
+            objective: Some(summary.objective).filter(|objective| objective.is_finite()),
+        }
+    }
+}
+
+impl Row {
+    /// A fit that has not been made.
+    pub fn new(plan: &Plan<'_>, unit: Unit, role: Role) -> Row {
+        let settings = plan.settings();
+        Row {
+            objective: unit.contender,
+            hyper: settings.options(unit.contender, unit.repeat).hyper_mode(),
+            beta: None,
+            role,
+            train_size: unit.size,
+            repeat: unit.repeat,
+            seed: settings.seed(unit.repeat),
+            fit: None,
+            validation_score: None,
+            test: Report::default(),
+            reliability: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// The test figures by name, in the order of the files.
+    pub fn figures(&self) -> Vec<Option<f64>> {
+        let test = &self.test;
+        let coverage = test.coverage.clone().unwrap_or_default();
+        let mut figures = vec![
+            test.nll,
+            test.mse,
+            test.rmse,
+            test.mae,
+            test.error_rate,
+            test.auc,
+            test.brier,
+            test.mre,
+            test.smse,
+            test.deviance,
+            test.ece,
+            test.interval_width_95,
+            coverage.central_50,
+            coverage.central_80,
+            coverage.central_90,
+            coverage.central_95,
+        ];
+        figures.extend((0..PIT_BINS).map(|bin| test.pit.map(|shares| shares[bin])));
+        figures
+    }
+}
+
+const PIT_BINS: usize = 10;
+
+/// The names of [`Row::figures`].
+pub(super) fn figure_names() -> Vec<String> {
+    let named = [
+        "nll",
+        "mse",
+        "rmse",
+        "mae",
+        "error_rate",
+        "auc",
+        "brier",
+        "mre",
+        "smse",
+        "deviance",
+        "ece",
+        "interval_width_95",
+        "coverage_50",
+        "coverage_80",
+        "coverage_90",
+        "coverage_95",
+    ];
+    let pit = (0..PIT_BINS).map(|bin| format!("pit_{bin}"));
+    named.into_iter().map(str::to_owned).chain(pit).collect()
+}
+
+/// All fits of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// The fits, by training-set size, repeat, contender and falling β.
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// The fits that stand for their units: those with the chosen β, and the only ones.
+    pub fn chosen(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.role != Role::Grid)
+    }
+
+    /// The errors of the units that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&Row, &str)> {
+        self.chosen().filter_map(|row| Some((row, row.error.as_deref()?)))
+    }
+
+    /// The error of a comparison in which nothing could be fitted.
+    ///
+    /// # Errors
+    ///
+    /// When there is no unit that did not fail.
+    pub fn check(&self) -> Result<()> {
+        match self.failures().next() {
+            Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => {
+                Err(Error::fit(format!("all {} units failed; the first one: {error}", self.chosen().count()))
+                    .hint("results.csv has the error of each; the same command tries them again"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The file of all fits, one row each; what does not apply is empty.
+///
+/// # Errors
+///
+/// When the text cannot be built, which no row brings about.
+pub fn results_csv(results: &Results) -> Result<String> {
+    let first = [
+        "objective",
+        "hyper",
+        "beta",
+        "role",
+        "train_size",
+        "repeat",
+        "seed",
+        "seconds",
+        "epochs",
+        "stop_reason",
+        "rollbacks",
+        "objective_value",
+        "validation_score",
+    ];
+    let mut header: Vec<String> = first.map(str::to_owned).to_vec();
+    header.extend(figure_names());
+    header.push("error".to_owned());
+    let rows = results.rows.iter().map(|row| {
+        let fit = row.fit.as_ref();
+        let mut cells = vec![
+            row.objective.to_string(),
+            row.hyper.to_string(),
+            cell(row.beta),
+            row.role.to_string(),
+            row.train_size.to_string(),
+            row.repeat.to_string(),
+            row.seed.to_string(),
+            cell(fit.map(|fit| fit.seconds)),
+            fit.map_or_else(String::new, |fit| fit.epochs.to_string()),
+            fit.map_or_else(String::new, |fit| fit.stop_reason.word().to_owned()),
+            fit.map_or_else(String::new, |fit| fit.rollbacks.to_string()),
+            cell(fit.and_then(|fit| fit.objective)),
+            cell(row.validation_score),
+        ];
+        cells.extend(row.figures().into_iter().map(cell));
+        cells.push(row.error.clone().unwrap_or_default());
+        cells
+    });
+    csv_text(&header, rows)
+}
+
+/// A number as a cell.
+pub(super) fn cell(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| number_text(value).into_owned())
+}
+
+/// Rows of cells as CSV.
+pub(super) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    writer.write_record(header).map_err(|error| failed(&error))?;
+    for row in rows {
+        writer.write_record(row).map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
