@@ -42,6 +42,11 @@ pub(super) fn diagnose(
     if outcome.rollbacks > 0 {
         warnings.push(format!("{} steps were taken back or shrunk", outcome.rollbacks));
     }
+    if outcome.reason == StopReason::NoProgress {
+        warnings.push(
+            "training did not improve on its start, which was kept; try a smaller --learning-rate or --q-step, or --q-guard trust".into(),
+        );
+    }
     if outcome.reason == StopReason::MaxEpochs && options.epochs.is_none() {
         warnings.push("the epoch limit came before convergence; try more --epochs".into());
     }

@@ -270,20 +270,25 @@ fn train_svgp(
     };
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
     let guard = (batch >= 2 * m).then_some(Svgp::DIRECT_GUARD);
-    let svgp = Svgp::new(model, q, options.mini_batch_objective(), batch)
+    let mut svgp = Svgp::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
         .with_seed(options.seed);
+    let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+        && svgp.objective().loss == Loss::ExpectedLog;
+    // What training has to improve on, unless the end is exact anyway.
+    let before = (!gaussian_elbo).then(|| {
+        let value = full_objective(&mut svgp, (data.train, batch));
+        (Start { model: svgp.model.clone(), q: Some(svgp.q().clone()) }, value)
+    });
     let sampled = !matches!(svgp.objective().loss, Loss::ExpectedLog | Loss::LogPredictive(Estimator::Exact));
     let fixed = options.hyper_mode() == Hyper::Fixed;
     let full_batch = fixed && !sampled && n <= FULL_BATCH_ROWS && options.q_update == QUpdate::Ngd;
-    let (mut svgp, outcome) = if full_batch {
+    let (mut svgp, mut outcome) = if full_batch {
         solve_fixed(svgp, (data.train, batch), options, monitor)?
     } else {
         train_on_batches(svgp, rule, data, options, monitor)?
     };
     let sampling = sampled.then(|| svgp.estimator_counts());
-    let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
-        && svgp.objective().loss == Loss::ExpectedLog;
     let (model, q, value) = if gaussian_elbo {
         // With Gaussian noise the optimal q at the final parameters is one natural-gradient step with ρ = 1 on the full
         // batch away: it removes what is left of the mini-batches' noise.
@@ -300,12 +305,35 @@ fn train_svgp(
         let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
         counts.add(polished);
         let (model, q) = svgp.into_parts();
-        (model, q, value)
+        better_of((model, q, value), before, &mut outcome)
     };
-    let mut outcome = outcome;
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
     Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
+}
+
+/// The objective on all data, a sum.
+fn full_objective(svgp: &mut Svgp, (train, batch): (Dataset<'_>, usize)) -> f64 {
+    let mut rule = NaturalGradient::new(svgp.q());
+    solve_q(svgp, (train, batch), &mut rule, SolveLimits { steps: 0, tolerance: 0.0 }, None).0
+}
+
+/// What training ended with, or what it started from if that is better: training that diverged does no harm.
+fn better_of(
+    after: (SparseModel, FullGaussian, f64),
+    before: Option<(Start, f64)>,
+    outcome: &mut Outcome,
+) -> (SparseModel, FullGaussian, f64) {
+    match before {
+        Some((Start { model, q: Some(q) }, value)) if value.is_finite() && !(after.2 <= value) => {
+            outcome.reason = StopReason::NoProgress;
+            (model, q, value)
+        }
+        _ => after,
+    }
 }
 
 /// q by full-batch steps, hyper-parameters as they are.

@@ -29,6 +29,9 @@ pub(super) struct SvgpTraining<'a> {
     steps: usize,
     drawn: Rows,
     q_rollbacks: usize,
+    /// The q of the start of the epoch, to go back to when a batch cannot be evaluated, and what q's steps were cut by then.
+    safe: FullGaussian,
+    shrink: f64,
     score: Score,
     best: Option<(Vec<f64>, FullGaussian)>,
 }
@@ -46,6 +49,8 @@ impl<'a> SvgpTraining<'a> {
         let (natural, largest) = (svgp.model.natural(), batches.largest());
         SvgpTraining {
             theta: free.pack(&natural),
+            safe: svgp.q().clone(),
+            shrink: 1.0,
             natural,
             svgp,
             rule,
@@ -83,6 +88,13 @@ impl<'a> SvgpTraining<'a> {
             self.svgp.set_q(q);
         }
         self.svgp
+    }
+
+    /// Keeps the q that the batch was evaluated at, as far as it is known to be good.
+    fn remember(&mut self) {
+        if self.svgp.q().kl().is_finite() {
+            self.safe = self.svgp.q().clone();
+        }
     }
 
     /// Copies the next batch out of the data.
@@ -132,12 +144,19 @@ impl StochasticObjective for SvgpTraining<'_> {
         let part = self.drawn.data();
         let scale = self.train.len() as f64 / part.len() as f64;
         let batch = Batch { x: part.x, targets: part.targets, scale };
-        let step = self.schedule.at(self.steps);
+        let step = self.shrink * self.schedule.at(self.steps);
         let (value, info) = self.svgp.step(batch, train_theta, self.rule.as_mut(), step);
         self.q_rollbacks += info.rollbacks;
         self.steps += 1;
         if !value.is_finite() {
+            self.svgp.set_q(self.safe.clone());
+            self.rule.restart(self.svgp.q());
+            self.shrink *= 0.5;
             return f64::NAN;
+        }
+        if self.in_epoch == 1 {
+            // The value was that of the q before the step, so it is one epoch old at most when it is needed.
+            self.remember();
         }
         let mut penalty = 0.0;
         if train_theta {
