@@ -9,6 +9,9 @@ use crate::report::{CurveSeries, Curves, Section, curves};
 /// A test figure by the name of its column and the name that people know it by.
 type Figure = (&'static str, &'static str);
 
+/// Position, mean and standard error.
+type Point = (f64, f64, f64);
+
 const NLL: Figure = ("nll", "NLL");
 const COVERAGE: Figure = ("coverage_95", "95 % coverage");
 
@@ -70,20 +73,19 @@ impl Estimate {
     /// Mean ± standard error, with two digits of the error.
     pub fn text(&self) -> String {
         let size = self.mean.abs();
-        let error = self.standard_error.filter(|error| *error > 0.0);
-        let decimals = match error {
+        let error = self.standard_error;
+        let decimals = match error.filter(|error| *error > 0.0) {
             Some(error) => decimals(error, 2),
             None => decimals(size, 4),
         };
-        if size >= 1e7 || decimals > 8 {
-            return match error {
-                Some(error) => format!("{:.3e} ± {error:.1e}", self.mean),
-                None => format!("{:.3e}", self.mean),
-            };
-        }
+        let long = size >= 1e7 || decimals > 8;
+        let mean = if long { format!("{:.3e}", self.mean) } else { format!("{:.decimals$}", self.mean) };
         match error {
-            Some(error) => format!("{:.decimals$} ± {error:.decimals$}", self.mean),
-            None => format!("{:.decimals$}", self.mean),
+            // Values that are all the same have an error of 0, which needs no digits.
+            Some(0.0) => mean + " ± 0",
+            Some(error) if long => format!("{mean} ± {error:.1e}"),
+            Some(error) => format!("{mean} ± {error:.decimals$}"),
+            None => mean,
         }
     }
 }
@@ -170,7 +172,7 @@ fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
 /// One series per contender, in the order of the tables, so that each has its colour in every figure.
 fn series(
     groups: &[Group],
-    points: &dyn Fn(&Group) -> Option<(f64, f64, f64)>,
+    points: &dyn Fn(&Group) -> Option<Point>,
     wanted: &dyn Fn(&Group) -> bool,
 ) -> Vec<CurveSeries> {
     let of = |contender: Contender| CurveSeries {
@@ -195,7 +197,7 @@ fn contenders(groups: &[Group]) -> Vec<Contender> {
 }
 
 /// A point at a position with an estimate and its standard error.
-fn at(x: f64, estimate: Option<Estimate>) -> Option<(f64, f64, f64)> {
+fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
     estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
 }
 
@@ -291,9 +293,9 @@ mod tests {
     fn estimates_show_two_digits_of_their_error() {
         let text = |mean, standard_error| Estimate { mean, standard_error }.text();
         assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
-        assert_eq!(text(-1234.5, Some(56.7)), "-1235 ± 57");
+        assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
         assert_eq!(text(0.51234, None), "0.5123");
-        assert_eq!(text(0.0, Some(0.0)), "0");
+        assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
         assert_eq!(text(1.5e-9, None), "1.500e-9");
         assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
         assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);

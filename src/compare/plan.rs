@@ -138,6 +138,12 @@ impl Settings {
         }
     }
 
+    /// Whether the ELBO is fitted, for itself or for others to go on from.
+    pub fn needs_elbo(&self) -> bool {
+        let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
+        self.contenders.iter().any(needed)
+    }
+
     /// The grid of a contender, if it has one to choose from.
     pub fn grid_of(&self, contender: Contender) -> Option<&Betas> {
         self.betas.as_ref().filter(|_| contender.follows_elbo())
@@ -242,8 +248,7 @@ impl<'a> Plan<'a> {
 
     /// The ELBO fits that are reported or that other fits go on from.
     pub fn elbo_units(&self) -> Vec<Unit> {
-        let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
-        if self.settings.contenders.iter().any(needed) { self.units(&[Contender::Elbo]) } else { Vec::new() }
+        if self.settings.needs_elbo() { self.units(&[Contender::Elbo]) } else { Vec::new() }
     }
 
     /// The units that come after the ELBO fits.

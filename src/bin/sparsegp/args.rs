@@ -427,25 +427,12 @@ fn jitter(text: &str) -> Result<Jitter, String> {
 impl FitArgs {
     /// The first option that was given although it only has an effect on mini-batches.
     pub fn mini_batch_option(&self) -> Option<&'static str> {
-        let training = &self.training;
-        [
-            ("--q-update", training.q_update.is_some()),
-            ("--q-step", training.q_step.is_some()),
-            ("--q-guard", training.q_guard.is_some()),
-            (
-                "--warm-start",
-                training.warm_start.is_some() && self.objective.objective != ObjectiveKind::DlmSquare,
-            ),
-            ("--learning-rate", training.learning_rate.is_some()),
-            ("--batch-size", training.batch_size.is_some()),
-            (
-                "--validation-fraction",
-                self.held_out.validation_fraction.is_some_and(|share| share > 0.0)
-                    && self.objective.betas.is_none(),
-            ),
-        ]
-        .into_iter()
-        .find_map(|(name, given)| given.then_some(name))
+        let warm_start =
+            self.training.warm_start.filter(|_| self.objective.objective != ObjectiveKind::DlmSquare);
+        let held_out = self.held_out.validation_fraction.is_some_and(|share| share > 0.0);
+        let stops = held_out && self.objective.betas.is_none();
+        let warm_start = warm_start.map(|_| "--warm-start");
+        self.training.mini_batch_option().or(warm_start).or(stops.then_some("--validation-fraction"))
     }
 
     /// The options of the fit that these arguments ask for.
@@ -463,6 +450,11 @@ impl FitArgs {
 }
 
 impl CompareArgs {
+    /// The first option that was given although it only has an effect on mini-batches and their warm start.
+    pub fn mini_batch_option(&self) -> Option<&'static str> {
+        self.training.mini_batch_option().or(self.training.warm_start.map(|_| "--warm-start"))
+    }
+
     /// What these arguments ask to compare.
     pub fn settings(&self) -> Settings {
         Settings {
@@ -477,6 +469,21 @@ impl CompareArgs {
                 ..options(&self.columns, &self.model, &self.training)
             },
         }
+    }
+}
+
+impl TrainingArgs {
+    /// The first option that was given although it only has an effect on mini-batches, besides the warm start.
+    fn mini_batch_option(&self) -> Option<&'static str> {
+        [
+            ("--q-update", self.q_update.is_some()),
+            ("--q-step", self.q_step.is_some()),
+            ("--q-guard", self.q_guard.is_some()),
+            ("--learning-rate", self.learning_rate.is_some()),
+            ("--batch-size", self.batch_size.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
     }
 }
 

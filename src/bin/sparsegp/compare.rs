@@ -4,8 +4,8 @@ use super::args::CompareArgs;
 use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::compare::{
-    Finished, Group, Plan, Results, Store, fingerprint, results_csv, run as run_plan, sections, summarise,
-    summary_csv, table,
+    Finished, Group, Plan, Results, Settings, Store, fingerprint, results_csv, run as run_plan, sections,
+    summarise, summary_csv, table,
 };
 use sparsegp::data::{AtomicFile, read_table};
 use sparsegp::{Error, Result};
@@ -14,8 +14,7 @@ use std::path::Path;
 /// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings();
-    check(args)?;
-    settings.validate()?;
+    check(args, &settings)?;
     let threads = threads(args)?;
     let data = read_table(&args.data)?;
     let plan = Plan::new(&settings, &data)?;
@@ -36,13 +35,20 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     show(&plan, &results, &groups)
 }
 
-/// Refuses, before the data are read, what cannot be gone on with.
-fn check(args: &CompareArgs) -> Result<()> {
+/// Refuses, before the data are read, what cannot end well.
+fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
     if args.data == Path::new("-") {
         return Err(Error::usage("compare reads its data from a file, not from standard input")
             .hint("the file is looked at again when the same command goes on after an interruption"));
     }
-    Ok(())
+    settings.validate()?;
+    match args.mini_batch_option() {
+        Some(name) if !settings.needs_elbo() => {
+            Err(Error::usage(format!("{name} is for mini-batches and has no effect on vfe and fitc"))
+                .hint(format!("leave {name} out, or add elbo or dlm-log to --objectives")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn threads(args: &CompareArgs) -> Result<usize> {
