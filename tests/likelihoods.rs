@@ -35,9 +35,7 @@ fn case(name: &str, params: &Value) -> Case {
         "gaussian" => (Box::new(Gaussian::new(value("variance"))), [true, true], &["variance"]),
         "bernoulli_probit" => (Box::new(BernoulliProbit), [false, true], &[]),
         "bernoulli_logit" => (Box::new(BernoulliLogit), [false, false], &[]),
-        "student_t" => {
-            (Box::new(StudentT::new(value("scale"), value("df"))), [false, false], &["scale"])
-        }
+        "student_t" => (Box::new(StudentT::new(value("scale"), value("df"))), [false, false], &["scale"]),
         "poisson_exp" => (Box::new(PoissonExp), [true, false], &[]),
         "poisson_softplus" => (Box::new(PoissonSoftplus), [false, false], &[]),
         "exponential_exp" => (Box::new(Exponential), [true, false], &[]),
@@ -61,8 +59,9 @@ fn own_reference(case: &Case, gradient: &Value, i: usize) -> Vec<f64> {
     let mut want: Vec<f64> = case.names.iter().map(|name| number(&gradient[*name][i])).collect();
     if case.likelihood.kind() == LikelihoodKind::Ordinal {
         // Edge k is the first edge plus the gaps before it.
-        let edges: Vec<f64> =
-            (0..case.likelihood.levels() - 1).map(|k| number(&gradient[format!("bin_edges.{k}")][i])).collect();
+        let edges: Vec<f64> = (0..case.likelihood.levels() - 1)
+            .map(|k| number(&gradient[format!("bin_edges.{k}")][i]))
+            .collect();
         want.extend((0..edges.len()).map(|k| edges[k..].iter().sum::<f64>()));
     }
     want

@@ -197,7 +197,8 @@ impl FitOptions {
 
     /// The tolerance of the stopping test, by the objective where nothing was said.
     pub fn stopping_tolerance(&self) -> f64 {
-        self.tolerance.unwrap_or(1e-5)
+        // The squared error of standardised targets is far smaller than a nat where the fit is any good.
+        self.tolerance.unwrap_or(if self.objective == ObjectiveKind::DlmSquare { 1e-7 } else { 1e-5 })
     }
 
     /// The number of inducing inputs for `n` data.
