@@ -141,5 +141,4 @@ impl Likelihood for Gaussian {
         *self = Gaussian::new(0.1 * if variance > 0.0 { variance } else { 1.0 });
         mean
     }
-
 }

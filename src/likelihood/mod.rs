@@ -132,7 +132,9 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `P(Y ≤ y)` under the predictive distribution.
     fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         integrator
-            .average(mu, v, self.cdf_strip(Observation { y, exposure }), &mut |f| self.conditional_cdf(y, f, exposure))
+            .average(mu, v, self.cdf_strip(Observation { y, exposure }), &mut |f| {
+                self.conditional_cdf(y, f, exposure)
+            })
             .clamp(0.0, 1.0)
     }
 

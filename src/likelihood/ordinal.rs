@@ -62,12 +62,7 @@ fn wide_mass<S: Simd>(low: f64, high: f64) -> Mass {
     let at_upper = hazard / share;
     let at_lower = at_upper * exp::<S>(0.5 * (u - l) * (u + l));
     let (low_end, high_end) = if flip { (at_upper, at_lower) } else { (at_lower, at_upper) };
-    Mass {
-        log,
-        high: high_end,
-        mean: low_end - high_end,
-        square: 1.0 - (high * high_end - low * low_end),
-    }
+    Mass { log, high: high_end, mean: low_end - high_end, square: 1.0 - (high * high_end - low * low_end) }
 }
 
 /// The same for a narrow bin around c: `width·φ(c)·E e^{−ct − t²/2}`, t uniform between ±width/2.
@@ -183,9 +178,7 @@ impl Ordinal {
     /// Mean and variance of the level.
     fn moments(&self, mean: f64, variance: f64) -> (f64, f64) {
         let spread = variance.sqrt();
-        let share = |level: usize| {
-            Bin::between(self.ends(level as f64), mean, spread).mass().log.exp()
-        };
+        let share = |level: usize| Bin::between(self.ends(level as f64), mean, spread).mass().log.exp();
         let shares: Vec<f64> = (0..self.levels()).map(share).collect();
         let centre: f64 = shares.iter().enumerate().map(|(level, p)| level as f64 * p).sum();
         let spread = shares.iter().enumerate().map(|(level, p)| (level as f64 - centre).powi(2) * p).sum();
@@ -246,7 +239,8 @@ impl Likelihood for Ordinal {
     fn working_response(&self, at: Observation) -> f64 {
         let (low, high, _) = self.ends(at.y);
         let scale = self.scale();
-        scale * normal::quantile(0.5 * (normal::cdf(low / scale) + normal::cdf(high / scale))).clamp(-8.0, 8.0)
+        scale
+            * normal::quantile(0.5 * (normal::cdf(low / scale) + normal::cdf(high / scale))).clamp(-8.0, 8.0)
     }
 
     /// f and the noise around it are one normal variable of variance v + σ².

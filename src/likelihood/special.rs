@@ -55,10 +55,7 @@ pub(super) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
     let value = mul_add::<S>(z - 0.5, log, HALF_LN_2PI - z) + rest;
     let derivative = log - 0.5 / z + rest_slope;
     let below = ln_1p::<S>(product - 1.0);
-    (
-        if small { value - below } else { value },
-        if small { derivative - slope / product } else { derivative },
-    )
+    (if small { value - below } else { value }, if small { derivative - slope / product } else { derivative })
 }
 
 /// `ψ′(1 + x)` for `x ≥ 0`.
@@ -69,8 +66,8 @@ pub(super) fn trigamma_1p(x: f64) -> f64 {
         z += 1.0;
     }
     let square = 1.0 / (z * z);
-    let series =
-        1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square * (1.0 / 30.0 - square * 5.0 / 66.0)));
+    let series = 1.0 / 6.0
+        - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square * (1.0 / 30.0 - square * 5.0 / 66.0)));
     sum + 1.0 / z + 0.5 * square + series * square / z
 }
 
@@ -270,7 +267,9 @@ mod tests {
         for (a, x, upper) in want {
             close(gamma_upper(a, x), upper, 1e-11, &format!("upper gamma of {a}, {x}"));
         }
-        for (a, x) in [(0.0, 1.0), (1.0, 0.0), (1.0, f64::INFINITY), (1e300, 1.0), (1.0, 1e300), (1e-300, 1e-300)] {
+        for (a, x) in
+            [(0.0, 1.0), (1.0, 0.0), (1.0, f64::INFINITY), (1e300, 1.0), (1.0, 1e300), (1e-300, 1e-300)]
+        {
             assert!((0.0..=1.0).contains(&gamma_cdf(a, x)), "gamma at {a}, {x}");
         }
         // (a, b, x, P(X ≤ x)) of the beta distribution.
@@ -284,7 +283,9 @@ mod tests {
         for (a, b, x, p) in want {
             close(beta_cdf(a, b, (x, 1.0 - x)), p, 1e-8, &format!("beta of {a}, {b}, {x}"));
         }
-        for (a, b, x) in [(0.0, 1.0, 0.5), (1.0, 0.0, 0.5), (1e300, 1.0, 0.5), (1e-300, 1e-300, 0.5), (1.0, 1.0, 1.0)] {
+        for (a, b, x) in
+            [(0.0, 1.0, 0.5), (1.0, 0.0, 0.5), (1e300, 1.0, 0.5), (1e-300, 1e-300, 0.5), (1.0, 1.0, 1.0)]
+        {
             assert!((0.0..=1.0).contains(&beta_cdf(a, b, (x, 1.0 - x))), "beta at {a}, {b}, {x}");
         }
     }

@@ -50,7 +50,8 @@ impl StudentT {
         // in standard deviations of u, for large k.
         let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).clamp((right + left - peak) / 4000.0, 0.25);
         let count = ((right + left - peak) / step).ceil() as usize;
-        let mut mixture = Mixture { u: Vec::new(), variance: vec![0.0; count + 1], log_weight: vec![0.0; count + 1] };
+        let mut mixture =
+            Mixture { u: Vec::new(), variance: vec![0.0; count + 1], log_weight: vec![0.0; count + 1] };
         mixture.u.extend((0..=count).map(|k| peak - left + k as f64 * step));
         let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
         dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
@@ -98,8 +99,7 @@ impl Likelihood for StudentT {
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();
-        let constant =
-            ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln() - scale.ln();
+        let constant = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln() - scale.ln();
         dispatch(LogStudent { y: at.y, scale, df, constant, f, value, first });
     }
 
@@ -114,7 +114,8 @@ impl Likelihood for StudentT {
         let constant = digamma(0.5 * (df + 1.0)) - digamma(0.5 * df) - 1.0 / df;
         for (f, w) in f.iter().zip(weights) {
             let square = ((at.y - f) / scale).powi(2) / df;
-            let share = (df + 1.0) * if square < 1.0 { square / (1.0 + square) } else { 1.0 / (1.0 + 1.0 / square) };
+            let share =
+                (df + 1.0) * if square < 1.0 { square / (1.0 + square) } else { 1.0 / (1.0 + 1.0 / square) };
             own[0] += w * (share - 1.0) / scale;
             own[1] += w * 0.5 * (constant - square.ln_1p() + share / df);
         }
@@ -123,7 +124,7 @@ impl Likelihood for StudentT {
     /// The argument `1 + (y − f)²/(df·scale²)` of the logarithm is 0 at `y ± i√df·scale`.
     fn resolution(&self, at: Observation) -> Resolution {
         let (scale, df) = self.values();
-        Resolution { strip: df.sqrt() * scale, step: 0.43 * scale, concave: false, pole: Some(at.y) }
+        Resolution { strip: df.sqrt() * scale, step: 0.33 * scale, concave: false, pole: Some(at.y) }
     }
 
     fn peak(&self, at: Observation) -> f64 {
