@@ -6,6 +6,7 @@ mod support;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use serde_json::Value;
 use sparsegp::data::TargetKind;
 use sparsegp::likelihood::{
@@ -144,4 +145,341 @@ fn expectations_agree_with_high_precision() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A likelihood of every family with own parameters from three numbers in (0, 1), and a target it is defined on from a
+/// fourth; exposures matter to counts only.
+fn any_family(kind: LikelihoodKind, [a, b, c, d]: [f64; 4]) -> (Box<dyn Likelihood>, Observation) {
+    // From 0.1 to 10, evenly in the logarithm.
+    let scale = |u: f64| 10f64.powf(2.0 * u - 1.0);
+    let likelihood: Box<dyn Likelihood> = match kind {
+        LikelihoodKind::Gaussian => Box::new(Gaussian::new(scale(a))),
+        LikelihoodKind::NegativeBinomial => Box::new(NegativeBinomial::new(scale(a))),
+        LikelihoodKind::StudentT => Box::new(StudentT::new(scale(a), 1.5 + 18.0 * b)),
+        LikelihoodKind::Gamma => Box::new(Gamma::new(scale(a))),
+        LikelihoodKind::BetaLogit => Box::new(BetaLogit::new(2.0 * scale(a))),
+        LikelihoodKind::BetaProbit => Box::new(BetaProbit::new(2.0 * scale(a))),
+        LikelihoodKind::Ordinal => {
+            let edges = [a - 1.0, a - 1.0 + scale(b) / 3.0, a - 1.0 + scale(b) / 3.0 + 0.01 + c];
+            Box::new(Ordinal::with_edges(&edges, 0.3 + c))
+        }
+        other => other.build(2),
+    };
+    let y = match kind.target_kind() {
+        TargetKind::Real => 10.0 * (d - 0.5),
+        TargetKind::Positive => 10.0 * scale(d),
+        TargetKind::UnitInterval => 0.01 + 0.98 * d,
+        TargetKind::Count => (100.0 * d * d * d).floor(),
+        TargetKind::Binary => d.round(),
+        TargetKind::Ordinal => (4.0 * d).floor(),
+    };
+    let exposure = if kind.target_kind() == TargetKind::Count { scale(c) } else { 1.0 };
+    (likelihood, Observation { y, exposure })
+}
+
+fn any_kind() -> impl Strategy<Value = LikelihoodKind> {
+    (0..LikelihoodKind::WORDS.len()).prop_map(|k| LikelihoodKind::WORDS[k].parse().expect("a known word"))
+}
+
+fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
+    LikelihoodKind::WORDS.iter().map(|word| word.parse().expect("a known word"))
+}
+
+fn unit() -> impl Strategy<Value = [f64; 4]> {
+    prop::array::uniform4(0.001..0.999f64)
+}
+
+/// The fourth-order central difference of `g` at `x`.
+fn slope(g: &mut dyn FnMut(f64) -> f64, x: f64, h: f64) -> f64 {
+    (8.0 * (g(x + h) - g(x - h)) - (g(x + 2.0 * h) - g(x - 2.0 * h))) / (12.0 * h)
+}
+
+fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
+    (got - want).abs() <= tolerance * (want.abs() + scale)
+}
+
+/// A copy with the i-th own parameter value replaced.
+fn with_own(likelihood: &dyn Likelihood, i: usize, value: f64) -> Box<dyn Likelihood> {
+    let mut copy = likelihood.boxed_clone();
+    let mut at = 0;
+    copy.for_each_parameter_mut(&mut |parameter| {
+        for slot in &mut parameter.values {
+            if at == i {
+                *slot = value;
+            }
+            at += 1;
+        }
+    });
+    copy
+}
+
+fn own_values(likelihood: &dyn Likelihood) -> Vec<f64> {
+    let mut values = Vec::new();
+    likelihood.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+    values
+}
+
+fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> (f64, f64) {
+    let (mut value, mut first) = ([0.0], [0.0]);
+    likelihood.log_density(at, &[f], &mut value, &mut first);
+    (value[0], first[0])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn derivatives_of_the_density_match_differences(kind in any_kind(), u in unit(), f in -6.0..6.0f64) {
+        let (likelihood, at) = any_family(kind, u);
+        let (value, first) = log_density(&*likelihood, at, f);
+        let h = 1e-3;
+        let want = slope(&mut |f| log_density(&*likelihood, at, f).0, f, h);
+        prop_assert!(close(first, want, 1e-7, 1.0 + 1e-4 * value.abs()), "{kind} first {first} want {want}");
+        let want = slope(&mut |f| log_density(&*likelihood, at, f).1, f, h);
+        let got = likelihood.curvature(at, f);
+        prop_assert!(close(got, want, 1e-7, 1.0 + first.abs()), "{kind} curvature {got} want {want}");
+        // The value that explains the target best is a maximum.
+        let peak = likelihood.peak(at);
+        prop_assert!(peak.is_finite());
+        prop_assert!(log_density(&*likelihood, at, peak).0 >= value - 1e-12 * value.abs() - 1e-15, "{kind} peak {peak}");
+        prop_assert!(likelihood.working_response(at).is_finite());
+    }
+
+    #[test]
+    fn derivatives_of_expectations_match_differences(
+        kind in any_kind(), predictive in any::<bool>(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let v = log_v.exp();
+        let mut integrator = Integrator::new(None);
+        let mut own = vec![0.0; likelihood.own_len()];
+        let mut evaluate = |likelihood: &dyn Likelihood, marginal, own: &mut [f64]| {
+            expectation(likelihood, predictive, at, marginal, own, &mut integrator)
+        };
+        let local = evaluate(&*likelihood, (mu, v), &mut own);
+        let scale = 1e-3 + 1e-4 * local.value.abs();
+        let want = slope(&mut |mu| evaluate(&*likelihood, (mu, v), &mut []).value, mu, 1e-3);
+        prop_assert!(close(local.mean, want, 1e-6, scale), "{kind} ∂μ {} want {want}", local.mean);
+        let want = slope(&mut |v| evaluate(&*likelihood, (mu, v), &mut []).value, v, 1e-3 * v);
+        prop_assert!(close(local.variance, want, 1e-6, scale / v.min(1.0)), "{kind} ∂v {} want {want}", local.variance);
+        for (i, &value) in own_values(&*likelihood).iter().enumerate() {
+            let mut at_value = |x: f64| evaluate(&*with_own(&*likelihood, i, x), (mu, v), &mut []).value;
+            let want = slope(&mut at_value, value, 1e-3 * value.abs().max(0.01));
+            prop_assert!(close(own[i], want, 1e-6, scale / value.abs().min(1.0)), "{kind} ∂ψ{i} {} want {want}", own[i]);
+        }
+    }
+
+    #[test]
+    fn quadrature_agrees_with_closed_forms(
+        kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -6.0..1.6f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let at_marginal = (mu, log_v.exp());
+        let mut integrator = Integrator::new(None);
+        for predictive in [false, true] {
+            let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
+            let want = expectation(&*likelihood, predictive, at, at_marginal, &mut want_own, &mut integrator);
+            let got = if predictive {
+                integrator.log_predictive(&*likelihood, at, at_marginal, &mut own)
+            } else {
+                integrator.expected_log_density(&*likelihood, at, at_marginal, &mut own)
+            };
+            // Where quadrature is all there is, this compares it with itself.
+            let gradient_scale = 1.0 + 1e-3 * want.value.abs();
+            prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
+            prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
+            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / at_marginal.1.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
+            for (got, want) in own.iter().zip(&want_own) {
+                prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {predictive} own {got} {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_arguments_give_numbers(
+        kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let marginal = (mu, log_v.exp());
+        let mut integrator = Integrator::new(None);
+        let mut own = vec![0.0; likelihood.own_len()];
+        for predictive in [false, true] {
+            let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
+            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
+            // A log link has an infinite expected loss from about e^709 on; there the derivatives are as infinite.
+            if local.value.is_finite() {
+                prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
+                prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
+            }
+        }
+        let below = likelihood.predictive_cdf(at.y, marginal, at.exposure, &mut integrator);
+        prop_assert!((0.0..=1.0).contains(&below), "{kind} cdf {below}");
+        let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+        prop_assert!(!mean.is_nan() && !variance.is_nan(), "{kind} moments {mean} {variance}");
+    }
+}
+
+#[test]
+fn fixed_nodes_agree_on_plain_cells() {
+    let file = load("likelihood_expectations.json");
+    let mut integrator = Integrator::new(Some(64));
+    for reference in file["cases"].as_array().expect("cases") {
+        let name = reference["name"].as_str().expect("name");
+        let inputs = &reference["inputs"];
+        let case = case(name, &inputs["params"]);
+        for i in (0..numbers(&inputs["y"]).len()).filter(|i| inputs["tag"][*i] == "plain") {
+            let value = |key: &str| number(&inputs[key][i]);
+            for predictive in [false, true] {
+                let row = (Observation::of(value("y")), (value("mu"), value("v")));
+                let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
+                assert!(error < 1e-6, "{name} {predictive} {row:?}: {error:.1e}");
+            }
+        }
+    }
+}
+
+/// Own parameters, exposure and a marginal for a family, with moderate counts and finite fourth moments.
+fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, (f64, f64)) {
+    let likelihood: Box<dyn Likelihood> = match kind {
+        LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
+        LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
+        _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
+    };
+    let exposure = if kind.target_kind() == TargetKind::Count { 2.5 } else { 1.0 };
+    (likelihood, exposure, (0.6, 0.3))
+}
+
+/// Draws from the predictive distribution.
+fn draws(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64), count: usize) -> Vec<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(20);
+    (0..count)
+        .map(|_| {
+            let z: f64 = StandardNormal.sample(&mut random);
+            likelihood.sample(mu + v.sqrt() * z, exposure, &mut random)
+        })
+        .collect()
+}
+
+#[test]
+fn predictive_moments_agree_with_samples() {
+    let mut integrator = Integrator::new(None);
+    for kind in every_kind() {
+        let (likelihood, exposure, marginal) = predictive_setting(kind);
+        let sample = draws(&*likelihood, exposure, marginal, 20_000);
+        let n = sample.len() as f64;
+        let (mean, variance) = likelihood.predictive_moments(marginal, exposure, &mut integrator);
+        let about = |power: i32| sample.iter().map(|y| (y - mean).powi(power)).sum::<f64>() / n;
+        let error = about(1).abs() / (variance / n).sqrt();
+        assert!(error < 5.0, "{kind}: mean {mean} is {error} standard errors off");
+        let error = (about(2) - variance).abs() / ((about(4) - variance * variance) / n).sqrt();
+        assert!(error < 5.0, "{kind}: variance {variance} is {error} standard errors off");
+    }
+}
+
+#[test]
+fn predictive_distributions_agree_with_samples_and_quantiles() {
+    let mut integrator = Integrator::new(None);
+    for kind in every_kind() {
+        let (likelihood, exposure, marginal) = predictive_setting(kind);
+        let mut sample = draws(&*likelihood, exposure, marginal, 20_000);
+        sample.sort_by(f64::total_cmp);
+        let discrete =
+            matches!(kind.target_kind(), TargetKind::Binary | TargetKind::Count | TargetKind::Ordinal);
+        let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, exposure, &mut integrator);
+        // Every hundredth sample, or every value: Kolmogorov's distance is above 2/√n once in 1500 times.
+        let mut before = 0.0;
+        for &y in sample.iter().step_by(100) {
+            let below = cdf(y);
+            assert!(below >= before, "{kind}: the distribution function falls at {y}");
+            before = below;
+            let share = sample.partition_point(|x| *x <= y) as f64 / sample.len() as f64;
+            assert!(
+                (below - share).abs() < 2.0 / (sample.len() as f64).sqrt(),
+                "{kind} at {y}: {below}, {share}"
+            );
+        }
+        for p in [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999] {
+            let y = likelihood.predictive_quantile(p, marginal, exposure, &mut Integrator::new(None));
+            let below = cdf(y);
+            if discrete {
+                assert!(below >= p && (y == 0.0 || cdf(y - 1.0) < p), "{kind}: quantile {y} of {p}");
+            } else {
+                assert!((below - p).abs() < 1e-9, "{kind}: {below} below the quantile {y} of {p}");
+            }
+        }
+    }
+}
+
+/// Conditional and predictive distributions are one when f is known.
+#[test]
+fn a_known_latent_value_gives_the_conditional_distribution() {
+    let mut integrator = Integrator::new(None);
+    for kind in every_kind() {
+        let (likelihood, exposure, (f, _)) = predictive_setting(kind);
+        for y in [0.0, 0.3, 1.0, 2.0, 3.0] {
+            let known = likelihood.predictive_cdf(y, (f, 0.0), exposure, &mut integrator);
+            let conditional = likelihood.conditional_cdf(y, f, exposure);
+            assert!((known - conditional).abs() < 1e-12, "{kind} at {y}: {known} and {conditional}");
+        }
+        let known = likelihood.predictive_moments((f, 0.0), exposure, &mut integrator);
+        let conditional = likelihood.conditional_moments(f, exposure);
+        assert!(close(known.0, conditional.0, 1e-12, 0.0), "{kind}: {known:?} and {conditional:?}");
+        assert!(close(known.1, conditional.1, 1e-12, 0.0), "{kind}: {known:?} and {conditional:?}");
+    }
+}
+
+/// Starting values are in range and near the truth for targets drawn around one latent value; odd targets do no harm.
+#[test]
+fn starting_values_come_from_the_targets() {
+    for kind in every_kind() {
+        let (truth, exposure, (f, _)) = predictive_setting(kind);
+        let y = draws(&*truth, exposure, (f, 0.0), 5000);
+        let mut likelihood = kind.build(4);
+        let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
+        if kind != LikelihoodKind::Ordinal {
+            assert!((mean - f).abs() < 0.3, "{kind}: latent mean {mean} instead of {f}");
+        }
+        for odd in [vec![], vec![1.0], vec![1.0; 5], vec![0.5, 0.5], vec![0.0, 0.0], vec![f64::NAN, 1.0]] {
+            let mean = likelihood.initialise(&odd, &[]);
+            let admitted = |p: &sparsegp_kernels::Parameter| p.values.iter().all(|v| p.transform.admits(*v));
+            if !odd.iter().any(|y| y.is_nan()) {
+                assert!(mean.is_finite(), "{kind}: {mean} from {odd:?}");
+                likelihood.for_each_parameter(&mut |p| assert!(admitted(p), "{kind}: {p:?} from {odd:?}"));
+            }
+        }
+    }
+}
+
+/// Nothing panics, whatever comes in.
+#[test]
+fn odd_arguments_do_no_harm() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.5, 0.0, 1e-300, 1.0, 7.0, 1e18, 1e300];
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut integrator = Integrator::new(None);
+    for kind in every_kind() {
+        let likelihood = kind.build(3);
+        let mut own = vec![0.0; likelihood.own_len()];
+        for y in odd {
+            for f in odd {
+                for exposure in [1.0, 0.0] {
+                    let at = Observation { y, exposure };
+                    log_density(&*likelihood, at, f);
+                    likelihood.curvature(at, f);
+                    likelihood.own_gradient(at, &[f], &[1.0], &mut own);
+                    likelihood.peak(at);
+                    likelihood.working_response(at);
+                    likelihood.resolution(at);
+                    likelihood.conditional_moments(f, exposure);
+                    likelihood.conditional_cdf(y, f, exposure);
+                    likelihood.sample(f, exposure, &mut random);
+                    for v in [0.0, 1.0, 1e300, f64::NAN] {
+                        likelihood.expected_log_density(at, (f, v), &mut own, &mut integrator);
+                        likelihood.log_predictive(at, (f, v), &mut own, &mut integrator);
+                        likelihood.predictive_cdf(y, (f, v), exposure, &mut integrator);
+                        likelihood.predictive_moments((f, v), exposure, &mut integrator);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -145,7 +145,7 @@ impl Likelihood for BernoulliLogit {
 
     /// The poles of the logistic function are at ±iπ.
     fn resolution(&self, _: Observation) -> Resolution {
-        Resolution { strip: PI, step: 0.75, concave: true, pole: None }
+        Resolution { strip: PI, step: 0.65, concave: true, pole: None }
     }
 }
 

@@ -63,9 +63,9 @@ impl Link for Logit {
         (m.ln() - (-m).ln_1p()).clamp(-30.0, 30.0)
     }
 
-    /// `s m` is 0, −1, −2, … only on the lines ±iπ, where its poles lie as well.
+    /// `s m` is 0, −1, −2, … only on the lines ±iπ, where its poles lie as well: log Γ is large short of them.
     fn strip(_: f64) -> f64 {
-        PI
+        0.9 * PI
     }
 
     fn mean(_: (f64, f64)) -> Option<f64> {
@@ -183,7 +183,7 @@ impl<L: Link> Likelihood for Beta<L> {
     /// like that of a Poisson rate.
     fn resolution(&self, _: Observation) -> Resolution {
         let s = self.scale();
-        Resolution { strip: L::strip(s), step: 0.43 / (1.0 + 0.28 * s).sqrt(), concave: false, pole: None }
+        Resolution { strip: L::strip(s), step: 0.33 / (1.0 + 0.25 * s).sqrt(), concave: false, pole: None }
     }
 
     /// The zero of the slope, which is positive far below and negative far above, by Newton's method in a bracket.

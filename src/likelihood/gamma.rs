@@ -1,6 +1,6 @@
 //! Positive targets: gamma with scale e^f, and exponential with mean e^f.
 
-use super::log_rate::LogRate;
+use super::log_rate::{LogRate, log_normal};
 use super::special::gamma_cdf;
 use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
@@ -60,10 +60,11 @@ macro_rules! log_scale {
                 .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE))
         }
 
-        /// With λ = E e^f = e^{μ+v/2}: `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
-        fn predictive_moments(&self, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
-            let (shape, scale) = ($shape(self), (mu + 0.5 * v).exp());
-            (shape * scale, shape * scale * scale * (v.exp() + shape * v.exp_m1()))
+        /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.
+        fn predictive_moments(&self, at: (f64, f64), _: f64, _: &mut Integrator) -> (f64, f64) {
+            let (mean, square, variance) = log_normal(at);
+            let shape = $shape(self);
+            (shape * mean, shape * square + shape * shape * variance)
         }
     };
 }

@@ -19,8 +19,9 @@ pub(super) struct LogRate {
 }
 
 impl LogRate {
-    /// `exp(−e^u)` is entire but grows beyond the strip of half-width π/2.
-    pub const RESOLUTION: Resolution = Resolution { strip: 4.0, step: 0.43, concave: true, pole: None };
+    /// `exp(k u − e^u)` is entire but grows beyond the strip of half-width π/2: the error of a rule is
+    /// `|Γ(k + 2πi/step)|/Γ(k)`, 1e-13 for k = 1 and this step.
+    pub const RESOLUTION: Resolution = Resolution { strip: 4.0, step: 0.28, concave: true, pole: None };
 
     /// Values and derivatives in f over a slice.
     pub fn log_density(self, f: &[f64], value: &mut [f64], first: &mut [f64]) {
@@ -37,6 +38,14 @@ impl LogRate {
             variance: -0.5 * rate,
         }
     }
+}
+
+/// Mean, mean square and variance of e^f for f ~ N(μ, v).
+pub(super) fn log_normal((mu, v): (f64, f64)) -> (f64, f64, f64) {
+    let square = (2.0 * (mu + v)).exp();
+    let share = -(-v).exp_m1();
+    // In this form 0·∞ arises for v = 0 only.
+    ((mu + 0.5 * v).exp(), square, if share > 0.0 { square * share } else { 0.0 })
 }
 
 struct Terms<'a> {

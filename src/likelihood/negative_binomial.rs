@@ -1,6 +1,7 @@
 //! Counts with a negative binomial distribution of mean m = e·e^f, e the exposure, and variance m + αm².
 
 use super::bernoulli::logistic;
+use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
 use super::special::{beta_cdf, ln_rising};
 use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
@@ -75,9 +76,9 @@ impl Likelihood for NegativeBinomial {
         own[0] += total * ln_rising(at.y, alpha).1 + sum;
     }
 
-    /// `log(1 + αm)` is singular at ±iπ off its bend, like the logistic function.
+    /// `log(1 + αm)` is singular at ±iπ off its bend, like the logistic function; before the bend it is a Poisson rate.
     fn resolution(&self, _: Observation) -> Resolution {
-        Resolution { strip: PI, step: 0.43, concave: true, pole: None }
+        Resolution { strip: PI, step: LogRate::RESOLUTION.step, concave: true, pole: None }
     }
 
     fn peak(&self, at: Observation) -> f64 {
@@ -112,10 +113,10 @@ impl Likelihood for NegativeBinomial {
         poisson_draw(mean * relative, random)
     }
 
-    /// With λ = E m = e^{μ+v/2}: `Var y = E m + α E m² + Var m`, m log-normal.
-    fn predictive_moments(&self, (mu, v): (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
-        let mean = exposure * (mu + 0.5 * v).exp();
-        (mean, mean + mean * mean * (self.alpha() * v.exp() + v.exp_m1()))
+    /// `Var y = E m + α E m² + Var m`, m log-normal.
+    fn predictive_moments(&self, at: (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
+        let (mean, square, variance) = log_normal(at);
+        (exposure * mean, exposure * mean + exposure * exposure * (self.alpha() * square + variance))
     }
 
     /// Half of the variance beyond that of Poisson counts around one rate is left to f.

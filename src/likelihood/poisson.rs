@@ -1,7 +1,7 @@
 //! Counts with a Poisson distribution of rate e·e^f or e·log(1 + e^f), e the exposure.
 
 use super::bernoulli::logistic;
-use super::log_rate::LogRate;
+use super::log_rate::{LogRate, log_normal};
 use super::special::gamma_upper;
 use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters};
 use crate::quadrature::{Integrator, Resolution};
@@ -114,10 +114,9 @@ impl Likelihood for PoissonExp {
         poisson_draw(exposure * f.exp(), random)
     }
 
-    /// The rate is log-normal: mean λ = e^{μ+v/2}, variance λ²(e^v − 1).
-    fn predictive_moments(&self, (mu, v): (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
-        let rate = exposure * (mu + 0.5 * v).exp();
-        (rate, rate + rate * rate * v.exp_m1())
+    fn predictive_moments(&self, at: (f64, f64), exposure: f64, _: &mut Integrator) -> (f64, f64) {
+        let (rate, _, variance) = log_normal(at);
+        (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -159,9 +158,9 @@ impl Likelihood for PoissonSoftplus {
         at.y * relative * (rest - relative) - at.exposure * slope * rest
     }
 
-    /// The rate is singular at ±iπ, like the logistic function that is its derivative.
+    /// The rate is singular at ±iπ, like the logistic function that is its derivative; in the lower tail it is e^f.
     fn resolution(&self, _: Observation) -> Resolution {
-        Resolution { strip: PI, step: 0.75, concave: true, pole: None }
+        Resolution { strip: PI, step: LogRate::RESOLUTION.step, concave: true, pole: None }
     }
 
     fn peak(&self, at: Observation) -> f64 {

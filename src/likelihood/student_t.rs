@@ -124,7 +124,7 @@ impl Likelihood for StudentT {
     /// The argument `1 + (y − f)²/(df·scale²)` of the logarithm is 0 at `y ± i√df·scale`.
     fn resolution(&self, at: Observation) -> Resolution {
         let (scale, df) = self.values();
-        Resolution { strip: df.sqrt() * scale, step: 0.43 * scale, concave: false, pole: Some(at.y) }
+        Resolution { strip: df.sqrt() * scale, step: 0.33 * scale, concave: false, pole: Some(at.y) }
     }
 
     fn peak(&self, at: Observation) -> f64 {
