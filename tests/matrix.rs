@@ -21,7 +21,7 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
             }
             Err(_) => match &named.column {
                 Column::Text(text) => {
-                    Column::from_text((0..text.len()).step_by(every).map(|row| text.get(row)))
+                    Column::from_text((0..whole.rows()).step_by(every).map(|row| text.get(row)))
                 }
                 other => panic!("unexpected column {other:?}"),
             },

@@ -128,6 +128,10 @@ pub fn fit_arrays(
 ) -> Result<Fitted> {
     options.validate()?;
     check_shapes(data, start)?;
+    if options.objective == ObjectiveKind::Fitc && !data.train.targets.weights.is_empty() {
+        return Err(Error::usage("--objective fitc takes no sample weights")
+            .hint("vfe, elbo, dlm-log and dlm-square do"));
+    }
     let mut model = match start {
         Some(start) => start.model.clone(),
         None => initial_model(data.train, options, data.levels)?,

@@ -3,7 +3,8 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{FitOptions, FitSummary, FittedModel, HyperOptimizer};
+use crate::model::{BetaCurve, FitOptions, FittedModel, HyperOptimizer};
+use crate::objective::EstimatorCounts;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
@@ -57,6 +58,8 @@ pub struct FitFigures {
     stop_reason: StopReason,
     rollbacks: usize,
     jitter: f64,
+    sampling: Option<EstimatorCounts>,
+    beta_curve: Option<BetaCurve>,
     warnings: Vec<String>,
 }
 
@@ -68,7 +71,7 @@ impl Document {
             command,
             data,
             config: config(model),
-            fit: FitFigures::of(model.summary()),
+            fit: FitFigures::of(model),
             hyperparameters: model.hyperparameters(),
             validation: None,
             test: None,
@@ -92,8 +95,11 @@ impl Document {
 }
 
 impl FitFigures {
-    fn of(summary: &FitSummary) -> FitFigures {
+    fn of(model: &FittedModel) -> FitFigures {
+        let summary = model.summary();
         FitFigures {
+            sampling: summary.sampling,
+            beta_curve: model.beta_curve().cloned(),
             objective: summary.objective,
             objective_sum: summary.objective_sum,
             elbo_sum: summary.elbo_sum,
@@ -123,12 +129,19 @@ fn config(model: &FittedModel) -> Value {
         "features": features,
         "objective": options.objective,
         "beta": options.beta,
+        "estimator": options.estimator,
+        "quadrature_nodes": options.quadrature_nodes,
+        "exposure": model.schema().exposure_name(),
+        "weights": model.schema().weights_name(),
+        "positive_label": model.schema().encoding().positive(),
+        "warm_start": options.warm_start,
         "kernel": options.kernel,
         "mean": options.mean,
         "inducing": options.inducing,
         "inducing_init": options.inducing_init,
         "fix_inducing": options.fix_inducing,
         "q_update": options.q_update,
+        "q_guard": options.q_guard,
         "q_step": options.q_schedule().to_string(),
         "hyper": options.hyper_mode(),
         "hyper_optimizer": optimizer(options),

@@ -104,7 +104,7 @@ pub struct ObjectiveArgs {
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
     pub objective: ObjectiveKind,
     /// The weight of the KL term (all but fitc)
-    #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas")]
+    #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
     pub beta: f64,
     /// Choose β by the log loss (dlm-square: the squared error) of held-out rows among these, separated by commas, or
     /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
