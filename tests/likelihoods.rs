@@ -404,7 +404,9 @@ fn predictive_distributions_agree_with_samples_and_quantiles() {
             if discrete {
                 assert!(below >= p && (y == 0.0 || cdf(y - 1.0) < p), "{kind}: quantile {y} of {p}");
             } else {
-                assert!((below - p).abs() < 1e-9, "{kind}: {below} below the quantile {y} of {p}");
+                // Next to 1 numbers are too far apart for a beta distribution of small shapes.
+                let end = kind.target_kind() == TargetKind::UnitInterval && y == 1.0;
+                assert!(end || (below - p).abs() < 1e-9, "{kind}: {below} below the quantile {y} of {p}");
             }
         }
     }
@@ -436,9 +438,10 @@ fn starting_values_come_from_the_targets() {
         let y = draws(&*truth, exposure, (f, 0.0), 5000);
         let mut likelihood = kind.build(4);
         let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
-        if kind != LikelihoodKind::Ordinal {
-            assert!((mean - f).abs() < 0.3, "{kind}: latent mean {mean} instead of {f}");
-        }
+        let centre = |l: &dyn Likelihood, f: f64| l.conditional_moments(f, exposure).0;
+        let (got, want) = (centre(&*likelihood, mean), centre(&*truth, f));
+        let ordinal = kind == LikelihoodKind::Ordinal;
+        assert!(ordinal || close(got, want, 0.1, 0.0), "{kind}: mean {got} instead of {want}");
         for odd in [vec![], vec![1.0], vec![1.0; 5], vec![0.5, 0.5], vec![0.0, 0.0], vec![f64::NAN, 1.0]] {
             let mean = likelihood.initialise(&odd, &[]);
             let admitted = |p: &sparsegp_kernels::Parameter| p.values.iter().all(|v| p.transform.admits(*v));

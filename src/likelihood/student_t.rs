@@ -48,11 +48,11 @@ impl StudentT {
         let right = (2.0 * drop).sqrt().min(drop.ln_1p() + 1.0);
         // The rule's error is |Γ(k + 2πi/step)|/Γ(k), k = (df + 1)/2: 1e-14 for small k by the first step, by the second,
         // in standard deviations of u, for large k.
-        let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).clamp((right + left - peak) / 4000.0, 0.25);
-        let count = ((right + left - peak) / step).ceil() as usize;
-        let mut mixture =
-            Mixture { u: Vec::new(), variance: vec![0.0; count + 1], log_weight: vec![0.0; count + 1] };
-        mixture.u.extend((0..=count).map(|k| peak - left + k as f64 * step));
+        let span = right + left - peak;
+        let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).min(0.25).max(span / 4000.0);
+        let u: Vec<f64> =
+            (0..=(span / step).ceil() as usize).map(|k| peak - left + k as f64 * step).collect();
+        let mut mixture = Mixture { variance: vec![0.0; u.len()], log_weight: vec![0.0; u.len()], u };
         let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
         dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
         mixture
