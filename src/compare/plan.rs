@@ -1,5 +1,6 @@
 //! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
 
+use super::store::Seen;
 use crate::data::random::{Purpose, generator};
 use crate::data::{SchemaOptions, Table, Task, UnseenLevels, split};
 use crate::error::{Error, Result};
@@ -147,6 +148,11 @@ impl Settings {
     /// The grid of a contender, if it has one to choose from.
     pub fn grid_of(&self, contender: Contender) -> Option<&Betas> {
         self.betas.as_ref().filter(|_| contender.follows_elbo())
+    }
+
+    /// Which models of the ELBO fits other fits go on from.
+    pub fn kept_starts(&self) -> &'static [Seen] {
+        if self.betas.is_some() { &[Seen::All, Seen::AllButValidation] } else { &[Seen::All] }
     }
 
     /// The options of a contender's fits.

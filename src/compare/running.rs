@@ -2,11 +2,13 @@
 
 use super::plan::{Contender, Plan, Unit};
 use super::results::{FitOutcome, Results, Role, Row};
-use super::store::Store;
+use super::store::{Seen, Store};
 use crate::data::{Table, UnseenLevels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
-use crate::model::{Betas, FitRequest, FittedModel, GridFit, fit_grid, fit_table, refit_best};
+use crate::model::{
+    Betas, FitOptions, FitRequest, FittedModel, GridFit, fit_grid, fit_table, grid_validation, refit_best,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -41,7 +43,7 @@ pub fn run(
     let total = phases.iter().map(Vec::len).sum();
     let mut known: HashMap<Unit, Vec<Row>> = HashMap::new();
     for &unit in phases.iter().flatten() {
-        known.extend(store.load(unit).map(|rows| (unit, rows)));
+        known.extend(store.load(unit, plan.settings().kept_starts()).map(|rows| (unit, rows)));
     }
     if !known.is_empty() {
         listener(Finished { done: known.len(), total, row: None });
@@ -104,7 +106,8 @@ impl Work<'_> {
         let rows = match self.fit(unit) {
             Ok((rows, model)) => {
                 if unit.contender == Contender::Elbo {
-                    self.store.save_model(unit, &model)?;
+                    self.store.save_model(unit, Seen::All, &model)?;
+                    self.fit_inner(unit)?;
                 }
                 rows
             }
@@ -124,7 +127,8 @@ impl Work<'_> {
     fn fit(&self, unit: Unit) -> Result<(Vec<Row>, FittedModel)> {
         let settings = self.plan.settings();
         let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
-        let start = if unit.contender.follows_elbo() { Some(self.start(unit)?) } else { None };
+        let follows = unit.contender.follows_elbo();
+        let start = follows.then(|| self.start(unit, Seen::All)).transpose()?;
         let options = settings.options(unit.contender, unit.repeat);
         let request = FitRequest {
             table: &train,
@@ -135,7 +139,10 @@ impl Work<'_> {
             keep_posterior: true,
         };
         match settings.grid_of(unit.contender) {
-            Some(betas) => self.grid(unit, &request, betas, &test),
+            Some(betas) => {
+                let inner = self.start(unit, Seen::AllButValidation)?;
+                self.grid(unit, &request, (betas, &inner), &test)
+            }
             None => {
                 let fit = fit_table(&request, &mut |_| {})?;
                 Ok((vec![self.row(unit, Role::Single, &fit.model, &test)?], fit.model))
@@ -143,11 +150,36 @@ impl Work<'_> {
         }
     }
 
+    /// The ELBO fit that grids start from: it has not seen the rows that β is judged by.
+    fn fit_inner(&self, unit: Unit) -> Result<()> {
+        let settings = self.plan.settings();
+        if settings.betas.is_none() {
+            return Ok(());
+        }
+        let (train, _) = self.plan.tables(unit.size, unit.repeat)?;
+        let options = settings.options(unit.contender, unit.repeat);
+        let options = FitOptions { validation_fraction: grid_validation(&settings.options), ..options };
+        let request = FitRequest {
+            table: &train,
+            columns: &settings.columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: None,
+            keep_posterior: false,
+        };
+        match fit_table(&request, &mut |_| {}) {
+            Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
+            Err(error) if error.kind() == ErrorKind::Usage => Err(error),
+            // The grids that miss it say so.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// The ELBO fit of the same rows.
-    fn start(&self, unit: Unit) -> Result<FittedModel> {
+    fn start(&self, unit: Unit, seen: Seen) -> Result<FittedModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
         self.store
-            .load_model(elbo)
+            .load_model(elbo, seen)
             .map_err(|error| Error::fit(format!("the ELBO fit to start from is not there: {error}")))
     }
 
@@ -156,10 +188,10 @@ impl Work<'_> {
         &self,
         unit: Unit,
         request: &FitRequest<'_>,
-        betas: &Betas,
+        (betas, inner): (&Betas, &FittedModel),
         test: &Table,
     ) -> Result<(Vec<Row>, FittedModel)> {
-        let fits = fit_grid(request, betas, &mut |_| {})?;
+        let fits = fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut |_| {})?;
         let mut rows = Vec::new();
         for beta in betas.grid(request.table.rows()) {
             rows.push(match fits.iter().find(|fit| fit.point.beta == beta) {

@@ -59,6 +59,15 @@ pub struct Store {
     folder: PathBuf,
 }
 
+/// Which of the training rows a kept model has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of them.
+    All,
+    /// All but the validation rows that a grid of β is judged by.
+    AllButValidation,
+}
+
 impl Store {
     /// Opens the folder, making it if absent. One that holds units of another plan is refused; a plan of which nothing is
     /// done yet is replaced.
@@ -100,10 +109,12 @@ impl Store {
     }
 
     /// The fits of a unit that was done before. One that failed, or whose files cannot be used, is to be done again.
-    pub fn load(&self, unit: Unit) -> Option<Vec<Row>> {
+    /// So is an ELBO fit that lacks a model that others go on from.
+    pub fn load(&self, unit: Unit, kept: &[Seen]) -> Option<Vec<Row>> {
         let rows: Vec<Row> = serde_json::from_slice(&std::fs::read(self.unit_path(unit)).ok()?).ok()?;
         let done = rows.iter().any(|row| row.role != Role::Grid && row.error.is_none());
-        let usable = unit.contender != Contender::Elbo || self.load_model(unit).is_ok();
+        let usable =
+            unit.contender != Contender::Elbo || kept.iter().all(|&seen| self.load_model(unit, seen).is_ok());
         (done && usable).then_some(rows)
     }
 
@@ -124,8 +135,8 @@ impl Store {
     /// # Errors
     ///
     /// As for [`FittedModel::save`].
-    pub fn save_model(&self, unit: Unit, model: &FittedModel) -> Result<()> {
-        model.save(&self.model_path(unit))
+    pub fn save_model(&self, unit: Unit, seen: Seen, model: &FittedModel) -> Result<()> {
+        model.save(&self.model_path(unit, seen))
     }
 
     /// The model that was kept of a unit.
@@ -133,16 +144,17 @@ impl Store {
     /// # Errors
     ///
     /// As for [`FittedModel::load`].
-    pub fn load_model(&self, unit: Unit) -> Result<FittedModel> {
-        FittedModel::load(&self.model_path(unit))
+    pub fn load_model(&self, unit: Unit, seen: Seen) -> Result<FittedModel> {
+        FittedModel::load(&self.model_path(unit, seen))
     }
 
     fn unit_path(&self, unit: Unit) -> PathBuf {
         self.folder.join("units").join(format!("{}.json", name(unit)))
     }
 
-    fn model_path(&self, unit: Unit) -> PathBuf {
-        self.folder.join("models").join(format!("{}.model", name(unit)))
+    fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
+        let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
+        self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
     }
 }
 
@@ -193,11 +205,11 @@ mod tests {
         let store = Store::open(&path, &json!({ "a": 1 })).expect("a folder");
         Store::open(&path, &json!({ "a": 2 })).expect("nothing is done");
         let unit = Unit { contender: Contender::DlmLogFixed, size: 10, repeat: 3 };
-        assert_eq!(store.load(unit), None);
+        assert_eq!(store.load(unit, &[Seen::All]), None);
         store.save(unit, &[]).expect("saved");
         assert!(path.join("units/dlm-log-fixed-n10-r3.json").exists());
         // No fit that succeeded.
-        assert_eq!(store.load(unit), None);
+        assert_eq!(store.load(unit, &[Seen::All]), None);
         Store::open(&path, &json!({ "a": 2 })).expect("the same plan");
         let error = Store::open(&path, &json!({ "a": 1 })).expect_err("another plan");
         assert_eq!(error.exit_code(), 2);

@@ -23,6 +23,8 @@ pub use fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table};
 pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
 pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{Prediction, Predictions};
-pub use select::{BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, refit_best, select_beta};
+pub use select::{
+    BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, grid_validation, refit_best, select_beta,
+};
 pub use sparse::SparseModel;
 pub use svgp::{Parameterization, Svgp};

@@ -1,10 +1,10 @@
 //! The choice of β by held-out rows: a grid of fits, each started from its neighbour, and a refit at the best; no β of its own.
 
 use super::fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table};
-use super::options::{FitOptions, ObjectiveKind};
+use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Score;
 use crate::error::{Error, Result};
-use crate::hyper::Record;
+use crate::hyper::{Record, StopReason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -88,6 +88,12 @@ pub struct BetaCurve {
 /// The share of the rows that decides when none was asked for.
 const VALIDATION_FRACTION: f64 = 0.2;
 
+/// The share of the rows that decides about β with these options.
+pub fn grid_validation(options: &FitOptions) -> f64 {
+    let asked = options.validation_fraction;
+    if asked > 0.0 { asked } else { VALIDATION_FRACTION }
+}
+
 /// The score that β is chosen by: what the objective is for.
 pub(super) fn score_of(options: &FitOptions) -> Score {
     if options.objective == ObjectiveKind::DlmSquare { Score::SquaredError } else { Score::LogLoss }
@@ -112,11 +118,8 @@ pub fn fit_grid(
     betas: &Betas,
     listener: &mut dyn FnMut(&Record),
 ) -> Result<Vec<GridFit>> {
-    let asked = request.options.validation_fraction;
-    let base = FitOptions {
-        validation_fraction: if asked > 0.0 { asked } else { VALIDATION_FRACTION },
-        ..request.options.clone()
-    };
+    let base =
+        FitOptions { validation_fraction: grid_validation(request.options), ..request.options.clone() };
     let grid = betas.grid(request.table.rows());
     let first = (0..grid.len())
         .min_by(|&a, &b| grid[a].ln().abs().total_cmp(&grid[b].ln().abs()))
@@ -185,8 +188,10 @@ pub fn select_beta(
     refit_best(request, &fits, listener)
 }
 
-/// Fits again with the best β of a grid that was fitted for the same request, on all training rows and going on from the
-/// best fit.
+/// Fits again with the best β of a grid that was fitted for the same request, on all training rows: q, and the
+/// hyper-parameters too when the validation score was still improving as the best fit of the grid ended. Where it had
+/// stopped improving, more training would leave the point that was chosen. With hyper-parameters fixed, they are those of
+/// the request's own start.
 ///
 /// # Errors
 ///
@@ -199,9 +204,17 @@ pub fn refit_best(
     let curve = curve(fits).ok_or_else(|| {
         Error::fit("no β of the grid gave finite validation scores").hint("try larger --betas, or --beta 1")
     })?;
-    let best = fits.iter().find(|fit| fit.point.beta == curve.chosen);
-    let options = FitOptions { beta: curve.chosen, validation_fraction: 0.0, ..request.options.clone() };
-    let start = best.map(|best| &best.fit.model);
+    let best = fits.iter().find(|fit| fit.point.beta == curve.chosen).map(|best| &best.fit.model);
+    let stopped = best.is_some_and(|best| best.summary().stop_reason == StopReason::EarlyStop);
+    let fixed = request.options.hyper_mode() == Hyper::Fixed;
+    let options = FitOptions {
+        beta: curve.chosen,
+        validation_fraction: 0.0,
+        hyper: if stopped { Some(Hyper::Fixed) } else { request.options.hyper },
+        hyper_optimizer: request.options.hyper_optimizer.filter(|_| !stopped),
+        ..request.options.clone()
+    };
+    let start = request.start.filter(|_| fixed).or(best);
     let mut fit =
         fit_table(&FitRequest { options: &options, start, keep_posterior: true, ..*request }, listener)?;
     fit.model.beta_curve = Some(curve.clone());
