@@ -32,9 +32,12 @@ const DIGITS: f64 = 26.0;
 /// `log p` may fall by this much from its peak before nodes are left out: 6e-16 of the integral's scale.
 const DROP: f64 = 35.0;
 
-/// The step in units of the width of a log-concave peak: for a normal peak the error is 1e-34, for a gamma density in the
-/// logarithm, the most skewed that is met, 1e-12.
+/// The step in units of the width of a log-concave peak: for a gamma density in the logarithm, the most skewed that is
+/// met, the error is 1e-12.
 const WIDTH: f64 = 0.5;
+
+/// The same for a normal peak, with an error of 1e-15.
+const NORMAL_WIDTH: f64 = 0.75;
 
 /// No integral takes more nodes.
 const MOST_NODES: usize = 4096;
@@ -308,7 +311,9 @@ impl Integrator {
             mode + sign * x
         };
         let (low, high) = (reach(-1.0), reach(1.0));
-        (low, high, (WIDTH * width).min(likelihood.resolution(at).step / sd))
+        // The less of the curvature is the likelihood's, the closer the product is to a normal density.
+        let step = (WIDTH + (NORMAL_WIDTH - WIDTH) * width * width) * width;
+        (low, high, step.min(likelihood.resolution(at).step / sd))
     }
 
     /// The same without concavity: the range around the peak is found by looking at ever finer grids.
@@ -339,7 +344,9 @@ impl Integrator {
                 break;
             }
         }
-        (low, high, ((high - low) / 96.0).min(likelihood.resolution(at).step / sd))
+        // Each factor is resolved by its own step, their product by a little less.
+        let step = (1.0 / NORMAL_WIDTH).hypot(sd / likelihood.resolution(at).step).recip();
+        (low, high, ((high - low) / 32.0).min(step))
     }
 }
 
@@ -386,7 +393,7 @@ impl<L: Likelihood + ?Sized> Tilted<'_, L> {
         for _ in 0..60 {
             let curvature =
                 1.0 - self.sd * self.sd * self.likelihood.curvature(self.at, self.mu + self.sd * z);
-            if !(slope.abs() > 0.1 * curvature.max(1.0).sqrt()) {
+            if slope.is_nan() || slope.abs() <= 0.1 * curvature.max(1.0).sqrt() {
                 break;
             }
             if slope > 0.0 {

@@ -133,7 +133,7 @@ fn expectations_agree_with_high_precision() {
                 let row = (Observation::of(y[i]), (mu[i], v[i]));
                 let error = row_error(&case, &reference["outputs"], (predictive, i), row, &mut integrator);
                 worst = worst.max(error);
-                if !(error <= tolerance) {
+                if error > tolerance {
                     let tag = &inputs["tag"][i];
                     failures.push(format!(
                         "{name} {predictive} {tag}: y {} μ {} v {}: {error:.1e}",
@@ -226,7 +226,7 @@ fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> (f64, f6
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn derivatives_of_the_density_match_differences(kind in any_kind(), u in unit(), f in -6.0..6.0f64) {
@@ -296,6 +296,31 @@ proptest! {
     }
 
     #[test]
+    fn the_chosen_nodes_are_as_good_as_very_many(
+        kind in any_kind(), u in unit(), mu in -2.0..2.0f64, log_v in -6.0..0.5f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let marginal = (mu, log_v.exp());
+        let (mut integrator, mut many) = (Integrator::new(None), Integrator::new(Some(4001)));
+        for predictive in [false, true] {
+            let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
+            let want = if predictive {
+                many.log_predictive(&*likelihood, at, marginal, &mut [])
+            } else {
+                many.expected_log_density(&*likelihood, at, marginal, &mut [])
+            };
+            // The many nodes reach to ±8 standard deviations; what is further out belongs to improbable targets.
+            if !predictive || got.value > -15.0 {
+                let scale = 1.0 + got.mean.abs();
+                prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
+                prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+                let scale = scale * scale / marginal.1.min(1.0);
+                prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+            }
+        }
+    }
+
+    #[test]
     fn extreme_arguments_give_numbers(
         kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
     ) {
@@ -307,7 +332,7 @@ proptest! {
             let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
             prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
             // A log link has an infinite expected loss from about e^709 on; there the derivatives are as infinite.
-            if local.value.is_finite() {
+            if local.value > -1e290 {
                 prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
                 prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
             }

@@ -4,6 +4,7 @@ use super::bernoulli::logistic;
 use super::normal::{self, log_cdf_and_hazard};
 use super::poisson::strip_of_width;
 use super::special::{beta_cdf, ln_gamma_1p, trigamma_1p};
+use super::sums::{Terms, weighted_sums};
 use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
@@ -169,14 +170,10 @@ impl<L: Link> Likelihood for Beta<L> {
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let s = self.scale();
-        let (log, log_rest) = (at.y.ln(), (-at.y).ln_1p());
+        let terms = ScaleTerms::<L> { s, logs: (at.y.ln(), (-at.y).ln_1p()), link: PhantomData };
+        let [sum, ..] = weighted_sums(&terms, f, weights);
         // m ψ(s m) = m ψ(1 + s m) − 1/s, for both shapes.
-        let constant = digamma(s) + 2.0 / s;
-        for (f, w) in f.iter().zip(weights) {
-            let (a, b) = self.shapes(*f);
-            let terms = a * (log - ln_gamma_1p::<Scalar>(a).1) + b * (log_rest - ln_gamma_1p::<Scalar>(b).1);
-            own[0] += w * (constant + terms / s);
-        }
+        own[0] += weights.iter().sum::<f64>() * (digamma(s) + 2.0 / s) + sum;
     }
 
     /// The density has a width of `√(m (1 − m)/s)/m′` or so in f, at least 1.25/√s for both links; and for small s it looks
@@ -203,7 +200,7 @@ impl<L: Link> Likelihood for Beta<L> {
             let next = if inside { newton } else { 0.5 * (low + high) };
             let change = (next - f).abs();
             f = next;
-            if !(change > 1e-9 * (1.0 + f.abs())) {
+            if change.is_nan() || change <= 1e-9 * (1.0 + f.abs()) {
                 break;
             }
         }
@@ -258,6 +255,23 @@ impl<L: Link> Likelihood for Beta<L> {
         let scale = 2.0 * mean * (1.0 - mean) / variance - 1.0;
         start(&mut self.scale, &[if scale.is_nan() { 1.0 } else { scale.clamp(0.5, 1000.0) }]);
         if mean > 0.0 && mean < 1.0 { L::inverse(mean) } else { 0.0 }
+    }
+}
+
+/// `m (log y − ψ(1 + s m)) + (1 − m) (log(1 − y) − ψ(1 + s (1 − m)))`.
+struct ScaleTerms<L> {
+    s: f64,
+    logs: (f64, f64),
+    link: PhantomData<L>,
+}
+
+impl<L: Link> Terms for ScaleTerms<L> {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
+        let [log, log_rest, ..] = L::terms::<S>(f);
+        let (m, rest) = (exp::<S>(log), exp::<S>(log_rest));
+        let psi = (ln_gamma_1p::<S>(self.s * m).1, ln_gamma_1p::<S>(self.s * rest).1);
+        [m * (self.logs.0 - psi.0) + rest * (self.logs.1 - psi.1), 0.0, 0.0]
     }
 }
 

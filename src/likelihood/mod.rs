@@ -13,6 +13,7 @@ mod poisson;
 mod quantile;
 mod special;
 mod student_t;
+mod sums;
 
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};

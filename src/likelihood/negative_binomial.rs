@@ -4,13 +4,14 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
 use super::special::{beta_cdf, ln_rising};
+use super::sums::{Terms, weighted_sums};
 use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
 use sparsegp_kernels::Parameter;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::PI;
 
@@ -56,24 +57,9 @@ impl Likelihood for NegativeBinomial {
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let alpha = self.alpha();
-        let total: f64 = weights.iter().sum();
-        let (log_exposure, log_alpha) = (at.exposure.ln(), alpha.ln());
-        let mut sum = 0.0;
-        for (f, w) in f.iter().zip(weights) {
-            let log_mean = f + log_exposure;
-            let x = log_mean + log_alpha;
-            // What is left of m is m/(1 + αm), at most 1/α.
-            let share = logistic(x);
-            let bounded = share / alpha;
-            // (log(1 + αm) − αm/(1 + αm))/α², by its series in αm/(1 + αm) where the two agree.
-            let excess = if share < 0.1 {
-                bounded * bounded * series(share)
-            } else {
-                (x.max(0.0) + (-x.abs()).exp().ln_1p() - share) / (alpha * alpha)
-            };
-            sum += w * (excess - at.y * bounded);
-        }
-        own[0] += total * ln_rising(at.y, alpha).1 + sum;
+        let terms = AlphaTerms { y: at.y, alpha, offset: at.exposure.ln() + alpha.ln() };
+        let [sum, ..] = weighted_sums(&terms, f, weights);
+        own[0] += weights.iter().sum::<f64>() * ln_rising(at.y, alpha).1 + sum;
     }
 
     /// `log(1 + αm)` is singular at ±iπ off its bend, like the logistic function; before the bend it is a Poisson rate.
@@ -134,9 +120,35 @@ impl Likelihood for NegativeBinomial {
     }
 }
 
-/// `(−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + …` for `t ≤ 0.1`.
-fn series(t: f64) -> f64 {
-    (2..18).rev().fold(0.0, |sum, k| sum * t + 1.0 / f64::from(k))
+/// `log(1 + e^x)` and `1/(1 + e^{−x})`.
+#[inline(always)]
+fn softplus_and_share<S: Simd>(x: f64) -> (f64, f64) {
+    let e = exp::<S>(-x.abs());
+    let share = 1.0 / (1.0 + e);
+    let up = x > 0.0;
+    (if up { x } else { 0.0 } + ln_1p::<S>(e), if up { share } else { e * share })
+}
+
+/// The derivative of `−(y + 1/α) log(1 + αm)` in α: with t = αm/(1 + αm), `(log(1 + αm) − t)/α² − y t/α`.
+struct AlphaTerms {
+    y: f64,
+    alpha: f64,
+    offset: f64,
+}
+
+impl Terms for AlphaTerms {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
+        let (softplus, t) = softplus_and_share::<S>(f + self.offset);
+        // (−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + … where the two agree.
+        let mut series = 0.0;
+        for k in (2..18).rev() {
+            series = mul_add::<S>(series, t, 1.0 / f64::from(k));
+        }
+        let bounded = t / self.alpha;
+        let difference = (softplus - t) / self.alpha / self.alpha;
+        [if t < 0.1 { bounded * bounded * series } else { difference } - self.y * bounded, 0.0, 0.0]
+    }
 }
 
 struct LogNegativeBinomial<'a> {
@@ -156,12 +168,9 @@ impl Pass for LogNegativeBinomial<'_> {
     fn run<S: Simd>(self, _simd: S) {
         let LogNegativeBinomial { y, trials, offset, constant, .. } = self;
         for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let x = f + offset;
-            let e = exp::<S>(-x.abs());
-            let softplus = if x > 0.0 { x } else { 0.0 } + ln_1p::<S>(e);
-            let share = 1.0 / (1.0 + e);
+            let (softplus, share) = softplus_and_share::<S>(f + offset);
             *value = y * f - trials * softplus + constant;
-            *first = y - trials * if x > 0.0 { share } else { e * share };
+            *first = y - trials * share;
         }
     }
 }

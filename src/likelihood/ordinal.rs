@@ -1,6 +1,7 @@
 //! Ordered levels: a normal variable around f falls between the edges of a level (cumulative probit).
 
 use super::normal::{self, log_cdf_and_hazard};
+use super::sums::{Terms, weighted_sums};
 use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
@@ -47,7 +48,7 @@ const NARROW: f64 = 0.05;
 const LEGENDRE: [(f64, f64); 3] = [
     (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
     (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (0.932_469_514_203_152_1, 0.171_324_492_379_170_35),
+    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
 ];
 
 /// `log(Φ(high) − Φ(low))` with its derivatives, from the side where both are below ½.
@@ -83,6 +84,13 @@ fn narrow_mass(centre: f64, width: f64) -> Mass {
         high: (-half * (centre + 0.5 * half)).exp() / (width * total),
         mean: centre + mean,
         square: centre * (centre + 2.0 * mean) + square,
+    }
+}
+
+impl Mass {
+    /// The weight, and times it what gradients in own parameters are made of.
+    fn weighted(self, weight: f64) -> [f64; 4] {
+        [weight, weight * self.mean, weight * self.square, weight * self.high]
     }
 }
 
@@ -150,17 +158,17 @@ impl Ordinal {
         (self.edge(level - 1), self.edge(level), width)
     }
 
-    /// Adds `weight·∂ log P` in σ, the first edge and the gaps, given the mass for spread `spread ≥ σ` and `σ/spread`.
-    fn add_own(&self, y: f64, mass: Mass, weight: f64, spread: f64, own: &mut [f64]) {
+    /// Adds `∂ log P` in σ, the first edge and the gaps, given [`Mass::weighted`] for spread `≥ σ` around f.
+    fn add_own(&self, y: f64, [weight, mean, square, high]: [f64; 4], spread: f64, own: &mut [f64]) {
         let level = self.level(y);
-        let shift = -weight * mass.mean / spread;
-        own[0] += weight * (mass.square - 1.0) / spread * (self.scale() / spread);
-        // A gap moves all edges after it.
+        let shift = -mean / spread;
+        own[0] += (square - weight) / spread * (self.scale() / spread);
         own[1] += shift;
+        // A gap moves all edges after it.
         for (k, gap) in own[2..].iter_mut().enumerate() {
             *gap += match (level - 1).cmp(&(k as i64)) {
                 Ordering::Greater => shift,
-                Ordering::Equal => weight * mass.high / spread,
+                Ordering::Equal => high / spread,
                 Ordering::Less => 0.0,
             };
         }
@@ -214,8 +222,14 @@ impl Likelihood for Ordinal {
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let (ends, scale) = (self.ends(at.y), self.scale());
+        if ends.2 >= NARROW * scale {
+            let [mean, square, high] = weighted_sums(&MassTerms { ends, scale }, f, weights);
+            let total: f64 = weights.iter().sum();
+            self.add_own(at.y, [total, mean, square, high], scale, own);
+            return;
+        }
         for (f, w) in f.iter().zip(weights) {
-            self.add_own(at.y, Bin::between(ends, *f, scale).mass(), *w, scale, own);
+            self.add_own(at.y, Bin::between(ends, *f, scale).mass().weighted(*w), scale, own);
         }
     }
 
@@ -254,7 +268,7 @@ impl Likelihood for Ordinal {
         let spread = v.max(0.0).sqrt().hypot(self.scale());
         let mass = Bin::between(self.ends(at.y), mu, spread).mass();
         if !own.is_empty() {
-            self.add_own(at.y, mass, 1.0, spread, own);
+            self.add_own(at.y, mass.weighted(1.0), spread, own);
         }
         Local {
             value: mass.log,
@@ -306,6 +320,21 @@ impl Likelihood for Ordinal {
         start(&mut self.first_edge, &edges[..1]);
         start(&mut self.gaps, &edges.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
         0.0
+    }
+}
+
+/// Mean, mean square and upper end of the bin's mass.
+struct MassTerms {
+    ends: (f64, f64, f64),
+    scale: f64,
+}
+
+impl Terms for MassTerms {
+    #[inline(always)]
+    fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
+        let bin = Bin::between(self.ends, f, self.scale);
+        let mass = wide_mass::<S>(bin.low, bin.high);
+        [mass.mean, mass.square, mass.high]
     }
 }
 

@@ -114,8 +114,8 @@ pub(super) fn gamma_cdf(a: f64, x: f64) -> f64 {
 pub(super) fn gamma_upper(a: f64, x: f64) -> f64 {
     match () {
         () if a.is_nan() || x.is_nan() => f64::NAN,
-        () if !(x > 0.0) => 1.0,
-        () if x.is_infinite() || !(a > 0.0) => 0.0,
+        () if x <= 0.0 => 1.0,
+        () if x.is_infinite() || a <= 0.0 => 0.0,
         () if a.is_infinite() => 1.0,
         () if a >= 1e4 => gamma_upper_of_large_shape(a, x),
         () => checked_gamma_ur(a, x).map_or(f64::NAN, |p| p.clamp(0.0, 1.0)),
@@ -151,11 +151,15 @@ pub(super) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
         return f64::NAN;
     }
     // Without shape on one side all mass lies on the other end.
-    if !(x > 0.0) || !(b > 0.0) {
-        return if !(x > 0.0) || rest > 0.0 { 0.0 } else { 1.0 };
+    if x <= 0.0 || b <= 0.0 {
+        return if x <= 0.0 || rest > 0.0 { 0.0 } else { 1.0 };
     }
-    if !(rest > 0.0) || !(a > 0.0) {
+    if rest <= 0.0 || a <= 0.0 {
         return 1.0;
+    }
+    // Shapes beyond any use leave a point mass.
+    if a.max(b) > 1e30 {
+        return f64::from(u8::from(x * (a + b) >= a));
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * rest.ln()).exp();
     let p = if x < (a + 1.0) / (a + b + 2.0) {

@@ -52,7 +52,7 @@ impl StudentT {
         let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).min(0.25).max(span / 4000.0);
         let u: Vec<f64> =
             (0..=(span / step).ceil() as usize).map(|k| peak - left + k as f64 * step).collect();
-        let mut mixture = Mixture { variance: vec![0.0; u.len()], log_weight: vec![0.0; u.len()], u };
+        let mut mixture = Mixture { variance: vec![0.0; u.len()], log_weight: vec![0.0; u.len()], score: u };
         let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
         dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
         mixture
@@ -61,7 +61,8 @@ impl StudentT {
 
 /// `log p(y|f)` is `log E N(y; f, scale²/w)` for `w ~ Gamma(df/2, rate df/2)`: components at evenly spaced u = log w.
 struct Mixture {
-    u: Vec<f64>,
+    /// `u − e^u`: the derivative of the log density of u in df/2, a constant aside. Until it is computed, u.
+    score: Vec<f64>,
     /// `v + scale²/w`.
     variance: Vec<f64>,
     /// The logarithm of w's density times the step.
@@ -82,10 +83,12 @@ impl Pass for Components<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
         let Components { df, square, v, constant, mixture } = self;
-        let Mixture { u, variance, log_weight } = mixture;
-        for ((u, variance), log_weight) in u.iter().zip(variance).zip(log_weight) {
+        let Mixture { score, variance, log_weight } = mixture;
+        for ((score, variance), log_weight) in score.iter_mut().zip(variance).zip(log_weight) {
+            let u = *score;
             *variance = v + square * exp::<S>(-u);
-            *log_weight = 0.5 * df * (u - exp::<S>(*u)) + constant;
+            *score = u - exp::<S>(u);
+            *log_weight = 0.5 * df * *score + constant;
         }
     }
 }
@@ -143,7 +146,7 @@ impl Likelihood for StudentT {
         let residual = at.y - mu;
         let mut mixture = self.mixture(residual, v);
         dispatch(LogNormals { residual, mixture: &mut mixture });
-        let Mixture { u, variance, log_weight: mut weight } = mixture;
+        let Mixture { score, variance, log_weight: mut weight } = mixture;
         let top = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !top.is_finite() {
             return Local { value: top, mean: f64::NAN, variance: f64::NAN };
@@ -153,7 +156,7 @@ impl Likelihood for StudentT {
         let total: f64 = weight.iter().sum();
         let mut local = Local { value: top + total.ln(), ..Local::default() };
         let (mut scale_bar, mut df_bar) = (0.0, 0.0);
-        for ((w, u), variance) in weight.iter().zip(&u).zip(&variance) {
+        for ((w, in_df), variance) in weight.iter().zip(&score).zip(&variance) {
             let share = w / total;
             let score = residual / variance;
             let slope = 0.5 * share * (score * score - 1.0 / variance);
@@ -161,7 +164,7 @@ impl Likelihood for StudentT {
             local.variance += slope;
             if !own.is_empty() {
                 scale_bar += 2.0 * slope * (variance - v.max(0.0)) / scale;
-                df_bar += 0.5 * share * (u - u.exp());
+                df_bar += 0.5 * share * in_df;
             }
         }
         if let [scale_slot, df_slot, ..] = own {
@@ -215,9 +218,9 @@ impl StudentT {
         let mut mixture = self.mixture(residual, v);
         exp_in_place(&mut mixture.log_weight);
         let mut x: Vec<f64> = mixture.variance.iter().map(|variance| residual / variance.sqrt()).collect();
-        normal::log_cdf_in_place(&mut x, &mut mixture.u);
-        exp_in_place(&mut mixture.u);
-        let below: f64 = mixture.u.iter().zip(&mixture.log_weight).map(|(p, w)| p * w).sum();
+        normal::log_cdf_in_place(&mut x, &mut mixture.score);
+        exp_in_place(&mut mixture.score);
+        let below: f64 = mixture.score.iter().zip(&mixture.log_weight).map(|(p, w)| p * w).sum();
         below.min(1.0)
     }
 }

@@ -1,0 +1,45 @@
+//! Weighted sums over nodes of terms that vectorise: gradients in own parameters; no formulae.
+
+use pulp::Simd;
+use sparsegp_kernels::vector_math::{Pass, dispatch};
+
+/// Three functions of f; those that are not needed are 0.
+pub(super) trait Terms {
+    /// Their values; `#[inline(always)]` and without branches, to be compiled once per instruction set.
+    fn at<S: Simd>(&self, f: f64) -> [f64; 3];
+}
+
+/// `Σ_k w_k t(f_k)` for each of the terms.
+pub(super) fn weighted_sums(terms: &impl Terms, f: &[f64], weights: &[f64]) -> [f64; 3] {
+    dispatch(Sums { terms, f, weights })
+}
+
+struct Sums<'a, T> {
+    terms: &'a T,
+    f: &'a [f64],
+    weights: &'a [f64],
+}
+
+/// Terms are computed for this many nodes before they are summed.
+const CHUNK: usize = 32;
+
+impl<T: Terms> Pass for Sums<'_, T> {
+    type Output = [f64; 3];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> [f64; 3] {
+        let mut sums = [0.0; 3];
+        let [mut a, mut b, mut c] = [[0.0; CHUNK]; 3];
+        for (f, weights) in self.f.chunks(CHUNK).zip(self.weights.chunks(CHUNK)) {
+            for (((f, a), b), c) in f.iter().zip(&mut a).zip(&mut b).zip(&mut c) {
+                [*a, *b, *c] = self.terms.at::<S>(*f);
+            }
+            for (((w, a), b), c) in weights.iter().zip(&a).zip(&b).zip(&c) {
+                sums[0] += w * a;
+                sums[1] += w * b;
+                sums[2] += w * c;
+            }
+        }
+        sums
+    }
+}
