@@ -331,8 +331,9 @@ fn better_of(
     before: Option<(Start, f64)>,
     outcome: &mut Outcome,
 ) -> (SparseModel, FullGaussian, f64) {
+    let improved = |value: f64| after.2.is_finite() && after.2 <= value;
     match before {
-        Some((Start { model, q: Some(q) }, value)) if value.is_finite() && !(after.2 <= value) => {
+        Some((Start { model, q: Some(q) }, value)) if value.is_finite() && !improved(value) => {
             outcome.reason = StopReason::NoProgress;
             (model, q, value)
         }
