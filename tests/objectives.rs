@@ -7,7 +7,7 @@ use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::{Likelihood, LikelihoodKind};
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{
     CollapsedBound, CollapsedObjective, FitOptions, Hyper, ObjectiveKind, QUpdate, SparseModel, Start, Svgp,
     TrainingData, fit_arrays,

@@ -102,6 +102,24 @@ fn counts_take_exposure_and_weights() {
 }
 
 #[test]
+fn draws_of_counts_are_counts_with_the_predicted_mean() {
+    let work = Work::empty();
+    work.write("data.csv", &counts());
+    fit(&work, "--exposure years --exclude trust --model-out m");
+    work.write("one.csv", "a,b,years\n1,0.5,3\n2,0.5,1\n");
+    work.run("predict m one.csv --out p.csv --draws 2000 --seed 4").ok();
+    for line in work.read("p.csv").lines().skip(1) {
+        let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().expect("a number")).collect();
+        let (mean, variance, draws) = (cells[0], cells[1], &cells[2..]);
+        assert!(draws.len() == 2000 && draws.iter().all(|d| *d >= 0.0 && d.fract() == 0.0));
+        let average = draws.iter().sum::<f64>() / 2000.0;
+        assert!((average - mean).abs() < 5.0 * (variance / 2000.0).sqrt(), "{average} and {mean}");
+    }
+    work.run("predict m one.csv --out q.csv --draws 2000 --seed 4").ok();
+    assert_eq!(work.read("p.csv"), work.read("q.csv"));
+}
+
+#[test]
 fn every_likelihood_is_fitted_from_the_command_line() {
     let positive = rows("y", 80, &|row, a| format!("{}", (a.sin() + 0.5 * wobble(row)).exp()));
     let share = rows("y", 80, &|row, a| format!("{}", 1.0 / (1.0 + (a.sin() + wobble(row)).exp())));

@@ -5,6 +5,8 @@ use crate::data::{Scaling, TargetKind, Task};
 use crate::likelihood::Observation;
 use crate::metrics::{Compared, Metrics, Report};
 use crate::quadrature::Integrator;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 /// Predictions for the rows of one table; everything is in original units of the target.
@@ -56,6 +58,15 @@ impl Predictions<'_> {
     /// The log predictive density (or probability) of y = `target`.
     pub fn log_density(&self, row: usize, target: f64) -> f64 {
         self.log_density_with(row, target, &mut Integrator::default())
+    }
+
+    /// A draw of y at a row: of the latent function there, then of y given that. NaN for models that define a mean alone.
+    pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
+        let (mu, v) = self.latent_at(row);
+        let z: f64 = StandardNormal.sample(random);
+        let f = mu + v.max(0.0).sqrt() * z;
+        let y = self.posterior.likelihood().sample(f, self.exposure_at(row), random);
+        self.defined(self.scaling.unscale_mean(y))
     }
 
     /// What a comparison of each row with its observed target needs.

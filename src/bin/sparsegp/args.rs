@@ -295,7 +295,10 @@ pub struct PredictArgs {
     /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows)
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub samples: usize,
-    /// Seed of the draws
+    /// Add K draws of the target itself as columns draw0, …, each row by itself
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub draws: usize,
+    /// Seed of both kinds of draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use super::output;
-use sparsegp::data::{PredictionWriter, Table, TableBlocks, Task, UnseenLevels};
+use sparsegp::data::{PredictionWriter, Purpose, Table, TableBlocks, Task, UnseenLevels, generator};
 use sparsegp::model::{FittedModel, Predictions};
 use sparsegp::{Error, Result};
 
@@ -72,16 +72,34 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     };
     let mut names = columns.names();
     names.extend((0..args.samples).map(|k| format!("sample{k}")));
+    names.extend((0..args.draws).map(|k| format!("draw{k}")));
     let mut writer = PredictionWriter::create(&args.out, &names)?;
+    let mut first = 0;
     for block in blocks {
         let block = block?;
-        let draws = match args.samples {
+        let mut draws = match args.samples {
             0 => Vec::new(),
             count => model.samples(&block, unseen, count, args.seed)?,
         };
+        draws.extend(target_draws(&model, &block, args, first)?);
         write_block(&model, &block, unseen, &columns, &draws, &mut writer)?;
+        first += block.rows() as u64;
     }
     writer.finish()
+}
+
+/// Draws of the target at the rows of a block that begins at row `first` of the file: one vector per draw. A row's draws
+/// depend on the seed and its place alone.
+fn target_draws(model: &FittedModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
+    let mut draws = vec![Vec::with_capacity(block.rows()); args.draws];
+    if args.draws > 0 {
+        let predictions = model.predict(block, args.unseen.unseen)?;
+        for row in 0..predictions.rows() {
+            let mut random = generator(args.seed, Purpose::Prediction, first + row as u64);
+            draws.iter_mut().for_each(|draw| draw.push(predictions.draw(row, &mut random)));
+        }
+    }
+    Ok(draws)
 }
 
 fn check(args: &PredictArgs) -> Result<()> {
