@@ -1,7 +1,8 @@
-"""Fits GPyTorch's stochastic variational GP regression by Adam to one split and prints its scores."""
+"""Fits GPyTorch's stochastic variational GP by Adam to one split, for a number or two classes, and prints its scores."""
 
 import argparse
 
+import numpy as np
 from protocol import Clock, add_common_arguments, emit, gaussian_scores, initial_z, read_split, use_threads
 
 
@@ -36,6 +37,16 @@ def build(gpytorch, torch, z, kernel="rbf", whiten=True):
     return model, likelihood
 
 
+def class_scores(split, probability):
+    """Mean negative log probability and error rate of the test part; `probability` is that of class 1."""
+    ones = split.y_test.ravel() > 0
+    probability = np.ravel(probability)
+    return {
+        "test_nll": float(-np.log(np.where(ones, probability, 1 - probability)).mean()),
+        "test_error": float(((probability > 0.5) != ones).mean()),
+    }
+
+
 def full_elbo(model, likelihood, torch, x, y, batch):
     """The evidence lower bound of all the data (sum, not mean), with the present parameters."""
     with torch.no_grad():
@@ -52,6 +63,10 @@ def fit(split, options, gpytorch, torch):
     z = torch.as_tensor(initial_z(split, options.inducing, options.seed, options.init_z))
     x, y = torch.as_tensor(split.x), torch.as_tensor(split.y.ravel())
     model, likelihood = build(gpytorch, torch, z, options.kernel)
+    if options.classes:
+        # Standardised labels of two classes differ in sign; the probit likelihood takes 0 and 1.
+        likelihood = gpytorch.likelihoods.BernoulliLikelihood().double()
+        y = (y > 0).double()
     objectives = {"elbo": gpytorch.mlls.VariationalELBO, "pll": gpytorch.mlls.PredictiveLogLikelihood}
     objective = objectives[options.objective](likelihood, model, num_data=len(x))
     parameters = [*model.parameters(), *likelihood.parameters()]
@@ -74,6 +89,7 @@ def fit(split, options, gpytorch, torch):
         predicted = [likelihood(model(part)) for part in torch.as_tensor(split.x_test).split(options.batch)]
         mean = torch.cat([p.mean for p in predicted]).numpy()
         variance = torch.cat([p.variance for p in predicted]).numpy()
+    scores = class_scores(split, mean) if options.classes else gaussian_scores(split, mean, variance)
     return {
         "m": len(z),
         "epochs": options.epochs,
@@ -81,7 +97,7 @@ def fit(split, options, gpytorch, torch):
         "seconds_train": seconds_train,
         "seconds_total": total.seconds(),
         "elbo": elbo,
-        **gaussian_scores(split, mean, variance),
+        **scores,
     }
 
 
@@ -92,6 +108,7 @@ def main():
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--objective", choices=["elbo", "pll"], default="elbo")
+    parser.add_argument("--classes", action="store_true", help="the target has two values, which are classes")
     options = parser.parse_args()
     use_threads(options.threads)
     import gpytorch

@@ -192,7 +192,12 @@ impl FitOptions {
 
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
-        self.epochs.unwrap_or(if self.is_collapsed() { 200 } else { 100 })
+        self.epochs.unwrap_or(match self.objective {
+            ObjectiveKind::Elbo | ObjectiveKind::DlmLog => 100,
+            ObjectiveKind::Vfe | ObjectiveKind::Fitc => 200,
+            // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
+            ObjectiveKind::DlmSquare => 500,
+        })
     }
 
     /// The tolerance of the stopping test, by the objective where nothing was said.

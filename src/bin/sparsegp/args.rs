@@ -206,7 +206,8 @@ pub struct TrainingArgs {
     /// Rows per mini-batch (elbo, dlm-log) [default: 1024]
     #[arg(long, value_name = "ROWS")]
     pub batch_size: Option<usize>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo and dlm-log, else 200]
+    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo and dlm-log, 500
+    /// for dlm-square, else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// Stop training after this many seconds
