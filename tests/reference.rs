@@ -1,6 +1,8 @@
 //! Reproduces the numbers of independent implementations (GPflow, GPyTorch, 50-digit quadrature) in `tests/reference`,
 //! or in the folder named by SPARSEGP_REFERENCE_DIR.
 
+#[path = "support/expectations.rs"]
+mod expectations;
 #[path = "../kernels/tests/support/mod.rs"]
 mod support;
 #[path = "support/svgp.rs"]

@@ -254,8 +254,10 @@ fn train_collapsed(
 /// The most rows that training at fixed hyper-parameters takes through full-batch steps.
 const FULL_BATCH_ROWS: usize = 20_480;
 
-/// The most full-batch steps on q that end a fit.
-const POLISH_STEPS: usize = 20;
+/// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
+fn polish_steps(n: usize) -> usize {
+    (2_000_000 / n.max(1)).clamp(3, 20)
+}
 
 fn train_svgp(
     setup: TrainingSetup,
@@ -303,7 +305,7 @@ fn train_svgp(
         let (model, q) = polish.into_parts();
         (model, q, value)
     } else {
-        let steps = if full_batch || sampled { 0 } else { POLISH_STEPS };
+        let steps = if full_batch || sampled { 0 } else { polish_steps(n) };
         let limits = SolveLimits { steps, tolerance: 0.1 * options.stopping_tolerance() };
         let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
         let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
