@@ -149,6 +149,28 @@ fn product_sampling_is_unbiased_and_the_bias_of_plain_sampling_shrinks() {
     assert!(smooth > hundred, "smoothed {smooth}, plain {hundred}");
 }
 
+/// Samples whose density underflows still have finite ratios.
+#[test]
+fn sampled_gradients_are_finite_far_from_the_data() {
+    let (x, y) = counts(5, 30);
+    let y: Vec<f64> = y.iter().map(|y| y + 3000.0).collect();
+    for estimator in [
+        Estimator::Biased { samples: 1 },
+        Estimator::Smoothed { samples: 1, nu: 0.1 },
+        Estimator::Product { samples: 1 },
+    ] {
+        let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
+        let model = with_likelihood(LikelihoodKind::Poisson, 2, 5);
+        let mut svgp = Svgp::new(model, posterior(6, 5), objective, 30).with_seed(7);
+        for _ in 0..20 {
+            assert!(svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false).is_finite());
+            let gradient = svgp.q_gradient();
+            assert!(gradient.mean.iter().all(|g| g.is_finite()), "{estimator}: {:?}", gradient.mean);
+            assert!((0..5).all(|i| gradient.cov[(i, i)].is_finite()), "{estimator}");
+        }
+    }
+}
+
 #[test]
 fn sampled_gradients_do_not_depend_on_the_number_of_threads() {
     let gradient = |threads: usize| {

@@ -106,7 +106,8 @@ fn biased(
         return Local { value: f64::NAN, mean: f64::NAN, variance: f64::NAN };
     }
     value.iter_mut().for_each(|l| *l = (*l - top).exp());
-    let total = value.iter().sum::<f64>() + samples as f64 * nu * (-top).exp();
+    let smoothing = if nu > 0.0 { samples as f64 * nu * (-top).exp() } else { 0.0 };
+    let total = value.iter().sum::<f64>() + smoothing;
     value.iter_mut().for_each(|w| *w /= total);
     let (mut mean, mut variance) = (0.0, 0.0);
     for ((w, slope), f) in value.iter().zip(&*first).zip(&*f) {
