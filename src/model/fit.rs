@@ -256,7 +256,7 @@ const FULL_BATCH_ROWS: usize = 20_480;
 
 /// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
 fn polish_steps(n: usize) -> usize {
-    (2_000_000 / n.max(1)).clamp(3, 20)
+    (200_000 / n.max(1)).clamp(3, 20)
 }
 
 fn train_svgp(
