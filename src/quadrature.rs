@@ -74,6 +74,7 @@ pub struct Integrator {
     weight: Vec<f64>,
     value: Vec<f64>,
     first: Vec<f64>,
+    lent: [Vec<f64>; 3],
 }
 
 impl Default for Integrator {
@@ -94,7 +95,18 @@ impl Integrator {
             weight: Vec::new(),
             value: Vec::new(),
             first: Vec::new(),
+            lent: Default::default(),
         }
+    }
+
+    /// Buffers for a likelihood with an integral of its own, to be handed back by [`Integrator::give`].
+    pub(crate) fn take(&mut self) -> [Vec<f64>; 3] {
+        std::mem::take(&mut self.lent)
+    }
+
+    /// Takes buffers back.
+    pub(crate) fn give(&mut self, buffers: [Vec<f64>; 3]) {
+        self.lent = buffers;
     }
 
     /// `E g(f)` for a bounded `g` that is analytic within `strip` of the real line.

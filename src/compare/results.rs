@@ -100,56 +100,39 @@ impl Row {
     }
 
     /// The test figures by name, in the order of the files.
-    pub fn figures(&self) -> Vec<Option<f64>> {
-        let test = &self.test;
-        let coverage = test.coverage.clone().unwrap_or_default();
-        let mut figures = vec![
-            test.nll,
-            test.mse,
-            test.rmse,
-            test.mae,
-            test.error_rate,
-            test.auc,
-            test.brier,
-            test.mre,
-            test.smse,
-            test.deviance,
-            test.ece,
-            test.interval_width_95,
-            coverage.central_50,
-            coverage.central_80,
-            coverage.central_90,
-            coverage.central_95,
-        ];
-        figures.extend((0..PIT_BINS).map(|bin| test.pit.map(|shares| shares[bin])));
-        figures
+    pub fn figures(&self) -> Vec<(String, Option<f64>)> {
+        figures(&self.test)
     }
 }
 
-const PIT_BINS: usize = 10;
+/// The figures of a report by name, in the order of the files.
+fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
+    let coverage = test.coverage.clone().unwrap_or_default();
+    let named = [
+        ("nll", test.nll),
+        ("mse", test.mse),
+        ("rmse", test.rmse),
+        ("mae", test.mae),
+        ("error_rate", test.error_rate),
+        ("auc", test.auc),
+        ("brier", test.brier),
+        ("mre", test.mre),
+        ("smse", test.smse),
+        ("deviance", test.deviance),
+        ("ece", test.ece),
+        ("interval_width_95", test.interval_width_95),
+        ("coverage_50", coverage.central_50),
+        ("coverage_80", coverage.central_80),
+        ("coverage_90", coverage.central_90),
+        ("coverage_95", coverage.central_95),
+    ];
+    let pit = (0..10).map(|bin| (format!("pit_{bin}"), test.pit.map(|shares| shares[bin])));
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(pit).collect()
+}
 
 /// The names of [`Row::figures`].
 pub(super) fn figure_names() -> Vec<String> {
-    let named = [
-        "nll",
-        "mse",
-        "rmse",
-        "mae",
-        "error_rate",
-        "auc",
-        "brier",
-        "mre",
-        "smse",
-        "deviance",
-        "ece",
-        "interval_width_95",
-        "coverage_50",
-        "coverage_80",
-        "coverage_90",
-        "coverage_95",
-    ];
-    let pit = (0..PIT_BINS).map(|bin| format!("pit_{bin}"));
-    named.into_iter().map(str::to_owned).chain(pit).collect()
+    figures(&Report::default()).into_iter().map(|(name, _)| name).collect()
 }
 
 /// All fits of a comparison.
@@ -227,7 +210,7 @@ pub fn results_csv(results: &Results) -> Result<String> {
             cell(fit.and_then(|fit| fit.objective)),
             cell(row.validation_score),
         ];
-        cells.extend(row.figures().into_iter().map(cell));
+        cells.extend(row.figures().into_iter().map(|(_, value)| cell(value)));
         cells.push(row.error.clone().unwrap_or_default());
         cells
     });

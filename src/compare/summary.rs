@@ -57,9 +57,9 @@ impl Group {
     fn of(rows: &[&Row]) -> Option<Group> {
         let first = rows.first()?;
         let runs: Vec<&&Row> = rows.iter().filter(|row| row.error.is_none()).collect();
-        let figures: Vec<Vec<Option<f64>>> = runs.iter().map(|row| row.figures()).collect();
+        let figures: Vec<Vec<_>> = runs.iter().map(|row| row.figures()).collect();
         let estimate =
-            |index: usize| Estimate::of(figures.iter().filter_map(|figures| figures.get(index).copied()?));
+            |index: usize| Estimate::of(figures.iter().filter_map(|figures| figures.get(index)?.1));
         let seconds = runs.iter().filter_map(|row| Some(row.fit.as_ref()?.seconds));
         Some(Group {
             objective: first.objective,

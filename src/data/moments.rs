@@ -9,6 +9,13 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
+    /// Of these values.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Moments {
+        let mut moments = Moments::default();
+        values.into_iter().for_each(|value| moments.push(value));
+        moments
+    }
+
     pub(crate) fn push(&mut self, value: f64) {
         self.count += 1;
         let before = value - self.mean;

@@ -1,6 +1,7 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters};
+use crate::data::moments::Moments;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -130,9 +131,8 @@ impl Likelihood for Gaussian {
 
     /// A tenth of the target's variance is noise, to begin with.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
-        let n = y.len().max(1) as f64;
-        let mean = y.iter().sum::<f64>() / n;
-        let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+        let moments = Moments::of(y.iter().copied());
+        let (mean, variance) = (moments.mean().unwrap_or(0.0), moments.variance().unwrap_or(0.0));
         *self = Gaussian::new(0.1 * if variance > 0.0 { variance } else { 1.0 });
         mean
     }

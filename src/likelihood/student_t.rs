@@ -37,8 +37,13 @@ impl StudentT {
         (self.scale.values[0], self.df.values[0])
     }
 
-    /// The mixture of which `N(residual; 0, v + scale²/w)` is averaged.
-    fn mixture(&self, residual: f64, v: f64) -> Mixture {
+    /// The mixture of which `N(residual; 0, v + scale²/w)` is averaged, in these buffers.
+    fn mixture(
+        &self,
+        residual: f64,
+        v: f64,
+        [mut u, mut variance, mut log_weight]: [Vec<f64>; 3],
+    ) -> Mixture {
         let (scale, df) = self.values();
         // exp of (df + 1)/2 u − (df + (residual/scale)²)/2 e^u is what is integrated when v = 0, and its peak lies
         // furthest to the left then. Both sides fall by e^{−40} from the peak, as e^u − 1 − u ≥ max(−1 − u, u²/3, …).
@@ -50,9 +55,11 @@ impl StudentT {
         // in standard deviations of u, for large k.
         let span = right + left - peak;
         let step = (0.6 * (2.0 / (df + 1.0)).sqrt()).min(0.25).max(span / 4000.0);
-        let u: Vec<f64> =
-            (0..=(span / step).ceil() as usize).map(|k| peak - left + k as f64 * step).collect();
-        let mut mixture = Mixture { variance: vec![0.0; u.len()], log_weight: vec![0.0; u.len()], score: u };
+        u.clear();
+        u.extend((0..=(span / step).ceil() as usize).map(|k| peak - left + k as f64 * step));
+        variance.resize(u.len(), 0.0);
+        log_weight.resize(u.len(), 0.0);
+        let mut mixture = Mixture { score: u, variance, log_weight };
         let constant = 0.5 * df * (0.5 * df).ln() - ln_gamma(0.5 * df) + step.ln();
         dispatch(Components { df, square: scale * scale, v: v.max(0.0), constant, mixture: &mut mixture });
         mixture
@@ -140,15 +147,16 @@ impl Likelihood for StudentT {
         at: Observation,
         (mu, v): (f64, f64),
         own: &mut [f64],
-        _: &mut Integrator,
+        integrator: &mut Integrator,
     ) -> Local {
         let (scale, df) = self.values();
         let residual = at.y - mu;
-        let mut mixture = self.mixture(residual, v);
+        let mut mixture = self.mixture(residual, v, integrator.take());
         dispatch(LogNormals { residual, mixture: &mut mixture });
         let Mixture { score, variance, log_weight: mut weight } = mixture;
         let top = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !top.is_finite() {
+            integrator.give([score, variance, weight]);
             return Local { value: top, mean: f64::NAN, variance: f64::NAN };
         }
         weight.iter_mut().for_each(|w| *w -= top);
@@ -171,6 +179,7 @@ impl Likelihood for StudentT {
             *scale_slot += scale_bar;
             *df_slot += df_bar + 0.5 * ((0.5 * df).ln() + 1.0 - digamma(0.5 * df));
         }
+        integrator.give([score, variance, weight]);
         local
     }
 
@@ -179,7 +188,7 @@ impl Likelihood for StudentT {
     }
 
     fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-        self.cdf(y - f, 0.0)
+        self.cdf(y - f, 0.0, &mut Integrator::default())
     }
 
     fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
@@ -191,8 +200,8 @@ impl Likelihood for StudentT {
         self.moments(mu, v)
     }
 
-    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, _: &mut Integrator) -> f64 {
-        self.cdf(y - mu, v)
+    fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), _: f64, integrator: &mut Integrator) -> f64 {
+        self.cdf(y - mu, v, integrator)
     }
 
     /// A tenth of the target's variance is noise, to begin with, as for Gaussian noise; robustly by the median.
@@ -214,13 +223,15 @@ impl StudentT {
     }
 
     /// `E_w Φ(residual/√(v + scale²/w))`.
-    fn cdf(&self, residual: f64, v: f64) -> f64 {
-        let mut mixture = self.mixture(residual, v);
-        exp_in_place(&mut mixture.log_weight);
-        let mut x: Vec<f64> = mixture.variance.iter().map(|variance| residual / variance.sqrt()).collect();
-        normal::log_cdf_in_place(&mut x, &mut mixture.score);
-        exp_in_place(&mut mixture.score);
-        let below: f64 = mixture.score.iter().zip(&mixture.log_weight).map(|(p, w)| p * w).sum();
+    fn cdf(&self, residual: f64, v: f64, integrator: &mut Integrator) -> f64 {
+        let Mixture { mut score, mut variance, log_weight: mut weight } =
+            self.mixture(residual, v, integrator.take());
+        exp_in_place(&mut weight);
+        variance.iter_mut().for_each(|x| *x = residual / x.sqrt());
+        normal::log_cdf_in_place(&mut variance, &mut score);
+        exp_in_place(&mut score);
+        let below: f64 = score.iter().zip(&weight).map(|(p, w)| p * w).sum();
+        integrator.give([score, variance, weight]);
         below.min(1.0)
     }
 }

@@ -3,6 +3,7 @@
 use super::options::FitOptions;
 use super::sparse::SparseModel;
 use crate::collapsed::Dataset;
+use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
 use crate::latent::Jitter;
 use crate::likelihood::{Gaussian, LikelihoodKind};
@@ -54,10 +55,7 @@ pub(super) fn diagnose(
 }
 
 fn about_noise(model: &SparseModel, train: Dataset<'_>) -> Option<String> {
-    let y = train.targets.y;
-    let n = y.len().max(1) as f64;
-    let mean = y.iter().sum::<f64>() / n;
-    let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+    let variance = Moments::of(train.targets.y.iter().copied()).variance()?;
     let mut noise = f64::NAN;
     model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
     if noise > 0.98 * variance {

@@ -4,7 +4,7 @@ use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{absolute_jitter, diagnose};
 use super::options::{FitOptions, Hyper, ObjectiveKind, QUpdate};
 use super::posterior::Posterior;
-use super::solve::{SolveLimits, solve_q};
+use super::solve::{SolveLimits, full_objective, solve_q};
 use super::sparse::SparseModel;
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
 use super::svgp::Svgp;
@@ -45,12 +45,6 @@ pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: SparseModel,
     /// The whitened posterior to go on with; solved for when absent.
-    pub q: Option<FullGaussian>,
-}
-
-/// A model on the way to being trained.
-pub(super) struct TrainingSetup {
-    pub model: SparseModel,
     pub q: Option<FullGaussian>,
 }
 
@@ -132,9 +126,9 @@ pub fn fit_arrays(
         return Err(Error::usage("--objective fitc takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
-    let mut model = match start {
-        Some(start) => start.model.clone(),
-        None => initial_model(data.train, options, data.levels)?,
+    let Start { mut model, q } = match start {
+        Some(start) => start.clone(),
+        None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
     };
     apply_fixes(&mut model, &options.fix)?;
     model.refresh().map_err(|failure| {
@@ -168,8 +162,7 @@ pub fn fit_arrays(
     let trained = if options.is_collapsed() {
         train_collapsed(model, data.train, options, &mut monitor)?
     } else {
-        let q = start.and_then(|start| start.q.clone());
-        train_svgp(TrainingSetup { model, q }, start.is_none(), data, options, &mut monitor)?
+        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
     };
     Ok(finish(trained, data.train, options, &monitor))
 }
@@ -260,7 +253,7 @@ fn polish_steps(n: usize) -> usize {
 }
 
 fn train_svgp(
-    setup: TrainingSetup,
+    start: Start,
     fresh: bool,
     data: TrainingData<'_>,
     options: &FitOptions,
@@ -268,31 +261,26 @@ fn train_svgp(
 ) -> Result<Trained> {
     let n = data.train.len();
     let batch = options.batch_size.min(n);
-    let (model, q, mut counts) = warm_start(setup, fresh, data.train, options, monitor)?;
-    let m = model.layer.dim();
-    let rule: Box<dyn UpdateRule> = match options.q_update {
-        QUpdate::Ngd => Box::new(NaturalGradient::new(&q).with_guard(options.q_guard)),
-        QUpdate::Adam => Box::new(AdamRule::new(&q)),
-    };
+    let (model, q, mut counts) = warm_start(start, fresh, data.train, options, monitor)?;
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
-    let guard = (batch >= 2 * m).then_some(Svgp::DIRECT_GUARD);
+    let guard = (batch >= 2 * model.layer.dim()).then_some(Svgp::DIRECT_GUARD);
     let mut svgp = Svgp::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
         .with_seed(options.seed);
+    let sampled = !matches!(svgp.objective().loss, Loss::ExpectedLog | Loss::LogPredictive(Estimator::Exact));
     let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
         && svgp.objective().loss == Loss::ExpectedLog;
-    // What training has to improve on, unless the end is exact anyway.
-    let before = (!gaussian_elbo).then(|| {
-        let value = full_objective(&mut svgp, (data.train, batch));
-        (Start { model: svgp.model.clone(), q: Some(svgp.q().clone()) }, value)
-    });
-    let sampled = !matches!(svgp.objective().loss, Loss::ExpectedLog | Loss::LogPredictive(Estimator::Exact));
     let fixed = options.hyper_mode() == Hyper::Fixed;
     let full_batch = fixed && !sampled && n <= FULL_BATCH_ROWS && options.q_update == QUpdate::Ngd;
+    // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
+    let before = (!gaussian_elbo && !full_batch).then(|| {
+        let value = full_objective(&mut svgp, (data.train, batch));
+        (svgp.model.clone(), svgp.q().clone(), value)
+    });
     let (mut svgp, mut outcome) = if full_batch {
         solve_fixed(svgp, (data.train, batch), options, monitor)?
     } else {
-        train_on_batches(svgp, rule, data, options, monitor)?
+        train_on_batches(svgp, data, options, monitor)?
     };
     let sampling = sampled.then(|| svgp.estimator_counts());
     let (model, q, value) = if gaussian_elbo {
@@ -305,11 +293,18 @@ fn train_svgp(
         let (model, q) = polish.into_parts();
         (model, q, value)
     } else {
-        let steps = if full_batch || sampled { 0 } else { polish_steps(n) };
-        let limits = SolveLimits { steps, tolerance: 0.1 * options.stopping_tolerance() };
-        let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
-        let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
-        counts.add(polished);
+        let value = if full_batch {
+            outcome.value
+        } else if sampled {
+            full_objective(&mut svgp, (data.train, batch))
+        } else {
+            let limits =
+                SolveLimits { steps: polish_steps(n), tolerance: 0.1 * options.stopping_tolerance() };
+            let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
+            let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
+            counts.add(polished);
+            value
+        };
         let (model, q) = svgp.into_parts();
         better_of((model, q, value), before, &mut outcome)
     };
@@ -321,23 +316,15 @@ fn train_svgp(
     Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
 }
 
-/// The objective on all data, a sum.
-fn full_objective(svgp: &mut Svgp, (train, batch): (Dataset<'_>, usize)) -> f64 {
-    let mut rule = NaturalGradient::new(svgp.q());
-    solve_q(svgp, (train, batch), &mut rule, SolveLimits { steps: 0, tolerance: 0.0 }, None).0
-}
+/// A model, its posterior and the objective there.
+type Valued = (SparseModel, FullGaussian, f64);
 
 /// What training ended with, or what it started from if that is better: training that diverged does no harm.
-fn better_of(
-    after: (SparseModel, FullGaussian, f64),
-    before: Option<(Start, f64)>,
-    outcome: &mut Outcome,
-) -> (SparseModel, FullGaussian, f64) {
-    let improved = |value: f64| after.2.is_finite() && after.2 <= value;
+fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
     match before {
-        Some((Start { model, q: Some(q) }, value)) if value.is_finite() && !improved(value) => {
+        Some(before) if before.2.is_finite() && (!after.2.is_finite() || after.2 > before.2) => {
             outcome.reason = StopReason::NoProgress;
-            (model, q, value)
+            before
         }
         _ => after,
     }
@@ -370,11 +357,14 @@ fn solve_fixed(
 /// q and hyper-parameters by mini-batches.
 fn train_on_batches(
     svgp: Svgp,
-    rule: Box<dyn UpdateRule>,
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(Svgp, Outcome)> {
+    let rule: Box<dyn UpdateRule> = match options.q_update {
+        QUpdate::Ngd => Box::new(NaturalGradient::new(svgp.q()).with_guard(options.q_guard)),
+        QUpdate::Adam => Box::new(AdamRule::new(svgp.q())),
+    };
     let free = match options.hyper_mode() {
         Hyper::Fixed => FreeVector::new(&[]),
         _ => FreeVector::new(&svgp.model.descriptors()),

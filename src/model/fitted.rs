@@ -193,12 +193,7 @@ fn scaling_for(options: &FitOptions, train: &HeldOut) -> Scaling {
 
 /// The kind of target that task and likelihood ask for together, if they say anything.
 fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
-    let by_task = options.task.map(|task| match task {
-        Task::Regression => TargetKind::Real,
-        Task::Classification => TargetKind::Binary,
-        Task::Count => TargetKind::Count,
-        Task::Ordinal => TargetKind::Ordinal,
-    });
+    let by_task = options.task.map(|task| LikelihoodKind::default_for(task).target_kind());
     let Some(likelihood) = options.likelihood else { return Ok(by_task) };
     let kind = likelihood.target_kind();
     match options.task {

@@ -26,7 +26,23 @@ struct FullBatch<'a> {
     curvature: Option<Mat<f64>>,
 }
 
-impl FullBatch<'_> {
+/// The objective on all data, taken in batches of `batch` rows, a sum.
+pub(super) fn full_objective(svgp: &mut Svgp, (data, batch): (Dataset<'_>, usize)) -> f64 {
+    FullBatch::new(svgp, data, batch).evaluate(svgp)
+}
+
+impl<'a> FullBatch<'a> {
+    fn new(svgp: &Svgp, data: Dataset<'a>, batch: usize) -> Self {
+        let m = svgp.q().dim();
+        let curvature = svgp.objective().has_own_curvature().then(|| Mat::zeros(m, m));
+        FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m), curvature }
+    }
+
+    fn gradient(&self) -> DataGradient<'_> {
+        let curvature = self.curvature.as_ref().map(|c| c.as_ref());
+        DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature }
+    }
+
     /// The objective at the current q, with the gradient's data part left in `mean` and `cov`.
     fn evaluate(&mut self, svgp: &mut Svgp) -> f64 {
         self.mean.fill(0.0);
@@ -50,13 +66,6 @@ impl FullBatch<'_> {
     }
 }
 
-impl FullBatch<'_> {
-    fn gradient(&self) -> DataGradient<'_> {
-        let curvature = self.curvature.as_ref().map(|c| c.as_ref());
-        DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature }
-    }
-}
-
 fn add(sum: &mut Mat<f64>, term: MatRef<'_, f64>) {
     for j in 0..term.ncols() {
         sum.col_mut(j).iter_mut().zip(term.col(j).iter()).for_each(|(sum, g)| *sum += g);
@@ -75,9 +84,7 @@ pub(super) fn solve_q(
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> (f64, UpdateCounts) {
     const SMALLEST_STEP: f64 = 1e-4;
-    let m = svgp.q().dim();
-    let curvature = svgp.objective().has_own_curvature().then(|| Mat::zeros(m, m));
-    let mut full = FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m), curvature };
+    let mut full = FullBatch::new(svgp, data, batch);
     let mut value = full.evaluate(svgp);
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let n = data.len() as f64;

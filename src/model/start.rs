@@ -1,13 +1,14 @@
 //! Where training starts: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::fit::{TrainingSetup, UpdateCounts, failed_start};
+use super::fit::{Start, UpdateCounts, failed_start};
 use super::options::{FitOptions, Hyper, MeanKind};
 use super::rows::Rows;
 use super::solve::{SolveLimits, solve_q};
 use super::sparse::SparseModel;
 use super::svgp::Svgp;
 use crate::collapsed::Dataset;
+use crate::data::moments::Moments;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, Record, minimize_lbfgs};
@@ -26,10 +27,9 @@ pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: us
     let mut likelihood = options.likelihood_kind().build(levels);
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
     let responses = working_responses(likelihood.as_ref(), train.targets);
-    let (_, variance) = mean_and_variance(&mut responses.iter().copied());
-    let spread: Vec<f64> =
-        (0..d).map(|i| mean_and_variance(&mut train.x.row(i).iter().copied()).1.sqrt()).collect();
-    kernel.initialise(&spread, if variance > 0.0 { variance } else { 1.0 });
+    let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
+    let amplitude = variance(responses);
+    kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
     let m = options.inducing_for(train.len());
     let z = choose_inducing(train.x, m, options.inducing_init, kernel.as_ref(), options.seed)?;
     let constant = if options.mean == MeanKind::Constant { centre } else { 0.0 };
@@ -43,15 +43,9 @@ fn working_responses(likelihood: &dyn Likelihood, targets: Targets<'_>) -> Vec<f
     (0..targets.len()).map(|i| likelihood.working_response(targets.at(i))).collect()
 }
 
-fn mean_and_variance(values: &mut dyn Iterator<Item = f64>) -> (f64, f64) {
-    let (mut mean, mut m2, mut count) = (0.0, 0.0, 0.0);
-    for v in values {
-        count += 1.0;
-        let delta = v - mean;
-        mean += delta / count;
-        m2 += delta * (v - mean);
-    }
-    (mean, m2 / f64::max(count, 1.0))
+/// The population variance, 0 of no values.
+fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
+    Moments::of(values).variance().unwrap_or(0.0)
 }
 
 /// Fixes parameters by their full names.
@@ -96,18 +90,18 @@ const WARM_STEPS: usize = 20;
 /// A likelihood that is not Gaussian borrows kernel and inducing inputs from a regression on its working responses; its
 /// q is then solved for by natural gradients of its own ELBO.
 pub(super) fn warm_start(
-    setup: TrainingSetup,
+    start: Start,
     fresh: bool,
     train: Dataset<'_>,
     options: &FitOptions,
     monitor: &Monitor<'_>,
 ) -> Result<(SparseModel, FullGaussian, UpdateCounts)> {
-    let TrainingSetup { model, q } = setup;
-    let subset = subset(train, options.seed);
-    let subset = subset.data();
+    let Start { model, q } = start;
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
     }
+    let subset = subset(train, options.seed);
+    let subset = subset.data();
     let improve = fresh && options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
     if model.likelihood.kind() == LikelihoodKind::Gaussian {
         return gaussian_start(model, improve, subset, options, monitor);
@@ -116,9 +110,8 @@ pub(super) fn warm_start(
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
     if improve {
         let responses = working_responses(likelihood.as_ref(), subset.targets);
-        let (_, variance) = mean_and_variance(&mut responses.iter().copied());
-        let surrogate =
-            SparseModel { likelihood: Box::new(Gaussian::new(0.3 * variance.max(1e-3))), ..model.clone() };
+        let noise = 0.3 * variance(responses.iter().copied()).max(1e-3);
+        let surrogate = SparseModel { likelihood: Box::new(Gaussian::new(noise)), ..model.clone() };
         let targets = Targets { y: &responses, exposure: &[], weights: subset.targets.weights };
         let data = Dataset { x: subset.x, targets };
         let (found, start, found_counts) = gaussian_start(surrogate, true, data, options, monitor)?;

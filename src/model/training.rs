@@ -32,7 +32,6 @@ pub(super) struct SvgpTraining<'a> {
     /// The q of the start of the epoch, to go back to when a batch cannot be evaluated, and what q's steps were cut by then.
     safe: FullGaussian,
     shrink: f64,
-    score: Score,
     best: Option<(Vec<f64>, FullGaussian)>,
 }
 
@@ -66,7 +65,6 @@ impl<'a> SvgpTraining<'a> {
             steps: 0,
             drawn: Rows::new(data.train, largest),
             q_rollbacks: 0,
-            score: Score::LogLoss,
             best: None,
         }
     }
@@ -172,7 +170,7 @@ impl StochasticObjective for SvgpTraining<'_> {
             return Some(f64::NAN);
         }
         let posterior = Posterior::new(&self.svgp.model, self.svgp.q());
-        Some(posterior.score(validation, self.score))
+        Some(posterior.score(validation, Score::LogLoss))
     }
 
     fn keep(&mut self, _theta: &[f64]) {

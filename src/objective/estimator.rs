@@ -55,29 +55,29 @@ impl EstimatorCounts {
 }
 
 impl Estimator {
-    /// The derivatives of `log E p(y|f)` estimated from samples; its value is not estimated.
-    pub(super) fn gradient(
+    /// `log E p(y|f)`, by quadrature, with derivatives as the estimator has them.
+    pub(super) fn log_predictive(
         self,
         likelihood: &dyn Likelihood,
         at: Observation,
-        (mu, v): (f64, f64),
+        marginal: (f64, f64),
         wanted: usize,
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> Local {
-        match self {
-            Estimator::Exact => {
-                likelihood.log_predictive(at, (mu, v), &mut scratch.own[..wanted], &mut scratch.integrator)
-            }
-            Estimator::Biased { samples } => {
-                biased(likelihood, at, (mu, v), (samples, 0.0), wanted, (scratch, random))
-            }
+        // Samples replace the derivatives of quadrature, in own parameters too.
+        let by_quadrature = if self == Estimator::Exact { wanted } else { 0 };
+        let (own, integrator) = (&mut scratch.own[..by_quadrature], &mut scratch.integrator);
+        let exact = likelihood.log_predictive(at, marginal, own, integrator);
+        let tools = (scratch, random);
+        let sampled = match self {
+            Estimator::Exact => return exact,
+            Estimator::Biased { samples } => biased(likelihood, at, marginal, (samples, 0.0), wanted, tools),
             Estimator::Smoothed { samples, nu } => {
-                biased(likelihood, at, (mu, v), (samples, nu), wanted, (scratch, random))
+                biased(likelihood, at, marginal, (samples, nu), wanted, tools)
             }
-            Estimator::Product { samples } => {
-                product(likelihood, at, (mu, v), samples, wanted, (scratch, random))
-            }
-        }
+            Estimator::Product { samples } => product(likelihood, at, marginal, samples, wanted, tools),
+        };
+        Local { value: exact.value, ..sampled }
     }
 }
 

@@ -178,14 +178,13 @@ impl Objective {
         wanted: usize,
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> Local {
-        let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
         match self.loss {
-            Loss::ExpectedLog => likelihood.expected_log_density(at, marginal, own, integrator),
-            Loss::LogPredictive(Estimator::Exact) => likelihood.log_predictive(at, marginal, own, integrator),
+            Loss::ExpectedLog => {
+                let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
+                likelihood.expected_log_density(at, marginal, own, integrator)
+            }
             Loss::LogPredictive(estimator) => {
-                let value = likelihood.log_predictive(at, marginal, &mut [], integrator).value;
-                let local = estimator.gradient(likelihood, at, marginal, wanted, (scratch, random));
-                Local { value, ..local }
+                estimator.log_predictive(likelihood, at, marginal, wanted, (scratch, random))
             }
         }
     }

@@ -62,6 +62,7 @@ pub struct NaturalGradient {
     gradient: Vec<f64>,
     direction: Vec<f64>,
     probe: Vec<f64>,
+    image: Vec<f64>,
     factorizer: Factorizer,
 }
 
@@ -81,6 +82,7 @@ impl NaturalGradient {
             gradient: vec![0.0; m],
             direction: vec![0.0; m],
             probe: vec![0.0; m],
+            image: vec![0.0; m],
             factorizer: Factorizer::new(m),
         };
         rule.restart(q);
@@ -148,20 +150,18 @@ impl NaturalGradient {
     /// `S⁻¹p = y` is known.
     fn relative_change(&mut self, q: &FullGaussian, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
         const ITERATIONS: usize = 12;
-        let m = q.dim();
-        let (y, p) = (&mut self.direction, &mut self.probe);
+        let (y, p, data) = (&mut self.direction, &mut self.probe, &mut self.image);
         // Any start that no eigenvector is orthogonal to by symmetry.
         y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
         let mut largest = 0.0f64;
-        let mut data = vec![0.0; m];
         for _ in 0..ITERATIONS {
             linalg::matvec(q.cov.as_ref(), y, p);
             let norm = linalg::dot(y, p).sqrt();
             if !(norm > 0.0 && norm.is_finite()) {
                 return largest;
             }
-            linalg::matvec(gradient.cov, p, &mut data);
-            for ((y, p), data) in y.iter_mut().zip(&*p).zip(&data) {
+            linalg::matvec(gradient.cov, p, data);
+            for ((y, p), data) in y.iter_mut().zip(&*p).zip(&*data) {
                 *y = rho * (p + 2.0 / beta * data - *y) / norm;
             }
             linalg::matvec(q.cov.as_ref(), y, p);

@@ -5,8 +5,8 @@ use super::output;
 use super::predict::BLOCK_ROWS;
 use sparsegp::Result;
 use sparsegp::data::{AtomicFile, TableBlocks, UnseenLevels};
-use sparsegp::metrics::{Metrics, Report};
-use sparsegp::model::FittedModel;
+use sparsegp::metrics::{Compared, Metrics, Report};
+use sparsegp::model::{FittedModel, HeldOut};
 use sparsegp::report::{DataSummary, Document, Observed};
 use std::path::Path;
 
@@ -22,17 +22,35 @@ pub struct Evaluation {
     pub metrics: Metrics,
 }
 
-/// Compares a model's predictions with the targets in a file.
-pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
-    let mut metrics = Metrics::new(model.task());
-    let mut observed = Observed::default();
-    for block in TableBlocks::open(data, BLOCK_ROWS, model.schema())? {
-        model.compare(&block?, unseen, &mut |row| {
+impl Evaluation {
+    /// The figures of a model on the rows that `each` hands over.
+    pub fn of(
+        model: &FittedModel,
+        each: impl FnOnce(&mut dyn FnMut(&Compared)) -> Result<()>,
+    ) -> Result<Evaluation> {
+        let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
+        each(&mut |row| {
             metrics.push(row);
             observed.push(row);
         })?;
+        Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics })
     }
-    Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics })
+}
+
+/// Compares a model's predictions with the targets in a file.
+pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
+    Evaluation::of(model, |push| {
+        TableBlocks::open(data, BLOCK_ROWS, model.schema())?
+            .try_for_each(|block| model.compare(&block?, unseen, push))
+    })
+}
+
+/// Compares the predictions of held-out rows with their targets.
+pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Result<Evaluation> {
+    Evaluation::of(model, |push| {
+        model.predict_part(part).compare(&part.targets).iter().for_each(push);
+        Ok(())
+    })
 }
 
 /// Runs the command.

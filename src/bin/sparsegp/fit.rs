@@ -1,15 +1,14 @@
 //! `fit`: a data file to a model, its figures and its files; no maths.
 
 use super::args::FitArgs;
-use super::evaluate::{Evaluation, evaluate};
+use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
 use super::{inspect, page};
 use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task, read_table};
-use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table, select_beta};
-use sparsegp::report::{DataSummary, Document, Observed};
+use sparsegp::report::{DataSummary, Document};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
@@ -38,7 +37,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let model = &fitted.model;
     let test = match (&args.held_out.test, &fitted.test) {
         (Some(path), _) => Some(evaluate(model, path, args.held_out.unseen)?),
-        (None, Some(part)) => Some(evaluate_part(model, part)),
+        (None, Some(part)) => Some(evaluate_part(model, part)?),
         (None, None) => None,
     };
     let data = DataSummary {
@@ -52,7 +51,9 @@ pub fn run(args: &FitArgs) -> Result<()> {
     for (name, value) in config(args) {
         document = document.with_config(name, value);
     }
-    document.validation = fitted.validation.as_ref().map(|part| evaluate_part(model, part).report);
+    if let Some(part) = &fitted.validation {
+        document.validation = Some(evaluate_part(model, part)?.report);
+    }
     document.test = test.as_ref().map(|test| test.report.clone());
     write_files(args, model, fitted.test.as_ref(), &document, test.as_ref())?;
     show(args, model, &document, test.as_ref())
@@ -124,16 +125,6 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
         ("threads", rayon::current_num_threads().into()),
     ]
-}
-
-/// Compares the predictions of held-out rows with their targets.
-pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Evaluation {
-    let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
-    for compared in model.predict_part(part).compare(&part.targets) {
-        metrics.push(&compared);
-        observed.push(&compared);
-    }
-    Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics }
 }
 
 fn write_files(

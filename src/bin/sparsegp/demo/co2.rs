@@ -5,9 +5,8 @@ use crate::evaluate::Evaluation;
 use sparsegp::Result;
 use sparsegp::data::column::Column;
 use sparsegp::data::{NamedColumn, Scaling, Table, UnseenLevels, read_csv};
-use sparsegp::metrics::Metrics;
 use sparsegp::model::{FitOptions, FittedModel, ObjectiveKind};
-use sparsegp::report::{Observed, Series};
+use sparsegp::report::Series;
 
 const MONTHLY: &str = include_str!("../../../../examples/data/co2_monthly.csv");
 const WEEKLY: &str = include_str!("../../../../examples/data/co2_weekly.csv");
@@ -51,12 +50,7 @@ fn forecast(quiet: bool) -> Result<Run> {
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
     let options = FitOptions { objective: ObjectiveKind::Vfe, ..base_options(&before)? };
     let model = fit_to(&before, "co2", &options, 0.0, quiet)?.model;
-    let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
-    model.compare(&after, UnseenLevels::Error, &mut |row| {
-        metrics.push(row);
-        observed.push(row);
-    })?;
-    let test = Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics };
+    let test = Evaluation::of(&model, |push| model.compare(&after, UnseenLevels::Error, push))?;
     let figures = figure(&model, &years(&table, &|year| year >= SHOWN_FROM)?)?;
     Ok(Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures })
 }

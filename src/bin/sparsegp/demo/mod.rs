@@ -5,9 +5,9 @@ mod tumours;
 mod visits;
 
 use super::args::DemoArgs;
-use super::evaluate::Evaluation;
+use super::evaluate::{Evaluation, evaluate_part};
 use super::progress::Progress;
-use super::{fit, output, page};
+use super::{output, page};
 use sparsegp::data::{AtomicFile, SchemaOptions, Table};
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, TableFit, fit_table};
 use sparsegp::report::Section;
@@ -58,7 +58,7 @@ fn fit_to(
 /// A fit with the figures of its test rows.
 fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
     let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
-    let test = fit::evaluate_part(&fitted.model, &part);
+    let test = evaluate_part(&fitted.model, &part)?;
     Ok(Run { task, model: fitted.model, test, figures: Vec::new() })
 }
 
