@@ -193,6 +193,7 @@ fn wrong_combinations_are_usage_errors() {
         ("--estimator ups:0 --objective dlm-log", &["ups:0"]),
         ("--estimator bmc:10", &["--estimator", "dlm-log"]),
         ("--quadrature-nodes 0", &["--quadrature-nodes"]),
+        ("--likelihood gaussian --quadrature-nodes 9", &["--quadrature-nodes", "gaussian"]),
         ("--q-guard hope", &["hope", "retraction"]),
         ("--likelihood softmax", &["softmax", "bernoulli-logit"]),
     ];

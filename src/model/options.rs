@@ -269,6 +269,11 @@ impl FitOptions {
             ))
             .hint("elbo and dlm-log take every likelihood"));
         }
+        if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
+            return Err(Error::usage(
+                "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
+            ));
+        }
         if self.estimator != Estimator::Exact && self.objective != ObjectiveKind::DlmLog {
             return Err(Error::usage(format!(
                 "--estimator {} is for --objective dlm-log, not {}",
