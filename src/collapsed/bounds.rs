@@ -1,4 +1,4 @@
-//! The collapsed (β-)ELBO of Titsias 2009 and an upper bound on the evidence, from the data's sufficient statistics.
+//! The collapsed (β-)ELBO of Titsias 2009, square-loss DLM and an upper bound on the evidence, from sufficient statistics.
 
 use super::stream::{Statistics, StatisticsAdjoint};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse, trace};

@@ -1,4 +1,4 @@
-//! Monte Carlo gradients of log E p(y|f): biased, smoothed, and unbiased by product sampling; no values.
+//! log E p(y|f) by quadrature, with its gradient by quadrature too or from biased, smoothed or product samples; no steps.
 
 use super::{LossScratch, rejection};
 use crate::error::{Error, Result};

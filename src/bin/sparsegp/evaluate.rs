@@ -1,4 +1,4 @@
-//! `evaluate`: a model's figures on a data file of any length, block by block; no fitting.
+//! A model's figures on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
 
 use super::args::EvaluateArgs;
 use super::output;
