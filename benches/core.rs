@@ -9,9 +9,9 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Kernel, Scratch, Stationary};
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, SparseModel, Svgp};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, LatentModel, VariationalModel};
 use sparsegp::objective::Objective;
-use sparsegp::variational::{FullGaussian, NaturalGradient};
+use sparsegp::variational::{Normal, NaturalGradient};
 use std::hint::black_box;
 
 const DIMS: usize = 8;
@@ -28,11 +28,11 @@ fn targets(x: &Mat<f64>) -> Vec<f64> {
     (0..x.ncols()).map(|j| (2.0 * x[(0, j)]).sin() + 0.1 * (40.0 * x[(1, j)]).cos()).collect()
 }
 
-fn model(m: usize) -> SparseModel {
+fn model(m: usize) -> LatentModel {
     let kernel = Box::new(Stationary::rbf(1.0, &[2.8; DIMS]));
     let z = points(m, 0.37).transpose().to_owned();
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("layer");
-    let mut model = SparseModel { layer, likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
+    let mut model = LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
     model.refresh().expect("K_uu factorises");
     model
 }
@@ -59,9 +59,9 @@ fn steps(c: &mut Criterion) {
     for (m, b) in [(100, 1000), (512, 1024)] {
         let x = points(b, 0.0);
         let y = targets(&x);
-        let q = FullGaussian::standard(m);
+        let q = Normal::standard(Family::Full, m);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(model(m), q, Objective::elbo(1.0), b);
+        let mut svgp = VariationalModel::new(model(m), q, Objective::elbo(1.0), b);
         group.bench_function(BenchmarkId::from_parameter(format!("M={m} b={b}")), |bench| {
             bench.iter(|| {
                 black_box(svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1));
@@ -94,7 +94,7 @@ fn predictions(c: &mut Criterion) {
     group.sample_size(20);
     let x = points(10_000, 0.0);
     let model = model(512);
-    let posterior = Posterior::new(&model, &FullGaussian::standard(512));
+    let posterior = Posterior::new(&model, &Normal::standard(Family::Full, 512));
     group.bench_function("10000 rows", |b| b.iter(|| black_box(posterior.marginals(x.as_ref()))));
     group.bench_function("10000 rows, mean only", |b| b.iter(|| black_box(posterior.means(x.as_ref()))));
 }

@@ -9,9 +9,9 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingInit, InducingLayer, Jitter, choose_inducing};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{SparseModel, Svgp};
+use sparsegp::model::{LatentModel, VariationalModel};
 use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::variational::FullGaussian;
+use sparsegp::variational::Normal;
 use std::error::Error;
 use std::time::Instant;
 
@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let measure = |estimator: Estimator, runs: usize| {
         let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
-        let q = FullGaussian::standard(INDUCING);
-        let mut svgp = Svgp::new(start.clone(), q, objective, y.len());
+        let q = Normal::standard(Family::Full, INDUCING);
+        let mut svgp = VariationalModel::new(start.clone(), q, objective, y.len());
         let (mut sum, mut squares) = (vec![0.0; INDUCING], vec![0.0; INDUCING]);
         let clock = Instant::now();
         for _ in 0..runs {
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A Poisson model as a fit would start it, and the first rows.
-fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(SparseModel, faer::Mat<f64>, Vec<f64>)> {
+fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(LatentModel, faer::Mat<f64>, Vec<f64>)> {
     let mut x = schema.design(table, UnseenLevels::Error)?;
     let mut y = schema.target(table)?.unwrap_or_default();
     y.truncate(ROWS);
@@ -96,7 +96,7 @@ fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(SparseModel, faer:
     let mean = likelihood.initialise(&y, &[]);
     let z = choose_inducing(x.as_ref(), INDUCING, InducingInit::KMeans, kernel.as_ref(), 0)?;
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT)?.with_mean(mean, false);
-    let mut model = SparseModel { layer, likelihood, fix_inducing: false };
+    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
     model.refresh().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
     Ok((model, x, y))
 }

@@ -13,10 +13,10 @@ use sparsegp::hyper::FreeVector;
 use sparsegp::kernels::Stationary;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{SparseModel, Svgp};
+use sparsegp::model::{LatentModel, VariationalModel};
 use sparsegp::moments::Moments;
 use sparsegp::objective::Objective;
-use sparsegp::variational::{FullGaussian, NaturalGradient};
+use sparsegp::variational::{Normal, NaturalGradient};
 use std::error::Error;
 use std::time::Instant;
 
@@ -105,16 +105,16 @@ fn step_timer(
     let z = Mat::from_fn(m, d, |_, _| normal());
     let kernel = Box::new(Stationary::rbf(1.0, &vec![(d as f64).sqrt(); d]));
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT)?.with_mean(0.0, false);
-    let mut model = SparseModel { layer, likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
+    let mut model = LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
     model.refresh().map_err(|e| format!("{e:?}"))?;
     let free = FreeVector::new(&model.descriptors());
     let mut natural = model.natural();
     let mut theta = free.pack(&natural);
     let mut gradient = vec![0.0; theta.len()];
     let mut moments = Moments::new(theta.len());
-    let q = FullGaussian::standard(m);
+    let q = Normal::standard(Family::Full, m);
     let mut rule = NaturalGradient::new(&q);
-    let mut svgp = Svgp::new(model, q, Objective::elbo(1.0), b).with_direct_guard(direct_guard);
+    let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), b).with_direct_guard(direct_guard);
     Ok(move || {
         let from = Instant::now();
         svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1);

@@ -85,6 +85,35 @@ pub fn scale_columns(a: MatRef<'_, f64>, w: &[f64], mut out: MatMut<'_, f64>) {
     );
 }
 
+/// `out_j = d ∘ a_j`.
+pub fn scale_rows(a: MatRef<'_, f64>, d: &[f64], mut out: MatMut<'_, f64>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j in 0..a.ncols() {
+                for ((o, x), d) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)).zip(d) {
+                    *o = d * x;
+                }
+            }
+        },
+    );
+}
+
+/// `out = Σ_j a_j ∘ b_j`: the diagonal of `a bᵀ`.
+pub fn row_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) {
+    out.fill(0.0);
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j in 0..a.ncols() {
+                for ((o, x), y) in out.iter_mut().zip(column(&a, j)).zip(column(&b, j)) {
+                    *o += x * y;
+                }
+            }
+        },
+    );
+}
+
 /// `t_j ← g_j m + 2 h_j t_j`: the adjoint of the feature columns from that of their marginals.
 pub fn rank_one_plus_scaled(mut t: MatMut<'_, f64>, m: &[f64], g: &[f64], h: &[f64]) {
     Arch::new().dispatch(

@@ -305,6 +305,11 @@ pub fn qr_factor(mut a: Mat<f64>) -> Mat<f64> {
     Mat::from_fn(n, n, |i, j| if i < m && i <= j { a[(i, j)] } else { 0.0 })
 }
 
+/// An orthonormal basis (`p × n`) of a space that contains the columns of `a` (`p × n`, n ≤ p).
+pub fn thin_orthonormal(a: Mat<f64>) -> Mat<f64> {
+    a.qr().compute_thin_Q()
+}
+
 /// Eigenvalues, ascending, and eigenvectors (columns) of the symmetric `a`; `None` when the iteration fails, which it
 /// does only on numbers that are not finite. Sequential for the same reason as [`qr_factor`].
 pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {

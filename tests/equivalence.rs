@@ -10,9 +10,9 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::{Inputs, Kernel, Polynomial, Scratch};
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, LatentModel, VariationalModel};
 use sparsegp::objective::Objective;
-use sparsegp::variational::{FullGaussian, NaturalGradient};
+use sparsegp::variational::{Normal, NaturalGradient};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {
     assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");
@@ -38,11 +38,11 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
         let (bound, gradient) = vfe.natural_gradient().expect("bound");
         let q = posterior(1, 20);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(start, q, Objective::elbo(beta), y.len());
+        let mut svgp = VariationalModel::new(start, q, Objective::elbo(beta), y.len());
         svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
         svgp.update_q(&mut rule, 1.0);
         close_all(svgp.q().mean(), vfe.q().mean(), 1e-9, "mean");
-        close_all(&entries(svgp.q().cov()), &entries(vfe.q().cov()), 1e-9, "covariance");
+        close_all(&entries(svgp.q().cov().full()), &entries(vfe.q().cov().full()), 1e-9, "covariance");
         let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
         close(value, bound, 1e-10, "objective");
         // At its optimum q contributes nothing, so the gradients in θ and Z agree as well.
@@ -58,10 +58,10 @@ fn natural_gradient_is_variational_newton() {
     let q = posterior(2, m);
     let mut rule = NaturalGradient::new(&q);
     let start = model(2, "matern52(ard)", 2, m, Jitter::DEFAULT);
-    let mut svgp = Svgp::new(start, q.clone(), Objective::elbo(beta), y.len());
+    let mut svgp = VariationalModel::new(start, q.clone(), Objective::elbo(beta), y.len());
     svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
     let g = svgp.q_gradient();
-    let precision = q.cov().llt(Side::Lower).expect("S").inverse();
+    let precision = q.cov().full().llt(Side::Lower).expect("S").inverse();
     let gradient_mean = faer::Col::from_fn(m, |i| g.mean[i] + beta * q.mean()[i]);
     let gradient_cov = Mat::from_fn(m, m, |i, j| {
         g.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
@@ -75,8 +75,8 @@ fn natural_gradient_is_variational_newton() {
     svgp.update_q(&mut rule, rho);
     let got: Vec<f64> = (0..m).map(|i| new_mean[i]).collect();
     close_all(svgp.q().mean(), &got, 1e-10, "mean");
-    close_all(&entries(svgp.q().cov()), &entries(cov.as_ref()), 1e-10, "covariance");
-    let fresh = FullGaussian::new(svgp.q().mean().to_vec(), svgp.q().cov().to_owned()).expect("q");
+    close_all(&entries(svgp.q().cov().full()), &entries(cov.as_ref()), 1e-10, "covariance");
+    let fresh = Normal::new(svgp.q().mean().to_vec(), svgp.q().cov().full().to_owned()).expect("q");
     close(svgp.q().kl(), fresh.kl(), 1e-10, "the KL kept along");
 }
 
@@ -165,7 +165,7 @@ fn stable_direct_and_unwhitened_forms_agree() {
     let q = posterior(6, 24);
     let build = |parameterization, guard| {
         let mut svgp =
-            Svgp::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), Objective::elbo(1.3), 300)
+            VariationalModel::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), Objective::elbo(1.3), 300)
                 .with_parameterization(parameterization)
                 .with_direct_guard(guard);
         let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 3.0), true);
@@ -176,9 +176,9 @@ fn stable_direct_and_unwhitened_forms_agree() {
     let (value, (mean, cov), theta, condition) = build(Parameterization::Whitened, None);
     // What the guard promises: rounding amplified by the condition number.
     let tolerance = 100.0 * f64::EPSILON * condition;
-    assert!(condition < Svgp::DIRECT_GUARD, "the problem is inside the guard: {condition}");
+    assert!(condition < VariationalModel::DIRECT_GUARD, "the problem is inside the guard: {condition}");
     let (direct, (direct_mean, direct_cov), direct_theta, _) =
-        build(Parameterization::Whitened, Some(Svgp::DIRECT_GUARD));
+        build(Parameterization::Whitened, Some(VariationalModel::DIRECT_GUARD));
     close(direct, value, tolerance, "direct value");
     close_all(&direct_mean, &mean, tolerance, "direct mean gradient");
     close_all(&direct_cov, &cov, tolerance, "direct covariance gradient");
@@ -196,21 +196,21 @@ fn parameterizations_carry_q_as_they_say() {
         [(Parameterization::Whitened, false), (Parameterization::Unwhitened, true)]
     {
         let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
-        let mut svgp = Svgp::new(start, posterior(7, 8), Objective::elbo(1.0), 10)
+        let mut svgp = VariationalModel::new(start, posterior(7, 8), Objective::elbo(1.0), 10)
             .with_parameterization(parameterization);
-        let of_u = |svgp: &Svgp| {
+        let of_u = |svgp: &VariationalModel| {
             entries(
-                (svgp.model.layer.factor() * svgp.q().cov() * svgp.model.layer.factor().transpose()).as_ref(),
+                (svgp.model.layer.factor() * svgp.q().cov().full() * svgp.model.layer.factor().transpose()).as_ref(),
             )
         };
-        let (u, w) = (of_u(&svgp), entries(svgp.q().cov()));
+        let (u, w) = (of_u(&svgp), entries(svgp.q().cov().full()));
         let mut natural = svgp.model.natural();
         natural.iter_mut().for_each(|x| *x *= 1.1);
         assert!(svgp.set_natural(&natural));
         let kl = svgp.q().kl();
-        let fresh = FullGaussian::new(svgp.q().mean().to_vec(), svgp.q().cov().to_owned()).expect("q");
+        let fresh = Normal::new(svgp.q().mean().to_vec(), svgp.q().cov().full().to_owned()).expect("q");
         close(kl, fresh.kl(), 1e-9, "KL");
-        let (u_after, w_after) = (of_u(&svgp), entries(svgp.q().cov()));
+        let (u_after, w_after) = (of_u(&svgp), entries(svgp.q().cov().full()));
         let changed = |a: &[f64], b: &[f64]| a.iter().zip(b).any(|(a, b)| (a - b).abs() > 1e-3);
         if unwhitened {
             close_all(&u_after, &u, 1e-9, "q(u)");
@@ -226,7 +226,7 @@ fn parameterizations_carry_q_as_they_say() {
 fn mini_batches_average_to_the_full_gradient() {
     let (x, y) = data(8, 2, 120);
     let build = || {
-        Svgp::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), Objective::elbo(1.0), 120)
+        VariationalModel::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), Objective::elbo(1.0), 120)
     };
     let mut full = build();
     let value = full.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
@@ -258,13 +258,13 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let z = Normals::new(9).mat(d, d);
         let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
         let likelihood = Box::new(Gaussian::new(0.3));
-        let mut start = SparseModel { layer: layer_gp, likelihood, fix_inducing: false };
+        let mut start = LatentModel { layer: layer_gp, likelihood, fix_inducing: false };
         start.refresh().expect("K_uu factorises");
         let set = Dataset::of(x.as_ref(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
         let (value, _) = gp.natural_gradient().expect("bound");
         close(value, linear.value, 1e-9, "bound");
-        let (beta_mean, _) = layer.coefficients(linear.q.mean(), linear.q.cov());
+        let (beta_mean, _) = layer.coefficients(linear.q.mean(), linear.q.cov().full());
         let predicted = Posterior::new(gp.model(), gp.q()).means(x.as_ref());
         let expected: Vec<f64> = (0..n).map(|j| (0..d).map(|i| beta_mean[i] * x[(i, j)]).sum()).collect();
         close_all(&predicted, &expected, 1e-8, "predictions");
@@ -277,8 +277,8 @@ fn predictions_of_a_posterior_wider_than_the_prior() {
     let (x, y) = data(10, 2, 50);
     let start = model(10, "rbf(ard)", 2, 12, Jitter::DEFAULT);
     let wide = Mat::from_fn(12, 12, |i, j| if i == j { 0.2 + 0.3 * i as f64 } else { 0.01 });
-    let q = FullGaussian::new(Normals::new(10).vec(12), wide).expect("q");
-    let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len());
+    let q = Normal::new(Normals::new(10).vec(12), wide).expect("q");
+    let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len());
     svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
     let (mu, v) = svgp.last_marginals(y.len());
     let posterior = Posterior::new(&start, &q);
@@ -299,7 +299,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let q = posterior(11, 70);
             let mut rule = NaturalGradient::new(&q);
             let start = model(11, "rbf(ard) + linear", 4, 70, Jitter::DEFAULT);
-            let mut svgp = Svgp::new(start, q, Objective::elbo(1.0), y.len());
+            let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
             let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
             let theta = svgp.theta_gradient().to_vec();
             svgp.update_q(&mut rule, 0.5);

@@ -10,9 +10,9 @@ use sparsegp::gradient::Batch;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, SparseModel, Svgp};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, LatentModel, VariationalModel};
 use sparsegp::objective::Objective;
-use sparsegp::variational::FullGaussian;
+use sparsegp::variational::Normal;
 
 const KERNELS: [&str; 7] = [
     "rbf(ard)",
@@ -57,7 +57,7 @@ fn check(
     Ok(())
 }
 
-fn moved(start: &SparseModel, natural: &[f64]) -> SparseModel {
+fn moved(start: &LatentModel, natural: &[f64]) -> LatentModel {
     let mut model = start.clone();
     model.set_natural(natural);
     model.refresh().expect("K_uu factorises nearby");
@@ -81,8 +81,8 @@ proptest! {
         let q = posterior(seed, 6);
         let parameterization =
             if unwhitened { Parameterization::Unwhitened } else { Parameterization::Whitened };
-        let build = |model: SparseModel| {
-            Svgp::new(model, q.clone(), Objective::elbo(beta), y.len())
+        let build = |model: LatentModel| {
+            VariationalModel::new(model, q.clone(), Objective::elbo(beta), y.len())
                 .with_parameterization(parameterization)
                 .with_direct_guard(direct.then_some(f64::INFINITY))
         };
@@ -105,19 +105,19 @@ proptest! {
         let m = 5;
         let start = model(seed, "rbf(ard)", 2, m, jitter(true));
         let q = posterior(seed, m);
-        let build = |q: FullGaussian| {
-            Svgp::new(start.clone(), q, Objective::elbo(beta), y.len())
+        let build = |q: Normal| {
+            VariationalModel::new(start.clone(), q, Objective::elbo(beta), y.len())
                 .with_direct_guard(direct.then_some(f64::INFINITY))
         };
         let mut svgp = build(q.clone());
         svgp.evaluate(Batch::of(x.as_ref(), &y, 1.5), false);
-        let precision = inverse(q.cov());
+        let precision = inverse(q.cov().full());
         let mut flat = q.mean().to_vec();
         let data_part = svgp.q_gradient();
         let mut gradient: Vec<f64> = (0..m).map(|i| data_part.mean[i] + beta * q.mean()[i]).collect();
         for j in 0..m {
             for i in j..m {
-                flat.push(q.cov()[(i, j)]);
+                flat.push(q.cov().full()[(i, j)]);
                 let identity = if i == j { 1.0 } else { 0.0 };
                 let g = data_part.cov[(i, j)] + 0.5 * beta * (identity - precision[(i, j)]);
                 // An off-diagonal number stands for two entries of the symmetric matrix.
@@ -133,7 +133,7 @@ proptest! {
                     (cov[(i, j)], cov[(j, i)]) = (s, s);
                 }
             }
-            build(FullGaussian::new(flat[..m].to_vec(), cov).expect("q")).evaluate(Batch::of(x.as_ref(), &y, 1.5), false)
+            build(Normal::new(flat[..m].to_vec(), cov).expect("q")).evaluate(Batch::of(x.as_ref(), &y, 1.5), false)
         };
         check(&mut value, &flat, &gradient, seed)?;
     }
@@ -174,7 +174,7 @@ proptest! {
         let set = Dataset::of(x.as_ref(), &y);
         let start = model(seed, KERNELS[kernel], 2, 6, jitter(relative));
         let bound = if which == 1 { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta } };
-        let evaluate = |model: SparseModel| {
+        let evaluate = |model: LatentModel| {
             let mut objective = CollapsedObjective::new(model, set, bound);
             if which == 2 { objective.upper_bound_gradient() } else { objective.natural_gradient() }
                 .expect("the bound can be evaluated")

@@ -14,10 +14,10 @@ use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, SparseModel};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, LatentModel};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{FullGaussian, NaturalGradient, UpdateRule};
+use sparsegp::variational::{Normal, NaturalGradient, UpdateRule};
 use support::*;
 
 fn columns_of(rows: &Value) -> Mat<f64> {
@@ -43,10 +43,10 @@ fn model(
     jitter: f64,
     likelihood: Box<dyn Likelihood>,
     mean: f64,
-) -> SparseModel {
+) -> LatentModel {
     let layer =
         InducingLayer::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
-    let mut model = SparseModel { layer, likelihood, fix_inducing: false };
+    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
     model.refresh().expect("K_uu factorises");
     model
 }
@@ -83,7 +83,7 @@ fn assert_gradient(
 }
 
 /// Checks latent predictions, the joint covariance and q(u) of a posterior against a reference block.
-fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &Value, what: &str) {
+fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value, what: &str) {
     let x = columns_of(&file["inputs"]["X_test"]);
     let posterior = Posterior::new(model, q);
     let marginals = posterior.marginals(x.as_ref());
@@ -115,14 +115,14 @@ fn assert_posterior(model: &SparseModel, q: &FullGaussian, file: &Value, want: &
     }
     if !want["qu_mean_whitened"].is_null() {
         assert_vector(q.mean(), &want["qu_mean_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) mean"));
-        let cov = q.cov().to_owned();
+        let cov = q.cov().full().to_owned();
         assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
     }
     let l = model.layer.factor();
     let mean = l * faer::ColRef::from_slice(q.mean());
     let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
     assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
-    let cov = l * q.cov() * l.transpose();
+    let cov = l * q.cov().full() * l.transpose();
     assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
 }
 
@@ -228,7 +228,7 @@ fn bayesian_linear_regression() {
         let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
         let evidence = number(&want["log_evidence"]);
         assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
-        let (mean, cov) = layer.coefficients(bound.q.mean(), bound.q.cov());
+        let (mean, cov) = layer.coefficients(bound.q.mean(), bound.q.cov().full());
         assert_vector(&mean, &want["posterior_mean"], VALUE_TOLERANCE, &format!("{name} mean"));
         assert_matrix(&cov, &want["posterior_cov"], VALUE_TOLERANCE, &format!("{name} cov"));
         for (key, full) in [("ngd_minibatch_step", false), ("ngd_full_step", true)] {
@@ -260,7 +260,7 @@ fn linear_step(
     let to_w = upper * inverse((upper.transpose() * upper).as_ref());
     let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
     let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
-    let mut q = FullGaussian::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
+    let mut q = Normal::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
     let likelihood = Gaussian::new(number(&inputs["noise_variance"]));
     let objective = Objective::elbo(1.0);
     let mut pass = BatchPass::new(layer, &likelihood, objective, rows.len());
@@ -275,5 +275,5 @@ fn linear_step(
     let mut rule = NaturalGradient::new(&q);
     let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
     assert_eq!(info.rollbacks, 0);
-    layer.coefficients(q.mean(), q.cov())
+    layer.coefficients(q.mean(), q.cov().full())
 }

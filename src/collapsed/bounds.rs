@@ -2,7 +2,7 @@
 
 use super::stream::{Statistics, StatisticsAdjoint};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse, trace};
-use crate::variational::FullGaussian;
+use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use std::f64::consts::PI;
 
@@ -12,7 +12,7 @@ pub struct BoundValue {
     /// The value, a sum over the data.
     pub value: f64,
     /// The whitened q that attains the bound.
-    pub q: FullGaussian,
+    pub q: Normal,
     /// Derivatives with respect to the statistics.
     pub adjoint: StatisticsAdjoint,
     /// Derivative with respect to σ² at fixed statistics.
@@ -66,7 +66,7 @@ pub fn collapsed_elbo(
         cc: half_precision,
         residual: half_precision,
     };
-    let q = FullGaussian { mean, cov, log_det: -log_det };
+    let q = Normal { mean, cov: Matrix::Full(cov), log_det: -log_det };
     Ok(BoundValue { value, q, adjoint, noise_bar })
 }
 
@@ -90,7 +90,7 @@ pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, Not
         residual: 0.0,
     };
     let value = 0.5 * (cc - dot(ac, &mean));
-    let q = FullGaussian { cov: Mat::identity(mean.len(), mean.len()), log_det: 0.0, mean };
+    let q = Normal { cov: Matrix::Full(Mat::identity(mean.len(), mean.len())), log_det: 0.0, mean };
     Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
 }
 

@@ -2,7 +2,7 @@
 
 use super::stream::Statistics;
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse};
-use crate::variational::FullGaussian;
+use crate::variational::{Matrix, Normal};
 use faer::Mat;
 use std::f64::consts::PI;
 
@@ -12,7 +12,7 @@ pub struct FitcValue {
     /// `−log N(c; 0, AᵀA + Λ)`, a sum over the data.
     pub value: f64,
     /// `S⁻¹ = I + AΛ⁻¹Aᵀ`, `m = S A Λ⁻¹ c`: predicts through the same code as any q.
-    pub q: FullGaussian,
+    pub q: Normal,
 }
 
 /// FITC from statistics weighted by `Λ⁻¹ = 1/(r + σ²)` ([`super::Weighting::Residual`]).
@@ -30,5 +30,5 @@ pub fn fitc(statistics: &Statistics) -> Result<FitcValue, NotPositiveDefinite> {
     let mut mean = vec![0.0; m];
     linalg::matvec(cov.as_ref(), ac, &mut mean);
     let value = 0.5 * (count * (2.0 * PI).ln() - log_weight + log_det + cc - dot(ac, &mean));
-    Ok(FitcValue { value, q: FullGaussian { mean, cov, log_det: -log_det } })
+    Ok(FitcValue { value, q: Normal { mean, cov: Matrix::Full(cov), log_det: -log_det } })
 }

@@ -4,7 +4,7 @@
 
 use crate::columns;
 use crate::gradient::{Form, block_columns};
-use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
 use crate::objective::Targets;
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -233,7 +233,8 @@ impl DataStream {
         form: Form,
     ) {
         self.clear_gradient();
-        let (whitening, shape) = layer.whitening();
+        // Without a whitening there is nothing to train in the layer.
+        let Some((whitening, shape)) = layer.whitening() else { return };
         let transposed = (whitening.transpose(), shape.transposed());
         let mut inner = adjoint.gram.clone();
         linalg::add_diagonal(inner.as_mut(), -layer.prior_share() * adjoint.residual);
@@ -323,7 +324,7 @@ fn whitened_block(
     let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
     layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
     c.iter_mut().zip(part.targets.y).for_each(|(c, y)| *c = y - *c);
-    product_seq(a, Accum::Replace, layer.whitening(), k.as_ref(), 1.0);
+    whiten(layer, k.as_ref(), a);
 }
 
 /// Turns base variances into residual variances `r = base − κ aᵀa`.
@@ -460,9 +461,7 @@ impl FitcBackward<'_> {
         let share = &mut block.bar[..len];
         share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.prior_share() * l);
         columns::add_scaled_columns(t.as_mut(), a, share);
-        let (whitening, shape) = self.layer.whitening();
-        let left = (whitening.transpose(), shape.transposed());
-        product_seq(w.as_mut(), Accum::Replace, left, t.as_ref(), 1.0);
+        whiten_adjoint(self.layer, t.as_ref(), w.as_mut());
         let (pair, grad) = ((k.as_ref(), w.as_ref()), &mut block.layer);
         self.layer.features_adjoint(part.x, pair, lambda_bar, minus_e, grad, &mut block.scratch);
         columns::scale_columns(a, lambda_bar, w);

@@ -194,8 +194,8 @@ impl LatentLayer for InducingLayer {
         self.z.nrows()
     }
 
-    fn whitening(&self) -> (MatRef<'_, f64>, Shape) {
-        (self.linv.as_ref(), Shape::Lower)
+    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
+        Some((self.linv.as_ref(), Shape::Lower))
     }
 
     fn prior_share(&self) -> f64 {

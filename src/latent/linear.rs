@@ -1,51 +1,214 @@
-//! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(0, P)`, as a whitened latent layer; no kernels.
+//! Linear features: the Bayesian linear model `f = xᵀβ`, `β ~ N(m₀, P)`, as a whitened latent layer; no kernels.
 
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Shape};
-use faer::{Mat, MatMut, MatRef};
+use crate::linalg::{Factorizer, Shape, dot, product_seq, thin_orthonormal};
+use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
-/// `f = xᵀβ` with `β = L_P w`, `P = L_P L_Pᵀ` and `w ~ N(0, I)`, so that `a = L_Pᵀ x` and nothing is left over.
+/// The square root of the prior covariance.
+#[derive(Clone, Debug)]
+enum Root {
+    /// Standard deviations of independent coefficients.
+    Deviations(Vec<f64>),
+    /// `L_Pᵀ`, upper triangular.
+    Upper(Mat<f64>),
+}
+
+/// `f = x̃ᵀβ` with `β = m₀ + L_P w`, `P = L_P L_Pᵀ` and `w ~ N(0, I)`, so that `a = L_Pᵀ x̃` and `o = x̃ᵀm₀`; x̃ is x, with a
+/// 1 at its end where there is an intercept.
+///
+/// With more coefficients than data the posterior differs from the prior only in the span of the data's rows. A layer
+/// that was [reduced](LinearLayer::reduced_to) keeps an orthonormal basis U of it and works with `a = Uᵀ L_Pᵀ x̃` of
+/// dimension n, the rest of `x̃ᵀP x̃` being residual variance: the same posterior, in time and memory of n.
 #[derive(Clone, Debug)]
 pub struct LinearLayer {
-    upper: Mat<f64>,
+    prior_mean: Vec<f64>,
+    root: Root,
+    intercept: bool,
+    basis: Option<Mat<f64>>,
 }
 
 impl LinearLayer {
-    /// A layer from the prior covariance `P` (`D × D`); an error when it is not positive definite.
+    /// A layer without intercept from the prior covariance `P` (`D × D`), with prior mean 0; an error when P is not positive
+    /// definite.
     pub fn new(prior: MatRef<'_, f64>) -> Result<Self> {
-        if prior.nrows() != prior.ncols() {
-            let (r, c) = prior.shape();
-            return Err(Error::usage(format!("the prior covariance is {r} × {c}, expected a square matrix")));
+        let (rows, columns) = prior.shape();
+        if rows != columns || rows == 0 {
+            return Err(Error::usage(format!(
+                "the prior covariance is {rows} × {columns}, expected a square matrix"
+            )));
         }
         let mut factor = prior.to_owned();
-        Factorizer::new(prior.nrows()).cholesky(factor.as_mut()).map_err(|e| {
+        Factorizer::new(rows).cholesky(factor.as_mut()).map_err(|e| {
             Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
         })?;
-        Ok(LinearLayer { upper: factor.transpose().to_owned() })
+        let root = Root::Upper(factor.transpose().to_owned());
+        Ok(LinearLayer { prior_mean: vec![0.0; rows], root, intercept: false, basis: None })
     }
 
-    /// Coefficients `β = L_P w` and their covariance `L_P S L_Pᵀ` from the whitened posterior `N(m, S)`.
-    pub fn coefficients(&self, mean: &[f64], cov: MatRef<'_, f64>) -> (Vec<f64>, Mat<f64>) {
-        let lower = self.upper.transpose();
-        let mean = faer::ColRef::from_slice(mean);
-        let beta = lower * mean;
-        ((0..beta.nrows()).map(|i| beta[i]).collect(), lower * cov * &self.upper)
+    /// A layer without intercept from the prior means and variances (D each) of independent coefficients; an error when the
+    /// lengths differ or are 0, a mean is not finite or a variance not positive.
+    pub fn independent(means: &[f64], variances: &[f64]) -> Result<Self> {
+        if means.len() != variances.len() || means.is_empty() {
+            return Err(Error::usage(format!(
+                "there are {} prior means and {} prior variances, expected as many, and one at least",
+                means.len(),
+                variances.len()
+            )));
+        }
+        for (i, (m, v)) in means.iter().zip(variances).enumerate() {
+            if !(m.is_finite() && *v > 0.0 && v.is_finite()) {
+                return Err(Error::usage(format!(
+                    "the prior of coefficient {i} has mean {m} and variance {v}, expected a finite mean and a positive variance"
+                )));
+            }
+        }
+        Ok(LinearLayer::with_deviations(means.to_vec(), variances.iter().map(|v| v.sqrt()).collect()))
+    }
+
+    /// As [`LinearLayer::independent`] from standard deviations, which are known to be positive.
+    pub(crate) fn with_deviations(prior_mean: Vec<f64>, deviations: Vec<f64>) -> Self {
+        LinearLayer { prior_mean, root: Root::Deviations(deviations), intercept: false, basis: None }
+    }
+
+    /// A layer for `d` inputs whose coefficients are `N(mean, variance)` each.
+    pub fn isotropic(d: usize, mean: f64, variance: f64) -> Result<Self> {
+        LinearLayer::independent(&vec![mean; d], &vec![variance; d])
+    }
+
+    /// Takes the last coefficient as the intercept: inputs then have one column less than there are coefficients.
+    pub fn with_intercept(mut self) -> Self {
+        self.intercept = true;
+        self
+    }
+
+    /// The same model of smaller dimension for data with fewer rows than there are coefficients: `x` are the training
+    /// inputs (`D × n`). Unchanged when n is not smaller.
+    pub fn reduced_to(mut self, x: MatRef<'_, f64>) -> Self {
+        let (p, n) = (self.prior_mean.len(), x.ncols());
+        if n < p && n > 0 {
+            self.basis = None;
+            let mut features = Mat::zeros(p, n);
+            self.whitened(x, features.as_mut());
+            self.basis = Some(thin_orthonormal(features));
+        }
+        self
+    }
+
+    /// The number of columns that inputs have.
+    pub fn input_dims(&self) -> usize {
+        self.prior_mean.len() - usize::from(self.intercept)
+    }
+
+    /// The number of coefficients, the intercept included.
+    pub fn coefficients(&self) -> usize {
+        self.prior_mean.len()
+    }
+
+    /// Whether the last coefficient is an intercept.
+    pub fn has_intercept(&self) -> bool {
+        self.intercept
+    }
+
+    /// The prior means of the coefficients.
+    pub fn prior_mean(&self) -> &[f64] {
+        &self.prior_mean
+    }
+
+    /// The prior standard deviations, where coefficients are independent.
+    pub fn prior_deviations(&self) -> Option<&[f64]> {
+        match &self.root {
+            Root::Deviations(d) => Some(d),
+            Root::Upper(_) => None,
+        }
+    }
+
+    /// The basis U (`p × n`) that the layer was reduced to.
+    pub fn basis(&self) -> Option<MatRef<'_, f64>> {
+        self.basis.as_ref().map(|u| u.as_ref())
+    }
+
+    /// Puts back a basis that [`LinearLayer::basis`] gave; an error when it does not have one row per coefficient.
+    pub fn with_basis(mut self, basis: Mat<f64>) -> Result<Self> {
+        if basis.nrows() != self.prior_mean.len() {
+            let (rows, p) = (basis.nrows(), self.prior_mean.len());
+            return Err(Error::usage(format!("the basis has {rows} rows, expected {p}")));
+        }
+        self.basis = Some(basis);
+        Ok(self)
+    }
+
+    /// The offset, features (M) and residual variance of the linear functional `cᵀβ` of the coefficients (c of length p):
+    /// under q(w) = N(m, S) it has mean `o + aᵀm` and variance `r + aᵀSa`.
+    pub fn functional(&self, c: &[f64]) -> (f64, Vec<f64>, f64) {
+        let p = self.prior_mean.len();
+        let mut scaled = Mat::from_fn(p, 1, |i, _| c[i]);
+        self.scale(scaled.as_mut());
+        let whole: Vec<f64> = (0..p).map(|i| scaled[(i, 0)]).collect();
+        let offset = dot(c, &self.prior_mean);
+        match &self.basis {
+            None => (offset, whole, 0.0),
+            Some(u) => {
+                let a = u.transpose() * scaled.col(0);
+                let a: Vec<f64> = (0..u.ncols()).map(|i| a[i]).collect();
+                let residual = (dot(&whole, &whole) - dot(&a, &a)).max(0.0);
+                (offset, a, residual)
+            }
+        }
+    }
+
+    /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it.
+    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        if self.basis.is_none() {
+            return Mat::zeros(x.ncols(), x.ncols());
+        }
+        let mut whole = Mat::zeros(self.prior_mean.len(), x.ncols());
+        self.whitened(x, whole.as_mut());
+        whole.transpose() * &whole
+    }
+
+    /// `L_Pᵀ x̃`, a column per datum, into `out` (`p × c`).
+    fn whitened(&self, x: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
+        let d = x.nrows();
+        out.as_mut().subrows_mut(0, d).copy_from(x);
+        if self.intercept {
+            out.as_mut().subrows_mut(d, 1).fill(1.0);
+        }
+        self.scale(out);
+    }
+
+    /// Multiplies by `L_Pᵀ` in place.
+    fn scale(&self, columns: MatMut<'_, f64>) {
+        match &self.root {
+            Root::Deviations(deviations) => {
+                for column in columns.col_iter_mut() {
+                    column.iter_mut().zip(deviations).for_each(|(a, d)| *a *= d);
+                }
+            }
+            Root::Upper(upper) => {
+                // Row i of the product needs rows i and below, so going down overwrites nothing still needed.
+                for mut column in columns.col_iter_mut() {
+                    for i in 0..upper.nrows() {
+                        column[i] = (i..upper.ncols()).map(|j| upper[(i, j)] * column[j]).sum();
+                    }
+                }
+            }
+        }
     }
 }
 
 impl LatentLayer for LinearLayer {
     fn dim(&self) -> usize {
-        self.upper.nrows()
+        self.basis.as_ref().map_or(self.prior_mean.len(), Mat::ncols)
     }
 
-    fn whitening(&self) -> (MatRef<'_, f64>, Shape) {
-        (self.upper.as_ref(), Shape::Upper)
+    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
+        None
     }
 
     fn prior_share(&self) -> f64 {
-        0.0
+        if self.basis.is_some() { 1.0 } else { 0.0 }
     }
 
     fn features(
@@ -56,28 +219,44 @@ impl LatentLayer for LinearLayer {
         offset: &mut [f64],
         _scratch: &mut Scratch,
     ) {
-        k.copy_from(x);
-        base.fill(0.0);
-        offset.fill(0.0);
+        let d = x.nrows();
+        let constant = if self.intercept { self.prior_mean[d] } else { 0.0 };
+        for (j, o) in offset.iter_mut().enumerate() {
+            *o = constant + x.col(j).iter().zip(&self.prior_mean).map(|(x, m)| x * m).sum::<f64>();
+        }
+        match &self.basis {
+            None => {
+                self.whitened(x, k);
+                base.fill(0.0);
+            }
+            Some(u) => {
+                let mut whole = Mat::zeros(self.prior_mean.len(), x.ncols());
+                self.whitened(x, whole.as_mut());
+                for (j, base) in base.iter_mut().enumerate() {
+                    *base = whole.col(j).iter().map(|a| a * a).sum();
+                }
+                let left = (u.transpose(), Shape::Full);
+                product_seq(k.as_mut(), Accum::Replace, left, whole.as_ref(), 1.0);
+            }
+        }
     }
 
     fn zero_gradient(&self) -> LayerGradient {
         LayerGradient::zeros(0, 0, 0)
     }
 
+    // The prior is given, not trained.
     fn features_adjoint(
         &self,
         _x: MatRef<'_, f64>,
         _features: (MatRef<'_, f64>, MatRef<'_, f64>),
         _base_bar: &[f64],
-        offset_bar: &[f64],
-        grad: &mut LayerGradient,
+        _offset_bar: &[f64],
+        _grad: &mut LayerGradient,
         _scratch: &mut Scratch,
     ) {
-        grad.mean += offset_bar.iter().sum::<f64>();
     }
 
-    // The prior covariance is given, not trained, so nothing flows through the whitening.
     fn whitening_adjoint(&self, _g: MatMut<'_, f64>, _grad: &mut LayerGradient, _scratch: &mut LayerScratch) {
     }
 }

@@ -2,14 +2,16 @@
 
 pub mod inducing;
 pub mod init;
+mod layer;
 pub mod linear;
 
 pub use inducing::{InducingLayer, Jitter};
 pub use init::{InducingInit, choose_inducing};
+pub use layer::Layer;
 pub use linear::LinearLayer;
 
-use crate::linalg::Shape;
-use faer::{Mat, MatMut, MatRef};
+use crate::linalg::{Shape, product_seq};
+use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
 /// Gradient of an objective with respect to everything a layer can train, in natural units.
@@ -52,14 +54,15 @@ impl LayerGradient {
 /// μ = o + aᵀm,   v = base + aᵀ(S − κI)a
 /// ```
 ///
-/// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = L_Pᵀ`, `base = 0`, `κ = 0` for a linear
-/// model with prior covariance `L_P L_Pᵀ`. Data arrive as `D × c` blocks, one column per datum.
+/// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`, `base = 0`, `κ = 0` for a
+/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `D × c` blocks, one column per datum.
 pub trait LatentLayer: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;
 
-    /// The whitening matrix `W` (`M × M`) and its triangle.
-    fn whitening(&self) -> (MatRef<'_, f64>, Shape);
+    /// The whitening matrix `W` (`M × M`) and its triangle; `None` for the identity. A layer whose features are whitened
+    /// by construction has no parameters to train: nothing but the offset flows back into it.
+    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)>;
 
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn prior_share(&self) -> f64;
@@ -92,6 +95,24 @@ pub trait LatentLayer: Send + Sync {
     ///
     /// For `W = L⁻¹`, `L Lᵀ = K_uu`: `K̄_uu = −½ L⁻ᵀ Γ L⁻¹`, Γ the lower triangle of `G` reflected.
     fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch);
+}
+
+/// `A = W K`, where nothing is to be done for features that are whitened already.
+pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
+    match layer.whitening() {
+        Some(whitening) => product_seq(a, Accum::Replace, whitening, k, 1.0),
+        None => a.copy_from(k),
+    }
+}
+
+/// `K̄ = Wᵀ Ā`.
+pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
+    match layer.whitening() {
+        Some((w, shape)) => {
+            product_seq(out, Accum::Replace, (w.transpose(), shape.transposed()), bar, 1.0);
+        }
+        None => out.copy_from(bar),
+    }
 }
 
 /// Buffers of the once-per-step part of a layer's adjoint.

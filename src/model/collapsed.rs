@@ -1,13 +1,13 @@
 //! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
 
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::collapsed::{
     DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
 };
 use crate::gradient::Form;
 use crate::hyper::{FreeVector, HyperObjective};
 use crate::latent::LatentLayer;
-use crate::variational::FullGaussian;
+use crate::variational::{Family, Normal};
 
 /// Which collapsed quantity is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,14 +28,14 @@ pub enum CollapsedBound {
 
 /// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
-    model: SparseModel,
+    model: LatentModel,
     data: Dataset<'a>,
     bound: CollapsedBound,
     stream: DataStream,
     free: FreeVector,
     natural: Vec<f64>,
     flat: Vec<f64>,
-    q: FullGaussian,
+    q: Normal,
 }
 
 impl<'a> CollapsedObjective<'a> {
@@ -44,11 +44,11 @@ impl<'a> CollapsedObjective<'a> {
     const DIRECT_GUARD: f64 = 1e10;
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
-    pub fn new(model: SparseModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
+    pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
         let stream = DataStream::new(&model.layer, data.len());
         let free = FreeVector::new(&model.descriptors());
         let natural = model.natural();
-        let q = FullGaussian::standard(model.layer.dim());
+        let q = Normal::standard(Family::Full, model.layer.dim());
         CollapsedObjective { model, data, bound, stream, free, natural, flat: Vec::new(), q }
     }
 
@@ -66,17 +66,17 @@ impl<'a> CollapsedObjective<'a> {
     }
 
     /// The model and the whitened q of the last point that could be evaluated.
-    pub fn into_parts(self) -> (SparseModel, FullGaussian) {
+    pub fn into_parts(self) -> (LatentModel, Normal) {
         (self.model, self.q)
     }
 
     /// The model as it stands.
-    pub fn model(&self) -> &SparseModel {
+    pub fn model(&self) -> &LatentModel {
         &self.model
     }
 
     /// The optimal whitened q at the last evaluated point.
-    pub fn q(&self) -> &FullGaussian {
+    pub fn q(&self) -> &Normal {
         &self.q
     }
 
@@ -148,7 +148,7 @@ impl<'a> CollapsedObjective<'a> {
                 let bound = fitc(&self.stream.statistics).ok()?;
                 let mut noise_bar = 0.0;
                 if gradient {
-                    let posterior = (bound.q.mean(), bound.q.cov());
+                    let posterior = (bound.q.mean(), bound.q.cov().full());
                     noise_bar = self.stream.backward_fitc(&self.model.layer, self.data, noise, posterior);
                 }
                 self.q = bound.q;

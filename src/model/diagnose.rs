@@ -1,7 +1,7 @@
 //! What a user should know about a fit: warnings with their evidence and the option to try; no training.
 
 use super::options::FitOptions;
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
@@ -10,13 +10,14 @@ use crate::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp_kernels::Scratch;
 
 /// The absolute jitter in use.
-pub(super) fn absolute_jitter(model: &SparseModel) -> f64 {
-    match model.layer.used_jitter() {
+pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
+    let Some(layer) = model.layer.inducing() else { return 0.0 };
+    match layer.used_jitter() {
         Jitter::Absolute(jitter) => jitter,
         Jitter::Relative(ratio) => {
-            let z = model.layer.z();
+            let z = layer.z();
             let mut diag = vec![0.0; z.nrows()];
-            model.layer.kernel().diag(z, &mut diag, &mut Scratch::new());
+            layer.kernel().diag(z, &mut diag, &mut Scratch::new());
             ratio * diag.iter().sum::<f64>() / diag.len() as f64
         }
     }
@@ -24,7 +25,7 @@ pub(super) fn absolute_jitter(model: &SparseModel) -> f64 {
 
 /// Warnings about a finished fit.
 pub(super) fn diagnose(
-    model: &SparseModel,
+    model: &LatentModel,
     train: Dataset<'_>,
     options: &FitOptions,
     outcome: &Outcome,
@@ -33,11 +34,11 @@ pub(super) fn diagnose(
     if model.likelihood.kind() == LikelihoodKind::Gaussian {
         warnings.extend(about_noise(model, train));
     }
-    if model.layer.used_jitter() != model.layer.jitter() {
+    if let Some(layer) = model.layer.inducing().filter(|layer| layer.used_jitter() != layer.jitter()) {
         warnings.push(format!(
             "the jitter had to be raised from {:?} to {:?}: inducing inputs are nearly duplicates or lengthscales very long; try fewer --inducing",
-            model.layer.jitter(),
-            model.layer.used_jitter()
+            layer.jitter(),
+            layer.used_jitter()
         ));
     }
     if outcome.rollbacks > 0 {
@@ -54,7 +55,7 @@ pub(super) fn diagnose(
     warnings
 }
 
-fn about_noise(model: &SparseModel, train: Dataset<'_>) -> Option<String> {
+fn about_noise(model: &LatentModel, train: Dataset<'_>) -> Option<String> {
     let variance = Moments::of(train.targets.y.iter().copied()).variance()?;
     let mut noise = f64::NAN;
     model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);

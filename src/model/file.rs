@@ -3,19 +3,19 @@
 use super::fit::FitSummary;
 use super::fitted::FittedModel;
 use super::options::FitOptions;
-use super::posterior::Posterior;
+use super::posterior::{Posterior, Root, Roots};
 use super::select::BetaCurve;
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
-use crate::latent::{InducingLayer, Jitter};
+use crate::latent::{InducingLayer, Jitter, LatentLayer, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::variational::FullGaussian;
+use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Kernel, Parameter, parse};
+use sparsegp_kernels::{Parameter, parse};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +25,7 @@ use std::path::Path;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
@@ -38,19 +38,29 @@ mod key {
     pub const CHECKSUM: &str = "sha256";
 }
 
+/// Names of arrays.
+mod name {
+    pub const INDUCING: &str = "inducing_inputs";
+    pub const BASIS: &str = "basis";
+    pub const DEVIATIONS: &str = "prior_deviations";
+    pub const PRIOR_MEAN: &str = "prior_mean";
+    pub const COVARIANCE: &str = "q_covariance";
+    pub const MEAN: &str = "q_mean";
+    pub const INCREASE: &str = "variance_increase";
+    pub const REDUCTION: &str = "variance_reduction";
+    pub const WEIGHTS: &str = "weights";
+}
+
 /// Everything but the arrays.
 #[derive(Serialize, Deserialize)]
 struct Description {
     program: String,
     task: Task,
-    kernel: String,
-    kernel_parameters: Vec<Parameter>,
-    mean: Parameter,
+    #[serde(flatten)]
+    layer: LayerDescription,
     likelihood: LikelihoodKind,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
-    fix_inducing: bool,
-    jitter: Jitter,
     log_det_q: f64,
     training_rows: usize,
     schema: Schema,
@@ -59,6 +69,22 @@ struct Description {
     summary: FitSummary,
     #[serde(default)]
     beta_curve: Option<BetaCurve>,
+}
+
+/// The layer without its arrays; files of version 1 have sparse GPs alone.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum LayerDescription {
+    /// A sparse GP.
+    Inducing {
+        kernel: String,
+        kernel_parameters: Vec<Parameter>,
+        mean: Parameter,
+        fix_inducing: bool,
+        jitter: Jitter,
+    },
+    /// A linear model with independent coefficients.
+    Linear { intercept: bool },
 }
 
 /// A named array, row-major.
@@ -81,6 +107,13 @@ impl Array {
         let (rows, columns) = values.shape();
         let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
         Array { name, shape: vec![rows, columns], bytes: cells.flat_map(f64::to_le_bytes).collect() }
+    }
+
+    fn root(name: &'static str, root: &Root) -> Array {
+        match root {
+            Root::Upper(all) => Array::matrix(name, all.as_ref()),
+            Root::Diagonal(diagonal) => Array::vector(name, diagonal),
+        }
     }
 }
 
@@ -149,9 +182,20 @@ impl FittedModel {
     }
 
     fn description(&self) -> Description {
-        let layer = &self.model.layer;
-        let mut kernel_parameters = Vec::new();
-        layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
+        let layer = match &self.model.layer {
+            Layer::Inducing(layer) => {
+                let mut kernel_parameters = Vec::new();
+                layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
+                LayerDescription::Inducing {
+                    kernel: layer.kernel().expression(),
+                    kernel_parameters,
+                    mean: layer.mean().clone(),
+                    fix_inducing: self.model.fix_inducing,
+                    jitter: layer.jitter(),
+                }
+            }
+            Layer::Linear(layer) => LayerDescription::Linear { intercept: layer.has_intercept() },
+        };
         let mut likelihood_parameters = Vec::new();
         self.model.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
         let mut summary = self.summary.clone();
@@ -160,14 +204,10 @@ impl FittedModel {
         Description {
             program: self.program.clone(),
             task: self.task(),
-            kernel: layer.kernel().expression(),
-            kernel_parameters,
-            mean: layer.mean().clone(),
+            layer,
             likelihood: self.model.likelihood.kind(),
             levels: self.model.likelihood.levels(),
             likelihood_parameters,
-            fix_inducing: self.model.fix_inducing,
-            jitter: layer.jitter(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
             schema: self.schema.clone(),
@@ -180,15 +220,26 @@ impl FittedModel {
 
     /// The arrays, in the order of their names.
     fn arrays(&self) -> Vec<Array> {
-        let (weights, reduction, increase) = self.posterior.factors();
-        let mut arrays = vec![
-            Array::matrix("inducing_inputs", self.model.layer.z()),
-            Array::matrix("q_covariance", self.q.cov()),
-            Array::vector("q_mean", self.q.mean()),
-        ];
-        arrays.extend(increase.map(|q| Array::matrix("variance_increase", q)));
-        arrays.push(Array::matrix("variance_reduction", reduction));
-        arrays.push(Array::vector("weights", weights));
+        let (weights, roots) = self.posterior.factors();
+        let mut arrays = Vec::new();
+        match &self.model.layer {
+            Layer::Inducing(layer) => arrays.push(Array::matrix(name::INDUCING, layer.z())),
+            Layer::Linear(layer) => {
+                arrays.extend(layer.basis().map(|basis| Array::matrix(name::BASIS, basis)));
+                let deviations = layer.prior_deviations().unwrap_or_default();
+                arrays.push(Array::vector(name::DEVIATIONS, deviations));
+                arrays.push(Array::vector(name::PRIOR_MEAN, layer.prior_mean()));
+            }
+        }
+        arrays.push(match self.q.cov() {
+            MatrixRef::Full(cov) => Array::matrix(name::COVARIANCE, cov),
+            MatrixRef::Diagonal(variances) => Array::vector(name::COVARIANCE, variances),
+        });
+        arrays.push(Array::vector(name::MEAN, self.q.mean()));
+        arrays.extend(roots.increase.as_ref().map(|root| Array::root(name::INCREASE, root)));
+        arrays.extend(roots.reduction.as_ref().map(|root| Array::root(name::REDUCTION, root)));
+        arrays.push(Array::vector(name::WEIGHTS, weights));
+        arrays.sort_by_key(|array| array.name);
         arrays
     }
 }
@@ -322,10 +373,20 @@ impl Arrays<'_> {
         self.tensors.tensor(name).is_ok()
     }
 
-    /// The number of inducing inputs, which all other shapes follow from.
-    fn inducing(&self) -> Checked<usize> {
-        let tensor = self.tensors.tensor("inducing_inputs").map_err(Unusable::damaged)?;
-        tensor.shape().first().copied().ok_or_else(|| Unusable::damaged("the inducing inputs have no shape"))
+    /// The shape of an array.
+    fn shape(&self, name: &str) -> Checked<Vec<usize>> {
+        Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
+    }
+
+    /// The root of a part of the variance, which may be absent.
+    fn root(&self, name: &str, m: usize) -> Checked<Option<Root>> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        Ok(Some(match self.shape(name)?.len() {
+            1 => Root::Diagonal(self.values(name, &[m])?),
+            _ => Root::Upper(self.matrix(name, m, m)?),
+        }))
     }
 }
 
@@ -335,25 +396,17 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     if description.scaling.dims() != dims {
         return Err(Unusable::damaged("its scaling is for another number of inputs"));
     }
-    let m = arrays.inducing()?;
-    let z = arrays.matrix("inducing_inputs", m, dims)?;
-    let q = FullGaussian {
-        mean: arrays.values("q_mean", &[m])?,
-        cov: arrays.matrix("q_covariance", m, m)?,
-        log_det: description.log_det_q,
+    let (layer, fix_inducing) = layer(&description.layer, arrays, dims)?;
+    let m = layer.dim();
+    let cov = match arrays.shape(name::COVARIANCE)?.len() {
+        1 => Matrix::Diagonal(arrays.values(name::COVARIANCE, &[m])?),
+        _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
     };
-    let mut layer =
-        InducingLayer::new(kernel(&description, dims)?, z, description.jitter).map_err(Unusable::damaged)?;
-    restore(std::slice::from_ref(&description.mean), &mut |visit| visit(layer.mean_mut()))?;
-    let likelihood = likelihood(&description)?;
-    let model = SparseModel { layer, likelihood, fix_inducing: description.fix_inducing };
-    let increase = match arrays.has("variance_increase") {
-        true => Some(arrays.matrix("variance_increase", m, m)?),
-        false => None,
-    };
-    let weights = arrays.values("weights", &[m])?;
-    let posterior =
-        Posterior::from_factors(&model, weights, arrays.matrix("variance_reduction", m, m)?, increase);
+    let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
+    let model = LatentModel { layer, likelihood: likelihood(&description)?, fix_inducing };
+    let roots =
+        Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
+    let posterior = Posterior::from_factors(&model, arrays.values(name::WEIGHTS, &[m])?, roots);
     Ok(FittedModel {
         schema: description.schema,
         scaling: description.scaling,
@@ -368,10 +421,37 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     })
 }
 
-fn kernel(description: &Description, dims: usize) -> Checked<Box<dyn Kernel>> {
-    let mut kernel = parse(&description.kernel, dims).map_err(Unusable::damaged)?;
-    restore(&description.kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
-    Ok(kernel)
+/// The layer, and whether its inducing inputs are fixed.
+fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Checked<(Layer, bool)> {
+    match description {
+        LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
+            let mut kernel = parse(kernel, dims).map_err(Unusable::damaged)?;
+            restore(kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
+            let m = arrays.shape(name::INDUCING)?.first().copied().unwrap_or(0);
+            let z = arrays.matrix(name::INDUCING, m, dims)?;
+            let mut layer = InducingLayer::new(kernel, z, *jitter).map_err(Unusable::damaged)?;
+            restore(std::slice::from_ref(mean), &mut |visit| visit(layer.mean_mut()))?;
+            Ok((layer.into(), *fix_inducing))
+        }
+        LayerDescription::Linear { intercept } => {
+            let p = dims + usize::from(*intercept);
+            let deviations = arrays.values(name::DEVIATIONS, &[p])?;
+            let variances: Vec<f64> = deviations.iter().map(|d| d * d).collect();
+            let means = arrays.values(name::PRIOR_MEAN, &[p])?;
+            // The deviations themselves, so that predictions come back bit for bit.
+            LinearLayer::independent(&means, &variances).map_err(Unusable::damaged)?;
+            let mut layer = LinearLayer::with_deviations(means, deviations);
+            if *intercept {
+                layer = layer.with_intercept();
+            }
+            if arrays.has(name::BASIS) {
+                let rank = arrays.shape(name::BASIS)?.get(1).copied().unwrap_or(0);
+                let basis = arrays.matrix(name::BASIS, p, rank)?;
+                layer = layer.with_basis(basis).map_err(Unusable::damaged)?;
+            }
+            Ok((layer.into(), true))
+        }
+    }
 }
 
 fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {

@@ -2,13 +2,13 @@
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{absolute_jitter, diagnose};
-use super::options::{FitOptions, Hyper, ObjectiveKind, QUpdate};
+use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
 use super::solve::{SolveLimits, full_objective, solve_q};
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
-use super::svgp::Svgp;
-use super::training::SvgpTraining;
+use super::variational::VariationalModel;
+use super::training::BatchTraining;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{
@@ -17,8 +17,8 @@ use crate::hyper::{
 };
 use crate::latent::LatentLayer;
 use crate::likelihood::LikelihoodKind;
-use crate::objective::{Estimator, EstimatorCounts, Loss};
-use crate::variational::{AdamRule, FullGaussian, NaturalGradient, UpdateRule};
+use crate::objective::EstimatorCounts;
+use crate::variational::{Family, Normal, QUpdate, RuleOptions, UpdateRule};
 use serde::{Deserialize, Serialize};
 
 /// Inputs (`D × n`, one column per datum) and targets on the scale the model sees.
@@ -43,9 +43,9 @@ impl<'a> TrainingData<'a> {
 #[derive(Clone)]
 pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
-    pub model: SparseModel,
+    pub model: LatentModel,
     /// The whitened posterior to go on with; solved for when absent.
-    pub q: Option<FullGaussian>,
+    pub q: Option<Normal>,
 }
 
 /// How much work updates were.
@@ -98,19 +98,19 @@ pub struct FitSummary {
     pub trace: Vec<Record>,
 }
 
-/// A fitted sparse GP on arrays: model, whitened posterior, predictor and summary.
+/// A fitted model of arrays: model, whitened posterior, predictor and summary.
 pub struct Fitted {
     /// Kernel, mean, likelihood, inducing inputs.
-    pub model: SparseModel,
+    pub model: LatentModel,
     /// The whitened posterior.
-    pub q: FullGaussian,
+    pub q: Normal,
     /// The predictor.
     pub posterior: Posterior,
     /// What the fit did.
     pub summary: FitSummary,
 }
 
-/// Fits a sparse GP. `listener` hears one record per epoch.
+/// Fits a model. `listener` hears one record per epoch.
 ///
 /// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
 /// not even the starting point can be evaluated.
@@ -121,6 +121,7 @@ pub fn fit_arrays(
     listener: &mut dyn FnMut(&Record),
 ) -> Result<Fitted> {
     options.validate()?;
+    let options = &options.settled();
     check_shapes(data, start)?;
     if options.objective == ObjectiveKind::Fitc && !data.train.targets.weights.is_empty() {
         return Err(Error::usage("--objective fitc takes no sample weights")
@@ -175,7 +176,7 @@ fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
             data.train.x.ncols()
         )));
     }
-    let started = start.map(|start| start.model.layer.z().ncols());
+    let started = start.map(|start| start.model.layer.input_dims());
     let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(
@@ -187,15 +188,15 @@ fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
 
 /// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is,
 /// and so does the likelihood, which does not enter.
-fn hold_amplitude(model: &mut SparseModel) {
-    model.layer.kernel_mut().for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+fn hold_amplitude(model: &mut LatentModel) {
+    model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
     model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 
 /// The result of a training loop, before diagnosis.
 struct Trained {
-    model: SparseModel,
-    q: FullGaussian,
+    model: LatentModel,
+    q: Normal,
     value: f64,
     elbo: Option<f64>,
     upper: Option<f64>,
@@ -209,7 +210,7 @@ pub(super) fn failed_start() -> Error {
 }
 
 fn train_collapsed(
-    model: SparseModel,
+    model: LatentModel,
     train: Dataset<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
@@ -263,15 +264,20 @@ fn train_svgp(
     let batch = options.batch_size.min(n);
     let (model, q, mut counts) = warm_start(start, fresh, data.train, options, monitor)?;
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
-    let guard = (batch >= 2 * model.layer.dim()).then_some(Svgp::DIRECT_GUARD);
-    let mut svgp = Svgp::new(model, q, options.mini_batch_objective(), batch)
+    let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
+    let mut svgp = VariationalModel::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
         .with_seed(options.seed);
-    let sampled = !matches!(svgp.objective().loss, Loss::ExpectedLog | Loss::LogPredictive(Estimator::Exact));
+    let sampled = svgp.objective().estimator().is_sampled();
     let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
-        && svgp.objective().loss == Loss::ExpectedLog;
-    let fixed = options.hyper_mode() == Hyper::Fixed;
-    let full_batch = fixed && !sampled && n <= FULL_BATCH_ROWS && options.q_update == QUpdate::Ngd;
+        && options.objective == ObjectiveKind::Elbo
+        && options.family == Family::Full;
+    let fixed = options.hyper_mode() == Hyper::Fixed || FreeVector::new(&svgp.model.descriptors()).is_empty();
+    let full_batch = fixed
+        && !sampled
+        && n <= FULL_BATCH_ROWS
+        && options.q_update == QUpdate::Ngd
+        && options.q_step.is_none();
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
     let before = (!gaussian_elbo && !full_batch).then(|| {
         let value = full_objective(&mut svgp, (data.train, batch));
@@ -300,8 +306,8 @@ fn train_svgp(
         } else {
             let limits =
                 SolveLimits { steps: polish_steps(n), tolerance: 0.1 * options.stopping_tolerance() };
-            let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
-            let (value, polished) = solve_q(&mut svgp, (data.train, batch), &mut rule, limits, None);
+            let mut rule = polishing_rule(svgp.q(), options);
+            let (value, polished) = solve_q(&mut svgp, (data.train, batch), rule.as_mut(), limits, None);
             counts.add(polished);
             value
         };
@@ -317,7 +323,7 @@ fn train_svgp(
 }
 
 /// A model, its posterior and the objective there.
-type Valued = (SparseModel, FullGaussian, f64);
+type Valued = (LatentModel, Normal, f64);
 
 /// What training ended with, or what it started from if that is better: training that diverged does no harm.
 fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
@@ -330,16 +336,21 @@ fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Va
     }
 }
 
+/// The rule of full-batch steps: natural gradients, which need no step size of their own.
+fn polishing_rule(q: &Normal, options: &FitOptions) -> Box<dyn UpdateRule> {
+    RuleOptions { guard: options.q_guard, ..RuleOptions::of(QUpdate::Ngd) }.build(q)
+}
+
 /// q by full-batch steps, hyper-parameters as they are.
 fn solve_fixed(
-    mut svgp: Svgp,
+    mut svgp: VariationalModel,
     (train, batch): (Dataset<'_>, usize),
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
-) -> Result<(Svgp, Outcome)> {
-    let mut rule = NaturalGradient::new(svgp.q()).with_guard(options.q_guard);
+) -> Result<(VariationalModel, Outcome)> {
+    let mut rule = polishing_rule(svgp.q(), options);
     let limits = SolveLimits { steps: options.epoch_limit(), tolerance: options.stopping_tolerance() };
-    let (value, counts) = solve_q(&mut svgp, (train, batch), &mut rule, limits, Some(monitor));
+    let (value, counts) = solve_q(&mut svgp, (train, batch), rule.as_mut(), limits, Some(monitor));
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -356,20 +367,17 @@ fn solve_fixed(
 
 /// q and hyper-parameters by mini-batches.
 fn train_on_batches(
-    svgp: Svgp,
+    svgp: VariationalModel,
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
-) -> Result<(Svgp, Outcome)> {
-    let rule: Box<dyn UpdateRule> = match options.q_update {
-        QUpdate::Ngd => Box::new(NaturalGradient::new(svgp.q()).with_guard(options.q_guard)),
-        QUpdate::Adam => Box::new(AdamRule::new(svgp.q())),
-    };
+) -> Result<(VariationalModel, Outcome)> {
+    let rule = options.rule_options().build(svgp.q());
     let free = match options.hyper_mode() {
         Hyper::Fixed => FreeVector::new(&[]),
         _ => FreeVector::new(&svgp.model.descriptors()),
     };
-    let mut training = SvgpTraining::new(svgp, rule, free, data, options);
+    let mut training = BatchTraining::new(svgp, rule, free, data, options);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
     let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);

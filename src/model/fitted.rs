@@ -5,7 +5,7 @@ use super::options::{FitOptions, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::select::BetaCurve;
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::collapsed::Dataset;
 use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
@@ -16,19 +16,19 @@ use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
 use crate::metrics::Compared;
 use crate::objective::Targets;
-use crate::variational::FullGaussian;
+use crate::variational::Normal;
 use faer::Mat;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// A sparse GP with everything that is needed to predict from tables like the one it was trained on.
+/// A model with everything that is needed to predict from tables like the one it was trained on.
 pub struct FittedModel {
     pub(super) schema: Schema,
     pub(super) scaling: Scaling,
     pub(super) options: FitOptions,
-    pub(super) model: SparseModel,
-    pub(super) q: FullGaussian,
+    pub(super) model: LatentModel,
+    pub(super) q: Normal,
     pub(super) posterior: Posterior,
     pub(super) summary: FitSummary,
     pub(super) rows: usize,
@@ -279,15 +279,15 @@ fn two_valued(schema: &Schema, y: &[f64]) -> Option<String> {
 }
 
 /// The options with what was left open filled in, as the fit used them.
-fn as_used(options: &FitOptions, model: &SparseModel) -> FitOptions {
+fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
     FitOptions {
-        kernel: model.layer.kernel().expression(),
-        inducing: Some(model.layer.z().nrows()),
+        kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
+        inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
         q_step: Some(options.q_schedule()),
         hyper: Some(options.hyper_mode()),
         epochs: Some(options.epoch_limit()),
         tolerance: Some(options.stopping_tolerance()),
-        jitter: model.layer.jitter(),
+        jitter: model.layer.jitter().unwrap_or(options.jitter),
         ..options.clone()
     }
 }
@@ -335,12 +335,12 @@ impl FittedModel {
     }
 
     /// Kernel, mean, likelihood and inducing inputs.
-    pub fn model(&self) -> &SparseModel {
+    pub fn model(&self) -> &LatentModel {
         &self.model
     }
 
     /// The posterior of the whitened inducing variables.
-    pub fn q(&self) -> &FullGaussian {
+    pub fn q(&self) -> &Normal {
         &self.q
     }
 
@@ -459,7 +459,7 @@ impl FittedModel {
 
     /// The model to start another fit from.
     fn start(&self, options: &FitOptions, keep_posterior: bool) -> Start {
-        let model = SparseModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
+        let model = LatentModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
         Start { model, q: keep_posterior.then(|| self.q.clone()) }
     }
 }

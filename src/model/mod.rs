@@ -5,26 +5,26 @@ mod diagnose;
 mod file;
 mod fit;
 mod fitted;
+mod latent;
 mod options;
 mod posterior;
 mod predictions;
 mod rows;
 mod select;
 mod solve;
-mod sparse;
 mod start;
-mod svgp;
 mod training;
+mod variational;
 
 pub use collapsed::{CollapsedBound, CollapsedObjective};
 pub use fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays};
 pub(crate) use fitted::find_schema;
 pub use fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table};
-pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
-pub use posterior::{Marginals, Posterior, Score};
+pub use latent::LatentModel;
+pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ModelKind, ObjectiveKind};
+pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
 pub use select::{
     BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, grid_validation, refit_best, select_beta,
 };
-pub use sparse::SparseModel;
-pub use svgp::{Parameterization, Svgp};
+pub use variational::{Parameterization, VariationalModel};

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Estimator, Loss, Objective};
-use crate::variational::{Guard, Schedule};
+use crate::variational::{Family, Guard, QUpdate, RuleOptions, Schedule};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,12 @@ words! {
 }
 
 words! {
-    /// How q(u) is updated; collapsed objectives solve for it instead.
-    QUpdate, "q update" {
-        /// Natural gradients (= variational Newton).
-        Ngd = "ngd",
-        /// Adam on the mean and the Cholesky factor.
-        Adam = "adam",
+    /// What f is.
+    ModelKind, "model" {
+        /// A sparse Gaussian process.
+        Gp = "gp",
+        /// A Bayesian linear model on the features.
+        Glm = "glm",
     }
 }
 
@@ -69,16 +69,23 @@ words! {
 
 /// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FitOptions {
     /// What the model is judged by; by the target when absent. Only looked at where a table is fitted.
     pub task: Option<Task>,
     /// The likelihood; Gaussian, or by the kind of target, when absent.
     pub likelihood: Option<LikelihoodKind>,
+    /// What f is.
+    pub model: ModelKind,
+    /// The prior mean of a linear model's coefficients, on the scale the model sees.
+    pub prior_mean: f64,
+    /// The prior variance of a linear model's coefficients, on the scale the model sees.
+    pub prior_variance: f64,
     /// What is minimised.
     pub objective: ObjectiveKind,
     /// The weight of the KL term, positive.
     pub beta: f64,
-    /// How gradients of the predictive log loss are computed (dlm-log).
+    /// How gradients in q are computed (elbo and dlm-log).
     pub estimator: Estimator,
     /// A fixed number of quadrature nodes; as many as each datum needs when absent.
     pub quadrature_nodes: Option<usize>,
@@ -92,6 +99,8 @@ pub struct FitOptions {
     pub inducing_init: InducingInit,
     /// Whether they stay where they are.
     pub fix_inducing: bool,
+    /// Which covariances q may have (mini-batch objectives).
+    pub family: Family,
     /// How q is updated (mini-batch objectives).
     pub q_update: QUpdate,
     /// What keeps natural-gradient steps positive definite where the loss has negative curvature.
@@ -135,6 +144,9 @@ impl Default for FitOptions {
         FitOptions {
             task: None,
             likelihood: None,
+            model: ModelKind::Gp,
+            prior_mean: 0.0,
+            prior_variance: 1.0,
             objective: ObjectiveKind::Elbo,
             beta: 1.0,
             estimator: Estimator::Exact,
@@ -144,6 +156,7 @@ impl Default for FitOptions {
             inducing: None,
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
+            family: Family::Full,
             q_update: QUpdate::Ngd,
             q_guard: Guard::Trust,
             q_step: None,
@@ -180,7 +193,7 @@ impl FitOptions {
     pub fn mini_batch_objective(&self) -> Objective {
         let loss = match self.objective {
             ObjectiveKind::DlmLog => Loss::LogPredictive(self.estimator),
-            _ => Loss::ExpectedLog,
+            _ => Loss::ExpectedLog(self.estimator),
         };
         Objective { loss, beta: self.beta, nodes: self.quadrature_nodes }
     }
@@ -204,6 +217,28 @@ impl FitOptions {
     pub fn stopping_tolerance(&self) -> f64 {
         // The squared error of standardised targets is far smaller than a nat where the fit is any good.
         self.tolerance.unwrap_or(if self.objective == ObjectiveKind::DlmSquare { 1e-7 } else { 1e-5 })
+    }
+
+    /// What the rule that moves q is told.
+    pub fn rule_options(&self) -> RuleOptions {
+        RuleOptions { guard: self.q_guard, ..RuleOptions::of(self.q_update) }
+    }
+
+    /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
+    /// closed form, which is what its ELBO becomes unless something was said about how to get there.
+    pub fn settled(&self) -> FitOptions {
+        let untold = self.family == Family::Full
+            && self.q_update == QUpdate::Ngd
+            && self.q_step.is_none()
+            && self.estimator == Estimator::Exact
+            && self.hyper != Some(Hyper::Joint)
+            && self.hyper_optimizer != Some(HyperOptimizer::Adam)
+            && self.validation_fraction == 0.0;
+        let conjugate = self.model == ModelKind::Glm
+            && self.likelihood_kind() == LikelihoodKind::Gaussian
+            && self.objective == ObjectiveKind::Elbo;
+        let objective = if conjugate && untold { ObjectiveKind::Vfe } else { self.objective };
+        FitOptions { objective, ..self.clone() }
     }
 
     /// The number of inducing inputs for `n` data.
@@ -274,10 +309,21 @@ impl FitOptions {
                 "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
             ));
         }
-        if self.estimator != Estimator::Exact && self.objective != ObjectiveKind::DlmLog {
+        let wanted = match self.estimator {
+            Estimator::Exact => self.objective,
+            estimator if estimator.is_predictive() => ObjectiveKind::DlmLog,
+            _ => ObjectiveKind::Elbo,
+        };
+        if wanted != self.objective {
             return Err(Error::usage(format!(
-                "--estimator {} is for --objective dlm-log, not {}",
+                "--estimator {} is for --objective {wanted}, not {}",
                 self.estimator, self.objective
+            )));
+        }
+        if matches!(self.estimator, Estimator::Piecewise { .. }) && kind != LikelihoodKind::BernoulliLogit {
+            return Err(Error::usage(format!(
+                "--estimator {} bounds the logistic function: it is for --likelihood bernoulli-logit, not {kind}",
+                self.estimator
             )));
         }
         match (self.hyper, collapsed) {

@@ -1,16 +1,16 @@
 //! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
 
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::LatentLayer;
+use crate::latent::{LatentLayer, Layer};
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
+use crate::linalg::{self, Factorizer, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
 use crate::quadrature::Integrator;
-use crate::variational::FullGaussian;
-use faer::{Accum, Mat, MatRef};
+use crate::variational::{MatrixRef, Normal};
+use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
-use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use sparsegp_kernels::Scratch;
 
 /// Latent means and variances, one per datum.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,16 +21,60 @@ pub struct Marginals {
     pub variance: Vec<f64>,
 }
 
-/// Everything a prediction needs (MATH, section 3): `μ = o + kᵀ L⁻ᵀm`, `v = k(x,x) − ‖Q₊k‖² + ‖Q₋k‖²` where
-/// `L⁻ᵀ(I − S)L⁻¹ = Q₊ᵀQ₊ − Q₋ᵀQ₋`; `Q₋` is absent when `S ⪯ I`, as it is for every optimum of the ELBO.
+/// Everything a prediction needs (MATH, section 3): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
+/// `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1) `Q₋` is absent when `S ⪯ I`, as it is for every
+/// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
 pub struct Posterior {
-    kernel: Box<dyn Kernel>,
+    layer: Layer,
     likelihood: Box<dyn Likelihood>,
-    z: Mat<f64>,
-    constant: f64,
     weights: Vec<f64>,
-    reduction: Mat<f64>,
-    increase: Option<Mat<f64>>,
+    roots: Roots,
+}
+
+/// `Q₊` and `Q₋`.
+#[derive(Clone, Debug, Default)]
+pub struct Roots {
+    /// `Q₊`: what the data take off the prior variance.
+    pub reduction: Option<Root>,
+    /// `Q₋`: what is added to it.
+    pub increase: Option<Root>,
+}
+
+/// A matrix Q of which only `QᵀQ` matters.
+#[derive(Clone, Debug)]
+pub enum Root {
+    /// Upper triangular.
+    Upper(Mat<f64>),
+    /// Diagonal.
+    Diagonal(Vec<f64>),
+}
+
+impl Root {
+    /// `variance ± ‖Q k_j‖²` for every column; `t` is room for `Q k`.
+    fn add(&self, sign: f64, k: MatRef<'_, f64>, mut t: MatMut<'_, f64>, variance: &mut [f64]) {
+        match self {
+            Root::Upper(q) => {
+                product_seq(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k, 1.0);
+            }
+            Root::Diagonal(q) => columns::scale_rows(k, q, t.as_mut()),
+        }
+        if sign < 0.0 {
+            variance.iter_mut().for_each(|v| *v = -*v);
+        }
+        columns::add_column_dots(t.as_ref(), t.as_ref(), variance);
+        if sign < 0.0 {
+            variance.iter_mut().for_each(|v| *v = -*v);
+        }
+    }
+
+    /// Adds `± kᵀQᵀQ k` to `out`.
+    fn add_outer(&self, sign: f64, k: &Mat<f64>, out: &mut Mat<f64>) {
+        let t = match self {
+            Root::Upper(q) => q * k,
+            Root::Diagonal(q) => Mat::from_fn(k.nrows(), k.ncols(), |i, j| q[i] * k[(i, j)]),
+        };
+        *out += faer::Scale(sign) * (t.transpose() * &t);
+    }
 }
 
 /// What predictions are scored by; smaller is better.
@@ -47,46 +91,29 @@ const COLUMNS: usize = 256;
 
 impl Posterior {
     /// From a refreshed model and its whitened posterior.
-    pub fn new(model: &SparseModel, q: &FullGaussian) -> Self {
+    pub fn new(model: &LatentModel, q: &Normal) -> Self {
         let layer = &model.layer;
-        let m = q.dim();
-        let (linv, _) = layer.whitening();
-        let mut weights = vec![0.0; m];
-        linalg::matvec(linv.transpose(), q.mean(), &mut weights);
-        let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { 1.0 } else { 0.0 } - q.cov()[(i, j)]);
-        let (reduction, increase) = signed_factors(&shrinkage, linv);
-        Posterior {
-            kernel: layer.kernel().boxed_clone(),
-            likelihood: model.likelihood.clone(),
-            z: layer.z().to_owned(),
-            constant: layer.mean().values[0],
-            weights,
-            reduction,
-            increase,
+        let mut weights = q.mean().to_vec();
+        if let Some((w, _)) = layer.whitening() {
+            linalg::matvec(w.transpose(), q.mean(), &mut weights);
         }
+        let roots = roots(layer, q);
+        Posterior { layer: layer.clone(), likelihood: model.likelihood.clone(), weights, roots }
     }
 
     /// From stored parts; see [`Posterior::factors`].
-    pub fn from_factors(
-        model: &SparseModel,
-        weights: Vec<f64>,
-        reduction: Mat<f64>,
-        increase: Option<Mat<f64>>,
-    ) -> Self {
-        Posterior {
-            kernel: model.layer.kernel().boxed_clone(),
-            likelihood: model.likelihood.clone(),
-            z: model.layer.z().to_owned(),
-            constant: model.layer.mean().values[0],
-            weights,
-            reduction,
-            increase,
-        }
+    pub fn from_factors(model: &LatentModel, weights: Vec<f64>, roots: Roots) -> Self {
+        Posterior { layer: model.layer.clone(), likelihood: model.likelihood.clone(), weights, roots }
     }
 
-    /// `L⁻ᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.
-    pub fn factors(&self) -> (&[f64], MatRef<'_, f64>, Option<MatRef<'_, f64>>) {
-        (&self.weights, self.reduction.as_ref(), self.increase.as_ref().map(|q| q.as_ref()))
+    /// `Wᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.
+    pub fn factors(&self) -> (&[f64], &Roots) {
+        (&self.weights, &self.roots)
+    }
+
+    /// Who produces the features.
+    pub fn layer(&self) -> &Layer {
+        &self.layer
     }
 
     /// The observation model.
@@ -94,22 +121,12 @@ impl Posterior {
         self.likelihood.as_ref()
     }
 
-    /// The covariance function.
-    pub fn kernel(&self) -> &dyn Kernel {
-        self.kernel.as_ref()
-    }
-
-    /// The inducing inputs, `M × D`.
-    pub fn z(&self) -> MatRef<'_, f64> {
-        self.z.as_ref()
-    }
-
     /// Latent marginals at `x` (`D × n`, one column per datum), b·M² flops a block of b, parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
         let n = x.ncols();
-        let mut out = Marginals { mean: vec![self.constant; n], variance: vec![0.0; n] };
+        let mut out = Marginals { mean: vec![0.0; n], variance: vec![0.0; n] };
         let (mean, variance) = (out.mean.par_chunks_mut(COLUMNS), out.variance.par_chunks_mut(COLUMNS));
-        let m = self.z.nrows();
+        let m = self.layer.dim();
         let buffers = || (Mat::zeros(m, COLUMNS), Mat::zeros(m, COLUMNS), Scratch::new());
         mean.zip(variance).enumerate().for_each_init(buffers, |(k, t, scratch), (i, (mean, variance))| {
             let block = x.subcols(i * COLUMNS, mean.len());
@@ -140,22 +157,19 @@ impl Posterior {
     fn block(
         &self,
         x: MatRef<'_, f64>,
-        (mut k, mut t): (faer::MatMut<'_, f64>, faer::MatMut<'_, f64>),
+        (mut k, mut t): (MatMut<'_, f64>, MatMut<'_, f64>),
         (mean, variance): (&mut [f64], &mut [f64]),
         scratch: &mut Scratch,
     ) {
-        let x = x.transpose();
-        self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k.as_mut(), scratch);
+        self.layer.features(x, k.as_mut(), variance, mean, scratch);
         columns::add_transposed_matvec(k.as_ref(), &self.weights, mean);
         let mut prior = scratch.take(mean.len());
-        self.kernel.diag(x, &mut prior, scratch);
-        let upper = (self.reduction.as_ref(), Shape::Upper);
-        product_seq(t.as_mut(), Accum::Replace, upper, k.as_ref(), 1.0);
-        columns::add_column_dots(t.as_ref(), t.as_ref(), variance);
-        variance.iter_mut().zip(&prior).for_each(|(v, prior)| *v = prior - *v);
-        if let Some(q) = &self.increase {
-            product_seq(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k.as_ref(), 1.0);
-            columns::add_column_dots(t.as_ref(), t.as_ref(), variance);
+        prior.copy_from_slice(variance);
+        if let Some(q) = &self.roots.reduction {
+            q.add(-1.0, k.as_ref(), t.as_mut(), variance);
+        }
+        if let Some(q) = &self.roots.increase {
+            q.add(1.0, k.as_ref(), t.as_mut(), variance);
         }
         // Cancellation can leave a variance below zero by rounding of the prior's; never more, since the exact value
         // is a quadratic form of a covariance matrix.
@@ -168,13 +182,13 @@ impl Posterior {
     /// Latent means only, b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         let n = x.ncols();
-        let m = self.z.nrows();
-        let mut mean = vec![self.constant; n];
-        let buffers = || (Mat::zeros(m, COLUMNS), Scratch::new());
-        mean.par_chunks_mut(COLUMNS).enumerate().for_each_init(buffers, |(k, scratch), (i, mean)| {
-            let block = x.subcols(i * COLUMNS, mean.len()).transpose();
+        let m = self.layer.dim();
+        let mut mean = vec![0.0; n];
+        let buffers = || (Mat::zeros(m, COLUMNS), vec![0.0; COLUMNS], Scratch::new());
+        mean.par_chunks_mut(COLUMNS).enumerate().for_each_init(buffers, |(k, base, scratch), (i, mean)| {
+            let block = x.subcols(i * COLUMNS, mean.len());
             let mut k = k.as_mut().subcols_mut(0, mean.len());
-            self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: block }, k.as_mut(), scratch);
+            self.layer.features(block, k.as_mut(), &mut base[..mean.len()], mean, scratch);
             columns::add_transposed_matvec(k.as_ref(), &self.weights, mean);
         });
         mean
@@ -182,21 +196,45 @@ impl Posterior {
 
     /// The full latent covariance at the points of `x` (`D × n`), `n × n`; meant for a few hundred points.
     pub fn covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let (n, m) = (x.ncols(), self.z.nrows());
-        let mut scratch = Scratch::new();
-        let points = x.transpose();
-        let (mut k, mut out) = (Mat::zeros(m, n), Mat::zeros(n, n));
-        let cross = Inputs::Cross { left: self.z.as_ref(), right: points };
-        self.kernel.eval(cross, k.as_mut(), &mut scratch);
-        self.kernel.eval(Inputs::Gram(points), out.as_mut(), &mut scratch);
-        let t = &self.reduction * &k;
-        out -= t.transpose() * &t;
-        if let Some(q) = &self.increase {
-            let t = q * &k;
-            out += t.transpose() * &t;
+        let (n, m) = (x.ncols(), self.layer.dim());
+        let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
+        let mut k = Mat::zeros(m, n);
+        self.layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+        let mut out = self.layer.base_covariance(x);
+        if let Some(q) = &self.roots.reduction {
+            q.add_outer(-1.0, &k, &mut out);
+        }
+        if let Some(q) = &self.roots.increase {
+            q.add_outer(1.0, &k, &mut out);
         }
         out
     }
+}
+
+/// `Q₊` and `Q₋` of a posterior.
+fn roots(layer: &Layer, q: &Normal) -> Roots {
+    let share = layer.prior_share();
+    if let (MatrixRef::Diagonal(s), None) = (q.cov(), layer.whitening()) {
+        let root = |sign: f64| s.iter().map(|s| (sign * (share - s)).max(0.0).sqrt()).collect::<Vec<f64>>();
+        let some = |root: Vec<f64>| root.iter().any(|r| *r > 0.0).then_some(Root::Diagonal(root));
+        return Roots { reduction: some(root(1.0)), increase: some(root(-1.0)) };
+    }
+    let m = q.dim();
+    let mut cov = q.cov().to_dense();
+    if share == 0.0 {
+        // Without a prior part the root of S itself is exact; q was positive definite when it was made.
+        if Factorizer::new(m).cholesky(cov.as_mut()).is_err() {
+            cov.as_mut().fill(f64::NAN);
+        }
+        linalg::clear_upper(cov.as_mut());
+        return Roots { reduction: None, increase: Some(Root::Upper(cov.transpose().to_owned())) };
+    }
+    let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { share } else { 0.0 } - cov[(i, j)]);
+    let (reduction, increase) = match layer.whitening() {
+        Some((w, _)) => signed_factors(&shrinkage, w),
+        None => signed_factors(&shrinkage, Mat::<f64>::identity(m, m).as_ref()),
+    };
+    Roots { reduction: Some(Root::Upper(reduction)), increase: increase.map(Root::Upper) }
 }
 
 /// Upper-triangular `Q₊`, `Q₋` with `linvᵀ · shrinkage · linv = Q₊ᵀQ₊ − Q₋ᵀQ₋`.

@@ -1,12 +1,11 @@
 //! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
 
 use super::fit::UpdateCounts;
-use super::svgp::Svgp;
+use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
-use crate::variational::{DataGradient, FullGaussian, UpdateRule};
-use faer::{Mat, MatRef};
+use crate::variational::{DataGradient, Matrix, Normal, UpdateRule};
 
 /// When to stop solving for q.
 #[derive(Clone, Copy, Debug)]
@@ -22,33 +21,33 @@ struct FullBatch<'a> {
     data: Dataset<'a>,
     batch: usize,
     mean: Vec<f64>,
-    cov: Mat<f64>,
-    curvature: Option<Mat<f64>>,
+    cov: Matrix,
+    curvature: Option<Matrix>,
 }
 
 /// The objective on all data, taken in batches of `batch` rows, a sum.
-pub(super) fn full_objective(svgp: &mut Svgp, (data, batch): (Dataset<'_>, usize)) -> f64 {
+pub(super) fn full_objective(svgp: &mut VariationalModel, (data, batch): (Dataset<'_>, usize)) -> f64 {
     FullBatch::new(svgp, data, batch).evaluate(svgp)
 }
 
 impl<'a> FullBatch<'a> {
-    fn new(svgp: &Svgp, data: Dataset<'a>, batch: usize) -> Self {
-        let m = svgp.q().dim();
-        let curvature = svgp.objective().has_own_curvature().then(|| Mat::zeros(m, m));
-        FullBatch { data, batch, mean: vec![0.0; m], cov: Mat::zeros(m, m), curvature }
+    fn new(svgp: &VariationalModel, data: Dataset<'a>, batch: usize) -> Self {
+        let (m, family) = (svgp.q().dim(), svgp.q().family());
+        let curvature = svgp.objective().has_own_curvature().then(|| Matrix::zeros(family, m));
+        FullBatch { data, batch, mean: vec![0.0; m], cov: Matrix::zeros(family, m), curvature }
     }
 
     fn gradient(&self) -> DataGradient<'_> {
-        let curvature = self.curvature.as_ref().map(|c| c.as_ref());
-        DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature }
+        let curvature = self.curvature.as_ref().map(Matrix::as_ref);
+        DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature, path: None }
     }
 
     /// The objective at the current q, with the gradient's data part left in `mean` and `cov`.
-    fn evaluate(&mut self, svgp: &mut Svgp) -> f64 {
+    fn evaluate(&mut self, svgp: &mut VariationalModel) -> f64 {
         self.mean.fill(0.0);
-        self.cov.as_mut().fill(0.0);
+        self.cov.fill(0.0);
         if let Some(curvature) = &mut self.curvature {
-            curvature.as_mut().fill(0.0);
+            curvature.fill(0.0);
         }
         let mut value = 0.0;
         let n = self.data.len();
@@ -57,18 +56,12 @@ impl<'a> FullBatch<'a> {
             value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale: 1.0 });
             let gradient = svgp.q_gradient();
             self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
-            add(&mut self.cov, gradient.cov);
+            self.cov.add(gradient.cov);
             if let (Some(sum), Some(term)) = (&mut self.curvature, gradient.curvature) {
-                add(sum, term);
+                sum.add(term);
             }
         }
         value + svgp.objective().beta * svgp.q().kl()
-    }
-}
-
-fn add(sum: &mut Mat<f64>, term: MatRef<'_, f64>) {
-    for j in 0..term.ncols() {
-        sum.col_mut(j).iter_mut().zip(term.col(j).iter()).for_each(|(sum, g)| *sum += g);
     }
 }
 
@@ -77,7 +70,7 @@ fn add(sum: &mut Mat<f64>, term: MatRef<'_, f64>) {
 ///
 /// With a `monitor` every step is recorded as an epoch; without, the steps are silent.
 pub(super) fn solve_q(
-    svgp: &mut Svgp,
+    svgp: &mut VariationalModel,
     (data, batch): (Dataset<'_>, usize),
     rule: &mut dyn UpdateRule,
     limits: SolveLimits,
@@ -94,7 +87,7 @@ pub(super) fn solve_q(
         if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
             break;
         }
-        let before: FullGaussian = svgp.q().clone();
+        let before: Normal = svgp.q().clone();
         let gradient = full.gradient();
         let info = svgp.update_q_along(rule, gradient, step);
         counts.rollbacks += info.rollbacks;

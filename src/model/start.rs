@@ -2,25 +2,28 @@
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::fit::{Start, UpdateCounts, failed_start};
-use super::options::{FitOptions, Hyper, MeanKind};
+use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use super::rows::Rows;
 use super::solve::{SolveLimits, solve_q};
-use super::sparse::SparseModel;
-use super::svgp::Svgp;
+use super::latent::LatentModel;
+use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, Record, minimize_lbfgs};
-use crate::latent::{InducingLayer, LatentLayer, choose_inducing};
+use crate::latent::{InducingLayer, LatentLayer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
 use crate::objective::{Objective, Targets};
-use crate::variational::{FullGaussian, NaturalGradient};
+use crate::variational::{Family, Normal, QUpdate, RuleOptions};
 use rand::seq::SliceRandom;
 use sparsegp_kernels::parse;
 
 /// Kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
-pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<SparseModel> {
+pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
+    if options.model == ModelKind::Glm {
+        return linear_model(train, options, levels);
+    }
     let d = train.x.nrows();
     let mut kernel = parse::parse(&options.kernel, d)
         .map_err(|e| Error::usage(format!("--kernel '{}': {e}", options.kernel)))?;
@@ -35,7 +38,32 @@ pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: us
     let constant = if options.mean == MeanKind::Constant { centre } else { 0.0 };
     let layer =
         InducingLayer::new(kernel, z, options.jitter)?.with_mean(constant, options.mean == MeanKind::Zero);
-    Ok(SparseModel { layer, likelihood, fix_inducing: options.fix_inducing })
+    Ok(LatentModel { layer: layer.into(), likelihood, fix_inducing: options.fix_inducing })
+}
+
+/// The prior variance of an intercept: wide for anything that is standardised or the logarithm of a rate.
+const INTERCEPT_VARIANCE: f64 = 100.0;
+
+/// A linear model, of the dimension of the data where they are fewer than the coefficients. Its intercept, unless the
+/// mean is zero, has a wide prior around the constant that suits the targets best.
+fn linear_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
+    let mut likelihood = options.likelihood_kind().build(levels);
+    let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
+    let d = train.x.nrows();
+    let (mut means, mut variances) = (vec![options.prior_mean; d], vec![options.prior_variance; d]);
+    let intercept = options.mean == MeanKind::Constant;
+    if intercept {
+        means.push(centre);
+        variances.push(INTERCEPT_VARIANCE);
+    }
+    let mut layer = LinearLayer::independent(&means, &variances)?;
+    if intercept {
+        layer = layer.with_intercept();
+    }
+    if options.family == Family::Full {
+        layer = layer.reduced_to(train.x);
+    }
+    Ok(LatentModel { layer: layer.into(), likelihood, fix_inducing: true })
 }
 
 /// A value of f for every observation that explains it.
@@ -49,7 +77,7 @@ fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Fixes parameters by their full names.
-pub(super) fn apply_fixes(model: &mut SparseModel, fixes: &[(String, f64)]) -> Result<()> {
+pub(super) fn apply_fixes(model: &mut LatentModel, fixes: &[(String, f64)]) -> Result<()> {
     for (name, value) in fixes {
         let descriptors = model.descriptors();
         let named = descriptors.iter().take_while(|d| !d.name.starts_with("inducing."));
@@ -95,7 +123,7 @@ pub(super) fn warm_start(
     train: Dataset<'_>,
     options: &FitOptions,
     monitor: &Monitor<'_>,
-) -> Result<(SparseModel, FullGaussian, UpdateCounts)> {
+) -> Result<(LatentModel, Normal, UpdateCounts)> {
     let Start { model, q } = start;
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
@@ -103,32 +131,38 @@ pub(super) fn warm_start(
     let subset = subset(train, options.seed);
     let subset = subset.data();
     let improve = fresh && options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
-    if model.likelihood.kind() == LikelihoodKind::Gaussian {
-        return gaussian_start(model, improve, subset, options, monitor);
+    let sparse = model.layer.inducing().is_some();
+    // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
+    let family = options.family;
+    if model.likelihood.kind() == LikelihoodKind::Gaussian && (sparse || family == Family::Full) {
+        let (model, q, counts) = gaussian_start(model, improve, subset, options, monitor)?;
+        return Ok((model, if family == Family::Full { q } else { q.mean_field() }, counts));
     }
     let likelihood = model.likelihood.clone();
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
-    if improve {
+    if improve && sparse {
         let responses = working_responses(likelihood.as_ref(), subset.targets);
         let noise = 0.3 * variance(responses.iter().copied()).max(1e-3);
-        let surrogate = SparseModel { likelihood: Box::new(Gaussian::new(noise)), ..model.clone() };
+        let surrogate = LatentModel { likelihood: Box::new(Gaussian::new(noise)), ..model.clone() };
         let targets = Targets { y: &responses, exposure: &[], weights: subset.targets.weights };
         let data = Dataset { x: subset.x, targets };
         let (found, start, found_counts) = gaussian_start(surrogate, true, data, options, monitor)?;
         counts = found_counts;
         // The mean of working responses is not the likelihood's own best constant.
-        let constant = model.layer.mean().clone();
-        model = SparseModel { likelihood, ..found };
-        *model.layer.mean_mut() = constant;
-        q = Some(start);
+        let constant = model.layer.inducing().map(|layer| layer.mean().clone());
+        model = LatentModel { likelihood, ..found };
+        if let (Some(layer), Some(constant)) = (model.layer.inducing_mut(), constant) {
+            *layer.mean_mut() = constant;
+        }
+        q = Some(if family == Family::Full { start } else { start.mean_field() });
     }
-    let q = q.unwrap_or_else(|| FullGaussian::standard(model.layer.dim()));
+    let q = q.unwrap_or_else(|| Normal::standard(family, model.layer.dim()));
     let batch = options.batch_size.min(subset.len());
     let objective = Objective { nodes: options.quadrature_nodes, ..Objective::elbo(options.beta.max(1e-2)) };
-    let mut rule = NaturalGradient::new(&q).with_guard(options.q_guard);
-    let mut svgp = Svgp::new(model, q, objective, batch);
+    let mut rule = RuleOptions { guard: options.q_guard, ..RuleOptions::of(QUpdate::Ngd) }.build(&q);
+    let mut svgp = VariationalModel::new(model, q, objective, batch);
     let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
-    let (value, solved) = solve_q(&mut svgp, (subset, batch), &mut rule, limits, None);
+    let (value, solved) = solve_q(&mut svgp, (subset, batch), rule.as_mut(), limits, None);
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -152,11 +186,11 @@ fn subset(train: Dataset<'_>, seed: u64) -> Rows {
 
 /// A Gaussian model improved by the collapsed bound of a random subset.
 pub(super) fn evidence_start(
-    model: SparseModel,
+    model: LatentModel,
     train: Dataset<'_>,
     options: &FitOptions,
     monitor: &Monitor<'_>,
-) -> Result<SparseModel> {
+) -> Result<LatentModel> {
     let subset = subset(train, options.seed);
     let options = FitOptions { beta: 1.0, ..options.clone() };
     gaussian_start(model, options.warm_start > 0, subset.data(), &options, monitor).map(|(model, ..)| model)
@@ -164,12 +198,12 @@ pub(super) fn evidence_start(
 
 /// The collapsed bound of a Gaussian model, improved by L-BFGS if asked for, and the q that attains it.
 fn gaussian_start(
-    model: SparseModel,
+    model: LatentModel,
     improve: bool,
     subset: Dataset<'_>,
     options: &FitOptions,
     monitor: &Monitor<'_>,
-) -> Result<(SparseModel, FullGaussian, UpdateCounts)> {
+) -> Result<(LatentModel, Normal, UpdateCounts)> {
     let bound = CollapsedBound::Elbo { beta: options.beta.clamp(0.1, 10.0) };
     let mut objective = CollapsedObjective::new(model, subset, bound);
     let mut theta = objective.start();

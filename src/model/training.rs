@@ -4,16 +4,16 @@ use super::fit::TrainingData;
 use super::options::FitOptions;
 use super::posterior::{Posterior, Score};
 use super::rows::Rows;
-use super::svgp::Svgp;
+use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::data::split::Batches;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, StochasticObjective};
-use crate::variational::{FullGaussian, Schedule, UpdateRule};
+use crate::variational::{Normal, Schedule, UpdateRule};
 
 /// An SVGP with its data, its q update and the batches it draws.
-pub(super) struct SvgpTraining<'a> {
-    svgp: Svgp,
+pub(super) struct BatchTraining<'a> {
+    svgp: VariationalModel,
     rule: Box<dyn UpdateRule>,
     schedule: Schedule,
     free: FreeVector,
@@ -30,14 +30,14 @@ pub(super) struct SvgpTraining<'a> {
     drawn: Rows,
     q_rollbacks: usize,
     /// The q of the start of the epoch, to go back to when a batch cannot be evaluated, and what q's steps were cut by then.
-    safe: FullGaussian,
+    safe: Normal,
     shrink: f64,
-    best: Option<(Vec<f64>, FullGaussian)>,
+    best: Option<(Vec<f64>, Normal)>,
 }
 
-impl<'a> SvgpTraining<'a> {
+impl<'a> BatchTraining<'a> {
     pub(super) fn new(
-        svgp: Svgp,
+        svgp: VariationalModel,
         rule: Box<dyn UpdateRule>,
         free: FreeVector,
         data: TrainingData<'a>,
@@ -46,7 +46,7 @@ impl<'a> SvgpTraining<'a> {
         let n = data.train.len();
         let batches = Batches::new(n, options.batch_size.min(n), options.seed);
         let (natural, largest) = (svgp.model.natural(), batches.largest());
-        SvgpTraining {
+        BatchTraining {
             theta: free.pack(&natural),
             safe: svgp.q().clone(),
             shrink: 1.0,
@@ -80,7 +80,7 @@ impl<'a> SvgpTraining<'a> {
     }
 
     /// The model and q with the best validation score, or the last ones without validation.
-    pub(super) fn into_best(mut self) -> Svgp {
+    pub(super) fn into_best(mut self) -> VariationalModel {
         if let Some((natural, q)) = self.best.take() {
             self.svgp.set_natural(&natural);
             self.svgp.set_q(q);
@@ -128,7 +128,7 @@ impl<'a> SvgpTraining<'a> {
     }
 }
 
-impl StochasticObjective for SvgpTraining<'_> {
+impl StochasticObjective for BatchTraining<'_> {
     fn steps_per_epoch(&self) -> usize {
         self.batches.per_epoch()
     }

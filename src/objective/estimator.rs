@@ -1,6 +1,6 @@
-//! log E p(y|f) by quadrature, with its gradient by quadrature too or from biased, smoothed or product samples; no steps.
+//! How gradients are computed: the choices, and those of log E p(y|f), which sample f for each datum; no steps.
 
-use super::{LossScratch, rejection};
+use super::{LossScratch, PiecewiseBound, rejection};
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Local, Observation};
 use rand_chacha::ChaCha8Rng;
@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How the gradient of the log predictive density is computed (Wei, Sheth & Khardon 2021; MATH, section 4).
+/// How gradients are computed. Those of the log predictive density from samples of f for each datum (Wei, Sheth & Khardon
+/// 2021; MATH, section 4); those of the expected log density from samples of w for all data of a batch (MATH, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Estimator {
-    /// In closed form or by quadrature.
+    /// In closed form or by quadrature (both losses).
     Exact,
     /// bMC: the ratio of averages over samples of N(f; μ, v). Biased.
     Biased {
@@ -31,6 +32,34 @@ pub enum Estimator {
     Product {
         /// Samples per datum.
         samples: usize,
+    },
+    /// Bonnet–Price: slopes and curvatures of the log density, averaged over samples of w.
+    Price {
+        /// Samples of w per batch.
+        samples: usize,
+    },
+    /// Reparameterised samples of the energy (minus the log joint), for rules that have the entropy's part without a
+    /// gradient: proximal and mixing ones (Domke, Gower & Garrigos 2023).
+    Energy {
+        /// Samples of w per batch.
+        samples: usize,
+    },
+    /// The same with the entropy's gradient in closed form, for rules that take a gradient step on it.
+    EnergyEntropy {
+        /// Samples of w per batch.
+        samples: usize,
+    },
+    /// Sticking the landing (Roeder, Wu & Duvenaud 2017): log q is differentiated along the sample path alone, so that the
+    /// noise vanishes where q is the posterior.
+    StickingTheLanding {
+        /// Samples of w per batch.
+        samples: usize,
+    },
+    /// The expectation of a piecewise quadratic bound on the logistic log-partition function, in closed form (Marlin, Khan
+    /// & Murphy 2011).
+    Piecewise {
+        /// Pieces of the bound.
+        pieces: usize,
     },
 }
 
@@ -55,6 +84,27 @@ impl EstimatorCounts {
 }
 
 impl Estimator {
+    /// How many samples of w a batch takes, for estimators that draw them.
+    pub fn weight_samples(self) -> Option<usize> {
+        match self {
+            Estimator::Price { samples }
+            | Estimator::Energy { samples }
+            | Estimator::EnergyEntropy { samples }
+            | Estimator::StickingTheLanding { samples } => Some(samples),
+            _ => None,
+        }
+    }
+
+    /// Whether gradients are random.
+    pub fn is_sampled(self) -> bool {
+        !matches!(self, Estimator::Exact | Estimator::Piecewise { .. })
+    }
+
+    /// Whether it is for the log predictive density alone.
+    pub fn is_predictive(self) -> bool {
+        self.is_sampled() && self.weight_samples().is_none()
+    }
+
     /// `log E p(y|f)`, by quadrature, with derivatives as the estimator has them.
     pub(super) fn log_predictive(
         self,
@@ -65,17 +115,17 @@ impl Estimator {
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> Local {
         // Samples replace the derivatives of quadrature, in own parameters too.
-        let by_quadrature = if self == Estimator::Exact { wanted } else { 0 };
+        let by_quadrature = if self.is_predictive() { 0 } else { wanted };
         let (own, integrator) = (&mut scratch.own[..by_quadrature], &mut scratch.integrator);
         let exact = likelihood.log_predictive(at, marginal, own, integrator);
         let tools = (scratch, random);
         let sampled = match self {
-            Estimator::Exact => return exact,
             Estimator::Biased { samples } => biased(likelihood, at, marginal, (samples, 0.0), wanted, tools),
             Estimator::Smoothed { samples, nu } => {
                 biased(likelihood, at, marginal, (samples, nu), wanted, tools)
             }
             Estimator::Product { samples } => product(likelihood, at, marginal, samples, wanted, tools),
+            _ => return exact,
         };
         Local { value: exact.value, ..sampled }
     }
@@ -156,6 +206,11 @@ impl fmt::Display for Estimator {
             Estimator::Biased { samples } => write!(f, "bmc:{samples}"),
             Estimator::Smoothed { samples, nu } => write!(f, "smooth-bmc:{samples}:{nu}"),
             Estimator::Product { samples } => write!(f, "ups:{samples}"),
+            Estimator::Price { samples } => write!(f, "price:{samples}"),
+            Estimator::Energy { samples } => write!(f, "reparam:{samples}"),
+            Estimator::EnergyEntropy { samples } => write!(f, "reparam-ent:{samples}"),
+            Estimator::StickingTheLanding { samples } => write!(f, "stl:{samples}"),
+            Estimator::Piecewise { pieces } => write!(f, "piecewise:{pieces}"),
         }
     }
 }
@@ -166,7 +221,9 @@ impl FromStr for Estimator {
     fn from_str(text: &str) -> Result<Self> {
         let expected = || {
             Error::usage(format!(
-                "estimator '{text}' is not one of exact, bmc:L, smooth-bmc:L:NU, ups:L with L at least 1 and NU positive"
+                "estimator '{text}' is not one of exact, bmc:L, smooth-bmc:L:NU, ups:L, price:L, reparam:L, reparam-ent:L, stl:L, piecewise:R with L at least 1, NU positive and R from {} to {}",
+                PiecewiseBound::PIECES.start(),
+                PiecewiseBound::PIECES.end()
             ))
         };
         let count = |part: &str| part.parse().ok().filter(|l| *l > 0).ok_or_else(expected);
@@ -180,6 +237,14 @@ impl FromStr for Estimator {
                 Ok(Estimator::Smoothed { samples: count(l)?, nu })
             }
             ["ups", l] => Ok(Estimator::Product { samples: count(l)? }),
+            ["price", l] => Ok(Estimator::Price { samples: count(l)? }),
+            ["reparam", l] => Ok(Estimator::Energy { samples: count(l)? }),
+            ["reparam-ent", l] => Ok(Estimator::EnergyEntropy { samples: count(l)? }),
+            ["stl", l] => Ok(Estimator::StickingTheLanding { samples: count(l)? }),
+            ["piecewise", r] => match count(r)? {
+                pieces if PiecewiseBound::PIECES.contains(&pieces) => Ok(Estimator::Piecewise { pieces }),
+                _ => Err(expected()),
+            },
             _ => Err(expected()),
         }
     }

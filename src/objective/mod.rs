@@ -1,9 +1,11 @@
 //! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
 
 mod estimator;
+mod piecewise;
 mod rejection;
 
 pub use estimator::{Estimator, EstimatorCounts};
+pub use piecewise::PiecewiseBound;
 
 use crate::likelihood::{Likelihood, Local, Observation};
 use crate::quadrature::Integrator;
@@ -12,8 +14,9 @@ use rand_chacha::ChaCha8Rng;
 /// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound.
-    ExpectedLog,
+    /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator concerns gradients, except for
+    /// `Estimator::Piecewise`, which replaces the expectation itself by a bound.
+    ExpectedLog(Estimator),
     /// `−log E_{N(f; μ, v)} p(y|f)`: direct loss minimisation for the predictive log loss (Wei, Sheth & Khardon 2021;
     /// Jankowiak, Pleiss & Gardner 2020). The estimator concerns gradients; values are always by quadrature.
     LogPredictive(Estimator),
@@ -33,7 +36,14 @@ pub struct Objective {
 impl Objective {
     /// The (β-)ELBO.
     pub fn elbo(beta: f64) -> Self {
-        Objective { loss: Loss::ExpectedLog, beta, nodes: None }
+        Objective { loss: Loss::ExpectedLog(Estimator::Exact), beta, nodes: None }
+    }
+
+    /// How gradients are computed.
+    pub fn estimator(&self) -> Estimator {
+        match self.loss {
+            Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,
+        }
     }
 
     /// Whether `∂²ℓ/∂μ²` is something else than `2 ∂ℓ/∂v`, which it is for expected losses (Price's theorem).
@@ -112,6 +122,7 @@ pub struct Derivatives<'a> {
 #[derive(Clone, Debug)]
 pub struct LossScratch {
     integrator: Integrator,
+    piecewise: Option<PiecewiseBound>,
     own: Vec<f64>,
     samples: Vec<f64>,
     value: Vec<f64>,
@@ -122,9 +133,14 @@ pub struct LossScratch {
 
 impl LossScratch {
     /// Buffers for an objective and a likelihood with `own` parameter values.
-    pub fn new(nodes: Option<usize>, own: usize) -> Self {
+    pub fn new(objective: &Objective, own: usize) -> Self {
+        let piecewise = match objective.estimator() {
+            Estimator::Piecewise { pieces } => PiecewiseBound::new(pieces).ok(),
+            _ => None,
+        };
         LossScratch {
-            integrator: Integrator::new(nodes),
+            integrator: Integrator::new(objective.nodes),
+            piecewise,
             own: vec![0.0; own],
             samples: Vec::new(),
             value: Vec::new(),
@@ -164,7 +180,7 @@ impl Objective {
     /// never negative for a log-concave likelihood, whatever the sign of `∂_v L`.
     fn curvature(&self, gain: Local) -> f64 {
         match self.loss {
-            Loss::ExpectedLog => -2.0 * gain.variance,
+            Loss::ExpectedLog(_) => -2.0 * gain.variance,
             Loss::LogPredictive(_) => gain.mean * gain.mean - 2.0 * gain.variance,
         }
     }
@@ -179,7 +195,10 @@ impl Objective {
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> Local {
         match self.loss {
-            Loss::ExpectedLog => {
+            Loss::ExpectedLog(_) => {
+                if let Some(bound) = &scratch.piecewise {
+                    return bound.expectation(at.y, marginal.0, marginal.1);
+                }
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
                 likelihood.expected_log_density(at, marginal, own, integrator)
             }

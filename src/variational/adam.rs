@@ -3,7 +3,7 @@
 //! The default of other libraries, kept as a baseline. With the data part `B` of `∇_S F`:
 //! `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and `∇_{log C_ii} = C_ii ∇_{C_ii}`.
 
-use super::{DataGradient, FullGaussian, StepInfo, UpdateRule};
+use super::{DataGradient, Factor, Matrix, Normal, StepInfo, UpdateRule};
 use crate::linalg::{self, Factorizer, Part, Shape, outer_of_lower, product};
 use crate::moments::Moments;
 use faer::{Accum, Mat};
@@ -19,7 +19,7 @@ pub struct AdamRule {
 
 impl AdamRule {
     /// A rule for `q`, whose covariance is factorised once here.
-    pub fn new(q: &FullGaussian) -> Self {
+    pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let length = m + m * (m + 1) / 2;
         let mut rule = AdamRule {
@@ -34,7 +34,7 @@ impl AdamRule {
     }
 
     /// The flat position `(m, log C_11, C_21, …)`, column by column.
-    fn pack(&mut self, q: &FullGaussian) {
+    fn pack(&mut self, q: &Normal) {
         let m = q.dim();
         self.position[..m].copy_from_slice(&q.mean);
         let mut at = m;
@@ -47,7 +47,7 @@ impl AdamRule {
         }
     }
 
-    fn unpack(&mut self, q: &mut FullGaussian) {
+    fn unpack(&mut self, q: &mut Normal) {
         let m = q.dim();
         q.mean.copy_from_slice(&self.position[..m]);
         let mut at = m;
@@ -58,17 +58,24 @@ impl AdamRule {
                 at += 1;
             }
         }
-        outer_of_lower(self.factor.as_ref(), q.cov.as_mut());
+        if let Matrix::Full(cov) = &mut q.cov {
+            outer_of_lower(self.factor.as_ref(), cov.as_mut());
+        }
         q.log_det = linalg::log_det(self.factor.as_ref());
     }
 }
 
 impl UpdateRule for AdamRule {
-    fn step(&mut self, q: &mut FullGaussian, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let m = q.dim();
-        let right = (self.factor.as_ref(), Shape::Lower);
-        let out = self.factor_gradient.as_mut();
-        product(out, Part::Lower, Accum::Replace, (gradient.cov, Shape::Full), right, 2.0);
+        match gradient.path {
+            Some(path) => self.factor_gradient.copy_from(path.full()),
+            None => {
+                let (left, right) =
+                    ((gradient.cov.full(), Shape::Full), (self.factor.as_ref(), Shape::Lower));
+                product(self.factor_gradient.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+            }
+        }
         for ((g, data), mean) in self.gradient.iter_mut().zip(gradient.mean).zip(&q.mean) {
             *g = data + beta * mean;
         }
@@ -89,14 +96,19 @@ impl UpdateRule for AdamRule {
         StepInfo { step, rollbacks: 0 }
     }
 
-    fn restart(&mut self, q: &FullGaussian) {
+    fn restart(&mut self, q: &Normal) {
         let m = q.dim();
-        self.factor.copy_from(q.cov());
+        self.factor.copy_from(q.cov().full());
         // As for the natural gradient: only rounding can fail here, and the prior is a valid start.
         if Factorizer::new(m).cholesky(self.factor.as_mut()).is_err() {
             self.factor = Mat::identity(m, m);
         }
+        linalg::clear_upper(self.factor.as_mut());
         self.moments.reset();
         self.pack(q);
+    }
+
+    fn factor(&self) -> Option<Factor<'_>> {
+        Some(Factor::Lower(self.factor.as_ref()))
     }
 }

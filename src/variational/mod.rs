@@ -1,13 +1,15 @@
 //! The variational posterior q(w) and the rules that update it from one gradient; no likelihoods, no kernels.
 
 mod adam;
-mod gaussian;
 mod natural;
+mod normal;
+mod rule;
 mod schedule;
 
 pub use adam::AdamRule;
-pub use gaussian::FullGaussian;
 pub use natural::{Guard, NaturalGradient};
+pub use normal::{Family, Matrix, MatrixRef, Normal};
+pub use rule::{QUpdate, RuleOptions};
 pub use schedule::Schedule;
 
 use faer::MatRef;
@@ -17,10 +19,24 @@ use faer::MatRef;
 pub struct DataGradient<'a> {
     /// `A g` (M): the data part of `∇_m F`.
     pub mean: &'a [f64],
-    /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S F`.
-    pub cov: MatRef<'a, f64>,
+    /// `A diag(h) Aᵀ` (`M × M`, both triangles, or its diagonal): the data part of `∇_S F`.
+    pub cov: MatrixRef<'a>,
     /// `A diag(∂²ℓ/∂μ²) Aᵀ`, positive semi-definite, where that is not `2 A diag(h) Aᵀ`.
-    pub curvature: Option<MatRef<'a, f64>>,
+    pub curvature: Option<MatrixRef<'a>>,
+    /// The data part of `∇_C F` for `S = C Cᵀ`, every entry, where samples give it directly; `cov` then holds nothing for rules
+    /// that carry a factor.
+    pub path: Option<MatrixRef<'a>>,
+}
+
+/// The factor C of `S = C Cᵀ` that a rule carries.
+#[derive(Clone, Copy)]
+pub enum Factor<'a> {
+    /// Lower triangular, zeros above the diagonal.
+    Lower(MatRef<'a, f64>),
+    /// Symmetric and positive definite.
+    Symmetric(MatRef<'a, f64>),
+    /// The diagonal of a diagonal factor.
+    Diagonal(&'a [f64]),
 }
 
 /// What an update did.
@@ -35,8 +51,21 @@ pub struct StepInfo {
 /// A rule that moves q(w) against the prior N(0, I), given the gradient of the data part and β.
 pub trait UpdateRule: Send {
     /// Moves `q`, asking for step size `step`; never leaves it invalid.
-    fn step(&mut self, q: &mut FullGaussian, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo;
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo;
 
     /// Forgets what the rule carries from step to step and takes up `q`, which was changed outside.
-    fn restart(&mut self, q: &FullGaussian);
+    fn restart(&mut self, q: &Normal);
+
+    /// The factor of S that the rule moves, where it moves one; reparameterised gradients are then in it.
+    fn factor(&self) -> Option<Factor<'_>> {
+        None
+    }
+}
+
+/// `∇_m F = A g + β m` into `out`; false when it is not finite.
+fn mean_gradient(gradient: &DataGradient<'_>, q: &Normal, beta: f64, out: &mut [f64]) -> bool {
+    for ((g, data), m) in out.iter_mut().zip(gradient.mean).zip(&q.mean) {
+        *g = data + beta * m;
+    }
+    out.iter().all(|g| g.is_finite())
 }

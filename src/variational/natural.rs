@@ -22,7 +22,7 @@
 //!
 //! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
-use super::{DataGradient, FullGaussian, StepInfo, UpdateRule};
+use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, mean_gradient};
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -71,7 +71,7 @@ impl NaturalGradient {
     const MAX_HALVINGS: usize = 30;
 
     /// A rule for `q`, whose precision is computed once here, with the default guard.
-    pub fn new(q: &FullGaussian) -> Self {
+    pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let mut rule = NaturalGradient {
             guard: Guard::Trust,
@@ -97,11 +97,10 @@ impl NaturalGradient {
 
     /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into the lower triangle of `candidate`.
     fn mix(&mut self, gradient: &DataGradient<'_>, beta: f64, rho: f64) {
-        let m = self.precision.nrows();
+        let (m, all) = (self.precision.nrows(), gradient.cov.full());
         let weight = 2.0 * rho / beta;
         for j in 0..m {
-            let (old, data) = (self.precision.col(j), gradient.cov.col(j));
-            let both = old.iter().zip(data.iter()).skip(j);
+            let both = self.precision.col(j).iter().zip(all.col(j).iter()).skip(j);
             for (new, (old, data)) in self.candidate.col_mut(j).iter_mut().skip(j).zip(both) {
                 *new = (1.0 - rho) * old + weight * data;
             }
@@ -116,7 +115,7 @@ impl NaturalGradient {
     }
 
     /// Adds the second-order term of the retraction, `½ γ² Ĝ S Ĝ = ½ (D S D)` with `D = S₊⁻¹ − S⁻¹` of the plain step.
-    fn retract(&mut self, q: &FullGaussian) {
+    fn retract(&mut self, q: &Normal) {
         let m = q.dim();
         let mut change =
             Mat::from_fn(
@@ -129,7 +128,7 @@ impl NaturalGradient {
         reflect_lower(change.as_mut());
         let mut half = Mat::zeros(m, m);
         let full = (change.as_ref(), Shape::Full);
-        product(half.as_mut(), Part::All, Accum::Replace, full, (q.cov(), Shape::Full), 0.5);
+        product(half.as_mut(), Part::All, Accum::Replace, full, (q.cov().full(), Shape::Full), 0.5);
         let left = (half.as_ref(), Shape::Full);
         product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, full, 1.0);
     }
@@ -148,23 +147,24 @@ impl NaturalGradient {
 
     /// The largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power iteration in `p = S y`, where
     /// `S⁻¹p = y` is known.
-    fn relative_change(&mut self, q: &FullGaussian, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
+    fn relative_change(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
         const ITERATIONS: usize = 12;
         let (y, p, data) = (&mut self.direction, &mut self.probe, &mut self.image);
+        let (cov, curvature) = (q.cov().full(), gradient.cov.full());
         // Any start that no eigenvector is orthogonal to by symmetry.
         y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
         let mut largest = 0.0f64;
         for _ in 0..ITERATIONS {
-            linalg::matvec(q.cov.as_ref(), y, p);
+            linalg::matvec(cov, y, p);
             let norm = linalg::dot(y, p).sqrt();
             if !(norm > 0.0 && norm.is_finite()) {
                 return largest;
             }
-            linalg::matvec(gradient.cov, p, data);
+            linalg::matvec(curvature, p, data);
             for ((y, p), data) in y.iter_mut().zip(&*p).zip(&*data) {
                 *y = rho * (p + 2.0 / beta * data - *y) / norm;
             }
-            linalg::matvec(q.cov.as_ref(), y, p);
+            linalg::matvec(cov, y, p);
             largest = linalg::dot(y, p).max(0.0).sqrt();
         }
         // What few iterations miss of the largest eigenvalue.
@@ -172,7 +172,7 @@ impl NaturalGradient {
     }
 
     /// Moves m by the Hessian in m; false when that is not positive definite, which only rounding can cause.
-    fn newton_mean(&mut self, q: &mut FullGaussian, curvature: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
+    fn newton_mean(&mut self, q: &mut Normal, curvature: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
         let m = q.dim();
         let Some(hessian) = &mut self.mean_precision else { return false };
         for j in 0..m {
@@ -197,7 +197,7 @@ impl NaturalGradient {
     /// Finds a valid new precision and its factor; the step it belongs to and how often it was changed, or `None`.
     fn admissible(
         &mut self,
-        q: &FullGaussian,
+        q: &Normal,
         gradient: &DataGradient<'_>,
         beta: f64,
         step: f64,
@@ -239,14 +239,12 @@ impl NaturalGradient {
 }
 
 impl UpdateRule for NaturalGradient {
-    fn step(&mut self, q: &mut FullGaussian, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        for ((g, data), m) in self.gradient.iter_mut().zip(gradient.mean).zip(&q.mean) {
-            *g = data + beta * m;
-        }
-        if !self.gradient.iter().all(|g| g.is_finite()) {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        if !mean_gradient(&gradient, q, beta, &mut self.gradient) {
             return StepInfo { step: 0.0, rollbacks: 1 };
         }
-        if let (Some(curvature), None) = (gradient.curvature, &self.mean_precision) {
+        let curvature = gradient.curvature.map(MatrixRef::full);
+        if let (Some(curvature), None) = (curvature, &self.mean_precision) {
             // The first one is the whole of this batch's: S⁻¹ may be far below it.
             let m = q.dim();
             self.mean_precision =
@@ -257,23 +255,24 @@ impl UpdateRule for NaturalGradient {
         // `inverse_factor` holds the factor of the new precision; `precision` becomes scratch for its inverse.
         q.log_det = -linalg::log_det(self.inverse_factor.as_ref());
         linalg::invert_lower(self.inverse_factor.as_ref(), self.precision.as_mut());
-        gram_of_inverse(self.precision.as_ref(), q.cov.as_mut());
+        let Matrix::Full(cov) = &mut q.cov else { return StepInfo { step: 0.0, rollbacks } };
+        gram_of_inverse(self.precision.as_ref(), cov.as_mut());
         std::mem::swap(&mut self.precision, &mut self.candidate);
-        if let Some(curvature) = gradient.curvature {
+        if let Some(curvature) = curvature {
             let moved = self.newton_mean(q, curvature, beta, step);
             return StepInfo { step, rollbacks: rollbacks + usize::from(!moved) };
         }
-        linalg::matvec(q.cov.as_ref(), &self.gradient, &mut self.direction);
+        linalg::matvec(q.cov().full(), &self.gradient, &mut self.direction);
         for (m, d) in q.mean.iter_mut().zip(&self.direction) {
             *m -= rho / beta * d;
         }
         StepInfo { step: rho, rollbacks }
     }
 
-    fn restart(&mut self, q: &FullGaussian) {
+    fn restart(&mut self, q: &Normal) {
         let m = q.dim();
         self.mean_precision = None;
-        self.candidate.copy_from(q.cov());
+        self.candidate.copy_from(q.cov().full());
         // q's covariance was positive definite when q was built, so only rounding can make this fail; the
         // prior's precision is then as good a start as any.
         if self.factorizer.cholesky(self.candidate.as_mut()).is_ok() {

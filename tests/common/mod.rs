@@ -8,8 +8,8 @@ use rand_distr::StandardNormal;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::SparseModel;
-use sparsegp::variational::FullGaussian;
+use sparsegp::model::LatentModel;
+use sparsegp::variational::Normal;
 
 /// A source of standard normals.
 pub struct Normals(ChaCha8Rng);
@@ -45,7 +45,7 @@ pub fn data(seed: u64, d: usize, n: usize) -> (Mat<f64>, Vec<f64>) {
 }
 
 /// A refreshed model with everything free; parameters are perturbed away from round numbers.
-pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> SparseModel {
+pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> LatentModel {
     let mut normals = Normals::new(seed ^ 0x5eed);
     let mut kernel = parse(kernel, d).expect("kernel");
     kernel.for_each_parameter_mut(&mut |p| {
@@ -54,13 +54,13 @@ pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> Spa
     });
     let layer = InducingLayer::new(kernel, normals.mat(m, d), jitter).expect("layer").with_mean(0.3, false);
     let likelihood = Box::new(Gaussian::new(0.2));
-    let mut model = SparseModel { layer, likelihood, fix_inducing: false };
+    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
     model.refresh().expect("K_uu factorises");
     model
 }
 
 /// A random posterior whose covariance is neither diagonal nor below the prior's.
-pub fn posterior(seed: u64, m: usize) -> FullGaussian {
+pub fn posterior(seed: u64, m: usize) -> Normal {
     let mut normals = Normals::new(seed ^ 0xf00d);
     let c = normals.mat(m, m);
     let scale = 0.5 / m as f64;
@@ -68,5 +68,5 @@ pub fn posterior(seed: u64, m: usize) -> FullGaussian {
         let inner: f64 = (0..m).map(|k| c[(i, k)] * c[(j, k)]).sum();
         scale * inner + if i == j { 0.3 } else { 0.0 }
     });
-    FullGaussian::new(normals.vec(m), cov).expect("q")
+    Normal::new(normals.vec(m), cov).expect("q")
 }

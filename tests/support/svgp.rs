@@ -7,10 +7,10 @@ use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{InducingLayer, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, SparseModel, Svgp};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, LatentModel, VariationalModel};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{FullGaussian, NaturalGradient, UpdateRule};
+use sparsegp::variational::{Normal, NaturalGradient, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
@@ -57,20 +57,20 @@ fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f6
 }
 
 /// q(w) from `q_mu`, `q_sqrt`, which describe u itself when `whiten` is false.
-fn whitened_q(layer: &InducingLayer, inputs: &Value) -> FullGaussian {
+fn whitened_q(layer: &InducingLayer, inputs: &Value) -> Normal {
     let (mu, sqrt) = (numbers(&inputs["q_mu"]), matrix(&inputs["q_sqrt"]));
     let cov = &sqrt * sqrt.transpose();
     if inputs["whiten"] == true {
-        return FullGaussian::new(mu, cov).expect("q");
+        return Normal::new(mu, cov).expect("q");
     }
     let (linv, _) = layer.whitening();
     let mean = linv * faer::ColRef::from_slice(&mu);
     let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
-    FullGaussian::new(mean, linv * cov * linv.transpose()).expect("q")
+    Normal::new(mean, linv * cov * linv.transpose()).expect("q")
 }
 
 /// Targets, refreshed model and whitened posterior of a case.
-fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, SparseModel, FullGaussian) {
+fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
     let start = model(build(&shared["kernel"]), z, jitter, likelihood(inputs), 0.0);
     let q = whitened_q(&start.layer, inputs);
@@ -82,12 +82,12 @@ fn parameterization(inputs: &Value) -> Parameterization {
 }
 
 /// The gradient in `(q_mu, q_sqrt)` of the reference convention from `∇_m F`, `∇_S F` in the whitened coordinates.
-fn factor_gradient(svgp: &Svgp, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
+fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f64>, Mat<f64>) {
     let (data, q, m) = (svgp.q_gradient(), svgp.q(), svgp.q().dim());
-    let precision = inverse(q.cov());
+    let precision = inverse(q.cov().full());
     let mean = faer::Col::from_fn(m, |i| data.mean[i] + beta * q.mean()[i]);
     let cov = Mat::from_fn(m, m, |i, j| {
-        data.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
+        data.cov.full()[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
     });
     let (mean, cov) = if inputs["whiten"] == true {
         (mean, cov)
@@ -115,7 +115,7 @@ fn svgp_elbo() {
         for (key, scale) in [("elbo", 1.0), ("elbo_minibatch", scale)] {
             // Both forms of the products have to reproduce everything.
             for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
+                let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
                     .with_parameterization(parameterization(inputs))
                     .with_direct_guard(guard);
                 let value = svgp.evaluate(Batch::of(x.as_ref(), &y, scale), true);
@@ -159,7 +159,7 @@ fn log_loss_dlm() {
         for objective in want["objective"].as_array().expect("objectives") {
             let beta = number(&objective["beta"]);
             for guard in [None, Some(f64::INFINITY)] {
-                let mut svgp = Svgp::new(start.clone(), q.clone(), Objective::dlm(beta), y.len())
+                let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::dlm(beta), y.len())
                     .with_parameterization(parameterization(inputs))
                     .with_direct_guard(guard);
                 let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
@@ -186,7 +186,7 @@ fn log_loss_dlm() {
 }
 
 /// `grad_loss_sum + β grad_kl` in every parameter.
-fn assert_dlm_gradient(svgp: &mut Svgp, inputs: &Value, kernel: &Value, want: &Value, beta: f64, what: &str) {
+fn assert_dlm_gradient(svgp: &mut VariationalModel, inputs: &Value, kernel: &Value, want: &Value, beta: f64, what: &str) {
     let (loss, kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
     let own = own_gradient(svgp.model.likelihood.as_ref(), &want["grad_loss_sum_likelihood"]);
     let (kernel_sum, z) =
@@ -241,7 +241,7 @@ fn natural_gradients() {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (y, start, q) = start(shared, inputs);
         let mut rule = NaturalGradient::new(&q);
-        let mut svgp = Svgp::new(start, q, Objective::elbo(1.0), y.len());
+        let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
         let batch = Batch::of(x.as_ref(), &y, number(&inputs["num_data"]) / y.len() as f64);
         let elbo = -svgp.evaluate(batch, false);
         assert_close(elbo, number(&want["elbo_start"]), QUADRATURE_TOLERANCE, &format!("{name} start"));
@@ -250,7 +250,7 @@ fn natural_gradients() {
             assert_eq!(info.rollbacks, 0, "{name}");
             let what = format!("{name} step {step}");
             let (mut mean, mut cov) =
-                (faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]), svgp.q().cov().to_owned());
+                (faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]), svgp.q().cov().full().to_owned());
             if inputs["whiten"] != true {
                 let l = svgp.model.layer.factor();
                 (mean, cov) = (l * mean, l * cov * l.transpose());
@@ -288,7 +288,7 @@ fn logistic_variational_newton() {
         let factor = matrix(&inputs["C0"]);
         // β = w/√λ, so q(w) has mean √λ m and covariance λ S.
         let mean: Vec<f64> = numbers(&inputs["m0"]).iter().map(|m| root * m).collect();
-        let mut q = FullGaussian::new(mean, root * root * (&factor * factor.transpose())).expect("q");
+        let mut q = Normal::new(mean, root * root * (&factor * factor.transpose())).expect("q");
         let mut rule = NaturalGradient::new(&q);
         let steps = want["m"].as_array().expect("iterates").len();
         let mut value = f64::NAN;
@@ -297,7 +297,7 @@ fn logistic_variational_newton() {
             let problem = Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q };
             let data = pass.run(problem, Batch::of(x.as_ref(), &y, 1.0), Form::Stable, false);
             value = data + q.kl();
-            let (mean, cov) = layer.coefficients(q.mean(), q.cov());
+            let (mean, cov) = layer.coefficients(q.mean(), q.cov().full());
             if step < steps {
                 let what = format!("{name} iterate {step}");
                 assert_close(value, numbers(&want["neg_elbo"])[step], QUADRATURE_TOLERANCE, &what);
@@ -307,7 +307,7 @@ fn logistic_variational_newton() {
             let gradient = pass.q_gradient();
             rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
         }
-        let (mean, cov) = layer.coefficients(q.mean(), q.cov());
+        let (mean, cov) = layer.coefficients(q.mean(), q.cov().full());
         assert_close(value, number(&optimum["neg_elbo"]), QUADRATURE_TOLERANCE, "optimum");
         assert_vector(&mean, &optimum["m"], QUADRATURE_TOLERANCE, "optimal mean");
         assert_matrix(&cov, &optimum["S"], QUADRATURE_TOLERANCE, "optimal covariance");

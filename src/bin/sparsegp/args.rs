@@ -6,9 +6,9 @@ use sparsegp::compare::{Contender, Settings};
 use sparsegp::data::{SchemaOptions, Task, UnseenLevels};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind, QUpdate};
+use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, MeanKind, ObjectiveKind};
 use sparsegp::objective::Estimator;
-use sparsegp::variational::{Guard, Schedule};
+use sparsegp::variational::{Guard, QUpdate, Schedule};
 use std::path::PathBuf;
 use std::str::FromStr;
 

@@ -48,9 +48,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         row("written by", format!("sparsegp {}", model.program())),
         row("training rows", model.training_rows().to_string()),
         row("inputs", model.schema().dims().to_string()),
-        row("kernel", options.kernel.clone()),
         row("likelihood", model.model().likelihood.kind().to_string()),
-        row("inducing inputs", model.model().layer.z().nrows().to_string()),
         row("objective", format!("{}, {} per row", options.objective, output::number(summary.objective))),
         row(
             "target scaling",

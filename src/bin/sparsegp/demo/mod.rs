@@ -76,7 +76,7 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
             (*task).to_owned(),
             model.options().objective.to_string(),
             model.training_rows().to_string(),
-            model.model().layer.z().nrows().to_string(),
+            model.q().dim().to_string(),
             figure(report.nll),
             error,
             figure(report.coverage.as_ref().and_then(|coverage| coverage.central_95)),

@@ -1,14 +1,14 @@
-//! The stochastic variational GP: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
+//! A latent linear model with its posterior: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
 
-use super::sparse::SparseModel;
+use super::latent::LatentModel;
 use crate::gradient::{Batch, BatchPass, Form, Problem};
 use crate::latent::LatentLayer;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective};
-use crate::variational::{DataGradient, FullGaussian, StepInfo, UpdateRule};
+use crate::variational::{DataGradient, Factor, Matrix, Normal, StepInfo, UpdateRule};
 use faer::{Accum, Mat, MatRef};
 
-/// What stays put when θ and Z move: the whitened w, or u = f(Z) itself.
+/// What stays put when θ and Z of a sparse GP move: the whitened w, or u = f(Z) itself (for a full covariance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameterization {
     /// q(w) with `u = L w`: the default. q moves with the prior.
@@ -17,11 +17,11 @@ pub enum Parameterization {
     Unwhitened,
 }
 
-/// A sparse model with its posterior, objective and the buffers of a step.
-pub struct Svgp {
+/// A model with its posterior, objective and the buffers of a step.
+pub struct VariationalModel {
     /// Kernel, mean, likelihood and inducing inputs.
-    pub model: SparseModel,
-    q: FullGaussian,
+    pub model: LatentModel,
+    q: Normal,
     objective: Objective,
     parameterization: Parameterization,
     pass: BatchPass,
@@ -30,14 +30,14 @@ pub struct Svgp {
     direct_guard: Option<f64>,
 }
 
-impl Svgp {
+impl VariationalModel {
     /// The direct form loses about ε·cond(K_uu) of `k_ii` in the variances: with this guard, at most about 2·10⁻⁸.
     pub const DIRECT_GUARD: f64 = 1e8;
 
     /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
-    pub fn new(model: SparseModel, q: FullGaussian, objective: Objective, batch: usize) -> Self {
-        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), objective, batch);
-        Svgp {
+    pub fn new(model: LatentModel, q: Normal, objective: Objective, batch: usize) -> Self {
+        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), objective, &q, batch);
+        VariationalModel {
             model,
             q,
             objective,
@@ -66,6 +66,11 @@ impl Svgp {
         self
     }
 
+    /// Draws `count` samples of w per evaluation from here on, where the estimator draws any.
+    pub fn set_samples(&mut self, count: usize) {
+        self.pass.set_samples(count);
+    }
+
     /// What sampling estimators did so far.
     pub fn estimator_counts(&self) -> EstimatorCounts {
         self.pass.estimator_counts()
@@ -77,12 +82,12 @@ impl Svgp {
     }
 
     /// The whitened posterior.
-    pub fn q(&self) -> &FullGaussian {
+    pub fn q(&self) -> &Normal {
         &self.q
     }
 
     /// Replaces the whitened posterior.
-    pub fn set_q(&mut self, q: FullGaussian) {
+    pub fn set_q(&mut self, q: Normal) {
         self.q = q;
     }
 
@@ -96,14 +101,14 @@ impl Svgp {
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        let value = self.run(batch, train_theta);
+        let value = self.run(batch, train_theta, None);
         if train_theta {
             self.finish_theta();
         }
         value
     }
 
-    /// [`Svgp::evaluate`] followed by [`Svgp::update_q`], the two halves of the M³ work side by side. q is left alone
+    /// [`VariationalModel::evaluate`] followed by [`VariationalModel::update_q`], the two halves of the M³ work side by side. q is left alone
     /// when the value is not finite.
     pub fn step(
         &mut self,
@@ -112,7 +117,7 @@ impl Svgp {
         rule: &mut dyn UpdateRule,
         step: f64,
     ) -> (f64, StepInfo) {
-        let value = self.run(batch, train_theta);
+        let value = self.run(batch, train_theta, rule.factor());
         if !value.is_finite() {
             return (value, StepInfo { step: 0.0, rollbacks: 0 });
         }
@@ -130,20 +135,21 @@ impl Svgp {
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
     pub fn evaluate_data(&mut self, batch: Batch<'_>) -> f64 {
-        self.run_data(batch, false)
+        self.run_data(batch, false, None)
     }
 
-    fn run(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        self.run_data(batch, train_theta) + self.objective.beta * self.q.kl()
+    fn run(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
+        self.run_data(batch, train_theta, factor) + self.objective.beta * self.q.kl()
     }
 
-    fn run_data(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
+    fn run_data(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let form = self.form();
         let problem = Problem {
             layer: &self.model.layer,
             likelihood: self.model.likelihood.as_ref(),
             objective: self.objective,
             q: &self.q,
+            factor,
         };
         self.pass.run(problem, batch, form, train_theta)
     }
@@ -159,10 +165,10 @@ impl Svgp {
     /// `S̄ = B + (β/2)(I − S⁻¹)`.
     fn add_prior_adjoint(&mut self) {
         let (beta, m) = (self.objective.beta, self.q.dim());
+        let (mean, cov) = (self.q.mean(), self.q.cov().full());
         let mut g = Mat::zeros(m, m);
-        let left = (self.pass.cov_gradient.as_ref(), Shape::Full);
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, (self.q.cov(), Shape::Full), 2.0);
-        let (mean, cov) = (self.q.mean(), self.q.cov());
+        let left = (self.pass.cov_gradient.as_ref().full(), Shape::Full);
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
         for j in 0..m {
             for i in j..m {
                 let bar = self.pass.mean_gradient[i] + beta * mean[i];
@@ -207,15 +213,16 @@ impl Svgp {
     }
 
     /// The model and its posterior.
-    pub fn into_parts(self) -> (SparseModel, FullGaussian) {
+    pub fn into_parts(self) -> (LatentModel, Normal) {
         (self.model, self.q)
     }
 
     /// Moves θ and Z and refactorises; on failure nothing has changed. In the unwhitened parameterisation q(u) stays.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
         let before = self.model.natural();
-        let old_factor = (self.parameterization == Parameterization::Unwhitened)
-            .then(|| self.model.layer.factor().to_owned());
+        let unwhitened = self.parameterization == Parameterization::Unwhitened;
+        let old_factor =
+            self.model.layer.inducing().filter(|_| unwhitened).map(|layer| layer.factor().to_owned());
         self.model.set_natural(values);
         if self.model.refresh().is_err() {
             // The factor is a function of the parameters, and these were factorised before.
@@ -232,15 +239,16 @@ impl Svgp {
     /// `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`: the whitened form of an unchanged q(u).
     fn carry(&mut self, l: MatRef<'_, f64>) {
         let m = self.q.dim();
-        let (linv, _) = self.model.layer.whitening();
+        let (Some((linv, _)), Matrix::Full(cov)) = (self.model.layer.whitening(), &mut self.q.cov) else {
+            return;
+        };
         let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
         product(t.as_mut(), Part::Lower, Accum::Replace, (linv, Shape::Lower), (l, Shape::Lower), 1.0);
         let lower = (t.as_ref(), Shape::Lower);
-        product(half.as_mut(), Part::All, Accum::Replace, lower, (self.q.cov(), Shape::Full), 1.0);
+        product(half.as_mut(), Part::All, Accum::Replace, lower, (cov.as_ref(), Shape::Full), 1.0);
         let upper = (t.transpose(), Shape::Upper);
-        let cov = self.q.cov.as_mut();
-        product(cov, Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), upper, 1.0);
-        reflect_lower(self.q.cov.as_mut());
+        product(cov.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), upper, 1.0);
+        reflect_lower(cov.as_mut());
         let mean = self.q.mean.clone();
         linalg::matvec(t.as_ref(), &mean, &mut self.q.mean);
         self.q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();

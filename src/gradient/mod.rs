@@ -4,16 +4,19 @@
 //! kernels and products (one parallel level); the sums over data then run over output tiles. Results do not depend
 //! on the number of threads, because the blocks do not.
 
+mod sampling;
+
 use crate::columns;
 use crate::data::random::{Purpose, generator};
-use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
 use crate::objective::{Derivatives, EstimatorCounts, LossScratch, Objective, Targets};
-use crate::variational::{DataGradient, FullGaussian};
+use crate::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
 use faer::reborrow::IntoConst;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
+use sampling::{SampleScratch, SampledBlock, Sampling};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
@@ -46,6 +49,7 @@ struct Block {
     value: f64,
     scratch: Scratch,
     loss: LossScratch,
+    samples: SampleScratch,
 }
 
 /// The data part of an objective and its gradient, with every buffer a step needs.
@@ -57,20 +61,21 @@ pub struct BatchPass {
     t: Mat<f64>,
     w: Mat<f64>,
     blocks: Vec<Block>,
-    quad: Mat<f64>,
+    quad: Matrix,
     quad_raw: Mat<f64>,
     half: Mat<f64>,
     mean: Vec<f64>,
     mean_raw: Vec<f64>,
     layer_scratch: LayerScratch,
+    sampling: Option<Sampling>,
     seed: u64,
     runs: u64,
     /// `A g` (M): the data part of `∇_m`.
     pub mean_gradient: Vec<f64>,
-    /// `A diag(h) Aᵀ` (`M × M`, both triangles): the data part of `∇_S`.
-    pub cov_gradient: Mat<f64>,
-    /// `A diag(∂²ℓ/∂μ²) Aᵀ` (`M × M`, both triangles) where that is not twice the above: for the predictive log loss.
-    mean_curvature: Option<Mat<f64>>,
+    /// `A diag(h) Aᵀ` (both triangles, or the diagonal): the data part of `∇_S`.
+    pub cov_gradient: Matrix,
+    /// `A diag(∂²ℓ/∂μ²) Aᵀ` where that is not twice the above: for the predictive log loss.
+    mean_curvature: Option<Matrix>,
     /// Gradient of the layer's parameters and inducing inputs, natural units.
     pub layer_gradient: LayerGradient,
     /// Gradient of the likelihood's own parameters, natural units.
@@ -87,7 +92,9 @@ pub struct Problem<'a> {
     /// The loss and β.
     pub objective: Objective,
     /// The whitened posterior.
-    pub q: &'a FullGaussian,
+    pub q: &'a Normal,
+    /// The factor C of its covariance, for samples; one is computed where they need it and it is absent.
+    pub factor: Option<Factor<'a>>,
 }
 
 /// A batch: inputs `D × b`, one column per datum, targets, and the weight `n/b` of its sum.
@@ -109,9 +116,15 @@ impl<'a> Batch<'a> {
 }
 
 impl BatchPass {
-    /// Buffers for batches of up to `b` data on `layer`.
-    pub fn new(layer: &dyn LatentLayer, likelihood: &dyn Likelihood, objective: Objective, b: usize) -> Self {
-        let (m, own) = (layer.dim(), likelihood.own_len());
+    /// Buffers for batches of up to `b` data on `layer` with posteriors like `q`.
+    pub fn new(
+        layer: &dyn LatentLayer,
+        likelihood: &dyn Likelihood,
+        objective: Objective,
+        q: &Normal,
+        b: usize,
+    ) -> Self {
+        let (m, own, family) = (layer.dim(), likelihood.own_len(), q.family());
         let columns = block_columns(b);
         let block = || Block {
             base: vec![0.0; columns],
@@ -126,25 +139,29 @@ impl BatchPass {
             likelihood: vec![0.0; own],
             value: 0.0,
             scratch: Scratch::new(),
-            loss: LossScratch::new(objective.nodes, own),
+            loss: LossScratch::new(&objective, own),
+            samples: SampleScratch::default(),
         };
+        // Only what goes through a whitening needs matrices of M × M beside those of q's family.
+        let (square, wide) = if layer.whitening().is_some() { (m, m) } else { (0, 0) };
         BatchPass {
             k: Mat::zeros(m, b),
-            a: Mat::zeros(m, b),
+            a: Mat::zeros(wide, b),
             t: Mat::zeros(m, b),
             w: Mat::zeros(m, b),
             blocks: (0..b.div_ceil(columns)).map(|_| block()).collect(),
-            quad: Mat::zeros(m, m),
-            quad_raw: Mat::zeros(m, m),
-            half: Mat::zeros(m, m),
+            quad: Matrix::zeros(family, m),
+            quad_raw: Mat::zeros(square, square),
+            half: Mat::zeros(square, square),
             mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
-            layer_scratch: LayerScratch::new(m),
+            layer_scratch: LayerScratch::new(square),
+            sampling: Sampling::new(objective.estimator(), q),
             seed: 0,
             runs: 0,
             mean_gradient: vec![0.0; m],
-            cov_gradient: Mat::zeros(m, m),
-            mean_curvature: objective.has_own_curvature().then(|| Mat::zeros(m, m)),
+            cov_gradient: Matrix::zeros(family, m),
+            mean_curvature: objective.has_own_curvature().then(|| Matrix::zeros(family, m)),
             layer_gradient: layer.zero_gradient(),
             likelihood_gradient: vec![0.0; own],
         }
@@ -153,6 +170,13 @@ impl BatchPass {
     /// Seeds what sampling estimators draw; run `t` from here on draws the same numbers whatever the threads.
     pub fn seed(&mut self, seed: u64) {
         (self.seed, self.runs) = (seed, 0);
+    }
+
+    /// Draws `count` samples of w per run from here on, where the estimator draws any.
+    pub fn set_samples(&mut self, count: usize) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.set_count(count);
+        }
     }
 
     /// What sampling estimators did so far.
@@ -170,20 +194,31 @@ impl BatchPass {
         let b = batch.targets.len();
         let columns = block_columns(self.k.ncols());
         let used = b.div_ceil(columns);
+        // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
+        let plain = self.sampling.is_some() || matches!(self.quad, Matrix::Diagonal(_));
+        let form = if plain || problem.layer.whitening().is_none() { Form::Stable } else { form };
         self.prepare(problem, form);
+        let runs = self.runs << 32;
+        if let Some(sampling) = &mut self.sampling {
+            let mut random = generator(self.seed, Purpose::Estimator, runs | 0xFFFF_FFFF);
+            if !sampling.draw(problem.q, problem.factor, &mut random) {
+                return f64::NAN;
+            }
+        }
         let shared = Shared {
             problem,
             form,
             train_theta,
-            stream: (self.seed, self.runs << 32),
+            stream: (self.seed, runs),
             quad: match form {
                 Form::Stable => self.quad.as_ref(),
-                Form::Direct => self.quad_raw.as_ref(),
+                Form::Direct => MatrixRef::Full(self.quad_raw.as_ref()),
             },
             mean: match form {
                 Form::Stable => problem.q.mean(),
                 Form::Direct => &self.mean_raw,
             },
+            sampling: self.sampling.as_ref(),
         };
         (
             self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
@@ -206,17 +241,17 @@ impl BatchPass {
             });
         self.runs += 1;
         self.reduce(used, train_theta);
-        self.sum_over_data(problem.layer, b, form);
+        self.sum_over_data(problem.layer, b, form, train_theta);
+        if let Some(sampling) = &mut self.sampling {
+            let blocks = self.blocks[..used].iter().map(|block| &block.samples);
+            sampling.finish(problem.q, problem.factor, problem.objective.beta, blocks);
+        }
         self.blocks[..used].iter().map(|block| block.value).sum()
     }
 
     /// The data part of the last run's gradient in (m, S).
     pub fn q_gradient(&self) -> DataGradient<'_> {
-        DataGradient {
-            mean: &self.mean_gradient,
-            cov: self.cov_gradient.as_ref(),
-            curvature: self.mean_curvature.as_ref().map(|c| c.as_ref()),
-        }
+        q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling)
     }
 
     /// Latent means and variances of the last batch, in order.
@@ -235,16 +270,12 @@ impl BatchPass {
     fn prepare(&mut self, problem: Problem<'_>, form: Form) {
         self.mean.copy_from_slice(problem.q.mean());
         self.quad.copy_from(problem.q.cov());
-        linalg::add_diagonal(self.quad.as_mut(), -problem.layer.prior_share());
-        if form == Form::Direct {
-            let (w, shape) = problem.layer.whitening();
-            congruence(
-                w.transpose(),
-                shape.transposed(),
-                self.quad.as_ref(),
-                &mut self.half,
-                &mut self.quad_raw,
-            );
+        self.quad.add_diagonal(-problem.layer.prior_share());
+        if let (Form::Direct, Matrix::Full(quad), Some((w, shape))) =
+            (form, &self.quad, problem.layer.whitening())
+        {
+            let transposed = (w.transpose(), shape.transposed());
+            congruence(transposed, quad.as_ref(), &mut self.half, &mut self.quad_raw);
             linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
         }
     }
@@ -265,22 +296,35 @@ impl BatchPass {
 
     /// The sums over data that are one product for the whole batch: `B`, the curvature in the mean where it has its own,
     /// and in the direct form `c` from the raw one.
-    fn sum_over_data(&mut self, layer: &dyn LatentLayer, b: usize, form: Form) {
-        let features = match form {
-            Form::Stable => self.a.as_ref(),
-            Form::Direct => self.k.as_ref(),
+    fn sum_over_data(&mut self, layer: &dyn LatentLayer, b: usize, form: Form, train_theta: bool) {
+        let whitening = layer.whitening();
+        let features = match (form, whitening) {
+            (Form::Stable, Some(_)) => self.a.as_ref(),
+            _ => self.k.as_ref(),
         };
         let features = features.subcols(0, b);
         let scaled = self.w.as_ref().subcols(0, b);
-        let room = (&mut self.quad_raw, &mut self.half);
-        weighted_gram(layer, form, (scaled, features), &mut self.cov_gradient, room);
+        let through = whitening.filter(|_| form == Form::Direct);
+        let mut room = (&mut self.quad_raw, &mut self.half);
+        match &mut self.cov_gradient {
+            Matrix::Full(gram) => weighted_gram(through, (scaled, features), gram, &mut room),
+            Matrix::Diagonal(diagonal) if train_theta && whitening.is_some() => {
+                // The layer's adjoint needs all of B, which stays in `quad_raw`.
+                weighted_gram(None, (scaled, features), room.0, &mut (&mut Mat::new(), &mut Mat::new()));
+                diagonal.iter_mut().enumerate().for_each(|(j, d)| *d = room.0[(j, j)]);
+            }
+            Matrix::Diagonal(diagonal) => columns::row_dots(scaled, features, diagonal),
+        }
         if let Some(curvature) = &mut self.mean_curvature {
             let bent = self.t.as_ref().subcols(0, b);
-            weighted_gram(layer, form, (bent, features), curvature, (&mut self.quad_raw, &mut self.half));
+            match curvature {
+                Matrix::Full(gram) => weighted_gram(through, (bent, features), gram, &mut room),
+                Matrix::Diagonal(diagonal) => columns::row_dots(bent, features, diagonal),
+            }
         }
-        if form == Form::Direct {
+        if let Some((w, _)) = through {
             self.mean_raw.copy_from_slice(&self.mean_gradient);
-            linalg::matvec(layer.whitening().0, &self.mean_raw, &mut self.mean_gradient);
+            linalg::matvec(w, &self.mean_raw, &mut self.mean_gradient);
         }
     }
 
@@ -293,17 +337,30 @@ impl BatchPass {
         layer: &dyn LatentLayer,
         beside: impl FnOnce(DataGradient<'_>) -> R + Send,
     ) -> R {
-        let data = DataGradient {
-            mean: &self.mean_gradient,
-            cov: self.cov_gradient.as_ref(),
-            curvature: self.mean_curvature.as_ref().map(|c| c.as_ref()),
-        };
-        let (half, mean, quad) = (&mut self.half, &self.mean, self.quad.as_ref());
+        let data =
+            q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling);
+        if layer.whitening().is_none() {
+            return beside(data);
+        }
+        let (half, mean, c) = (&mut self.half, &self.mean, &self.mean_gradient);
+        let (quad, gram, raw) = (&self.quad, &self.cov_gradient, &self.quad_raw);
         let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
         let whitening = move || {
-            let right = (data.cov, Shape::Full);
-            product(half.as_mut(), Part::Lower, Accum::Replace, (quad, Shape::Full), right, 2.0);
-            for (j, c) in data.mean.iter().enumerate() {
+            match (quad, gram) {
+                (Matrix::Full(quad), Matrix::Full(gram)) => {
+                    let (left, right) = ((quad.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
+                    product(half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+                }
+                (Matrix::Diagonal(quad), _) => {
+                    half.copy_from(raw);
+                    for column in half.as_mut().col_iter_mut() {
+                        column.iter_mut().zip(quad).for_each(|(g, d)| *g *= 2.0 * d);
+                    }
+                }
+                // One family throughout.
+                (Matrix::Full(_), Matrix::Diagonal(_)) => {}
+            }
+            for (j, c) in c.iter().enumerate() {
                 let column = half.col_mut(j).iter_mut().skip(j);
                 column.zip(&mean[j..]).for_each(|(g, m)| *g += m * c);
             }
@@ -313,26 +370,49 @@ impl BatchPass {
     }
 }
 
-/// `A diag(·) Aᵀ` from `A diag(·)` and `A`, or from the same with raw features in the direct form; both triangles.
+/// What update rules see of a pass.
+fn q_gradient<'a>(
+    mean: &'a [f64],
+    cov: &'a Matrix,
+    curvature: &'a Option<Matrix>,
+    sampling: &'a Option<Sampling>,
+) -> DataGradient<'a> {
+    match sampling.as_ref().filter(|sampling| sampling.is_path()) {
+        Some(sampling) => {
+            let (mean, cov, path) = sampling.gradient();
+            DataGradient { mean, cov, curvature: None, path: Some(path) }
+        }
+        None => {
+            let curvature = curvature.as_ref().map(Matrix::as_ref);
+            DataGradient { mean, cov: cov.as_ref(), curvature, path: None }
+        }
+    }
+}
+
+/// `A diag(·) Aᵀ` from `A diag(·)` and `A`, or, given the whitening, from the same with raw features; both triangles.
 fn weighted_gram(
-    layer: &dyn LatentLayer,
-    form: Form,
+    through: Option<(MatRef<'_, f64>, Shape)>,
     (scaled, features): (MatRef<'_, f64>, MatRef<'_, f64>),
     out: &mut Mat<f64>,
-    (raw, half): (&mut Mat<f64>, &mut Mat<f64>),
+    room: &mut (&mut Mat<f64>, &mut Mat<f64>),
 ) {
     let (left, right) = ((scaled, Shape::Full), (features.transpose(), Shape::Full));
-    let target = if form == Form::Stable { &mut *out } else { &mut *raw };
+    let (raw, half) = room;
+    let target = if through.is_none() { &mut *out } else { &mut **raw };
     product(target.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
     reflect_lower(target.as_mut());
-    if form == Form::Direct {
-        let (whitening, shape) = layer.whitening();
-        congruence(whitening, shape, raw.as_ref(), half, out);
+    if let Some(whitening) = through {
+        congruence(whitening, raw.as_ref(), half, out);
     }
 }
 
 /// `out = w · s · wᵀ` for a symmetric `s` and a triangular `w`, both triangles.
-fn congruence(w: MatRef<'_, f64>, shape: Shape, s: MatRef<'_, f64>, half: &mut Mat<f64>, out: &mut Mat<f64>) {
+fn congruence(
+    (w, shape): (MatRef<'_, f64>, Shape),
+    s: MatRef<'_, f64>,
+    half: &mut Mat<f64>,
+    out: &mut Mat<f64>,
+) {
     product(half.as_mut(), Part::All, Accum::Replace, (w, shape), (s, Shape::Full), 1.0);
     let right = (w.transpose(), shape.transposed());
     product(out.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), right, 1.0);
@@ -355,8 +435,9 @@ struct Shared<'a> {
     train_theta: bool,
     /// The seed and the first step of the run's random numbers.
     stream: (u64, u64),
-    quad: MatRef<'a, f64>,
+    quad: MatrixRef<'a>,
     mean: &'a [f64],
+    sampling: Option<&'a Sampling>,
 }
 
 impl Shared<'_> {
@@ -364,21 +445,26 @@ impl Shared<'_> {
         let Buffers { mut k, mut a, mut t, mut w } = buffers;
         let len = batch.targets.len();
         let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, value, scratch, loss } =
-            block;
+        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, .. } = block;
+        let Block { value, scratch, loss, samples, .. } = block;
         let (base, offset) = (&mut base[..len], &mut offset[..len]);
         let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
         let bend = &mut bend[..len];
 
         layer.features(batch.x, k.as_mut(), base, offset, scratch);
         let u = match self.form {
-            Form::Stable => {
-                product_seq(a.as_mut(), Accum::Replace, layer.whitening(), k.as_ref(), 1.0);
+            Form::Stable if layer.whitening().is_some() => {
+                whiten(layer, k.as_ref(), a.as_mut());
                 a.as_ref()
             }
-            Form::Direct => k.as_ref(),
+            _ => k.as_ref(),
         };
-        product_seq(t.as_mut(), Accum::Replace, (self.quad, Shape::Full), u, 1.0);
+        match self.quad {
+            MatrixRef::Full(quad) => {
+                product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0);
+            }
+            MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
+        }
         mu.copy_from_slice(offset);
         columns::add_transposed_matvec(u, self.mean, mu);
         v.copy_from_slice(base);
@@ -391,9 +477,15 @@ impl Shared<'_> {
         let data = (batch.targets, &*mu, &*v);
         let Problem { objective, likelihood, .. } = self.problem;
         *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
+        if let Some(sampling) = self.sampling {
+            let (targets, scale) = (batch.targets, batch.scale);
+            let prior_share = layer.prior_share();
+            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, prior_share };
+            sampling.run_block(block, (g, h), samples, &mut random);
+        }
         c.fill(0.0);
         columns::add_matvec(u, g, c);
-        if self.train_theta {
+        if self.train_theta && layer.whitening().is_some() {
             gradient.clear();
             columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
             let kbar = self.features_bar(t.as_ref(), w.as_mut());
@@ -410,9 +502,7 @@ impl Shared<'_> {
     fn features_bar<'b>(&self, bar: MatRef<'b, f64>, mut out: MatMut<'b, f64>) -> MatRef<'b, f64> {
         match self.form {
             Form::Stable => {
-                let (whitening, shape) = self.problem.layer.whitening();
-                let left = (whitening.transpose(), shape.transposed());
-                product_seq(out.as_mut(), Accum::Replace, left, bar, 1.0);
+                whiten_adjoint(self.problem.layer, bar, out.as_mut());
                 out.into_const()
             }
             Form::Direct => bar,

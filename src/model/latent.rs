@@ -1,55 +1,56 @@
-//! A sparse GP's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
+//! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
 
 use crate::hyper::Descriptor;
 use crate::latent::inducing::FactorizationFailure;
-use crate::latent::{InducingLayer, LayerGradient};
+use crate::latent::{InducingLayer, Layer, LayerGradient};
 use crate::likelihood::Likelihood;
+use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform};
 
-/// Kernel and inducing inputs with the likelihood that observes them.
+/// A layer with the likelihood that observes it.
 ///
 /// The flat natural vector holds the kernel's values, the constant mean, the likelihood's values and, last, `Z` column
-/// by column.
+/// by column; of a linear layer, the likelihood's values alone.
 #[derive(Clone)]
-pub struct SparseModel {
-    /// Kernel, mean, `Z` and the factor of `K_uu`.
-    pub layer: InducingLayer,
+pub struct LatentModel {
+    /// Who produces the features: kernel, mean, `Z` and the factor of `K_uu`, or a prior of coefficients.
+    pub layer: Layer,
     /// The observation model.
     pub likelihood: Box<dyn Likelihood>,
     /// Whether `Z` stays where it is.
     pub fix_inducing: bool,
 }
 
-impl SparseModel {
+impl LatentModel {
     /// Visits kernel parameters, the mean and the likelihood's parameters, in the order of the flat vector.
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.layer.kernel().for_each_parameter(visit);
-        visit(self.layer.mean());
+        self.layer.for_each_parameter(visit);
         self.likelihood.for_each_parameter(visit);
     }
 
-    /// As [`SparseModel::for_each_parameter`], mutably. Call [`SparseModel::refresh`] afterwards.
+    /// As [`LatentModel::for_each_parameter`], mutably. Call [`LatentModel::refresh`] afterwards.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.layer.kernel_mut().for_each_parameter_mut(visit);
-        visit(self.layer.mean_mut());
+        self.layer.for_each_parameter_mut(visit);
         self.likelihood.for_each_parameter_mut(visit);
     }
 
     /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         let mut out = Vec::new();
-        let names = self.layer.kernel().parameter_names();
-        let mut index = 0;
-        self.layer.kernel().for_each_parameter(&mut |p| {
-            out.extend(Descriptor::of("kernel", &names[index], p));
-            index += 1;
-        });
-        out.extend(Descriptor::of("mean", "constant", self.layer.mean()));
+        if let Some(layer) = self.layer.inducing() {
+            let names = layer.kernel().parameter_names();
+            let mut index = 0;
+            layer.kernel().for_each_parameter(&mut |p| {
+                out.extend(Descriptor::of("kernel", &names[index], p));
+                index += 1;
+            });
+            out.extend(Descriptor::of("mean", "constant", layer.mean()));
+        }
         self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
-        let (m, d) = self.layer.z().shape();
-        for j in 0..d {
-            let unit = self.inducing_unit(j);
-            out.extend((0..m).map(|i| Descriptor {
+        let Some(z) = self.layer.inducing().map(InducingLayer::z) else { return out };
+        for j in 0..z.ncols() {
+            let unit = inducing_unit(z, j);
+            out.extend((0..z.nrows()).map(|i| Descriptor {
                 name: format!("inducing.{i}.{j}"),
                 transform: Transform::Identity,
                 prior: None,
@@ -58,19 +59,6 @@ impl SparseModel {
             }));
         }
         out
-    }
-
-    /// The unit in which input `j` of the inducing inputs is trained: twice their spread. A step of one unit then means
-    /// about as much as a step of one in the logarithm of a lengthscale. Measured over 100 iterations of L-BFGS with
-    /// M = 200 (1, 2, 3 times the spread): the objective on kin40k 0.215, 0.196, 0.189; on bike −1.81, −1.73, −1.64; on pol
-    /// −0.400, −0.397, −0.389.
-    fn inducing_unit(&self, j: usize) -> f64 {
-        let z = self.layer.z();
-        let m = z.nrows() as f64;
-        let mean = z.col(j).iter().sum::<f64>() / m;
-        let variance = z.col(j).iter().map(|z| (z - mean).powi(2)).sum::<f64>() / m;
-        let unit = 2.0 * variance.sqrt();
-        if unit > 0.0 && unit.is_finite() { unit } else { 1.0 }
     }
 
     /// Named values (without `Z`) in natural units.
@@ -84,12 +72,13 @@ impl SparseModel {
     pub fn natural(&self) -> Vec<f64> {
         let mut out = Vec::new();
         self.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
-        let z = self.layer.z();
-        (0..z.ncols()).for_each(|j| out.extend(z.col(j).iter()));
+        if let Some(layer) = self.layer.inducing() {
+            (0..layer.z().ncols()).for_each(|j| out.extend(layer.z().col(j).iter()));
+        }
         out
     }
 
-    /// Overwrites all parameters and `Z`; call [`SparseModel::refresh`] afterwards.
+    /// Overwrites all parameters and `Z`; call [`LatentModel::refresh`] afterwards.
     pub fn set_natural(&mut self, values: &[f64]) {
         let mut at = 0;
         self.for_each_parameter_mut(&mut |p| {
@@ -97,7 +86,8 @@ impl SparseModel {
             p.values.copy_from_slice(&values[at..at + len]);
             at += len;
         });
-        let mut z = self.layer.z_mut();
+        let Some(layer) = self.layer.inducing_mut() else { return };
+        let mut z = layer.z_mut();
         for j in 0..z.ncols() {
             for v in z.as_mut().col_mut(j).iter_mut() {
                 *v = values[at];
@@ -110,7 +100,7 @@ impl SparseModel {
     pub fn flatten_gradient(&self, layer: &LayerGradient, likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
         out.extend_from_slice(&layer.kernel);
-        out.push(layer.mean);
+        out.extend(self.layer.inducing().map(|_| layer.mean));
         out.extend_from_slice(likelihood);
         (0..layer.z.ncols()).for_each(|j| out.extend(layer.z.col(j).iter()));
     }
@@ -119,4 +109,16 @@ impl SparseModel {
     pub fn refresh(&mut self) -> Result<(), FactorizationFailure> {
         self.layer.refresh()
     }
+}
+
+/// The unit in which input `j` of the inducing inputs is trained: twice their spread. A step of one unit then means
+/// about as much as a step of one in the logarithm of a lengthscale. Measured over 100 iterations of L-BFGS with
+/// M = 200 (1, 2, 3 times the spread): the objective on kin40k 0.215, 0.196, 0.189; on bike −1.81, −1.73, −1.64; on pol
+/// −0.400, −0.397, −0.389.
+fn inducing_unit(z: MatRef<'_, f64>, j: usize) -> f64 {
+    let m = z.nrows() as f64;
+    let mean = z.col(j).iter().sum::<f64>() / m;
+    let variance = z.col(j).iter().map(|z| (z - mean).powi(2)).sum::<f64>() / m;
+    let unit = 2.0 * variance.sqrt();
+    if unit > 0.0 && unit.is_finite() { unit } else { 1.0 }
 }

@@ -1,0 +1,278 @@
+//! Monte Carlo gradients in (m, S) of expected losses: Bonnet–Price and reparameterised, from samples of w; no steps.
+//!
+//! Samples are of w itself, one set for all data of a batch: `w_l = m + C u_l`, `u_l ~ N(0, I)`, `S = C Cᵀ`, and
+//! `f_il = o_i + a_iᵀ w_l + √r_i ε_il`. With ℓ the loss of a datum:
+//!
+//! ```text
+//! Bonnet–Price       g_i = mean_l ℓ′(f_il),   h_i = ½ mean_l ℓ″(f_il)
+//! reparameterised    ∇_m = mean_l e_l,   ∇_C = mean_l e_l u_lᵀ,   e_l = A ℓ′(f_l) + β w_l
+//! sticking the landing    the same with e_l − β C⁻ᵀ u_l, whose added part has the entropy's gradient as its mean
+//! ```
+//!
+//! The last two include the prior's part, which update rules add exactly; what is handed to them is the rest. For rules
+//! that need `∇_S` the reparameterised gradient goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
+
+use crate::likelihood::Likelihood;
+use crate::linalg::{self, Factorizer, Part, Shape, product, product_seq, reflect_lower};
+use crate::objective::{Estimator, Targets};
+use crate::variational::{Factor, Matrix, MatrixRef, Normal};
+use faer::{Accum, Mat, MatRef};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// The samples of a pass, and what became of them.
+pub(super) struct Sampling {
+    estimator: Estimator,
+    count: usize,
+    /// `u_l` and `w_l`, a column each.
+    noise: Mat<f64>,
+    points: Mat<f64>,
+    factor: Mat<f64>,
+    factorizer: Factorizer,
+    /// `∂/∂w_l` of the batch's losses over L, a column each.
+    slopes: Mat<f64>,
+    mean: Vec<f64>,
+    cov: Matrix,
+    path: Matrix,
+}
+
+/// The buffers of a block.
+pub(super) struct SampleScratch {
+    draws: Mat<f64>,
+    slopes: Mat<f64>,
+    value: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+impl Default for SampleScratch {
+    fn default() -> Self {
+        SampleScratch { draws: Mat::new(), slopes: Mat::new(), value: Vec::new(), slope: Vec::new() }
+    }
+}
+
+/// A block of data with its features.
+pub(super) struct SampledBlock<'a> {
+    pub likelihood: &'a dyn Likelihood,
+    pub targets: Targets<'a>,
+    pub scale: f64,
+    pub features: MatRef<'a, f64>,
+    pub base: &'a [f64],
+    pub offset: &'a [f64],
+    pub prior_share: f64,
+}
+
+impl Sampling {
+    /// Room for the samples of `estimator`, or `None` when it does not draw w.
+    pub(super) fn new(estimator: Estimator, q: &Normal) -> Option<Sampling> {
+        let count = estimator.weight_samples()?;
+        let (m, family) = (q.dim(), q.family());
+        let full = matches!(q.cov(), MatrixRef::Full(_));
+        let order = if full { m } else { 0 };
+        Some(Sampling {
+            estimator,
+            count,
+            noise: Mat::zeros(m, count),
+            points: Mat::zeros(m, count),
+            factor: Mat::zeros(order, order),
+            factorizer: Factorizer::new(order),
+            slopes: Mat::zeros(m, count),
+            mean: vec![0.0; m],
+            cov: Matrix::zeros(family, m),
+            path: Matrix::zeros(family, m),
+        })
+    }
+
+    /// Draws `count` samples per pass from here on.
+    pub(super) fn set_count(&mut self, count: usize) {
+        if count != self.count {
+            let m = self.mean.len();
+            self.count = count;
+            (self.noise, self.points, self.slopes) =
+                (Mat::zeros(m, count), Mat::zeros(m, count), Mat::zeros(m, count));
+        }
+    }
+
+    /// Whether gradients are reparameterised ones.
+    pub(super) fn is_path(&self) -> bool {
+        !matches!(self.estimator, Estimator::Price { .. })
+    }
+
+    /// `∇_m`, `∇_S` and, for rules with a factor, `∇_C` of the last pass.
+    pub(super) fn gradient(&self) -> (&[f64], MatrixRef<'_>, MatrixRef<'_>) {
+        (&self.mean, self.cov.as_ref(), self.path.as_ref())
+    }
+
+    /// Draws the samples of a pass; false when S has no factor.
+    pub(super) fn draw(
+        &mut self,
+        q: &Normal,
+        factor: Option<Factor<'_>>,
+        random: &mut ChaCha8Rng,
+    ) -> bool {
+        for column in self.noise.as_mut().col_iter_mut() {
+            column.iter_mut().for_each(|u| *u = StandardNormal.sample(random));
+        }
+        match (factor, q.cov()) {
+            (Some(Factor::Lower(c) | Factor::Symmetric(c)), _) => self.factor.copy_from(c),
+            (None, MatrixRef::Full(cov)) => {
+                self.factor.copy_from(cov);
+                if self.factorizer.cholesky(self.factor.as_mut()).is_err() {
+                    return false;
+                }
+                linalg::clear_upper(self.factor.as_mut());
+            }
+            (_, MatrixRef::Diagonal(variances)) => {
+                for (u, w) in self.noise.as_ref().col_iter().zip(self.points.as_mut().col_iter_mut()) {
+                    let scaled = u.iter().zip(variances).map(|(u, s)| s.sqrt() * u);
+                    w.iter_mut().zip(&q.mean).zip(scaled).for_each(|((w, m), cu)| *w = m + cu);
+                }
+                return true;
+            }
+            (Some(Factor::Diagonal(_)), MatrixRef::Full(_)) => return false,
+        }
+        let left = (self.factor.as_ref(), Shape::Full);
+        product_seq(self.points.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
+        for w in self.points.as_mut().col_iter_mut() {
+            w.iter_mut().zip(&q.mean).for_each(|(w, m)| *w += m);
+        }
+        true
+    }
+
+    /// The per-datum g and h of a block, and its part of the slopes.
+    pub(super) fn run_block(
+        &self,
+        block: SampledBlock<'_>,
+        (g, h): (&mut [f64], &mut [f64]),
+        scratch: &mut SampleScratch,
+        random: &mut ChaCha8Rng,
+    ) {
+        let (count, b, m) = (self.count, block.targets.len(), self.mean.len());
+        let SampleScratch { draws, slopes, value, slope } = scratch;
+        if draws.nrows() != count || draws.ncols() < b {
+            *draws = Mat::zeros(count, b.max(draws.ncols()));
+        }
+        value.resize(count, 0.0);
+        slope.resize(count, 0.0);
+        let mut draws = draws.as_mut().subcols_mut(0, b);
+        let left = (self.points.transpose(), Shape::Full);
+        product_seq(draws.as_mut(), Accum::Replace, left, block.features, 1.0);
+        for i in 0..b {
+            let at = block.targets.at(i);
+            let weight = -block.scale * block.targets.weight(i) / count as f64;
+            let f = draws.as_mut().col_mut(i).try_as_col_major_mut().map(|column| column.as_slice_mut());
+            let Some(f) = f else { continue };
+            let a = block.features.col(i);
+            let residual =
+                block.base[i] - block.prior_share * a.iter().map(|a| a * a).sum::<f64>();
+            let spread = residual.max(0.0).sqrt();
+            for f in f.iter_mut() {
+                let epsilon: f64 = if spread > 0.0 { StandardNormal.sample(random) } else { 0.0 };
+                *f += block.offset[i] + spread * epsilon;
+            }
+            block.likelihood.log_density(at, f, value, slope);
+            g[i] = weight * slope.iter().sum::<f64>();
+            h[i] = 0.5 * weight * f.iter().map(|f| block.likelihood.curvature(at, *f)).sum::<f64>();
+            f.iter_mut().zip(&*slope).for_each(|(f, s)| *f = weight * s);
+        }
+        if self.is_path() {
+            if slopes.shape() != (m, count) {
+                *slopes = Mat::zeros(m, count);
+            }
+            let left = (block.features, Shape::Full);
+            product_seq(slopes.as_mut(), Accum::Replace, left, draws.transpose(), 1.0);
+        }
+    }
+
+    /// Sums the blocks' slopes and forms the gradients, given the rule's factor and β.
+    pub(super) fn finish<'a>(
+        &mut self,
+        q: &Normal,
+        factor: Option<Factor<'_>>,
+        beta: f64,
+        blocks: impl Iterator<Item = &'a SampleScratch>,
+    ) {
+        if !self.is_path() {
+            return;
+        }
+        self.slopes.as_mut().fill(0.0);
+        blocks.for_each(|block| self.slopes += &block.slopes);
+        // e_l/L, with the prior's part.
+        let share = beta / self.count as f64;
+        self.slopes += faer::Scale(share) * &self.points;
+        let landing = matches!(self.estimator, Estimator::StickingTheLanding { .. });
+        match q.cov() {
+            MatrixRef::Diagonal(variances) => self.finish_diagonal(variances, beta, landing),
+            MatrixRef::Full(_) => self.finish_full(factor, beta, landing),
+        }
+        for (i, mean) in self.mean.iter_mut().enumerate() {
+            *mean = self.slopes.row(i).iter().sum::<f64>() - beta * q.mean[i];
+        }
+    }
+
+    fn finish_diagonal(&mut self, variances: &[f64], beta: f64, landing: bool) {
+        let (Matrix::Diagonal(path), Matrix::Diagonal(cov)) = (&mut self.path, &mut self.cov) else { return };
+        let share = if landing { beta / self.count as f64 } else { 0.0 };
+        for (i, s) in variances.iter().enumerate() {
+            let c = s.sqrt();
+            let mut slope = 0.0;
+            for (e, u) in self.slopes.row_mut(i).iter_mut().zip(self.noise.row(i).iter()) {
+                *e -= share * u / c;
+                slope += *e * u;
+            }
+            path[i] = slope - beta * c + if landing { beta / c } else { 0.0 };
+            cov[i] = 0.5 * path[i] / c;
+        }
+    }
+
+    fn finish_full(&mut self, factor: Option<Factor<'_>>, beta: f64, landing: bool) {
+        let (Matrix::Full(path), Matrix::Full(cov)) = (&mut self.path, &mut self.cov) else { return };
+        let inverse =
+            if landing || factor.is_none() { inverse_transposed(&self.factor, factor) } else { Mat::new() };
+        if landing {
+            let share = -beta / self.count as f64;
+            let left = (inverse.as_ref(), Shape::Full);
+            product_seq(self.slopes.as_mut(), Accum::Add, left, self.noise.as_ref(), share);
+        }
+        let left = (self.slopes.as_ref(), Shape::Full);
+        if factor.is_some() {
+            let right = (self.noise.transpose(), Shape::Full);
+            product(path.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
+            *path -= faer::Scale(beta) * &self.factor;
+            if landing {
+                // The entropy's own gradient, −β C⁻ᵀ, is left to the rule.
+                *path += faer::Scale(beta) * &inverse;
+            }
+            return;
+        }
+        let back = &inverse * &self.noise;
+        product(path.as_mut(), Part::All, Accum::Replace, left, (back.transpose(), Shape::Full), 0.25);
+        for j in 0..path.ncols() {
+            for i in j..path.nrows() {
+                cov[(i, j)] = path[(i, j)] + path[(j, i)];
+            }
+        }
+        linalg::add_diagonal(cov.as_mut(), -0.5 * beta);
+        if landing {
+            let (left, right) = ((inverse.as_ref(), Shape::Upper), (inverse.transpose(), Shape::Lower));
+            product(cov.as_mut(), Part::Lower, Accum::Add, left, right, 0.5 * beta);
+        }
+        reflect_lower(cov.as_mut());
+    }
+}
+
+/// `C⁻ᵀ`.
+fn inverse_transposed(c: &Mat<f64>, factor: Option<Factor<'_>>) -> Mat<f64> {
+    let m = c.nrows();
+    let mut inverse = Mat::zeros(m, m);
+    if let Some(Factor::Symmetric(_)) = factor {
+        let mut root = c.clone();
+        if Factorizer::new(m).cholesky(root.as_mut()).is_ok() {
+            let mut lower = Mat::zeros(m, m);
+            linalg::invert_lower(root.as_ref(), lower.as_mut());
+            linalg::gram_of_inverse(lower.as_ref(), inverse.as_mut());
+        }
+        return inverse;
+    }
+    linalg::invert_lower(c.as_ref(), inverse.as_mut());
+    inverse.transpose().to_owned()
+}

@@ -1,0 +1,162 @@
+//! The layers a model can have, as one type: inducing points or linear features, with what is trained in them; no y.
+
+use super::inducing::FactorizationFailure;
+use super::{InducingLayer, Jitter, LatentLayer, LayerGradient, LayerScratch, LinearLayer};
+use crate::linalg::Shape;
+use faer::{Mat, MatMut, MatRef};
+use sparsegp_kernels::{Inputs, Parameter, Scratch};
+
+/// Who produces the features of a model.
+#[derive(Clone)]
+pub enum Layer {
+    /// A sparse GP.
+    Inducing(Box<InducingLayer>),
+    /// A Bayesian linear model.
+    Linear(LinearLayer),
+}
+
+impl From<InducingLayer> for Layer {
+    fn from(layer: InducingLayer) -> Self {
+        Layer::Inducing(Box::new(layer))
+    }
+}
+
+impl From<LinearLayer> for Layer {
+    fn from(layer: LinearLayer) -> Self {
+        Layer::Linear(layer)
+    }
+}
+
+impl Layer {
+    /// The inducing points, if it has any.
+    pub fn inducing(&self) -> Option<&InducingLayer> {
+        match self {
+            Layer::Inducing(layer) => Some(layer),
+            Layer::Linear(_) => None,
+        }
+    }
+
+    /// The inducing points, to change them; call [`Layer::refresh`] afterwards.
+    pub fn inducing_mut(&mut self) -> Option<&mut InducingLayer> {
+        match self {
+            Layer::Inducing(layer) => Some(layer),
+            Layer::Linear(_) => None,
+        }
+    }
+
+    /// The linear features, if it has them.
+    pub fn linear(&self) -> Option<&LinearLayer> {
+        match self {
+            Layer::Inducing(_) => None,
+            Layer::Linear(layer) => Some(layer),
+        }
+    }
+
+    /// The number of columns that inputs have.
+    pub fn input_dims(&self) -> usize {
+        match self {
+            Layer::Inducing(layer) => layer.z().ncols(),
+            Layer::Linear(layer) => layer.input_dims(),
+        }
+    }
+
+    /// Visits the parameters with their names: of the kernel, then the constant mean. A linear layer has none.
+    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        if let Layer::Inducing(layer) = self {
+            layer.kernel().for_each_parameter(visit);
+            visit(layer.mean());
+        }
+    }
+
+    /// The same, mutably; call [`Layer::refresh`] afterwards.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        if let Layer::Inducing(layer) = self {
+            layer.kernel_mut().for_each_parameter_mut(visit);
+            visit(layer.mean_mut());
+        }
+    }
+
+    /// Takes up changed parameters.
+    pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
+        match self {
+            Layer::Inducing(layer) => layer.refresh(),
+            Layer::Linear(_) => Ok(()),
+        }
+    }
+
+    /// An estimate of the condition number of what is factorised for the whitening; 1 where nothing is.
+    pub fn condition_estimate(&self) -> f64 {
+        self.inducing().map_or(1.0, InducingLayer::condition_estimate)
+    }
+
+    /// The jitter that was asked for, where there is one.
+    pub fn jitter(&self) -> Option<Jitter> {
+        self.inducing().map(InducingLayer::jitter)
+    }
+
+    /// The matrix (`n × n`) at the points of `x` (`D × n`) whose diagonal is `base`: the prior covariance for inducing points
+    /// and reduced linear layers, 0 for whole ones.
+    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        match self {
+            Layer::Inducing(layer) => {
+                let mut out = Mat::zeros(x.ncols(), x.ncols());
+                let mut scratch = Scratch::new();
+                layer.kernel().eval(Inputs::Gram(x.transpose()), out.as_mut(), &mut scratch);
+                out
+            }
+            Layer::Linear(layer) => layer.base_covariance(x),
+        }
+    }
+
+    fn as_dyn(&self) -> &dyn LatentLayer {
+        match self {
+            Layer::Inducing(layer) => layer.as_ref(),
+            Layer::Linear(layer) => layer,
+        }
+    }
+}
+
+impl LatentLayer for Layer {
+    fn dim(&self) -> usize {
+        self.as_dyn().dim()
+    }
+
+    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
+        self.as_dyn().whitening()
+    }
+
+    fn prior_share(&self) -> f64 {
+        self.as_dyn().prior_share()
+    }
+
+    fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        self.as_dyn().features(x, k, base, offset, scratch);
+    }
+
+    fn zero_gradient(&self) -> LayerGradient {
+        self.as_dyn().zero_gradient()
+    }
+
+    fn features_adjoint(
+        &self,
+        x: MatRef<'_, f64>,
+        features: (MatRef<'_, f64>, MatRef<'_, f64>),
+        base_bar: &[f64],
+        offset_bar: &[f64],
+        grad: &mut LayerGradient,
+        scratch: &mut Scratch,
+    ) {
+        self.as_dyn().features_adjoint(x, features, base_bar, offset_bar, grad, scratch);
+    }
+
+    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
+        self.as_dyn().whitening_adjoint(g, grad, scratch);
+    }
+}

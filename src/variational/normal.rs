@@ -1,0 +1,267 @@
+//! The variational family: q(w) = N(m, S) with S full or diagonal, and its KL divergence to the standard normal.
+
+use crate::error::{Error, Result};
+use crate::linalg::{self, Factorizer, dot, trace};
+use crate::words::words;
+use faer::{Mat, MatRef};
+
+words! {
+    /// The covariances that q may have.
+    Family, "family" {
+        /// Every symmetric positive definite matrix.
+        Full = "full",
+        /// Diagonal matrices (mean field).
+        Diagonal = "diagonal",
+    }
+}
+
+/// An `M × M` matrix of a family: all of it, or its diagonal.
+#[derive(Clone, Debug)]
+pub enum Matrix {
+    /// Every entry.
+    Full(Mat<f64>),
+    /// The diagonal, M entries.
+    Diagonal(Vec<f64>),
+}
+
+impl Matrix {
+    /// Zeros.
+    pub fn zeros(family: Family, m: usize) -> Self {
+        match family {
+            Family::Full => Matrix::Full(Mat::zeros(m, m)),
+            Family::Diagonal => Matrix::Diagonal(vec![0.0; m]),
+        }
+    }
+
+    /// The identity.
+    pub fn identity(family: Family, m: usize) -> Self {
+        match family {
+            Family::Full => Matrix::Full(Mat::identity(m, m)),
+            Family::Diagonal => Matrix::Diagonal(vec![1.0; m]),
+        }
+    }
+
+    /// The same, borrowed.
+    pub fn as_ref(&self) -> MatrixRef<'_> {
+        match self {
+            Matrix::Full(all) => MatrixRef::Full(all.as_ref()),
+            Matrix::Diagonal(diagonal) => MatrixRef::Diagonal(diagonal),
+        }
+    }
+
+    /// Sets every entry to `value`.
+    pub fn fill(&mut self, value: f64) {
+        match self {
+            Matrix::Full(all) => all.as_mut().fill(value),
+            Matrix::Diagonal(diagonal) => diagonal.fill(value),
+        }
+    }
+
+    /// Copies another matrix of the same family and size.
+    pub fn copy_from(&mut self, other: MatrixRef<'_>) {
+        match (self, other) {
+            (Matrix::Full(own), MatrixRef::Full(other)) => own.copy_from(other),
+            (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => own.copy_from_slice(other),
+            _ => family_mismatch(),
+        }
+    }
+
+    /// Adds another matrix of the same family and size.
+    pub fn add(&mut self, other: MatrixRef<'_>) {
+        match (self, other) {
+            (Matrix::Full(own), MatrixRef::Full(other)) => *own += other,
+            (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => {
+                own.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+            }
+            _ => family_mismatch(),
+        }
+    }
+
+    /// Adds `value` to the diagonal.
+    pub fn add_diagonal(&mut self, value: f64) {
+        match self {
+            Matrix::Full(all) => linalg::add_diagonal(all.as_mut(), value),
+            Matrix::Diagonal(diagonal) => diagonal.iter_mut().for_each(|d| *d += value),
+        }
+    }
+}
+
+/// A borrowed [`Matrix`].
+#[derive(Clone, Copy, Debug)]
+pub enum MatrixRef<'a> {
+    /// Every entry.
+    Full(MatRef<'a, f64>),
+    /// The diagonal, M entries.
+    Diagonal(&'a [f64]),
+}
+
+impl<'a> MatrixRef<'a> {
+    /// All entries.
+    ///
+    /// # Panics
+    ///
+    /// When only the diagonal is there: rules and gradients of one fit have one family.
+    pub fn full(self) -> MatRef<'a, f64> {
+        match self {
+            MatrixRef::Full(all) => all,
+            MatrixRef::Diagonal(_) => family_mismatch(),
+        }
+    }
+
+    /// The diagonal of a diagonal matrix.
+    ///
+    /// # Panics
+    ///
+    /// When the matrix is full.
+    pub fn diagonal(self) -> &'a [f64] {
+        match self {
+            MatrixRef::Diagonal(diagonal) => diagonal,
+            MatrixRef::Full(_) => family_mismatch(),
+        }
+    }
+
+    /// A dense copy.
+    pub fn to_dense(self) -> Mat<f64> {
+        match self {
+            MatrixRef::Full(all) => all.to_owned(),
+            MatrixRef::Diagonal(d) => Mat::from_fn(d.len(), d.len(), |i, j| if i == j { d[i] } else { 0.0 }),
+        }
+    }
+}
+
+#[cold]
+fn family_mismatch() -> ! {
+    panic!("a full and a diagonal matrix were mixed")
+}
+
+/// `q(w) = N(m, S)` with `log|S|` kept beside it, since every update rule knows it for free.
+#[derive(Clone, Debug)]
+pub struct Normal {
+    pub(crate) mean: Vec<f64>,
+    pub(crate) cov: Matrix,
+    pub(crate) log_det: f64,
+}
+
+impl Normal {
+    /// The prior `N(0, I)` of dimension `m`.
+    pub fn standard(family: Family, m: usize) -> Self {
+        Normal { mean: vec![0.0; m], cov: Matrix::identity(family, m), log_det: 0.0 }
+    }
+
+    /// `N(mean, cov)`; an error when the shapes differ or `cov` is not positive definite.
+    pub fn new(mean: Vec<f64>, cov: Mat<f64>) -> Result<Self> {
+        let m = mean.len();
+        if cov.shape() != (m, m) {
+            let (r, c) = cov.shape();
+            return Err(Error::usage(format!(
+                "the covariance is {r} × {c}, expected {m} × {m} like the mean"
+            )));
+        }
+        let mut factor = cov.clone();
+        Factorizer::new(m).cholesky(factor.as_mut()).map_err(|e| {
+            Error::usage(format!("the covariance of q is not positive definite (pivot {})", e.pivot))
+        })?;
+        Ok(Normal { mean, cov: Matrix::Full(cov), log_det: linalg::log_det(factor.as_ref()) })
+    }
+
+    /// `N(mean, diag(variances))`; an error when the lengths differ or a variance is not positive.
+    pub fn diagonal(mean: Vec<f64>, variances: Vec<f64>) -> Result<Self> {
+        let (m, v) = (mean.len(), variances.len());
+        if m != v {
+            return Err(Error::usage(format!("there are {v} variances, expected {m} like the means")));
+        }
+        if let Some(i) = variances.iter().position(|s| !(*s > 0.0 && s.is_finite())) {
+            return Err(Error::usage(format!("variance {i} of q is {}, expected more than 0", variances[i])));
+        }
+        let log_det = variances.iter().map(|s| s.ln()).sum();
+        Ok(Normal { mean, cov: Matrix::Diagonal(variances), log_det })
+    }
+
+    /// Dimension M.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Which covariances it may have.
+    pub fn family(&self) -> Family {
+        match self.cov {
+            Matrix::Full(_) => Family::Full,
+            Matrix::Diagonal(_) => Family::Diagonal,
+        }
+    }
+
+    /// The mean m.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// The covariance S: both triangles, or the diagonal.
+    pub fn cov(&self) -> MatrixRef<'_> {
+        self.cov.as_ref()
+    }
+
+    /// `log |S|`.
+    pub fn log_det(&self) -> f64 {
+        self.log_det
+    }
+
+    /// `KL(N(m, S) ‖ N(0, I)) = ½ (tr S + mᵀm − M − log|S|)`.
+    pub fn kl(&self) -> f64 {
+        let m = self.dim() as f64;
+        let trace = match &self.cov {
+            Matrix::Full(cov) => trace(cov.as_ref()),
+            Matrix::Diagonal(variances) => variances.iter().sum(),
+        };
+        0.5 * (trace + dot(&self.mean, &self.mean) - m - self.log_det)
+    }
+
+    /// The diagonal normal distribution nearest to this one, `N(m, diag(1/(S⁻¹)_jj))`, in the divergence that variational
+    /// inference minimises; the prior's variances if S cannot be factorised.
+    pub fn mean_field(&self) -> Normal {
+        let m = self.dim();
+        let variances = match self.cov() {
+            MatrixRef::Diagonal(variances) => variances.to_vec(),
+            MatrixRef::Full(cov) => {
+                let (mut factor, mut inverse) = (cov.to_owned(), Mat::zeros(m, m));
+                match Factorizer::new(m).cholesky(factor.as_mut()) {
+                    Ok(()) => {
+                        linalg::invert_lower(factor.as_ref(), inverse.as_mut());
+                        (0..m).map(|j| 1.0 / inverse.col(j).iter().map(|x| x * x).sum::<f64>()).collect()
+                    }
+                    Err(_) => vec![1.0; m],
+                }
+            }
+        };
+        let log_det = variances.iter().map(|s: &f64| s.ln()).sum();
+        Normal { mean: self.mean.clone(), cov: Matrix::Diagonal(variances), log_det }
+    }
+
+    /// `KL(N(m, S) ‖ N(m′, S′))` to another normal distribution of the same dimension; NaN if `S′` cannot be factorised.
+    pub fn kl_to(&self, other: &Normal) -> f64 {
+        let m = self.dim();
+        let difference: Vec<f64> = self.mean.iter().zip(&other.mean).map(|(a, b)| a - b).collect();
+        let (trace, quadratic) = match (self.cov(), other.cov()) {
+            (MatrixRef::Diagonal(own), MatrixRef::Diagonal(theirs)) => (
+                own.iter().zip(theirs).map(|(a, b)| a / b).sum::<f64>(),
+                difference.iter().zip(theirs).map(|(d, b)| d * d / b).sum::<f64>(),
+            ),
+            (own, theirs) => {
+                let mut factor = theirs.to_dense();
+                if Factorizer::new(m).cholesky(factor.as_mut()).is_err() {
+                    return f64::NAN;
+                }
+                let own = own.to_dense();
+                let mut trace = 0.0;
+                for j in 0..m {
+                    let mut column: Vec<f64> = own.col(j).iter().copied().collect();
+                    linalg::solve_factored(factor.as_ref(), &mut column);
+                    trace += column[j];
+                }
+                let mut solved = difference.clone();
+                linalg::solve_factored(factor.as_ref(), &mut solved);
+                (trace, dot(&difference, &solved))
+            }
+        };
+        0.5 * (trace + quadratic - m as f64 - self.log_det + other.log_det)
+    }
+}

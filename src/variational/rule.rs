@@ -1,0 +1,53 @@
+//! The update rules by name, and what each can be told; no formulae.
+
+use super::{AdamRule, Guard, NaturalGradient, Normal, UpdateRule};
+use crate::words::words;
+
+words! {
+    /// How q(w) is updated.
+    QUpdate, "q update" {
+        /// Natural gradients (= variational Newton).
+        Ngd = "ngd",
+        /// Adam on the mean and the Cholesky factor.
+        Adam = "adam",
+    }
+}
+
+/// Everything that a rule can be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleOptions {
+    /// Which rule.
+    pub update: QUpdate,
+    /// What keeps natural-gradient steps positive definite (ngd).
+    pub guard: Guard,
+    /// The range of the eigenvalues of S (projected-ngvi), the prior's being 1.
+    pub bounds: (f64, f64),
+    /// The least values of the coordinates of m (projected-ngvi on diagonal covariances); empty for none.
+    pub lower: Vec<f64>,
+    /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); the largest curvature met so far when absent.
+    pub smoothness: Option<f64>,
+    /// Whether the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
+    pub relative: bool,
+}
+
+impl RuleOptions {
+    /// The defaults of a rule.
+    pub fn of(update: QUpdate) -> Self {
+        RuleOptions {
+            update,
+            guard: Guard::Trust,
+            bounds: (1e-4, 1e4),
+            lower: Vec::new(),
+            smoothness: None,
+            relative: false,
+        }
+    }
+
+    /// The rule, for posteriors like `q`.
+    pub fn build(&self, q: &Normal) -> Box<dyn UpdateRule> {
+        match self.update {
+            QUpdate::Ngd => Box::new(NaturalGradient::new(q).with_guard(self.guard)),
+            QUpdate::Adam => Box::new(AdamRule::new(q)),
+        }
+    }
+}
