@@ -9,9 +9,9 @@ use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Kernel, Scratch, Stationary};
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, LatentModel, VariationalModel};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Posterior, VariationalModel};
 use sparsegp::objective::Objective;
-use sparsegp::variational::{Normal, NaturalGradient};
+use sparsegp::variational::{NaturalGradient, Normal};
 use std::hint::black_box;
 
 const DIMS: usize = 8;
@@ -32,7 +32,8 @@ fn model(m: usize) -> LatentModel {
     let kernel = Box::new(Stationary::rbf(1.0, &[2.8; DIMS]));
     let z = points(m, 0.37).transpose().to_owned();
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("layer");
-    let mut model = LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
+    let mut model =
+        LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
     model.refresh().expect("K_uu factorises");
     model
 }

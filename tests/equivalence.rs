@@ -10,9 +10,11 @@ use sparsegp::gradient::Batch;
 use sparsegp::kernels::{Inputs, Kernel, Polynomial, Scratch};
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, LatentModel, VariationalModel};
+use sparsegp::model::{
+    CollapsedBound, CollapsedObjective, LatentModel, Parameterization, Posterior, VariationalModel,
+};
 use sparsegp::objective::Objective;
-use sparsegp::variational::{Normal, NaturalGradient};
+use sparsegp::variational::{NaturalGradient, Normal};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {
     assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");
@@ -64,7 +66,7 @@ fn natural_gradient_is_variational_newton() {
     let precision = q.cov().full().llt(Side::Lower).expect("S").inverse();
     let gradient_mean = faer::Col::from_fn(m, |i| g.mean[i] + beta * q.mean()[i]);
     let gradient_cov = Mat::from_fn(m, m, |i, j| {
-        g.cov[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
+        g.cov.full()[(i, j)] + 0.5 * beta * (if i == j { 1.0 } else { 0.0 } - precision[(i, j)])
     });
     // ∂F/∂ξ₁ = ∇_m − 2 ∇_S m and ∂F/∂ξ₂ = ∇_S for ξ = (m, S + mmᵀ); a step of ρ/β on η.
     let mean = faer::Col::from_fn(m, |i| q.mean()[i]);
@@ -86,9 +88,10 @@ fn inducing_every_datum_is_the_dense_gp() {
     let (x_test, _) = data(4, 2, 9);
     for fitc in [false, true] {
         let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0));
-        start.layer.z_mut().copy_from(x.transpose());
+        start.layer.inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
         start.refresh().expect("K_uu factorises");
-        let (kernel, mean) = (start.layer.kernel().boxed_clone(), start.layer.mean().values[0]);
+        let layer = start.layer.inducing().expect("inducing points");
+        let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
         let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
         let set = Dataset::of(x.as_ref(), &y);
@@ -141,11 +144,12 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
     let mut gap = f64::INFINITY;
     for m in [4, 16, 80] {
         let start = model(5, "rbf", 2, m, Jitter::DEFAULT);
-        let (kernel, mean) = (start.layer.kernel().boxed_clone(), start.layer.mean().values[0]);
+        let layer = start.layer.inducing().expect("inducing points");
+        let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, _, _) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x);
         let mut start = start;
         // Nested sets, for which the bounds are monotone.
-        start.layer.z_mut().copy_from(x.transpose().subrows(0, m));
+        start.layer.inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose().subrows(0, m));
         start.refresh().expect("K_uu factorises");
         let mut sparse = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
         let theta = sparse.start();
@@ -164,13 +168,17 @@ fn stable_direct_and_unwhitened_forms_agree() {
     let (x, y) = data(6, 3, 300);
     let q = posterior(6, 24);
     let build = |parameterization, guard| {
-        let mut svgp =
-            VariationalModel::new(model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT), q.clone(), Objective::elbo(1.3), 300)
-                .with_parameterization(parameterization)
-                .with_direct_guard(guard);
+        let mut svgp = VariationalModel::new(
+            model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT),
+            q.clone(),
+            Objective::elbo(1.3),
+            300,
+        )
+        .with_parameterization(parameterization)
+        .with_direct_guard(guard);
         let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 3.0), true);
         let q_gradient = svgp.q_gradient();
-        let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov));
+        let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov.full()));
         (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer.condition_estimate())
     };
     let (value, (mean, cov), theta, condition) = build(Parameterization::Whitened, None);
@@ -199,9 +207,8 @@ fn parameterizations_carry_q_as_they_say() {
         let mut svgp = VariationalModel::new(start, posterior(7, 8), Objective::elbo(1.0), 10)
             .with_parameterization(parameterization);
         let of_u = |svgp: &VariationalModel| {
-            entries(
-                (svgp.model.layer.factor() * svgp.q().cov().full() * svgp.model.layer.factor().transpose()).as_ref(),
-            )
+            let l = svgp.model.layer.inducing().expect("inducing points").factor();
+            entries((l * svgp.q().cov().full() * l.transpose()).as_ref())
         };
         let (u, w) = (of_u(&svgp), entries(svgp.q().cov().full()));
         let mut natural = svgp.model.natural();
@@ -226,7 +233,12 @@ fn parameterizations_carry_q_as_they_say() {
 fn mini_batches_average_to_the_full_gradient() {
     let (x, y) = data(8, 2, 120);
     let build = || {
-        VariationalModel::new(model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT), posterior(8, 10), Objective::elbo(1.0), 120)
+        VariationalModel::new(
+            model(8, "rbf(ard)", 2, 10, Jitter::DEFAULT),
+            posterior(8, 10),
+            Objective::elbo(1.0),
+            120,
+        )
     };
     let mut full = build();
     let value = full.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
@@ -258,13 +270,13 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let z = Normals::new(9).mat(d, d);
         let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
         let likelihood = Box::new(Gaussian::new(0.3));
-        let mut start = LatentModel { layer: layer_gp, likelihood, fix_inducing: false };
+        let mut start = LatentModel { layer: layer_gp.into(), likelihood, fix_inducing: false };
         start.refresh().expect("K_uu factorises");
         let set = Dataset::of(x.as_ref(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
         let (value, _) = gp.natural_gradient().expect("bound");
         close(value, linear.value, 1e-9, "bound");
-        let (beta_mean, _) = layer.coefficients(linear.q.mean(), linear.q.cov().full());
+        let (beta_mean, _) = layer.coefficient_posterior(&linear.q);
         let predicted = Posterior::new(gp.model(), gp.q()).means(x.as_ref());
         let expected: Vec<f64> = (0..n).map(|j| (0..d).map(|i| beta_mean[i] * x[(i, j)]).sum()).collect();
         close_all(&predicted, &expected, 1e-8, "predictions");

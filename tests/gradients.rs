@@ -10,7 +10,7 @@ use sparsegp::gradient::Batch;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, LatentModel, VariationalModel};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Parameterization, VariationalModel};
 use sparsegp::objective::Objective;
 use sparsegp::variational::Normal;
 

@@ -2,8 +2,9 @@
 
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, FitRequest, ObjectiveKind, QUpdate, fit_table};
+use sparsegp::model::{FitOptions, FitRequest, ObjectiveKind, fit_table};
 use sparsegp::objective::Estimator;
+use sparsegp::variational::QUpdate;
 
 const CO2: &str = include_str!("../examples/data/co2_monthly.csv");
 const TUMOURS: &str = include_str!("../examples/data/breast_cancer.csv");

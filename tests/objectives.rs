@@ -9,8 +9,8 @@ use sparsegp::gradient::Batch;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, FitOptions, Hyper, ObjectiveKind, QUpdate, LatentModel, Start, VariationalModel,
-    TrainingData, fit_arrays,
+    CollapsedBound, CollapsedObjective, FitOptions, Hyper, LatentModel, ObjectiveKind, QUpdate, Start,
+    TrainingData, VariationalModel, fit_arrays,
 };
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::variational::{Guard, NaturalGradient, UpdateRule};
@@ -225,7 +225,8 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
             ..base.clone()
         };
         let dlm = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_| {}).expect("dlm");
-        let mut at_elbo = VariationalModel::new(elbo.model.clone(), elbo.q.clone(), Objective::dlm(beta), 150);
+        let mut at_elbo =
+            VariationalModel::new(elbo.model.clone(), elbo.q.clone(), Objective::dlm(beta), 150);
         let batch = Batch::of(x.as_ref(), &y, 1.0);
         let before = at_elbo.evaluate(batch, false);
         assert!(dlm.summary.objective_sum < before, "β = {beta}: {} and {before}", dlm.summary.objective_sum);

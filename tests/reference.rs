@@ -14,10 +14,10 @@ use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Posterior, LatentModel};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{Normal, NaturalGradient, UpdateRule};
+use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
 use support::*;
 
 fn columns_of(rows: &Value) -> Mat<f64> {
@@ -228,7 +228,7 @@ fn bayesian_linear_regression() {
         let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
         let evidence = number(&want["log_evidence"]);
         assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
-        let (mean, cov) = layer.coefficients(bound.q.mean(), bound.q.cov().full());
+        let (mean, cov) = layer.coefficient_posterior(&bound.q);
         assert_vector(&mean, &want["posterior_mean"], VALUE_TOLERANCE, &format!("{name} mean"));
         assert_matrix(&cov, &want["posterior_cov"], VALUE_TOLERANCE, &format!("{name} cov"));
         for (key, full) in [("ngd_minibatch_step", false), ("ngd_full_step", true)] {
@@ -255,16 +255,17 @@ fn linear_step(
     };
     let batch_x = Mat::from_fn(x.nrows(), rows.len(), |i, j| x[(i, rows[j])]);
     let batch_y: Vec<f64> = rows.iter().map(|&r| y[r]).collect();
-    // β = L_P w, so w has mean L_P⁻¹ E β and covariance L_P⁻¹ Cov β L_P⁻ᵀ; W = L_Pᵀ.
-    let (upper, _) = layer.whitening();
-    let to_w = upper * inverse((upper.transpose() * upper).as_ref());
+    // β = L_P w, so w has mean L_P⁻¹ E β and covariance L_P⁻¹ Cov β L_P⁻ᵀ.
+    let prior = matrix(&inputs["prior_cov"]);
+    let lower = prior.llt(faer::Side::Lower).expect("prior").L().to_owned();
+    let to_w = lower.transpose() * inverse((&lower * lower.transpose()).as_ref());
     let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
     let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
     let mut q = Normal::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
     let likelihood = Gaussian::new(number(&inputs["noise_variance"]));
     let objective = Objective::elbo(1.0);
-    let mut pass = BatchPass::new(layer, &likelihood, objective, rows.len());
-    let problem = Problem { layer, likelihood: &likelihood, objective, q: &q };
+    let mut pass = BatchPass::new(layer, &likelihood, objective, &q, rows.len());
+    let problem = Problem { layer, likelihood: &likelihood, objective, q: &q, factor: None };
     let batch = Batch {
         x: batch_x.as_ref(),
         targets: Targets::of(&batch_y),
@@ -275,5 +276,5 @@ fn linear_step(
     let mut rule = NaturalGradient::new(&q);
     let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
     assert_eq!(info.rollbacks, 0);
-    layer.coefficients(q.mean(), q.cov().full())
+    layer.coefficient_posterior(&q)
 }

@@ -337,8 +337,7 @@ impl BatchPass {
         layer: &dyn LatentLayer,
         beside: impl FnOnce(DataGradient<'_>) -> R + Send,
     ) -> R {
-        let data =
-            q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling);
+        let data = q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling);
         if layer.whitening().is_none() {
             return beside(data);
         }

@@ -103,12 +103,7 @@ impl Sampling {
     }
 
     /// Draws the samples of a pass; false when S has no factor.
-    pub(super) fn draw(
-        &mut self,
-        q: &Normal,
-        factor: Option<Factor<'_>>,
-        random: &mut ChaCha8Rng,
-    ) -> bool {
+    pub(super) fn draw(&mut self, q: &Normal, factor: Option<Factor<'_>>, random: &mut ChaCha8Rng) -> bool {
         for column in self.noise.as_mut().col_iter_mut() {
             column.iter_mut().for_each(|u| *u = StandardNormal.sample(random));
         }
@@ -162,8 +157,7 @@ impl Sampling {
             let f = draws.as_mut().col_mut(i).try_as_col_major_mut().map(|column| column.as_slice_mut());
             let Some(f) = f else { continue };
             let a = block.features.col(i);
-            let residual =
-                block.base[i] - block.prior_share * a.iter().map(|a| a * a).sum::<f64>();
+            let residual = block.base[i] - block.prior_share * a.iter().map(|a| a * a).sum::<f64>();
             let spread = residual.max(0.0).sqrt();
             for f in f.iter_mut() {
                 let epsilon: f64 = if spread > 0.0 { StandardNormal.sample(random) } else { 0.0 };

@@ -2,7 +2,8 @@
 
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Shape, dot, product_seq, thin_orthonormal};
+use crate::linalg::{Factorizer, Shape, dot, matvec, product_seq, thin_orthonormal};
+use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -101,8 +102,8 @@ impl LinearLayer {
         self.prior_mean.len() - usize::from(self.intercept)
     }
 
-    /// The number of coefficients, the intercept included.
-    pub fn coefficients(&self) -> usize {
+    /// The number of coefficients p, the intercept included.
+    pub fn coefficient_count(&self) -> usize {
         self.prior_mean.len()
     }
 
@@ -137,6 +138,58 @@ impl LinearLayer {
         }
         self.basis = Some(basis);
         Ok(self)
+    }
+
+    /// Means and standard deviations (p each) of the coefficients under q(w).
+    pub fn coefficient_moments(&self, q: &Normal) -> (Vec<f64>, Vec<f64>) {
+        let p = self.prior_mean.len();
+        let (mut means, mut deviations) = (Vec::with_capacity(p), Vec::with_capacity(p));
+        let mut unit = vec![0.0; p];
+        for j in 0..p {
+            let (offset, a, residual) = match (&self.root, &self.basis) {
+                // Coefficient j alone, without a vector of p for each.
+                (Root::Deviations(d), Some(u)) => {
+                    let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
+                    let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
+                    (self.prior_mean[j], a, residual)
+                }
+                (Root::Deviations(d), None) => {
+                    means.push(self.prior_mean[j] + d[j] * q.mean()[j]);
+                    let variance = match q.cov() {
+                        MatrixRef::Full(cov) => cov[(j, j)],
+                        MatrixRef::Diagonal(variances) => variances[j],
+                    };
+                    deviations.push(d[j] * variance.sqrt());
+                    continue;
+                }
+                (Root::Upper(_), _) => {
+                    unit.fill(0.0);
+                    unit[j] = 1.0;
+                    self.functional(&unit)
+                }
+            };
+            means.push(offset + dot(&a, q.mean()));
+            deviations.push((residual + quadratic(q, &a)).max(0.0).sqrt());
+        }
+        (means, deviations)
+    }
+
+    /// Mean (p) and covariance (`p × p`) of the coefficients under q(w).
+    pub fn coefficient_posterior(&self, q: &Normal) -> (Vec<f64>, Mat<f64>) {
+        let p = self.prior_mean.len();
+        let mut root = Mat::identity(p, p);
+        self.scale(root.as_mut());
+        let mut inner = q.cov().to_dense();
+        let mut mean = Mat::from_fn(q.dim(), 1, |i, _| q.mean()[i]);
+        if let Some(u) = &self.basis {
+            // The prior stays what it is outside the basis: I + U (S − I) Uᵀ.
+            inner -= Mat::<f64>::identity(q.dim(), q.dim());
+            inner = Mat::<f64>::identity(p, p) + u * inner * u.transpose();
+            mean = u * mean;
+        }
+        let mean = root.transpose() * mean;
+        let means = (0..p).map(|i| self.prior_mean[i] + mean[(i, 0)]).collect();
+        (means, root.transpose() * inner * &root)
     }
 
     /// The offset, features (M) and residual variance of the linear functional `cᵀβ` of the coefficients (c of length p):
@@ -195,6 +248,18 @@ impl LinearLayer {
                 }
             }
         }
+    }
+}
+
+/// `aᵀSa`.
+fn quadratic(q: &Normal, a: &[f64]) -> f64 {
+    match q.cov() {
+        MatrixRef::Full(cov) => {
+            let mut image = vec![0.0; a.len()];
+            matvec(cov, a, &mut image);
+            dot(a, &image)
+        }
+        MatrixRef::Diagonal(variances) => a.iter().zip(variances).map(|(a, s)| a * a * s).sum(),
     }
 }
 

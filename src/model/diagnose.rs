@@ -1,7 +1,7 @@
 //! What a user should know about a fit: warnings with their evidence and the option to try; no training.
 
-use super::options::FitOptions;
 use super::latent::LatentModel;
+use super::options::FitOptions;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};

@@ -2,10 +2,10 @@
 
 use super::fit::FitSummary;
 use super::fitted::FittedModel;
+use super::latent::LatentModel;
 use super::options::FitOptions;
 use super::posterior::{Posterior, Root, Roots};
 use super::select::BetaCurve;
-use super::latent::LatentModel;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
 use crate::latent::{InducingLayer, Jitter, LatentLayer, Layer, LinearLayer};

@@ -2,13 +2,13 @@
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{absolute_jitter, diagnose};
+use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
 use super::solve::{SolveLimits, full_objective, solve_q};
-use super::latent::LatentModel;
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
-use super::variational::VariationalModel;
 use super::training::BatchTraining;
+use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{

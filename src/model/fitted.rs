@@ -1,11 +1,11 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
 use super::fit::{FitSummary, Start, TrainingData, fit_arrays};
+use super::latent::LatentModel;
 use super::options::{FitOptions, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::select::BetaCurve;
-use super::latent::LatentModel;
 use crate::collapsed::Dataset;
 use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,

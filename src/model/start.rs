@@ -2,10 +2,10 @@
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::fit::{Start, UpdateCounts, failed_start};
+use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use super::rows::Rows;
 use super::solve::{SolveLimits, solve_q};
-use super::latent::LatentModel;
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;

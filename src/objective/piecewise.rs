@@ -16,7 +16,6 @@ use crate::likelihood::{Local, normal};
 use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
 
-
 /// Standardised distances beyond this have a density of 0.
 const REACH: f64 = 39.0;
 
@@ -398,7 +397,7 @@ mod tests {
         sum
     }
 
-    fn close(got: f64, want: f64, tolerance: f64) -> Result<(), TestCaseError> {
+    fn close(got: f64, want: f64, tolerance: f64) -> std::result::Result<(), TestCaseError> {
         prop_assert!((got - want).abs() <= tolerance, "{got:e}, want {want:e} within {tolerance:e}");
         Ok(())
     }

@@ -5,12 +5,14 @@ use super::{assert_gradient, assert_vector, cases, columns_of, inverse, model};
 use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{InducingLayer, LatentLayer, LinearLayer};
+use sparsegp::latent::{LatentLayer, Layer, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, Parameterization, Posterior, LatentModel, VariationalModel};
+use sparsegp::model::{
+    CollapsedBound, CollapsedObjective, LatentModel, Parameterization, Posterior, VariationalModel,
+};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
-use sparsegp::variational::{Normal, NaturalGradient, UpdateRule};
+use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
@@ -57,13 +59,13 @@ fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f6
 }
 
 /// q(w) from `q_mu`, `q_sqrt`, which describe u itself when `whiten` is false.
-fn whitened_q(layer: &InducingLayer, inputs: &Value) -> Normal {
+fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     let (mu, sqrt) = (numbers(&inputs["q_mu"]), matrix(&inputs["q_sqrt"]));
     let cov = &sqrt * sqrt.transpose();
     if inputs["whiten"] == true {
         return Normal::new(mu, cov).expect("q");
     }
-    let (linv, _) = layer.whitening();
+    let (linv, _) = layer.whitening().expect("whitening");
     let mean = linv * faer::ColRef::from_slice(&mu);
     let mean = (0..mean.nrows()).map(|i| mean[i]).collect();
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
@@ -92,7 +94,7 @@ fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f
     let (mean, cov) = if inputs["whiten"] == true {
         (mean, cov)
     } else {
-        let (linv, _) = svgp.model.layer.whitening();
+        let (linv, _) = svgp.model.layer.whitening().expect("whitening");
         (linv.transpose() * mean, linv.transpose() * cov * linv)
     };
     let sqrt = matrix(&inputs["q_sqrt"]);
@@ -186,7 +188,14 @@ fn log_loss_dlm() {
 }
 
 /// `grad_loss_sum + β grad_kl` in every parameter.
-fn assert_dlm_gradient(svgp: &mut VariationalModel, inputs: &Value, kernel: &Value, want: &Value, beta: f64, what: &str) {
+fn assert_dlm_gradient(
+    svgp: &mut VariationalModel,
+    inputs: &Value,
+    kernel: &Value,
+    want: &Value,
+    beta: f64,
+    what: &str,
+) {
     let (loss, kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
     let own = own_gradient(svgp.model.likelihood.as_ref(), &want["grad_loss_sum_likelihood"]);
     let (kernel_sum, z) =
@@ -249,8 +258,10 @@ fn natural_gradients() {
             let info = svgp.update_q(&mut rule, number(&inputs["gamma"]));
             assert_eq!(info.rollbacks, 0, "{name}");
             let what = format!("{name} step {step}");
-            let (mut mean, mut cov) =
-                (faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]), svgp.q().cov().full().to_owned());
+            let (mut mean, mut cov) = (
+                faer::Col::from_fn(svgp.q().dim(), |i| svgp.q().mean()[i]),
+                svgp.q().cov().full().to_owned(),
+            );
             if inputs["whiten"] != true {
                 let l = svgp.model.layer.factor();
                 (mean, cov) = (l * mean, l * cov * l.transpose());
