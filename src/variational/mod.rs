@@ -1,14 +1,18 @@
 //! The variational posterior q(w) and the rules that update it from one gradient; no likelihoods, no kernels.
 
 mod adam;
+mod average;
 mod gaussian;
 mod natural;
 mod schedule;
+mod size_schedule;
 
 pub use adam::AdamRule;
+pub use average::{Average, IterateAverage};
 pub use gaussian::FullGaussian;
 pub use natural::{Guard, NaturalGradient};
 pub use schedule::Schedule;
+pub use size_schedule::SizeSchedule;
 
 use faer::MatRef;
 
