@@ -3,6 +3,7 @@
 mod adam;
 mod average;
 mod gaussian;
+pub mod guarantees;
 mod natural;
 mod schedule;
 mod size_schedule;
