@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Estimator, Loss, Objective};
-use crate::variational::{Family, Guard, QUpdate, RuleOptions, Schedule};
+use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule, SizeSchedule};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +107,16 @@ pub struct FitOptions {
     pub q_guard: Guard,
     /// The step of the q update; by the rule when absent.
     pub q_step: Option<Schedule>,
+    /// Which average of the iterates is returned (mini-batch objectives).
+    pub q_average: Average,
+    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1.
+    pub q_bounds: (f64, f64),
+    /// Whether the coefficients' means may not be negative (projected-ngvi on diagonal covariances, glm).
+    pub q_nonnegative: bool,
+    /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd); found on the way when absent.
+    pub q_smoothness: Option<f64>,
+    /// Whether a fit ends with full-batch steps on q (elbo and dlm-log); by the rule when absent.
+    pub polish: Option<bool>,
     /// How hyper-parameters are tuned; by the objective when absent.
     pub hyper: Option<Hyper>,
     /// With which solver; by the objective when absent.
@@ -118,6 +128,10 @@ pub struct FitOptions {
     pub learning_rate: f64,
     /// Data per batch (mini-batch objectives).
     pub batch_size: usize,
+    /// Data per batch at iteration t instead, at most all.
+    pub batch_schedule: Option<SizeSchedule>,
+    /// Samples of w at iteration t instead of as many as the estimator says.
+    pub sample_schedule: Option<SizeSchedule>,
     /// Passes over the data, or iterations of L-BFGS; by the objective when absent.
     pub epochs: Option<usize>,
     /// A time limit in seconds.
@@ -160,11 +174,18 @@ impl Default for FitOptions {
             q_update: QUpdate::Ngd,
             q_guard: Guard::Trust,
             q_step: None,
+            q_average: Average::None,
+            q_bounds: (1e-4, 1e4),
+            q_nonnegative: false,
+            q_smoothness: None,
+            polish: None,
             hyper: None,
             hyper_optimizer: None,
             warm_start: 100,
             learning_rate: 0.01,
             batch_size: 1024,
+            batch_schedule: None,
+            sample_schedule: None,
             epochs: None,
             max_seconds: None,
             tolerance: None,
@@ -221,7 +242,14 @@ impl FitOptions {
 
     /// What the rule that moves q is told.
     pub fn rule_options(&self) -> RuleOptions {
-        RuleOptions { guard: self.q_guard, ..RuleOptions::of(self.q_update) }
+        RuleOptions {
+            guard: self.q_guard,
+            bounds: self.q_bounds,
+            smoothness: self.q_smoothness,
+            // What a step size means depends on the data's curvature unless somebody knew it.
+            relative: self.q_step.is_none(),
+            ..RuleOptions::of(self.q_update)
+        }
     }
 
     /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in

@@ -1,16 +1,21 @@
 //! The variational posterior q(w) and the rules that update it from one gradient; no likelihoods, no kernels.
 
 mod adam;
+mod average;
+pub mod guarantees;
 mod natural;
 mod normal;
 mod rule;
 mod schedule;
+mod size_schedule;
 
 pub use adam::AdamRule;
+pub use average::{Average, IterateAverage};
 pub use natural::{Guard, NaturalGradient};
 pub use normal::{Family, Matrix, MatrixRef, Normal};
 pub use rule::{QUpdate, RuleOptions};
 pub use schedule::Schedule;
+pub use size_schedule::SizeSchedule;
 
 use faer::MatRef;
 

@@ -1,0 +1,230 @@
+//! Mini-batch natural gradients on Bayesian linear regression: the proven rate and the sharp one; no steps taken.
+//!
+//! Data `y_i = x_iᵀ w + ε_i`, ε of variance σ², prior `w ~ N(m0, P)`, posterior `N(m, S)`. A step with mixing weight
+//! `2/(t + 2)` moves the natural parameters `(S⁻¹m, S⁻¹)` towards their estimate from a batch of b data, scaled by n/b.
+
+use super::{
+    inverse_factor, prior_precision, require_inputs, require_positive, require_symmetric, require_targets,
+};
+use crate::error::{Error, Result};
+use crate::linalg::{Part, Shape, matvec, product};
+use crate::variational::Average;
+use crate::words::words;
+use faer::{Accum, Mat, MatRef};
+use serde::Serialize;
+
+words! {
+    /// How a batch is drawn from the data, independently of the batches before it.
+    Sampling, "sampling of batches" {
+        /// Data may be drawn twice.
+        WithReplacement = "with-replacement",
+        /// No datum is in a batch twice, which lowers the variance of a batch mean by (n − b)/(n − 1).
+        WithoutReplacement = "without-replacement",
+    }
+}
+
+/// The bound `E[KL] ≤ V₂/(T + 2)` on the average in expectation parameters after T steps 2/(t + 2), for a prior of
+/// mean 0 and batches drawn with replacement (Wu & Gardner 2024, with the variance constant of their Lemma 3).
+///
+/// ```text
+/// V₂ = (ν s₁ + ½ν² s₂ + 2ν² κ √(s₁s₂) n + ν³ κ² s₂ n²) n²/(σ⁴ b)
+/// ```
+///
+/// It is loose by orders of magnitude; [`ConjugateAsymptotic`] is what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ConjugateBound {
+    /// `ν = max(1, ‖P‖₂)`.
+    pub nu: f64,
+    /// `κ = max_i ‖y_i x_i‖`.
+    pub kappa: f64,
+    /// `s₁ = mean_i ‖y_i x_i − mean‖²`.
+    pub s1: f64,
+    /// `s₂ = mean_i ‖x_i x_iᵀ − mean‖²`, Frobenius.
+    pub s2: f64,
+    /// `‖P‖₂`.
+    pub prior_norm: f64,
+    /// `V₂`, in nats.
+    pub v2: f64,
+}
+
+impl ConjugateBound {
+    /// The bound for inputs `x` (`D × n`, one column per datum), targets `y` (n), prior covariance P (`D × D`), noise
+    /// variance σ² and batches of b. Time O(n D²).
+    ///
+    /// A usage error when shapes do not match, a number is not finite, P is not positive definite, or σ² or b is not
+    /// positive.
+    pub fn new(
+        (x, y): (MatRef<'_, f64>, &[f64]),
+        prior_cov: MatRef<'_, f64>,
+        noise_variance: f64,
+        batch: usize,
+    ) -> Result<Self> {
+        require_inputs(x)?;
+        require_targets(x, y)?;
+        require_positive("the noise variance", noise_variance)?;
+        require_positive("the batch size", batch as f64)?;
+        let prior_norm = largest_eigenvalue(prior_cov, x.nrows())?;
+        let nu = prior_norm.max(1.0);
+        let norms = x.col_iter().zip(y).map(|(x, y)| y.abs() * x.norm_l2());
+        let kappa = norms.fold(0.0, f64::max);
+        let (s1, s2) = scatter(x, y);
+        let n = x.ncols() as f64;
+        let noise = nu * s1
+            + 0.5 * nu.powi(2) * s2
+            + 2.0 * nu.powi(2) * kappa * (s1 * s2).sqrt() * n
+            + nu.powi(3) * kappa.powi(2) * s2 * n * n;
+        let v2 = noise * n * n / (noise_variance * noise_variance * batch as f64);
+        Ok(ConjugateBound { nu, kappa, s1, s2, prior_norm, v2 })
+    }
+
+    /// The bound on `E[KL]` after `steps` steps, in nats.
+    pub fn at(&self, steps: usize) -> f64 {
+        self.v2 / (steps as f64 + 2.0)
+    }
+}
+
+/// `‖P‖₂` of a prior covariance, checked.
+fn largest_eigenvalue(prior_cov: MatRef<'_, f64>, d: usize) -> Result<f64> {
+    require_symmetric("the prior covariance", prior_cov, d)?;
+    inverse_factor("the prior covariance", prior_cov.to_owned())?;
+    Ok(super::extreme_eigenvalues(prior_cov)?.1)
+}
+
+/// The limit of `T · E[KL(q_T ‖ p(w|y))]` for steps 2/(t + 2).
+///
+/// After T steps the natural parameters are the average of T unbiased estimates with weights 2(t+1)/(T(T+1)), of which
+/// the squares sum to 4/(3T) up to O(T⁻²). With `(δη₁, Δ)` the noise of one estimate of `(S⁻¹m, S⁻¹)`, the mean moves by
+/// `S u`, `u = δη₁ − Δ m`, and the covariance by `−SΔS`, to first order, which costs in nats, to second order,
+///
+/// ```text
+/// c = ½ E[uᵀ S u] + ¼ E[tr(Δ S Δ S)],    T · E[KL] → (4/3) c
+/// ```
+///
+/// With `v_i = S^½ x_i`, up to a rotation, and residuals `e_i = y_i − x_iᵀm` this is
+/// `c = f n²/(σ⁴ b) · (½ mean ‖v_i e_i − mean‖² + ¼ mean ‖v_i v_iᵀ − mean‖²)`, where f is 1, or (n − b)/(n − 1) without
+/// replacement. Derived here.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ConjugateAsymptotic {
+    /// `½ E[uᵀ S u]`: the cost in nats of the noise of one batch in the mean.
+    pub mean_cost: f64,
+    /// `¼ E[tr(Δ S Δ S)]`: the cost in nats of the noise of one batch in the covariance.
+    pub covariance_cost: f64,
+}
+
+impl ConjugateAsymptotic {
+    /// The limit for inputs `x` (`D × n`, one column per datum), targets `y` (n), prior mean m0 (D) and covariance P
+    /// (`D × D`), noise variance σ² and batches of b drawn as `sampling` says. Time O(n D² + D³).
+    ///
+    /// A usage error when shapes do not match, a number is not finite, P is not positive definite, σ² or b is not
+    /// positive, or b exceeds n without replacement.
+    pub fn new(
+        (x, y): (MatRef<'_, f64>, &[f64]),
+        (prior_mean, prior_cov): (&[f64], MatRef<'_, f64>),
+        noise_variance: f64,
+        (batch, sampling): (usize, Sampling),
+    ) -> Result<Self> {
+        require_inputs(x)?;
+        require_targets(x, y)?;
+        require_positive("the noise variance", noise_variance)?;
+        let (d, n) = (x.nrows(), x.ncols() as f64);
+        if prior_mean.len() != d || !prior_mean.iter().all(|m| m.is_finite()) {
+            return Err(Error::usage(format!("the prior mean must be {d} finite numbers")));
+        }
+        let share = batch_variance(batch, x.ncols(), sampling)?;
+        let precision = prior_precision(prior_cov, d)?;
+        let (features, residuals) = whiten((x, y), (prior_mean, &precision), noise_variance)?;
+        let (first, second) = scatter(features.as_ref(), &residuals);
+        let scale = share * (n / noise_variance).powi(2);
+        Ok(ConjugateAsymptotic { mean_cost: 0.5 * scale * first, covariance_cost: 0.25 * scale * second })
+    }
+
+    /// c, the cost in nats of the noise of one batch.
+    pub fn cost(&self) -> f64 {
+        self.mean_cost + self.covariance_cost
+    }
+
+    /// The limit of `T · E[KL]`, in nats, of the last iterate, (4/3) c, or of an average of iterates.
+    ///
+    /// An iterate t is off by Σ_{s<t} 2(s+1)/(t(t+1)) of the noises of steps s. Averaged in expectation parameters with
+    /// weights 2(t+1)/((T+1)(T+2)), noise s is left with about 4s/T² · ln(T/s), and
+    /// `(16/T) ∫₀¹ x² ln² x dx = 32/(27 T)`. A plain average of iterates αT, …, T leaves `2s/((1−α)T)·(1/max(s, αT) − 1/T)`,
+    /// and the squares sum to 4/(3T) whatever α is: the schedule has done the averaging.
+    pub fn limit(&self, average: Average) -> f64 {
+        let factor = match average {
+            Average::None | Average::Tail => 4.0 / 3.0,
+            Average::Expectation => 32.0 / 27.0,
+        };
+        factor * self.cost()
+    }
+
+    /// `E[KL]` in nats after `steps` steps, as the limit has it: `limit/T`.
+    pub fn at(&self, steps: usize, average: Average) -> f64 {
+        self.limit(average) / steps as f64
+    }
+}
+
+/// The variance of the mean of a batch, that of one datum being 1.
+fn batch_variance(batch: usize, n: usize, sampling: Sampling) -> Result<f64> {
+    require_positive("the batch size", batch as f64)?;
+    let with = 1.0 / batch as f64;
+    match sampling {
+        Sampling::WithReplacement => Ok(with),
+        Sampling::WithoutReplacement if batch > n => {
+            Err(Error::usage(format!("a batch of {batch} cannot be drawn from {n} data without replacement")))
+        }
+        // With a single datum the batch is the data.
+        Sampling::WithoutReplacement if n == 1 => Ok(0.0),
+        Sampling::WithoutReplacement => Ok(with * (n - batch) as f64 / (n - 1) as f64),
+    }
+}
+
+/// `L⁻¹ x_i` with `L Lᵀ = S⁻¹` (so that `‖L⁻¹x‖² = xᵀSx`), and the residuals `y_i − x_iᵀm`, of the exact posterior.
+fn whiten(
+    (x, y): (MatRef<'_, f64>, &[f64]),
+    (prior_mean, prior_precision): (&[f64], &Mat<f64>),
+    noise_variance: f64,
+) -> Result<(Mat<f64>, Vec<f64>)> {
+    let (d, n) = x.shape();
+    let (mut precision, full) = (prior_precision.clone(), Shape::Full);
+    let right = (x.transpose(), full);
+    product(precision.as_mut(), Part::Lower, Accum::Add, (x, full), right, 1.0 / noise_variance);
+    let inverse = inverse_factor("the precision of the posterior", precision)?;
+    let mut mean = vec![0.0; d];
+    let mut natural = vec![0.0; d];
+    matvec(prior_precision.as_ref(), prior_mean, &mut natural);
+    matvec(x, y, &mut mean);
+    natural.iter_mut().zip(&mean).for_each(|(eta, xy)| *eta += xy / noise_variance);
+    // m = S η₁ = L⁻ᵀ (L⁻¹ η₁).
+    let mut half = vec![0.0; d];
+    matvec(inverse.as_ref(), &natural, &mut half);
+    matvec(inverse.transpose(), &half, &mut mean);
+    let mut residuals = vec![0.0; n];
+    matvec(x.transpose(), &mean, &mut residuals);
+    residuals.iter_mut().zip(y).for_each(|(e, y)| *e = y - *e);
+    let mut features = Mat::zeros(d, n);
+    let left = (inverse.as_ref(), Shape::Lower);
+    product(features.as_mut(), Part::All, Accum::Replace, left, (x, full), 1.0);
+    Ok((features, residuals))
+}
+
+/// `mean_j ‖w_j x_j − mean‖²` and `mean_j ‖x_j x_jᵀ − mean‖²` over the columns of `x` (`D × n`), in two passes, so that
+/// no squares cancel.
+fn scatter(x: MatRef<'_, f64>, weights: &[f64]) -> (f64, f64) {
+    let (d, n) = (x.nrows(), x.ncols() as f64);
+    let mut mean = vec![0.0; d];
+    matvec(x, weights, &mut mean);
+    let mut gram = Mat::zeros(d, d);
+    let right = (x.transpose(), Shape::Full);
+    product(gram.as_mut(), Part::Lower, Accum::Replace, (x, Shape::Full), right, 1.0 / n);
+    let (mut first, mut second) = (0.0, 0.0);
+    let mut column = vec![0.0; d];
+    for (x, w) in x.col_iter().zip(weights) {
+        column.iter_mut().zip(x.iter()).for_each(|(c, x)| *c = *x);
+        first += column.iter().zip(&mean).map(|(x, sum)| (w * x - sum / n).powi(2)).sum::<f64>();
+        for (j, xj) in column.iter().enumerate() {
+            let off = |i: usize| column[i] * xj - gram[(i, j)];
+            second += off(j).powi(2) + 2.0 * (j + 1..d).map(|i| off(i).powi(2)).sum::<f64>();
+        }
+    }
+    (first / n, second / n)
+}

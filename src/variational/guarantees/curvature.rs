@@ -1,0 +1,180 @@
+//! Curvature of the negative log joint of linear and logistic models, and what it says of plain gradient steps; no steps.
+//!
+//! Domke, Gower & Garrigos 2023, for q(w) = N(m, C Cᵀ) and the parameters θ = (m, C), C lower triangular or symmetric,
+//! with the Euclidean and Frobenius norms. For β other than 1 pass P/β for P.
+
+use super::{
+    extreme_eigenvalues, prior_precision, require_inputs, require_non_negative, require_positive,
+    require_symmetric,
+};
+use crate::error::{Error, Result};
+use crate::linalg::{Part, Shape, product, reflect_lower};
+use crate::variational::Schedule;
+use faer::{Accum, Mat, MatRef};
+use serde::Serialize;
+
+/// Bounds on the Hessian of the negative log joint: no eigenvalue is above 𝓜 or below ϖ, whatever the weights.
+///
+/// The expected negative log joint is then 𝓜-smooth and ϖ-strongly convex in θ = (m, C) too.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Curvature {
+    /// The smoothness 𝓜.
+    pub smoothness: f64,
+    /// The strong convexity ϖ.
+    pub strong_convexity: f64,
+}
+
+impl Curvature {
+    /// Bayesian linear regression on inputs `x` (`D × n`, one column per datum) with prior covariance P (`D × D`) and
+    /// noise variance σ²: the extreme eigenvalues of `P⁻¹ + X Xᵀ/σ²`.
+    ///
+    /// A usage error when shapes do not match, a number is not finite, P is not positive definite or σ² not positive.
+    pub fn linear(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, noise_variance: f64) -> Result<Self> {
+        require_positive("the noise variance", noise_variance)?;
+        let hessian = precision_with(x, prior_cov, 1.0 / noise_variance)?;
+        let (strong_convexity, smoothness) = extreme_eigenvalues(hessian.as_ref())?;
+        Ok(Curvature { smoothness, strong_convexity })
+    }
+
+    /// Bayesian logistic regression on inputs `x` (`D × n`, one column per datum) with prior covariance P (`D × D`):
+    /// `𝓜 = λ_max(P⁻¹ + ¼ X Xᵀ)`, since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`,
+    /// since far out it has none.
+    ///
+    /// A usage error when shapes do not match, a number is not finite or P is not positive definite.
+    pub fn logistic(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>) -> Result<Self> {
+        let hessian = precision_with(x, prior_cov, 0.25)?;
+        let (_, smoothness) = extreme_eigenvalues(hessian.as_ref())?;
+        let (_, largest) = extreme_eigenvalues(prior_cov)?;
+        Ok(Curvature { smoothness, strong_convexity: 1.0 / largest })
+    }
+
+    /// `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected negative log joint from one sample
+    /// has `E‖g‖² ≤ a ‖θ − θ*‖² + b`, b being [`Curvature::noise_floor_energy`].
+    pub fn noise_constant_energy(&self, d: usize) -> f64 {
+        2.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
+    }
+
+    /// `a = 4(d + 3) 𝓜²`: the same with the entropy's gradient `−β C⁻¹` added, where no eigenvalue of C is below
+    /// [`Curvature::eigenvalue_floor`]; b is [`Curvature::noise_floor_energy_entropy`].
+    pub fn noise_constant_energy_entropy(&self, d: usize) -> f64 {
+        4.0 * (d as f64 + 3.0) * self.smoothness * self.smoothness
+    }
+
+    /// `b = 2(d + 3) 𝓜² ‖θ* − θ̄‖²` with `θ̄ = (mode of the joint, 0)`, given the squared distance of θ* from θ̄.
+    ///
+    /// With `w = m + C u` the gradient is `(r, r uᵀ)`, `‖r‖ ≤ 𝓜 ‖w − mode‖`, so
+    /// `E‖g‖² ≤ 𝓜² E[(1 + ‖u‖²) ‖w − mode‖²] = 𝓜² ((d + 1) ‖m − mode‖² + (d + 3) ‖C‖²) ≤ (d + 3) 𝓜² ‖θ − θ̄‖²`.
+    pub fn noise_floor_energy(&self, d: usize, squared_distance: f64) -> f64 {
+        self.noise_constant_energy(d) * squared_distance
+    }
+
+    /// `b = 4(d + 3) 𝓜² ‖θ* − θ̄‖² + 2 β d 𝓜`: as [`Curvature::noise_floor_energy`], with the entropy's gradient.
+    pub fn noise_floor_energy_entropy(&self, d: usize, squared_distance: f64, beta: f64) -> f64 {
+        self.noise_constant_energy_entropy(d) * squared_distance + 2.0 * beta * d as f64 * self.smoothness
+    }
+
+    /// The schedule `min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}` for the noise constant a.
+    pub fn step_schedule(&self, noise: f64) -> Schedule {
+        Schedule::Domke { strong_convexity: self.strong_convexity, noise }
+    }
+
+    /// `√(β/𝓜)`: no eigenvalue of the optimal C is below it, so projected gradients may clip there.
+    pub fn eigenvalue_floor(&self, beta: f64) -> f64 {
+        (beta / self.smoothness).sqrt()
+    }
+
+    /// The bound on the distance from the optimum with [`Curvature::step_schedule`]; see [`DistanceBound`].
+    ///
+    /// `initial` is `‖θ_0 − θ*‖²`, (a, b) are the constants of `E‖g‖² ≤ a ‖θ − θ*‖² + b`, and `gradient` is
+    /// `‖∇l(θ*)‖²` of the part l whose gradient is taken: 0 for projected gradients of the whole objective, while
+    /// for proximal ones the entropy's balances it, `β² Σ_i 1/(C*_ii)²`.
+    ///
+    /// A usage error when ϖ or a is not positive, `2a < ϖ²`, which no such g allows, or another argument is negative.
+    pub fn distance_bound(
+        &self,
+        initial: f64,
+        (noise, floor): (f64, f64),
+        gradient: f64,
+    ) -> Result<DistanceBound> {
+        let strong_convexity = self.strong_convexity;
+        require_positive("the strong convexity", strong_convexity)?;
+        require_positive("the noise constant a", noise)?;
+        require_non_negative("the squared distance at the start", initial)?;
+        require_non_negative("the noise constant b", floor)?;
+        require_non_negative("the squared gradient at the optimum", gradient)?;
+        if 2.0 * noise < strong_convexity * strong_convexity {
+            return Err(Error::usage(format!(
+                "the noise constant {noise} is below half the square of the strong convexity {strong_convexity}"
+            )));
+        }
+        Ok(DistanceBound { strong_convexity, noise, variance: floor + gradient, initial })
+    }
+}
+
+/// A bound on `D_T = E‖θ_T − θ*‖²` for proximal and projected stochastic gradients with the steps
+/// `γ_t = min{ϖ/(2a), (2t + 1)/(ϖ (t + 1)²)}`, of the form of Domke, Gower & Garrigos 2023; derived here.
+///
+/// Let F = l + h with l ϖ-strongly convex and h convex (`−β log det C`, or the constraint), and g an unbiased estimate
+/// of ∇l with `E‖g‖² ≤ a ‖θ − θ*‖² + b`. The step is `θ₊ = prox_γh(θ − γ g)`, and `θ* = prox_γh(θ* − γ ∇l(θ*))`. A
+/// proximal map does not expand, `⟨∇l(θ) − ∇l(θ*), θ − θ*⟩ ≥ ϖ ‖θ − θ*‖²`, and `‖g − ∇l*‖² ≤ 2‖g‖² + 2‖∇l*‖²`, so that
+///
+/// ```text
+/// D_{t+1} ≤ (1 − 2γϖ + 2γ²a) D_t + 2γ² V,    V = b + ‖∇l(θ*)‖²
+/// ```
+///
+/// While γ = ϖ/(2a), up to the first t₀ with `(2t₀ + 1)/(t₀ + 1)² ≤ ϖ²/(2a)` (t₀ < 4a/ϖ²), this contracts by
+/// `q = 1 − ϖ²/(2a)` to `V/a`. After it `2γ²a ≤ γϖ` makes the factor `1 − γϖ = t²/(t + 1)²`, so `t² D_t` grows by at
+/// most `2γ²(t + 1)² V ≤ 8V/ϖ²` a step:
+///
+/// ```text
+/// D_T ≤ q^T D_0 + V/a    (T ≤ t₀),        D_T ≤ q^t₀ t₀² D_0/T² + 8 V/(ϖ² T)    (T > t₀)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DistanceBound {
+    strong_convexity: f64,
+    noise: f64,
+    /// V.
+    variance: f64,
+    initial: f64,
+}
+
+impl DistanceBound {
+    /// The closed bound on `E‖θ_T − θ*‖²` after `steps` steps.
+    pub fn at(&self, steps: usize) -> f64 {
+        let (w, a, t) = (self.strong_convexity, self.noise, steps as f64);
+        let (contraction, last) = (1.0 - w * w / (2.0 * a), self.constant_phase());
+        if t <= last {
+            return contraction.powf(t) * self.initial + self.variance / a;
+        }
+        contraction.powf(last) * (last / t).powi(2) * self.initial + 8.0 * self.variance / (w * w * t)
+    }
+
+    /// t₀, the number of steps of size ϖ/(2a): the least t with `(2t + 1)/(t + 1)² ≤ ϖ²/(2a)`.
+    pub fn constant_phase(&self) -> f64 {
+        // With s = t + 1 and r = ϖ²/(2a) ≤ 1 the condition is r s² − 2s + 1 ≥ 0, s beyond the larger root.
+        let r = self.strong_convexity * self.strong_convexity / (2.0 * self.noise);
+        ((1.0 + (1.0 - r).max(0.0).sqrt()) / r - 1.0).ceil().max(0.0)
+    }
+
+    /// The bound from the recursion itself, step by step: tighter than the closed one, and as long to compute as
+    /// `steps` is large.
+    pub fn recursion(&self, steps: usize) -> f64 {
+        let (w, a) = (self.strong_convexity, self.noise);
+        let schedule = Schedule::Domke { strong_convexity: w, noise: a };
+        (0..steps).fold(self.initial, |distance, t| {
+            let step = schedule.at(t);
+            (1.0 - 2.0 * step * w + 2.0 * step * step * a) * distance + 2.0 * step * step * self.variance
+        })
+    }
+}
+
+/// `P⁻¹ + weight · X Xᵀ`, both triangles.
+fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -> Result<Mat<f64>> {
+    require_inputs(x)?;
+    require_symmetric("the prior covariance", prior_cov, x.nrows())?;
+    let mut hessian = prior_precision(prior_cov, x.nrows())?;
+    let right = (x.transpose(), Shape::Full);
+    product(hessian.as_mut(), Part::Lower, Accum::Add, (x, Shape::Full), right, weight);
+    reflect_lower(hessian.as_mut());
+    Ok(hessian)
+}

@@ -1,0 +1,149 @@
+//! Size schedules: how many data or Monte Carlo samples iteration t uses; no step sizes, no drawing.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The batch size, or number of Monte Carlo samples, at iteration t = 0, 1, 2, …
+///
+/// Growing sizes take the place of shrinking steps (Guilmeau, Hendrikx & Forbes 2026).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SizeSchedule {
+    /// N throughout.
+    Constant(usize),
+    /// `⌈(t + 1)^κ⌉`.
+    Power {
+        /// The exponent κ ≥ 0.
+        exponent: f64,
+    },
+    /// `max(N, ⌈(t + 1)^κ⌉)`.
+    AtLeast {
+        /// The least size N.
+        least: usize,
+        /// The exponent κ ≥ 0.
+        exponent: f64,
+    },
+}
+
+impl SizeSchedule {
+    /// The size at iteration `t`: at most `cap` (the n data there are) and at least 1, even for a `cap` of 0.
+    pub fn at(self, t: usize, cap: usize) -> usize {
+        let size = match self {
+            SizeSchedule::Constant(size) => size,
+            SizeSchedule::Power { exponent } => power(t, exponent),
+            SizeSchedule::AtLeast { least, exponent } => least.max(power(t, exponent)),
+        };
+        size.min(cap).max(1)
+    }
+}
+
+/// `⌈(t + 1)^κ⌉`, the largest integer there is where that is more.
+fn power(t: usize, exponent: f64) -> usize {
+    (t as f64 + 1.0).powf(exponent).ceil() as usize
+}
+
+impl fmt::Display for SizeSchedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizeSchedule::Constant(size) => write!(f, "const:{size}"),
+            SizeSchedule::Power { exponent } => write!(f, "power:{exponent}"),
+            SizeSchedule::AtLeast { least, exponent } => write!(f, "max:{least}:{exponent}"),
+        }
+    }
+}
+
+impl FromStr for SizeSchedule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let expected = || {
+            Error::usage(format!(
+                "size schedule '{text}' is not one of const:N, power:KAPPA, max:N:KAPPA with N at least 1 and KAPPA at least 0"
+            ))
+        };
+        let count = |part: &str| part.parse().ok().filter(|n| *n > 0).ok_or_else(expected);
+        let exponent =
+            |part: &str| part.parse().ok().filter(|k: &f64| *k >= 0.0 && k.is_finite()).ok_or_else(expected);
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts.as_slice() {
+            ["const", n] => Ok(SizeSchedule::Constant(count(n)?)),
+            ["power", k] => Ok(SizeSchedule::Power { exponent: exponent(k)? }),
+            ["max", n, k] => Ok(SizeSchedule::AtLeast { least: count(n)?, exponent: exponent(k)? }),
+            _ => Err(expected()),
+        }
+    }
+}
+
+impl TryFrom<String> for SizeSchedule {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<SizeSchedule> for String {
+    fn from(schedule: SizeSchedule) -> String {
+        schedule.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn schedules_are_read_as_they_are_written(n in 1usize..1_000_000, exponent in 0.0..5.0f64) {
+            for schedule in [
+                SizeSchedule::Constant(n),
+                SizeSchedule::Power { exponent },
+                SizeSchedule::AtLeast { least: n, exponent },
+            ] {
+                prop_assert_eq!(schedule.to_string().parse(), Ok(schedule));
+                let json = serde_json::to_string(&schedule).expect("a string");
+                prop_assert_eq!(&json, &format!("\"{schedule}\""));
+                prop_assert_eq!(serde_json::from_str::<SizeSchedule>(&json).expect("the same"), schedule);
+            }
+        }
+
+        #[test]
+        fn sizes_stay_between_one_and_the_cap(t in any::<usize>(), exponent in 0.0..50.0f64, cap in 1usize..1000) {
+            let size = SizeSchedule::Power { exponent }.at(t, cap);
+            prop_assert!((1..=cap).contains(&size));
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_formulae() {
+        let sizes = [
+            ("const:7", 3, 7),
+            ("const:2000", 3, 1000),
+            ("power:0", 900, 1),
+            ("power:1", 41, 42),
+            ("power:0.5", 8, 3),
+            ("power:0.5", 9, 4),
+            ("power:2", 500, 1000),
+            ("max:10:1", 3, 10),
+            ("max:10:1", 30, 31),
+        ];
+        for (text, t, want) in sizes {
+            let got = text.parse::<SizeSchedule>().map(|schedule| schedule.at(t, 1000));
+            assert_eq!(got, Ok(want), "{text} at {t}");
+        }
+        assert_eq!(SizeSchedule::Constant(5).at(0, 0), 1);
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        for text in
+            ["", "const", "const:0", "const:1.5", "power:-1", "power:inf", "max:5", "max:0:1", "min:1:1"]
+        {
+            let error = text.parse::<SizeSchedule>().expect_err(text).to_string();
+            assert!(error.contains("const:N, power:KAPPA, max:N:KAPPA"), "{error}");
+        }
+    }
+}
