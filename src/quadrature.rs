@@ -370,7 +370,7 @@ fn rule_for(c: f64) -> &'static Rule {
 }
 
 /// A variance below this is taken for this one: the derivative in v divides by its root.
-fn smallest(mu: f64, v: f64) -> f64 {
+pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
     v.max(1e-12 * (1.0 + mu * mu))
 }
 

@@ -93,6 +93,29 @@ pub fn log_cdf_in_place(x: &mut [f64], value: &mut [f64]) {
     dispatch(LogCdfInPlace { x, value });
 }
 
+struct UpperTails<'a> {
+    z: &'a mut [f64],
+    density: &'a mut [f64],
+}
+
+impl Pass for UpperTails<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        for (z, density) in self.z.iter_mut().zip(self.density) {
+            let gauss = exp::<S>(-0.5 * *z * *z);
+            *density = INV_SQRT_2PI * gauss;
+            *z = 0.5 * scaled_erfc::<S>(*z * FRAC_1_SQRT_2) * gauss;
+        }
+    }
+}
+
+/// Replaces `z_k ≥ 0` by `Φ(−z_k)`, to full relative accuracy, and writes `φ(z_k)`.
+pub(crate) fn upper_tails_in_place(z: &mut [f64], density: &mut [f64]) {
+    dispatch(UpperTails { z, density });
+}
+
 /// Writes `log Φ(s x_k)` and its derivative in `x_k` for a sign s.
 pub fn log_cdf(sign: f64, x: &[f64], value: &mut [f64], derivative: &mut [f64]) {
     derivative.iter_mut().zip(x).for_each(|(s, x)| *s = sign * x);
@@ -162,6 +185,17 @@ mod tests {
         assert!((log_cdf_at(f64::NEG_INFINITY).0 / -0.5e300 - 1.0).abs() < 1e-15);
         assert_eq!(log_cdf_at(f64::INFINITY), (-0.0, 0.0));
         assert!(log_cdf_at(f64::NAN).0.is_nan());
+    }
+
+    #[test]
+    fn upper_tails_agree_with_the_distribution_function() {
+        let x = [0.0, 0.25, 1.5, 3.75, 8.5, 37.0];
+        let (mut tail, mut density) = (x, [0.0; 6]);
+        upper_tails_in_place(&mut tail, &mut density);
+        for ((x, tail), density) in x.iter().zip(tail).zip(density) {
+            assert!((tail / cdf(-x) - 1.0).abs() < 1e-12, "Φ(−{x}) = {tail:e}");
+            assert!((density / log_density(*x, 0.0, 1.0).exp() - 1.0).abs() < 1e-12, "φ({x}) = {density:e}");
+        }
     }
 
     #[test]

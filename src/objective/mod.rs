@@ -1,9 +1,11 @@
 //! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
 
 mod estimator;
+mod piecewise;
 mod rejection;
 
 pub use estimator::{Estimator, EstimatorCounts};
+pub use piecewise::PiecewiseBound;
 
 use crate::likelihood::{Likelihood, Local, Observation};
 use crate::quadrature::Integrator;
