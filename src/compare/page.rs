@@ -210,7 +210,12 @@ fn against_size(groups: &[Group], (column, name): Figure) -> Option<String> {
     let series = series(groups, &|group| at(group.train_size as f64, group.figure(column)), &|group| {
         group.role != Role::Grid
     });
-    curves(&Curves { axes: ("training rows".to_owned(), format!("test {name}")), log_x: true, series })
+    curves(&Curves {
+        axes: ("training rows".to_owned(), format!("test {name}")),
+        log_x: true,
+        log_y: false,
+        series,
+    })
 }
 
 /// A figure against β at one number of training rows.
@@ -218,7 +223,7 @@ fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option
     let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
         group.role == Role::Grid && group.train_size == size
     });
-    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, series })
+    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, log_y: false, series })
 }
 
 /// Observed against predicted probabilities at the largest number of training rows, with the line of perfect calibration.
@@ -243,7 +248,7 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> (Option<
     let line = vec![(0.0, 0.0, f64::NAN), (1.0, 1.0, f64::NAN)];
     series.push(CurveSeries { name: "perfect calibration".to_owned(), points: line });
     let axes = (axes.0.to_owned(), axes.1.to_owned());
-    let figure = curves(&Curves { axes, log_x: false, series });
+    let figure = curves(&Curves { axes, log_x: false, log_y: false, series });
     (figure, format!("{caption}, {size} training rows."))
 }
 

@@ -9,12 +9,17 @@
 //! shifted up by half their range. An odd number of inner pieces has one around 0, `γt² + c`, with the same two equations:
 //! log 2 cosh(t/2) is concave in t², so the error is largest at 0 and at the end.
 //! With the ε at which the longest intervals from 0 end exactly at T, no bound of R quadratic pieces has a smaller largest
-//! error. It falls as `ε ≈ (π³/18√3) / (R − 2 + 6/96^⅓)³`, since the error on a short interval of width w is `|g‴| w³/96`.
+//! error. On a short interval of width w it is `|g‴| w³/96`, so `(96ε)^⅓` times the number of pieces tends to the integral of
+//! `|g‴|^⅓` over the real line, `2^{4/3} π/√3`, and `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd
+//! R: a piece across 0, where `log 2 cosh(t/2)` has no third derivative, is worth one and a half others.
 
 use crate::error::{Error, Result};
 use crate::likelihood::{Local, normal};
 use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
+
+/// The rounding of errors, which are differences of numbers up to 1.
+const ROUNDING: f64 = 2e-16;
 
 /// Standardised distances beyond this have a density of 0.
 const REACH: f64 = 39.0;
@@ -62,7 +67,7 @@ impl PiecewiseBound {
             )));
         }
         let inner = pieces - 2;
-        let guess = 0.9945 / (inner as f64 + 1.31).powi(3);
+        let guess = 0.9945 / (pieces as f64 - 0.6).powi(3);
         let (mut low, mut high) = (0.8 * guess, 1.2 * guess);
         while Cover::new(low, inner).excess < 0.0 {
             low *= 0.5;
@@ -70,7 +75,8 @@ impl PiecewiseBound {
         while Cover::new(high, inner).excess > 0.0 {
             high *= 1.25;
         }
-        let max_error = root((low, high), |error| Cover::new(error, inner).excess);
+        // Every piece adds its rounding to where the next one begins.
+        let max_error = root((low, high), 50.0 * ROUNDING / guess, |error| Cover::new(error, inner).excess);
         Ok(Self::mirrored(max_error, Cover::new(max_error, inner), inner % 2 == 1))
     }
 
@@ -113,7 +119,7 @@ impl PiecewiseBound {
     }
 
     /// A lower bound on `E_{N(f; μ, v)} log p(y|f)` for y of 0 or 1 and `p(y = 1|f) = 1/(1 + e⁻ᶠ)`, with the exact
-    /// derivatives of the bound in μ and v. Finite for finite μ and v; as for quadrature, a v below `10⁻¹² (1 + μ²)` is taken
+    /// derivatives of the bound in μ and v, finite for μ and v up to 1e100; as for quadrature, a v below `10⁻¹² (1 + μ²)` is taken
     /// for that. In nats; rounding errors are of the order of `10⁻¹⁶ (1 + |μ| + v)`.
     pub fn expectation(&self, y: f64, mu: f64, v: f64) -> Local {
         // log p(y|f) = −log(1 + eˣ) with x = −f or x = f.
@@ -245,7 +251,7 @@ impl Cover {
                 return Cover { pieces, excess: ratio - 1.0 - 2.0 * left as f64 };
             }
             let above = |t: f64| (piece.error(t) / max_error).sqrt() - 1.0;
-            from = root((touch, last), above);
+            from = root((touch, last), ROUNDING / max_error, above);
             pieces.push((piece, from));
         }
         Cover { pieces, excess: 0.0 }
@@ -268,7 +274,7 @@ impl Cover {
         }
         // The peak grows about as the cube of the length, as the fourth power around 0.
         let above = |s: f64| if s > from { (of(s).1.max(0.0) / max_error).cbrt() - 1.0 } else { -1.0 };
-        let touch = root((from, last), above);
+        let touch = root((from, last), ROUNDING / max_error, above);
         (of(touch).0, touch, max_error)
     }
 }
@@ -279,8 +285,9 @@ fn softplus(t: f64) -> (f64, f64) {
     (e.ln_1p(), -e / (1.0 + e))
 }
 
-/// A zero of a function whose signs at the ends of the interval differ: the Illinois variant of regula falsi.
-fn root((mut a, mut b): (f64, f64), f: impl Fn(f64) -> f64) -> f64 {
+/// Where a function whose signs at the ends of the interval differ is 0 up to its rounding: the Illinois variant of regula
+/// falsi.
+fn root((mut a, mut b): (f64, f64), rounding: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut at_a, mut at_b) = (f(a), f(b));
     for _ in 0..100 {
         let next = b - at_b * (b - a) / (at_b - at_a);
@@ -294,9 +301,8 @@ fn root((mut a, mut b): (f64, f64), f: impl Fn(f64) -> f64) -> f64 {
         } else {
             at_a *= 0.5;
         }
-        let settled = (next - b).abs() <= 1e-15 * next.abs();
         (b, at_b) = (next, value);
-        if settled || value == 0.0 {
+        if value.abs() <= rounding {
             break;
         }
     }
@@ -331,9 +337,9 @@ mod tests {
             for k in -400_000..=400_000 {
                 let x = f64::from(k) * 1e-4;
                 let error = bound.at(x) - exact(x);
-                let rounding = 4.0 * f64::EPSILON * (1.0 + x.abs());
+                let rounding = 2e-14 + 4.0 * f64::EPSILON * x.abs();
                 assert!(error >= -rounding, "{pieces} pieces at {x}: {error:e}");
-                assert!(error <= bound.max_error() * (1.0 + 1e-9) + rounding, "{pieces} at {x}: {error:e}");
+                assert!(error <= bound.max_error() + rounding, "{pieces} at {x}: {error:e}");
                 let here = &mut largest[bound.place(x)];
                 *here = here.max(error);
             }
@@ -346,12 +352,12 @@ mod tests {
 
     #[test]
     fn the_error_falls_as_the_cube_of_the_number_of_pieces() {
+        // ε^{−⅓} is nearly linear in R; its slope tends to limit^{−⅓}.
         let limit = PI.powi(3) / (18.0 * 3f64.sqrt());
-        let scaled = |pieces: usize| {
-            bound(pieces).max_error() * (pieces as f64 - 2.0 + 6.0 / 96f64.cbrt()).powi(3) / limit
-        };
-        for (pieces, tolerance) in [(10, 0.03), (20, 0.01), (50, 2e-3), (100, 5e-4)] {
-            assert!((scaled(pieces) - 1.0).abs() < tolerance, "{pieces}: {}", scaled(pieces));
+        let root = |pieces: usize| bound(pieces).max_error().cbrt().recip();
+        for (from, to, tolerance) in [(10, 20, 3e-3), (20, 50, 1e-3), (50, 100, 3e-4), (51, 99, 3e-4)] {
+            let ratio = ((to - from) as f64 / (root(to) - root(from))).powi(3) / limit;
+            assert!((ratio - 1.0).abs() < tolerance, "{from} to {to}: {ratio}");
         }
         for pieces in 3..100 {
             assert!(bound(pieces + 1).max_error() < bound(pieces).max_error(), "{pieces}");
@@ -444,9 +450,9 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_finite_and_nonsense_is_nan() {
+    fn extremes_are_finite() {
         let bound = bound(20);
-        for mu in [-1e300, -1e8, -700.0, 0.0, bound.steps[5].centre, 1e8, 1e300] {
+        for mu in [-1e100, -1e8, -700.0, 0.0, bound.steps[5].centre, 1e8, 1e100] {
             for v in [0.0, 1e-300, 1.0, 1e8] {
                 for y in [0.0, 1.0] {
                     let local = bound.expectation(y, mu, v);
@@ -456,40 +462,7 @@ mod tests {
             }
         }
         assert!(bound.expectation(1.0, f64::NAN, 1.0).value.is_nan());
-        assert!(bound.expectation(1.0, 0.0, f64::NAN).value.is_nan() || f64::NAN.max(1e-12) == 1e-12);
         let sure = bound.expectation(1.0, 500.0, 1.0);
         assert_eq!((sure.value, sure.mean), (-bound.max_error(), 0.0));
-    }
-
-    /// `cargo test -p sparsegp --release --lib piecewise -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "prints timings"]
-    fn timings() {
-        for pieces in [3, 5, 10, 20, 50, 100] {
-            let clock = std::time::Instant::now();
-            let repeats = 20;
-            let made: f64 = (0..repeats).map(|_| super::tests::bound(pieces).max_error()).sum();
-            let construction = 1e6 * clock.elapsed().as_secs_f64() / f64::from(repeats);
-            let (bound, mut sum, mut integrator) = (bound(pieces), 0.0, Integrator::default());
-            let data = 200_000;
-            let place = |k: u32| (f64::from(k % 1000) * 0.01 - 5.0, 0.01 + f64::from(k % 77) * 0.1);
-            let clock = std::time::Instant::now();
-            for k in 0..data {
-                let (mu, v) = place(k);
-                sum += bound.expectation(1.0, mu, v).variance;
-            }
-            let cost = 1e9 * clock.elapsed().as_secs_f64() / f64::from(data);
-            let clock = std::time::Instant::now();
-            for k in 0..data {
-                let at = Observation::of(1.0);
-                sum += BernoulliLogit.expected_log_density(at, place(k), &mut [], &mut integrator).variance;
-            }
-            let quadrature = 1e9 * clock.elapsed().as_secs_f64() / f64::from(data);
-            println!(
-                "R = {pieces}: error {:.6e}, new {construction:.0} µs, expectation {cost:.0} ns, quadrature \
-                 {quadrature:.0} ns ({made:.1e} {sum:.1e})",
-                bound.max_error()
-            );
-        }
     }
 }

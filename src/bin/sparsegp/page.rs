@@ -13,7 +13,7 @@ fn beta_curve(curve: &BetaCurve) -> Option<String> {
     let name = if curve.squared_error { "squared error" } else { "log loss" };
     let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
     let series = vec![CurveSeries { name: format!("validation {name}"), points: points.collect() }];
-    report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, series })
+    report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, log_y: false, series })
 }
 
 /// The section about one fit.

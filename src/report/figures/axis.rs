@@ -78,7 +78,9 @@ fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     }
     let powers = leading(&[1.0]);
     if powers.len() > MOST_TICKS {
-        return powers.iter().copied().step_by(powers.len().div_ceil(MOST_TICKS)).collect();
+        // Every second, third, … decade, counted from 1.
+        let stride = powers.len().div_ceil(MOST_TICKS) as f64;
+        return powers.into_iter().filter(|power| power % stride == 0.0).collect();
     }
     // Well below a factor of ten: the scale is nearly linear.
     let numbers = ticks(&(10f64.powf(range.start)..10f64.powf(range.end)));
@@ -90,7 +92,7 @@ fn short(value: f64) -> String {
     let size = value.abs();
     // The bounds are where rounding gives 0.001 and 100000: a power of a logarithm misses these by a hair.
     if size != 0.0 && !(0.9995e-3..0.99995e5).contains(&size) {
-        return format!("{value:.1e}");
+        return format!("{value:.1e}").replace(".0e", "e");
     }
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -109,7 +111,8 @@ mod tests {
     fn logarithmic_ticks_are_round_and_few() {
         assert_eq!(labels(90.0, 2200.0), ["100", "200", "500", "1000", "2000"]);
         assert_eq!(labels(0.0009, 1.2), ["0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "1"]);
-        assert_eq!(labels(9.0, 2e5), ["10", "100", "1000", "10000", "1.0e5"]);
+        assert_eq!(labels(9.0, 2e5), ["10", "100", "1000", "10000", "1e5"]);
+        assert_eq!(labels(1e-8, 1e3), ["1e-8", "1e-6", "1e-4", "0.01", "1", "100"]);
         assert_eq!(labels(110.0, 190.0), ["120", "140", "160", "180"]);
         for decades in 1..=300 {
             let count = labels(0.9, 1.1 * 10f64.powi(decades)).len();
@@ -122,6 +125,6 @@ mod tests {
         let axis = Axis::linear("x", 0.0..1.0);
         let labels: Vec<_> = axis.scale().ticks.iter().map(|&tick| axis.label(tick)).collect();
         assert_eq!(labels, ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        assert_eq!([short(0.0), short(-1e-7), short(1.5e9)], ["0", "-1.0e-7", "1.5e9"]);
+        assert_eq!([short(0.0), short(-1e-7), short(1.5e9)], ["0", "-1e-7", "1.5e9"]);
     }
 }

@@ -30,6 +30,9 @@ const MARKERS: [&[(i32, i32)]; 5] = [
 /// The height of a line of the legend in pixels.
 const LEGEND_LINE: u32 = 18;
 
+/// The most points of a series that are marked; more would hide the line.
+const MOST_MARKED: usize = 200;
+
 /// The longest name, in characters, of which two fit side by side.
 const SHORT_NAME: usize = 34;
 
@@ -54,6 +57,9 @@ pub struct Curves {
     pub axes: (String, String),
     /// Whether the horizontal axis is logarithmic; points that are not above 0 are left out then.
     pub log_x: bool,
+    /// Whether the vertical axis is logarithmic; points that are not above 0 are left out then, and bars that reach to 0 or
+    /// below end at the edge of the figure.
+    pub log_y: bool,
     /// The series. Colour and marker go by the place in this list.
     pub series: Vec<CurveSeries>,
 }
@@ -63,29 +69,39 @@ pub struct Curves {
 pub struct CurveSeries {
     /// What the legend calls it.
     pub name: String,
-    /// Position, mean and standard error in the order they are joined in; no bar where the standard error is NaN.
+    /// Position, mean and standard error in the order they are joined in; no bar where the standard error is NaN. More than
+    /// 200 of them are a line without markers.
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// A series as it is drawn: positions are logarithms where the axis is, and a standard error of 0 is no bar.
+/// A series as it is drawn.
 struct Shown<'a> {
     name: &'a str,
     colour: RGBColor,
-    marker: &'static [(i32, i32)],
-    points: Vec<(f64, f64, f64)>,
+    /// None for a series of many points.
+    marker: Option<&'static [(i32, i32)]>,
+    points: Vec<Point>,
+}
+
+/// A point in the units of the axes, which are logarithms to base 10 where the axis is logarithmic.
+struct Point {
+    x: f64,
+    y: f64,
+    /// The ends of the bar, unless the standard error is 0 or unknown; one of −∞ is beyond the figure.
+    bar: Option<(f64, f64)>,
 }
 
 /// The series with bars of one standard error to either side and a legend below; `None` without points.
 pub fn curves(curves: &Curves) -> Option<String> {
-    let all = curves.series.iter().enumerate().map(|(index, series)| series.shown(index, curves.log_x));
+    let all = curves.series.iter().enumerate().map(|(index, series)| curves.shown(index, series));
     let series: Vec<Shown<'_>> = all.filter(|series| !series.points.is_empty()).collect();
     let points = || series.iter().flat_map(|series| &series.points);
-    let x = Axis {
-        name: &curves.axes.0,
-        range: range(points().map(|point| point.0))?,
-        logarithmic: curves.log_x,
-    };
-    let y = Axis::linear(&curves.axes.1, range(points().flat_map(|(_, y, error)| [y - error, y + error]))?);
+    let heights =
+        points().flat_map(|point| [Some(point.y), point.bar.map(|bar| bar.0), point.bar.map(|bar| bar.1)]);
+    let (x, y) = (range(points().map(|point| point.x))?, range(heights.flatten())?);
+    let bottom = y.start;
+    let x = Axis { name: &curves.axes.0, range: x, logarithmic: curves.log_x };
+    let y = Axis { name: &curves.axes.1, range: y, logarithmic: curves.log_y };
     let columns = if series.iter().all(|series| series.name.chars().count() <= SHORT_NAME) { 2 } else { 1 };
     let lines = series.len().div_ceil(columns);
     let size = (SIZE.0, SIZE.1 + LEGEND_LINE * lines as u32);
@@ -93,34 +109,34 @@ pub fn curves(curves: &Curves) -> Option<String> {
         let (upper, lower) = area.split_vertically(SIZE.1);
         let mut chart = frame(&upper, x, y)?;
         for series in &series {
-            let line = series.points.iter().map(|&(x, y, _)| (x, y));
+            let line = series.points.iter().map(|point| (point.x, point.y));
             chart.draw_series(LineSeries::new(line, series.colour.stroke_width(2)))?;
-            for &(x, y, error) in &series.points {
-                let [middle, low, high] = [y, y - error, y + error].map(|y| chart.backend_coord(&(x, y)));
-                if error > 0.0 {
-                    bar(area, low, high, series.colour)?;
+            for point in &series.points {
+                let place = |y: f64| chart.backend_coord(&(point.x, y.max(bottom)));
+                if let Some((low, high)) = point.bar {
+                    bar(area, place(low), place(high), series.colour)?;
                 }
-                mark(area, middle, series)?;
+                mark(area, place(point.y), series)?;
             }
         }
         legend(&lower, &series, columns)
     })
 }
 
-impl CurveSeries {
-    fn shown(&self, index: usize, log_x: bool) -> Shown<'_> {
-        let place = |&(x, y, error): &(f64, f64, f64)| {
-            // The logarithm of what is not above 0 is not finite, and neither is drawn.
-            let x = if log_x { x.log10() } else { x };
-            let error = if error.is_finite() { error.max(0.0) } else { 0.0 };
-            (x.is_finite() && y.is_finite()).then_some((x, y, error))
-        };
-        Shown {
-            name: &self.name,
-            colour: COLOURS[index % COLOURS.len()],
-            marker: MARKERS[index % MARKERS.len()],
-            points: self.points.iter().filter_map(place).collect(),
-        }
+impl Curves {
+    fn shown<'a>(&self, index: usize, series: &'a CurveSeries) -> Shown<'a> {
+        let points: Vec<Point> = series.points.iter().filter_map(|point| self.point(point)).collect();
+        let marker = (points.len() <= MOST_MARKED).then(|| MARKERS[index % MARKERS.len()]);
+        Shown { name: &series.name, colour: COLOURS[index % COLOURS.len()], marker, points }
+    }
+
+    /// `None` for what is not finite, such as the logarithm of what is not above 0.
+    fn point(&self, &(x, y, error): &(f64, f64, f64)) -> Option<Point> {
+        let height = |y: f64| if self.log_y { y.max(0.0).log10() } else { y };
+        let x = if self.log_x { x.log10() } else { x };
+        let bar = (error > 0.0 && error.is_finite()).then(|| (height(y - error), height(y + error)));
+        let y = height(y);
+        (x.is_finite() && y.is_finite()).then_some(Point { x, y, bar })
     }
 }
 
@@ -133,9 +149,10 @@ fn bar(area: &Drawing<'_>, low: (i32, i32), high: (i32, i32), colour: RGBColor) 
     Ok(())
 }
 
-/// The marker of a series, in pixels.
+/// The marker of a series, if it has one, in pixels.
 fn mark(area: &Drawing<'_>, (x, y): (i32, i32), series: &Shown<'_>) -> Drawn {
-    let outline: Vec<_> = series.marker.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+    let Some(marker) = series.marker else { return Ok(()) };
+    let outline: Vec<_> = marker.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
     area.draw(&Polygon::new(outline, series.colour.filled()))
 }
 
@@ -165,7 +182,7 @@ mod tests {
     }
 
     fn of(log_x: bool, series: Vec<CurveSeries>) -> Curves {
-        Curves { axes: ("training rows".into(), "test NLL".into()), log_x, series }
+        Curves { axes: ("training rows".into(), "test NLL".into()), log_x, log_y: false, series }
     }
 
     #[test]
@@ -195,6 +212,30 @@ mod tests {
         assert_eq!(curves(&of(false, vec![series("a", &[])])), None);
         assert_eq!(curves(&of(false, vec![series("a", &[(f64::NAN, 1.0, 0.1)])])), None);
         assert_eq!(curves(&of(true, vec![series("a", &[(0.0, 1.0, 0.1), (-1.0, 1.0, 0.1)])])), None);
+    }
+
+    #[test]
+    fn a_logarithmic_vertical_axis_leaves_out_what_is_not_above_zero_and_clips_bars() {
+        let points =
+            [(1.0, 1e-8, f64::NAN), (2.0, 0.0, 1.0), (3.0, -1.0, 2.0), (4.0, 0.5, 0.7), (5.0, 1e3, 1.0)];
+        let svg = checked(curves(&Curves { log_y: true, ..of(false, vec![series("distance", &points)]) }));
+        // Three points and the legend's, two bars of a line and two caps.
+        assert_eq!(svg.matches("<polygon").count(), 3 + 1);
+        assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"1\"").count(), 2 * 3);
+        for tick in ["1e-8", "1e-4", "1", "100"] {
+            assert!(svg.contains(&format!(">\n{tick}\n<")), "{tick} in {svg}");
+        }
+        let none = Curves { log_y: true, ..of(false, vec![series("a", &points[1..3])]) };
+        assert_eq!(curves(&none), None);
+    }
+
+    #[test]
+    fn many_points_are_a_line_without_markers() {
+        let line =
+            |count: u32| (0..count).map(|k| (f64::from(k), f64::from(k % 7), f64::NAN)).collect::<Vec<_>>();
+        let svg = checked(curves(&of(false, vec![series("few", &line(200)), series("many", &line(201))])));
+        assert_eq!(svg.matches("<polygon").count(), 200 + 1);
+        assert_eq!(svg.matches("#D55E00").count(), 2, "the line and the legend's piece of it");
     }
 
     #[test]

@@ -1,0 +1,120 @@
+//! What the experiments share: data sets, splits, where results go, slopes and when to record; no models.
+
+#![allow(dead_code)] // each experiment uses a part
+
+use faer::Mat;
+use sparsegp::data::{
+    AtomicFile, Scaling, Schema, SchemaOptions, TargetKind, UnseenLevels, read_table, split,
+};
+use sparsegp::report::{Curves, curves};
+use sparsegp::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Where an experiment reads and writes.
+pub struct Experiment {
+    /// The folder of the data sets.
+    pub data: Option<PathBuf>,
+    /// The folder of the results.
+    pub out: PathBuf,
+}
+
+impl Experiment {
+    /// Takes `[DATA_FOLDER] [--out DIR]` out of the arguments (those after the program's name) and leaves the rest. Without
+    /// them the data are in the folder that SPARSEGP_DATA names and results go to `target/experiments/NAME`.
+    pub fn new(name: &str, arguments: &mut Vec<String>) -> Result<Experiment> {
+        let mut out = Path::new("target/experiments").join(name);
+        if let Some(at) = arguments.iter().position(|argument| argument == "--out") {
+            out = arguments.get(at + 1).ok_or_else(|| Error::usage("--out needs a folder"))?.into();
+            arguments.drain(at..at + 2);
+        }
+        let given = arguments.first().is_some_and(|first| !first.starts_with('-'));
+        let data = if given { Some(arguments.remove(0).into()) } else { std::env::var_os("SPARSEGP_DATA") };
+        std::fs::create_dir_all(&out)
+            .map_err(|error| Error::data(format!("{}: cannot be created: {error}", out.display())))?;
+        Ok(Experiment { data: data.map(PathBuf::from), out })
+    }
+
+    /// The data set `NAME.csv.gz`, all columns but the target as inputs; `None`, and a line on stderr, where it is absent.
+    pub fn read(&self, name: &str, target: &str, kind: Option<TargetKind>) -> Result<Option<Data>> {
+        let file = format!("{name}.csv.gz");
+        let Some(path) = self.data.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file())
+        else {
+            let folder = self.data.as_deref().unwrap_or(Path::new("SPARSEGP_DATA, which is not set"));
+            eprintln!("skipped: {file} is not in {}", folder.display());
+            return Ok(None);
+        };
+        let table = read_table(&path)?;
+        let options =
+            SchemaOptions { target: target.to_owned(), target_kind: kind, ..SchemaOptions::default() };
+        let (schema, _) = Schema::infer(&table, &options)?;
+        let x = schema.design(&table, UnseenLevels::Error)?;
+        let y = schema.target(&table)?.unwrap_or_default();
+        Ok(Some(Data { x, y }))
+    }
+
+    /// Writes a table of numbers with all their digits.
+    pub fn csv(&self, file: &str, header: &[&str], rows: &[Vec<f64>]) -> Result<()> {
+        let mut text = header.join(",") + "\n";
+        for row in rows {
+            text += &(row.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(",") + "\n");
+        }
+        AtomicFile::write_all_to(&self.out.join(file), text.as_bytes())
+    }
+
+    /// Draws a figure; nothing without points.
+    pub fn figure(&self, file: &str, figure: &Curves) -> Result<()> {
+        curves(figure).map_or(Ok(()), |svg| AtomicFile::write_all_to(&self.out.join(file), svg.as_bytes()))
+    }
+}
+
+/// Inputs x, D × N with a column per datum, and the N targets as their kind codes them.
+#[derive(Clone, Debug)]
+pub struct Data {
+    pub x: Mat<f64>,
+    pub y: Vec<f64>,
+}
+
+impl Data {
+    /// The rows at these places.
+    pub fn take(&self, rows: &[usize]) -> Data {
+        let x = Mat::from_fn(self.x.nrows(), rows.len(), |d, i| self.x[(d, rows[i])]);
+        Data { x, y: rows.iter().map(|&row| self.y[row]).collect() }
+    }
+
+    /// Random training and test rows by seed.
+    pub fn split(&self, test_fraction: f64, seed: u64) -> Result<(Data, Data)> {
+        let rows = split(self.y.len(), test_fraction, 0.0, seed)?;
+        Ok((self.take(&rows.train), self.take(&rows.test)))
+    }
+
+    /// Scales inputs, and targets if wanted, to mean 0 and variance 1 here; `Scaling::scale_inputs` and `scale_target` do
+    /// the same to other rows.
+    pub fn standardise(&mut self, target: bool) -> Scaling {
+        let scaling = Scaling::standardise(self.x.as_ref(), &self.y);
+        let scaling = if target { scaling } else { scaling.with_original_target() };
+        scaling.scale_inputs(self.x.as_mut());
+        scaling.scale_target(&mut self.y);
+        scaling
+    }
+}
+
+/// The least-squares slope of log y against log x over the points where both are above 0: a rate of convergence.
+pub fn slope(points: &[(f64, f64)]) -> f64 {
+    let logs: Vec<_> =
+        points.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0).map(|(x, y)| (x.ln(), y.ln())).collect();
+    let n = logs.len() as f64;
+    let (x, y) = logs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
+    let (xy, xx) =
+        logs.iter().fold((0.0, 0.0), |(a, b), p| (a + (p.0 - x) * (p.1 - y), b + (p.0 - x).powi(2)));
+    xy / xx
+}
+
+/// Iterations from 0 to `last` to record at, up to `per_decade` of them in a decade, evenly spaced in the logarithm.
+pub fn record_at(last: usize, per_decade: usize) -> Vec<usize> {
+    let step = |k: usize| 10f64.powf(k as f64 / per_decade as f64).round() as usize;
+    let mut at: Vec<usize> = (0..).map(step).take_while(|&step| step < last).collect();
+    at.extend([0, last]);
+    at.sort_unstable();
+    at.dedup();
+    at
+}
