@@ -11,7 +11,7 @@ use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Posterior, VariationalModel};
 use sparsegp::objective::Objective;
-use sparsegp::variational::{NaturalGradient, Normal};
+use sparsegp::variational::{Family, NaturalGradient, Normal};
 use std::hint::black_box;
 
 const DIMS: usize = 8;

@@ -11,7 +11,7 @@ use sparsegp::latent::{InducingInit, InducingLayer, Jitter, choose_inducing};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{LatentModel, VariationalModel};
 use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::variational::Normal;
+use sparsegp::variational::{Family, Normal};
 use std::error::Error;
 use std::time::Instant;
 

@@ -16,7 +16,7 @@ use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, VariationalModel};
 use sparsegp::moments::Moments;
 use sparsegp::objective::Objective;
-use sparsegp::variational::{NaturalGradient, Normal};
+use sparsegp::variational::{Family, NaturalGradient, Normal};
 use std::error::Error;
 use std::time::Instant;
 

@@ -119,7 +119,7 @@ proptest! {
             for i in j..m {
                 flat.push(q.cov().full()[(i, j)]);
                 let identity = if i == j { 1.0 } else { 0.0 };
-                let g = data_part.cov[(i, j)] + 0.5 * beta * (identity - precision[(i, j)]);
+                let g = data_part.cov.full()[(i, j)] + 0.5 * beta * (identity - precision[(i, j)]);
                 // An off-diagonal number stands for two entries of the symmetric matrix.
                 gradient.push(if i == j { g } else { 2.0 * g });
             }

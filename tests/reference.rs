@@ -12,7 +12,7 @@ use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
-use sparsegp::latent::{InducingLayer, Jitter, LatentLayer, LinearLayer};
+use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
 use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
@@ -118,7 +118,7 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
         let cov = q.cov().full().to_owned();
         assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
     }
-    let l = model.layer.factor();
+    let l = model.layer.inducing().expect("inducing points").factor();
     let mean = l * faer::ColRef::from_slice(q.mean());
     let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
     assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));

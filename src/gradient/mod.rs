@@ -179,6 +179,26 @@ impl BatchPass {
         }
     }
 
+    /// The samples of w that a run draws.
+    pub fn samples(&self) -> usize {
+        self.sampling.as_ref().map_or(0, Sampling::count)
+    }
+
+    /// The same pass with room for `b` data.
+    pub fn resized(
+        &self,
+        layer: &dyn LatentLayer,
+        likelihood: &dyn Likelihood,
+        objective: Objective,
+        q: &Normal,
+        b: usize,
+    ) -> Self {
+        let mut larger = BatchPass::new(layer, likelihood, objective, q, b);
+        (larger.seed, larger.runs) = (self.seed, self.runs);
+        larger.set_samples(self.samples());
+        larger
+    }
+
     /// What sampling estimators did so far.
     pub fn estimator_counts(&self) -> EstimatorCounts {
         let mut counts = EstimatorCounts::default();

@@ -92,6 +92,11 @@ impl Sampling {
         }
     }
 
+    /// The samples of a pass.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Whether gradients are reparameterised ones.
     pub(super) fn is_path(&self) -> bool {
         !matches!(self.estimator, Estimator::Price { .. })

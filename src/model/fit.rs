@@ -269,17 +269,22 @@ fn train_svgp(
         .with_direct_guard(guard)
         .with_seed(options.seed);
     let sampled = svgp.objective().estimator().is_sampled();
-    let gaussian_elbo = svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+    let polishes = options.polishes();
+    let gaussian_elbo = polishes
+        && svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
         && options.objective == ObjectiveKind::Elbo
         && options.family == Family::Full;
     let fixed = options.hyper_mode() == Hyper::Fixed || FreeVector::new(&svgp.model.descriptors()).is_empty();
     let full_batch = fixed
-        && !sampled
+        && polishes
+        && options.batch_schedule.is_none()
         && n <= FULL_BATCH_ROWS
         && options.q_update == QUpdate::Ngd
         && options.q_step.is_none();
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
-    let before = (!gaussian_elbo && !full_batch).then(|| {
+    // (Constraints on q outweigh its objective.)
+    let constrained = options.q_update == QUpdate::ProjectedNgvi;
+    let before = (!gaussian_elbo && !full_batch && !constrained).then(|| {
         let value = full_objective(&mut svgp, (data.train, batch));
         (svgp.model.clone(), svgp.q().clone(), value)
     });
@@ -301,7 +306,7 @@ fn train_svgp(
     } else {
         let value = if full_batch {
             outcome.value
-        } else if sampled {
+        } else if !polishes {
             full_objective(&mut svgp, (data.train, batch))
         } else {
             let limits =
@@ -372,12 +377,11 @@ fn train_on_batches(
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
-    let rule = options.rule_options().build(svgp.q());
     let free = match options.hyper_mode() {
         Hyper::Fixed => FreeVector::new(&[]),
         _ => FreeVector::new(&svgp.model.descriptors()),
     };
-    let mut training = BatchTraining::new(svgp, rule, free, data, options);
+    let mut training = BatchTraining::new(svgp, free, data, options);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
     let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);

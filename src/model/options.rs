@@ -1,6 +1,8 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
-use crate::data::Task;
+use super::inference::InferenceOptions;
+use super::latent::LatentModel;
+use crate::data::{BatchPlan, Task};
 use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
@@ -252,6 +254,52 @@ impl FitOptions {
         }
     }
 
+    /// How mini-batches move the q of `model` on `n` data.
+    pub(super) fn inference(&self, n: usize, model: &LatentModel) -> InferenceOptions {
+        let mut rule = self.rule_options();
+        if let (true, Some(layer)) = (self.q_nonnegative, model.layer.linear()) {
+            // β_j = m₀_j + d_j w_j ≥ 0, except for an intercept.
+            let deviations = layer.prior_deviations().unwrap_or_default();
+            let bounds = layer.prior_mean().iter().zip(deviations).map(|(m, d)| -m / d);
+            rule.lower = bounds.collect();
+            if layer.has_intercept() {
+                rule.lower.pop();
+                rule.lower.push(f64::NEG_INFINITY);
+            }
+        }
+        let batches = match self.batch_schedule {
+            Some(sizes) => BatchPlan::Sized(sizes),
+            None => BatchPlan::Epochs(self.batch_size.min(n)),
+        };
+        InferenceOptions {
+            rule,
+            step: self.q_schedule(),
+            batches,
+            samples: self.sample_schedule,
+            average: self.q_average,
+            seed: self.seed,
+        }
+    }
+
+    /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
+    /// that minimises the objective.
+    pub fn polishes(&self) -> bool {
+        let free = self.q_average == Average::None
+            && !self.estimator.is_sampled()
+            && self.q_update != QUpdate::ProjectedNgvi;
+        self.polish.unwrap_or(true) && free
+    }
+
+    /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
+    /// asked for takes its first step.
+    pub(super) fn starts_at_prior(&self) -> bool {
+        let chosen = self.q_update != QUpdate::Ngd
+            || self.q_step.is_some()
+            || self.q_average != Average::None
+            || self.estimator.is_sampled();
+        self.model == ModelKind::Glm && chosen
+    }
+
     /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
     /// closed form, which is what its ELBO becomes unless something was said about how to get there.
     pub fn settled(&self) -> FitOptions {
@@ -261,7 +309,9 @@ impl FitOptions {
             && self.estimator == Estimator::Exact
             && self.hyper != Some(Hyper::Joint)
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
-            && self.validation_fraction == 0.0;
+            && self.validation_fraction == 0.0
+            && self.q_average == Average::None
+            && self.batch_schedule.is_none();
         let conjugate = self.model == ModelKind::Glm
             && self.likelihood_kind() == LikelihoodKind::Gaussian
             && self.objective == ObjectiveKind::Elbo;
@@ -277,7 +327,7 @@ impl FitOptions {
     /// The step schedule of the q update.
     pub fn q_schedule(&self) -> Schedule {
         self.q_step.unwrap_or(match self.q_update {
-            QUpdate::Ngd => Schedule::Constant(0.1),
+            QUpdate::Ngd | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
             QUpdate::Adam => Schedule::Constant(self.learning_rate),
         })
     }

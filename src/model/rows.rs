@@ -19,8 +19,11 @@ impl Rows {
         Rows { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
     }
 
-    /// Copies `rows` of `data`, at most as many as there is room for.
+    /// Copies `rows` of `data`.
     pub(super) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
+        if rows.len() > self.x.ncols() {
+            self.x = Mat::zeros(data.x.nrows(), rows.len().max(2 * self.x.ncols()));
+        }
         for (j, &row) in rows.iter().enumerate() {
             self.x.col_mut(j).copy_from(data.x.col(row));
         }

@@ -128,6 +128,10 @@ pub(super) fn warm_start(
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
     }
+    if options.starts_at_prior() {
+        let q = Normal::standard(options.family, model.layer.dim());
+        return Ok((model, q, UpdateCounts::default()));
+    }
     let subset = subset(train, options.seed);
     let subset = subset.data();
     let improve = fresh && options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;

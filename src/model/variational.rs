@@ -25,6 +25,7 @@ pub struct VariationalModel {
     objective: Objective,
     parameterization: Parameterization,
     pass: BatchPass,
+    capacity: usize,
     flat: Vec<f64>,
     /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
@@ -43,6 +44,7 @@ impl VariationalModel {
             objective,
             parameterization: Parameterization::Whitened,
             pass,
+            capacity: batch,
             flat: Vec::new(),
             direct_guard: None,
         }
@@ -69,6 +71,30 @@ impl VariationalModel {
     /// Draws `count` samples of w per evaluation from here on, where the estimator draws any.
     pub fn set_samples(&mut self, count: usize) {
         self.pass.set_samples(count);
+    }
+
+    /// The samples of w that an evaluation draws.
+    pub fn samples(&self) -> usize {
+        self.pass.samples()
+    }
+
+    /// The most data that an evaluation takes at once.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Makes room for batches of `batch` data, at least twice what there was if there has to be more.
+    pub fn reserve(&mut self, batch: usize) {
+        if batch > self.capacity {
+            self.capacity = batch.max(2 * self.capacity);
+            self.pass = self.pass.resized(
+                &self.model.layer,
+                self.model.likelihood.as_ref(),
+                self.objective,
+                &self.q,
+                self.capacity,
+            );
+        }
     }
 
     /// What sampling estimators did so far.

@@ -10,6 +10,8 @@ words! {
         Ngd = "ngd",
         /// Adam on the mean and the Cholesky factor.
         Adam = "adam",
+        /// Natural gradients with S and m projected onto a set.
+        ProjectedNgvi = "projected-ngvi",
     }
 }
 
@@ -48,6 +50,7 @@ impl RuleOptions {
         match self.update {
             QUpdate::Ngd => Box::new(NaturalGradient::new(q).with_guard(self.guard)),
             QUpdate::Adam => Box::new(AdamRule::new(q)),
+            QUpdate::ProjectedNgvi => Box::new(NaturalGradient::new(q).with_guard(Guard::Projection)),
         }
     }
 }

@@ -1,0 +1,237 @@
+//! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
+
+use super::latent::LatentModel;
+use super::rows::Rows;
+use super::variational::VariationalModel;
+use crate::collapsed::Dataset;
+use crate::data::split::{BatchPlan, BatchStream};
+use crate::gradient::Batch;
+use crate::objective::Objective;
+use crate::variational::{
+    Average, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule, StepInfo,
+    UpdateRule,
+};
+
+/// How q is moved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InferenceOptions {
+    /// By which rule.
+    pub rule: RuleOptions,
+    /// With which step at iteration t.
+    pub step: Schedule,
+    /// On which rows.
+    pub batches: BatchPlan,
+    /// How many samples of w at iteration t, where the objective's estimator draws any; as many as that says when absent.
+    pub samples: Option<SizeSchedule>,
+    /// Which average of the iterates is kept.
+    pub average: Average,
+    /// Seed of batches and samples.
+    pub seed: u64,
+}
+
+impl InferenceOptions {
+    /// A rule with a step schedule on all data, without averages.
+    pub fn full_batch(update: QUpdate, step: Schedule) -> Self {
+        InferenceOptions {
+            rule: RuleOptions::of(update),
+            step,
+            batches: BatchPlan::Sized(SizeSchedule::Constant(usize::MAX)),
+            samples: None,
+            average: Average::None,
+            seed: 0,
+        }
+    }
+}
+
+/// Variational inference under way.
+///
+/// A batch that cannot be evaluated sends q back to what it was at the last remembered point and halves the steps from
+/// there on.
+pub struct Inference<'a> {
+    model: VariationalModel,
+    rule: Box<dyn UpdateRule>,
+    options: InferenceOptions,
+    data: Dataset<'a>,
+    batches: BatchStream,
+    drawn: Rows,
+    average: IterateAverage,
+    flat: Vec<f64>,
+    iterations: usize,
+    rows_used: usize,
+    samples_used: usize,
+    rollbacks: usize,
+    safe: Normal,
+    shrink: f64,
+}
+
+impl<'a> Inference<'a> {
+    /// Inference on `data` from the whitened posterior `q`; `model` must be refreshed.
+    pub fn new(
+        model: LatentModel,
+        q: Normal,
+        objective: Objective,
+        data: Dataset<'a>,
+        options: InferenceOptions,
+    ) -> Self {
+        let first = options.batches.first(data.len());
+        let model = VariationalModel::new(model, q, objective, first).with_seed(options.seed);
+        Inference::of(model, data, options)
+    }
+
+    /// The same for a model that is ready for batches.
+    pub(super) fn of(model: VariationalModel, data: Dataset<'a>, options: InferenceOptions) -> Self {
+        let batches = BatchStream::new(data.len(), options.batches, options.seed);
+        Inference {
+            rule: options.rule.build(model.q()),
+            batches,
+            drawn: Rows::new(data, options.batches.first(data.len())),
+            average: IterateAverage::new(options.average),
+            flat: Vec::new(),
+            iterations: 0,
+            rows_used: 0,
+            samples_used: 0,
+            rollbacks: 0,
+            safe: model.q().clone(),
+            shrink: 1.0,
+            model,
+            options,
+            data,
+        }
+    }
+
+    /// Takes one step; the objective estimated on its batch before the step (a sum over the data), not finite when it could
+    /// not be evaluated, and what became of the step.
+    pub fn step(&mut self) -> (f64, StepInfo) {
+        self.advance(false)
+    }
+
+    /// [`Inference::step`], which with `train_theta` also leaves the gradient in θ and Z in the model.
+    pub(super) fn advance(&mut self, train_theta: bool) -> (f64, StepInfo) {
+        let n = self.data.len();
+        let rows = self.batches.next_batch();
+        self.drawn.take(self.data, rows);
+        let part = self.drawn.data();
+        self.rows_used += part.len();
+        self.model.reserve(part.len());
+        if let Some(samples) = self.options.samples {
+            self.model.set_samples(samples.at(self.iterations, usize::MAX));
+        }
+        self.samples_used += self.model.samples();
+        let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
+        let step = self.shrink * self.options.step.at(self.iterations);
+        let remember = self.iterations.is_multiple_of(self.batches.per_epoch());
+        self.iterations += 1;
+        let (value, info) = self.model.step(batch, train_theta, self.rule.as_mut(), step);
+        self.rollbacks += info.rollbacks;
+        if value.is_finite() {
+            // The batch could be evaluated at the q before, which is one step away.
+            if remember && self.model.q().kl().is_finite() {
+                self.safe.clone_from(self.model.q());
+            }
+            self.take_in();
+        } else {
+            self.replace_q(self.safe.clone());
+            self.shrink *= 0.5;
+        }
+        (value, info)
+    }
+
+    /// Gives the iterate to the average.
+    fn take_in(&mut self) {
+        if self.options.average == Average::None {
+            return;
+        }
+        self.flat.clear();
+        let q = self.model.q();
+        match &q.cov {
+            Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
+            Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
+        }
+        // The shapes are those of one q throughout, the only thing that can be wrong.
+        let _ = self.average.push(q.mean(), &self.flat);
+    }
+
+    /// The last iterate.
+    pub fn q(&self) -> &Normal {
+        self.model.q()
+    }
+
+    /// The average of the iterates, or the last one where none is kept (or it has no factor, by rounding).
+    pub fn averaged(&self) -> Normal {
+        let averaged = self.average.result().and_then(|(mean, second)| {
+            let m = mean.len();
+            match self.q().cov {
+                Matrix::Full(_) => {
+                    let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
+                    Normal::new(mean, cov).ok()
+                }
+                Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
+            }
+        });
+        averaged.unwrap_or_else(|| self.q().clone())
+    }
+
+    /// Goes on from another q.
+    pub fn replace_q(&mut self, q: Normal) {
+        self.model.set_q(q);
+        self.rule.restart(self.model.q());
+    }
+
+    /// The objective of `q` on all data, a sum.
+    pub fn objective_of(&mut self, q: &Normal) -> f64 {
+        let current = self.model.q().clone();
+        self.model.set_q(q.clone());
+        let value = self.objective();
+        self.model.set_q(current);
+        value
+    }
+
+    /// The objective of the last iterate on all data, a sum.
+    pub fn objective(&mut self) -> f64 {
+        let part = self.largest_part();
+        super::solve::full_objective(&mut self.model, (self.data, part))
+    }
+
+    /// Rows that are evaluated together when all are.
+    fn largest_part(&self) -> usize {
+        self.model.capacity().min(self.data.len())
+    }
+
+    /// Steps taken.
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// Rows evaluated in all steps together.
+    pub fn rows_used(&self) -> usize {
+        self.rows_used
+    }
+
+    /// Samples of w drawn in all steps together.
+    pub fn samples_used(&self) -> usize {
+        self.samples_used
+    }
+
+    /// How often steps were shrunk or rejected.
+    pub fn rollbacks(&self) -> usize {
+        self.rollbacks
+    }
+
+    /// Steps per pass over the data, for batches of constant size.
+    pub fn steps_per_epoch(&self) -> usize {
+        self.batches.per_epoch()
+    }
+
+    /// The model with its posterior.
+    pub fn model(&self) -> &VariationalModel {
+        &self.model
+    }
+
+    pub(super) fn model_mut(&mut self) -> &mut VariationalModel {
+        &mut self.model
+    }
+
+    pub(super) fn into_model(self) -> VariationalModel {
+        self.model
+    }
+}
