@@ -7,9 +7,8 @@ use faer::Mat;
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Record;
-use sparsegp::model::{
-    FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, QUpdate, Start, TrainingData, fit_arrays,
-};
+use sparsegp::model::{FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, Start, TrainingData, fit_arrays};
+use sparsegp::variational::QUpdate;
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
     let data = TrainingData::of(Dataset::of(x.as_ref(), y));
