@@ -100,6 +100,43 @@ proptest! {
     }
 
     #[test]
+    fn a_diagonal_posterior_in_theta_z_and_q(seed in 0u64..1000, kernel in 0..KERNELS.len(), beta in 0.1f64..3.0) {
+        let (x, y) = data(seed, 2, 23);
+        let m = 6;
+        let start = model(seed, KERNELS[kernel], 2, m, jitter(true));
+        let mut normals = Normals::new(seed);
+        let q = Normal::diagonal(normals.vec(m), normals.vec(m).iter().map(|v| 0.1 + v * v).collect()).expect("q");
+        let build = |model: LatentModel, q: Normal| VariationalModel::new(model, q, Objective::elbo(beta), y.len());
+        let mut svgp = build(start.clone(), q.clone());
+        svgp.evaluate(Batch::of(x.as_ref(), &y, 2.5), true);
+        let gradient = svgp.theta_gradient().to_vec();
+        let natural = start.natural();
+        let mut value = |theta: &[f64]| {
+            build(moved(&start, theta), q.clone()).evaluate(Batch::of(x.as_ref(), &y, 2.5), false)
+        };
+        check(&mut value, &natural, &gradient, seed)?;
+
+        // The gradient in q without and with that in θ comes by different ways.
+        let (trained, data_part) = (svgp.q_gradient().cov.diagonal().to_vec(), {
+            svgp.evaluate(Batch::of(x.as_ref(), &y, 2.5), false);
+            svgp.q_gradient()
+        });
+        let variances = q.cov().diagonal().to_vec();
+        let at: Vec<f64> = q.mean().iter().chain(&variances).copied().collect();
+        let mut gradient: Vec<f64> = (0..m).map(|i| data_part.mean[i] + beta * q.mean()[i]).collect();
+        for i in 0..m {
+            let data = data_part.cov.diagonal()[i];
+            prop_assert!((data - trained[i]).abs() <= 1e-10 * (1.0 + data.abs()));
+            gradient.push(data + 0.5 * beta * (1.0 - 1.0 / variances[i]));
+        }
+        let mut value = |flat: &[f64]| {
+            let q = Normal::diagonal(flat[..m].to_vec(), flat[m..].to_vec()).expect("q");
+            build(start.clone(), q).evaluate(Batch::of(x.as_ref(), &y, 2.5), false)
+        };
+        check(&mut value, &at, &gradient, seed)?;
+    }
+
+    #[test]
     fn svgp_in_q(seed in 0u64..1000, beta in 0.1f64..3.0, direct: bool) {
         let (x, y) = data(seed, 2, 23);
         let m = 5;

@@ -67,6 +67,14 @@ impl Experiment {
     }
 }
 
+/// Takes `NAME VALUE` out of the arguments; the default without it.
+pub fn option<T: std::str::FromStr>(arguments: &mut Vec<String>, name: &str, default: T) -> Result<T> {
+    let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(default) };
+    let value = arguments.get(at + 1).and_then(|text| text.parse().ok());
+    arguments.drain(at..(at + 2).min(arguments.len()));
+    value.ok_or_else(|| Error::usage(format!("{name} needs a value")))
+}
+
 /// Inputs x, D × N with a column per datum, and the N targets as their kind codes them.
 #[derive(Clone, Debug)]
 pub struct Data {
