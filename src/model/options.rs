@@ -221,7 +221,9 @@ impl FitOptions {
 
     /// What the rule that moves q is told.
     pub fn rule_options(&self) -> RuleOptions {
-        RuleOptions { guard: self.q_guard, ..RuleOptions::of(self.q_update) }
+        // Without a schedule of its own a gradient rule takes steps that fit the curvature it meets.
+        let relative = self.q_step.is_none();
+        RuleOptions { guard: self.q_guard, relative, ..RuleOptions::of(self.q_update) }
     }
 
     /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
@@ -249,8 +251,10 @@ impl FitOptions {
     /// The step schedule of the q update.
     pub fn q_schedule(&self) -> Schedule {
         self.q_step.unwrap_or(match self.q_update {
-            QUpdate::Ngd => Schedule::Constant(0.1),
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
             QUpdate::Adam => Schedule::Constant(self.learning_rate),
+            // In units of 1/𝓜, see `RuleOptions::relative`.
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => Schedule::Constant(0.5),
         })
     }
 
