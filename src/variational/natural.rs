@@ -22,7 +22,7 @@
 //!
 //! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
-use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, mean_gradient};
+use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient};
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -240,10 +240,13 @@ impl NaturalGradient {
 
 impl UpdateRule for NaturalGradient {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        if !mean_gradient(&gradient, q, beta, &mut self.gradient) {
-            return StepInfo { step: 0.0, rollbacks: 1 };
-        }
         let curvature = gradient.curvature.map(MatrixRef::full);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && is_sane_matrix(gradient.cov.full())
+            && curvature.is_none_or(is_sane_matrix))
+        {
+            return StepInfo::REJECTED;
+        }
         if let (Some(curvature), None) = (curvature, &self.mean_precision) {
             // The first one is the whole of this batch's: S⁻¹ may be far below it.
             let m = q.dim();
