@@ -229,9 +229,9 @@ impl Target {
 fn settings(update: QUpdate) -> (RuleOptions, f64) {
     let step = match update {
         QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 0.3,
-        QUpdate::ProxSgd | QUpdate::BwGd => 1.0,
-        // The entropy is as steep as the energy at the least eigenvalues that are allowed.
-        QUpdate::ProjSgd => 0.5,
+        QUpdate::ProxSgd => 1.0,
+        // The entropy is as steep as the energy at the least eigenvalues that are allowed; bw-gd cycles at 1.
+        QUpdate::ProjSgd | QUpdate::BwGd => 0.5,
         QUpdate::Adam => 0.1,
     };
     (RuleOptions { relative: true, bounds: (1e-6, 1e6), ..RuleOptions::of(update) }, step)
@@ -242,10 +242,11 @@ fn assert_converges(update: QUpdate, family: Family, target: &Target, beta: f64)
     let what = format!("{update}, {family}, β = {beta}");
     let mut q = Normal::standard(family, target.dim());
     let mut rule = options.build(&q);
-    let steps = match update {
-        QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 150,
-        QUpdate::Adam => 3000,
-        _ => (50.0 * target.condition(beta)) as usize,
+    let steps = match (update, family) {
+        (QUpdate::Adam, _) => 3000,
+        (QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi, Family::Full) => 150,
+        // Diagonal preconditioners leave the mean a condition number to descend.
+        _ => 150 + (80.0 * target.condition(beta)) as usize,
     };
     for t in 0..steps {
         let decay = if update == QUpdate::Adam { 1.0 - t as f64 / steps as f64 } else { 1.0 };
@@ -306,7 +307,7 @@ fn families_agree_with_a_curvature_of_the_mean() {
     let options = RuleOptions { guard: Guard::Backtrack, ..RuleOptions::of(QUpdate::Ngd) };
     let mut states = [Family::Full, Family::Diagonal].map(|family| Normal::standard(family, 3));
     let mut rules = [options.build(&states[0]), options.build(&states[1])];
-    for t in 0..40 {
+    for t in 0..150 {
         for (rule, q) in rules.iter_mut().zip(&mut states) {
             let (mean, cov) = (target.mean(q), target.cov(q.family()));
             let curvature = match q.family() {
@@ -569,14 +570,15 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
         curvature: None,
         path: with_path.then_some(cov.as_ref()),
     };
-    for _ in 0..3 {
+    for t in 0..3 {
         let before = q.clone();
         let info = rule.step(&mut q, gradient, 0.9, 0.5);
         assert_valid(&q, &what);
         if !hostile.is_number() {
             assert!(info.rollbacks > 0 && info.step == 0.0, "{what}: {info:?}");
             close_normal(&q, &before, 0.0, &what);
-        } else if matches!(options.update, QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi) {
+        } else if t == 0 && matches!(options.update, QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi) {
+            // Later steps may be valid as they are: the retraction leaves a precision above the curvature.
             assert!(info.rollbacks > 0, "{what}: {info:?}");
         }
     }
