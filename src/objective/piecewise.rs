@@ -398,7 +398,7 @@ mod tests {
         sum
     }
 
-    fn close(got: f64, want: f64, tolerance: f64) -> Result<(), TestCaseError> {
+    fn close(got: f64, want: f64, tolerance: f64) -> std::result::Result<(), TestCaseError> {
         prop_assert!((got - want).abs() <= tolerance, "{got:e}, want {want:e} within {tolerance:e}");
         Ok(())
     }
