@@ -1,22 +1,17 @@
 //! Update rules of q(w): reference iterates and projections, families, optima, hostile gradients, samples' own gradients.
 
+#[path = "rules/reference.rs"]
+mod reference;
 #[path = "../kernels/tests/support/mod.rs"]
 mod support;
 
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, MatRef, Side};
 use proptest::prelude::*;
-use serde_json::Value;
-use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::LinearLayer;
-use sparsegp::likelihood::BernoulliLogit;
-use sparsegp::objective::Objective;
 use sparsegp::variational::{
     DataGradient, Factor, Family, Guard, Matrix, MatrixRef, NaturalGradient, Normal, ProjectedNatural,
-    QUpdate, RuleOptions, SquareRoot, UpdateRule, Wasserstein, clip_eigenvalues, prox_negative_entropy,
-    raise_singular_values,
+    QUpdate, RuleOptions, UpdateRule, clip_eigenvalues,
 };
-use support::{load, matrix, number, numbers};
 
 const RULES: [QUpdate; 7] = [
     QUpdate::Ngd,
@@ -27,10 +22,6 @@ const RULES: [QUpdate; 7] = [
     QUpdate::ProjectedNgvi,
     QUpdate::BwGd,
 ];
-
-fn cases(file: &Value) -> &Vec<Value> {
-    file["cases"].as_array().expect("cases")
-}
 
 fn close(got: f64, want: f64, tolerance: f64, what: &str) {
     assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{what}: {got} instead of {want}");
@@ -70,84 +61,6 @@ fn assert_valid(q: &Normal, what: &str) {
     };
     let rebuilt = rebuilt.unwrap_or_else(|error| panic!("{what}: {error}"));
     close(q.log_det(), rebuilt.log_det(), 1e-3, &format!("{what}, log-determinant"));
-}
-
-#[test]
-fn reference_projections() {
-    let file = load("projections.json");
-    let mut seen = 0;
-    for case in cases(&file) {
-        let name = case["name"].as_str().expect("name");
-        let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
-        let entry = |key: &str| matrix(&inputs[key]);
-        let check = |got: &Mat<f64>, key: &str| {
-            close_matrix(got.as_ref(), matrix(&outputs[key]).as_ref(), 1e-12, &format!("{name}, {key}"));
-        };
-        if name.starts_with("eigenvalue_clipping") {
-            let (low, high) = (number(&inputs["alpha"]), number(&inputs["beta"]));
-            check(&clip_eigenvalues(entry("Sigma").as_ref(), low, high).expect("finite"), "Sigma_projected");
-        } else if name.starts_with("prox_negative_entropy") {
-            let mut c = entry("C");
-            prox_negative_entropy(c.as_mut(), number(&inputs["gamma"]));
-            check(&c, "C_prox");
-        } else {
-            let (c, floor) = (entry("C"), 1.0 / number(&inputs["M"]).sqrt());
-            check(&raise_singular_values(c.as_ref(), floor).expect("finite"), "C_projected");
-            let definite = clip_eigenvalues(c.as_ref(), floor, f64::INFINITY).expect("finite");
-            check(&definite, "C_projected_positive_definite");
-        }
-        seen += 1;
-    }
-    assert_eq!(seen, 10);
-}
-
-/// Runs a case of logistic_vn.json; the coefficients are `w/√λ`, so that S is the covariance of w over λ.
-fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit: impl Fn(f64) -> f64) {
-    let file = load("logistic_vn.json");
-    let (shared, tolerance) = (&file["inputs"], 1e-8);
-    let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
-    let lambda = number(&shared["lambda"]);
-    let layer = LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior");
-    let case = cases(&file).iter().find(|case| case["name"] == name).expect("the case");
-    let (inputs, want) = (&case["inputs"], &case["outputs"]);
-    let start = matrix(&inputs["C0"]);
-    let mean = numbers(&inputs["m0"]).iter().map(|m| lambda.sqrt() * m).collect();
-    let mut q = Normal::new(mean, lambda * (&start * start.transpose())).expect("q");
-    let mut rule = rule(&q);
-    let objective = Objective::elbo(1.0);
-    let mut pass = BatchPass::new(&layer, &BernoulliLogit, objective, &q, y.len());
-    let iterates = want["m"].as_array().expect("iterates").len();
-    assert_eq!(iterates, 11);
-    for k in 0..iterates {
-        let what = format!("{name}, iterate {k}");
-        let problem =
-            Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q, factor: rule.factor() };
-        let data = pass.run(problem, Batch::of(x.as_ref(), &y, 1.0), Form::Stable, false);
-        close(data + q.kl(), numbers(&want["neg_elbo"])[k], tolerance, &what);
-        let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
-        close_vector(&mean, &numbers(&want["m"][k]), tolerance, &what);
-        let cov = q.cov().full() * faer::Scale(1.0 / lambda);
-        close_matrix(cov.as_ref(), matrix(&want["S"][k]).as_ref(), tolerance, &what);
-        if let (Some(Factor::Lower(c)), Some(factors)) = (rule.factor(), want.get("C")) {
-            let c = c * faer::Scale(1.0 / lambda.sqrt());
-            close_matrix(c.as_ref(), matrix(&factors[k]).as_ref(), tolerance, &what);
-        }
-        let info = rule.step(&mut q, pass.q_gradient(), 1.0, unit(number(&inputs["rho"])));
-        assert_eq!(info.rollbacks, 0, "{what}");
-    }
-}
-
-#[test]
-fn reference_square_root_newton() {
-    logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), |rho| rho);
-}
-
-/// With `z = w/√λ` the gradients in w are those in z over √λ and λ: a step γ in z is a step γλ in w.
-#[test]
-fn reference_bures_wasserstein() {
-    let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);
-    let options = RuleOptions::of(QUpdate::BwGd);
-    logistic_case("bures_wasserstein", |q| Box::new(Wasserstein::new(q, &options)), |gamma| gamma * lambda);
 }
 
 /// Expected losses of a Gaussian likelihood: `½ mᵀKm − cᵀm + ½ tr(KS)`, so that `∇_m = Km − c` and `∇_S = K/2`.
@@ -229,23 +142,28 @@ impl Target {
 fn settings(update: QUpdate) -> (RuleOptions, f64) {
     let step = match update {
         QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 0.3,
-        QUpdate::ProxSgd | QUpdate::BwGd => 1.0,
-        // The entropy is as steep as the energy at the least eigenvalues that are allowed.
-        QUpdate::ProjSgd => 0.5,
+        QUpdate::ProxSgd => 1.0,
+        // The entropy is as steep as the energy at the least eigenvalues that are allowed; bw-gd cycles at 1.
+        QUpdate::ProjSgd | QUpdate::BwGd => 0.5,
         QUpdate::Adam => 0.1,
     };
     (RuleOptions { relative: true, bounds: (1e-6, 1e6), ..RuleOptions::of(update) }, step)
 }
 
 fn assert_converges(update: QUpdate, family: Family, target: &Target, beta: f64) {
-    let (options, step) = settings(update);
+    let (mut options, step) = settings(update);
+    if family == Family::Diagonal {
+        // The largest entry, which is all that a diagonal rule meets, can be a third of the largest eigenvalue here.
+        options.smoothness = Some(beta * target.condition(beta));
+    }
     let what = format!("{update}, {family}, β = {beta}");
     let mut q = Normal::standard(family, target.dim());
     let mut rule = options.build(&q);
-    let steps = match update {
-        QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 150,
-        QUpdate::Adam => 3000,
-        _ => (50.0 * target.condition(beta)) as usize,
+    let steps = match (update, family) {
+        (QUpdate::Adam, _) => 3000,
+        (QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi, Family::Full) => 150,
+        // Diagonal preconditioners leave the mean a condition number to descend.
+        _ => 150 + (80.0 * target.condition(beta)) as usize,
     };
     for t in 0..steps {
         let decay = if update == QUpdate::Adam { 1.0 - t as f64 / steps as f64 } else { 1.0 };
@@ -257,7 +175,7 @@ fn assert_converges(update: QUpdate, family: Family, target: &Target, beta: f64)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_rule_finds_the_optimum(
@@ -306,7 +224,7 @@ fn families_agree_with_a_curvature_of_the_mean() {
     let options = RuleOptions { guard: Guard::Backtrack, ..RuleOptions::of(QUpdate::Ngd) };
     let mut states = [Family::Full, Family::Diagonal].map(|family| Normal::standard(family, 3));
     let mut rules = [options.build(&states[0]), options.build(&states[1])];
-    for t in 0..40 {
+    for t in 0..150 {
         for (rule, q) in rules.iter_mut().zip(&mut states) {
             let (mean, cov) = (target.mean(q), target.cov(q.family()));
             let curvature = match q.family() {
@@ -569,14 +487,15 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
         curvature: None,
         path: with_path.then_some(cov.as_ref()),
     };
-    for _ in 0..3 {
+    for t in 0..3 {
         let before = q.clone();
         let info = rule.step(&mut q, gradient, 0.9, 0.5);
         assert_valid(&q, &what);
         if !hostile.is_number() {
             assert!(info.rollbacks > 0 && info.step == 0.0, "{what}: {info:?}");
             close_normal(&q, &before, 0.0, &what);
-        } else if matches!(options.update, QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi) {
+        } else if t == 0 && matches!(options.update, QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi) {
+            // Later steps may be valid as they are: the retraction leaves a precision above the curvature.
             assert!(info.rollbacks > 0, "{what}: {info:?}");
         }
     }

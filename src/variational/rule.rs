@@ -38,6 +38,7 @@ pub struct RuleOptions {
     /// The least values of the coordinates of m (projected-ngvi on diagonal covariances); empty for none.
     pub lower: Vec<f64>,
     /// The smoothness 𝓜 of the negative log joint (proj-sgd and relative steps); the largest curvature met so far when absent.
+    /// For diagonal covariances that is the largest diagonal entry, too small for steps in m where features are correlated.
     pub smoothness: Option<f64>,
     /// Whether the steps of gradient rules (bw-gd, prox-sgd, proj-sgd) are in units of 1/𝓜.
     pub relative: bool,

@@ -64,7 +64,8 @@ impl Smoothness {
         self.given.is_some()
     }
 
-    /// Takes in the diagonal of a diagonal H.
+    /// Takes in the diagonal of H. Its largest entry is the smoothness in the variances; in m it is the largest eigenvalue, up
+    /// to M times as much where features are correlated: there 𝓜 is better given.
     pub(super) fn observe_diagonal(&mut self, hessian: impl Iterator<Item = f64>) {
         self.largest = hessian.fold(self.largest, |a, h| a.max(h.abs()));
     }
