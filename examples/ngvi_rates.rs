@@ -6,113 +6,89 @@
 
 mod common;
 
-use common::{Data, Experiment, record_at, slope};
+use common::{Data, Experiment, record_at, series, slope};
 use faer::Mat;
-use sparsegp::collapsed::Dataset;
 use sparsegp::data::{BatchPlan, TargetKind};
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, Inference, InferenceOptions, LatentModel, Posterior, Score,
-};
+use sparsegp::model::{Inference, InferenceOptions, LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
-use sparsegp::report::{CurveSeries, Curves};
+use sparsegp::report::Curves;
 use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule};
-use std::error::Error;
 
 const BATCH: usize = 1000;
+const HEADER: [&str; 9] =
+    ["t", "bound", "sharp", "ngd_kl", "ngd_averaged", "ngd_nlpd", "sgd_kl", "sgd_averaged", "sgd_nlpd"];
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> sparsegp::Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let experiment = Experiment::new("ngvi_rates", &mut arguments)?;
-    let runs = common::option(&mut arguments, "--runs", 5)?;
+    let runs = common::option(&mut arguments, "--runs", 3)?;
     let steps = common::option(&mut arguments, "--steps", 100_000)?;
     let Some(mut data) = experiment.read("bike", "y", Some(TargetKind::Real))? else { return Ok(()) };
     data.standardise(true);
-    let d = data.x.nrows();
-    let exact = exact(&data)?;
+    let exact = data.posterior(model(&data)?)?;
+    let (d, set) = (data.x.nrows(), (data.x.as_ref(), data.y.as_slice()));
     let prior = Mat::<f64>::identity(d, d);
-    let set = (data.x.as_ref(), data.y.as_slice());
     let bound = ConjugateBound::new(set, prior.as_ref(), 1.0, BATCH)?;
     let sampling = (BATCH, Sampling::WithReplacement);
     let sharp = ConjugateAsymptotic::new(set, (&vec![0.0; d], prior.as_ref()), 1.0, sampling)?;
-    println!("{} rows, {d} inputs; V2 = {:.3e}", data.y.len(), bound.v2);
-    println!(
-        "limit of T·E[KL] for the last iterate {:.3}, averaged {:.3}",
-        sharp.limit(Average::None),
-        sharp.limit(Average::Expectation)
-    );
-
+    let limit = sharp.limit(Average::None);
+    println!("{} rows, {d} inputs; V2 = {:.3e}; T·E[KL] tends to {limit:.2}", data.y.len(), bound.v2);
     let at = record_at(steps, 8);
+    let start = |&t: &usize| vec![t as f64, bound.at(t), limit / t as f64];
+    let mut rows: Vec<Vec<f64>> = at.iter().map(start).collect();
     let ngd = (QUpdate::Ngd, Schedule::TwoOverT, Average::Expectation);
-    let sgd = (QUpdate::ProxSgd, Schedule::Inverse { offset: 1e5 }, Average::None);
-    let contenders = [("NGD, 2/(t+2)", ngd), ("SGD on (m, C), 1/(1e5+t)", sgd)];
-    let mut rows: Vec<Vec<f64>> =
-        at.iter().map(|&t| vec![t as f64, bound.at(t), sharp.limit(Average::None) / t as f64]).collect();
-    let mut series = vec![line("bound V2/(T+2)", &rows, 1), line("sharp asymptotic", &rows, 2)];
-    let mut nlpd = Vec::new();
-    for (name, (update, step, average)) in contenders {
+    let sgd = (QUpdate::ProxSgd, Schedule::Inverse { offset: 1e5 }, Average::Tail);
+    let mut goal = f64::NAN;
+    for (name, (update, step, average)) in [("NGD", ngd), ("SGD on (m, C)", sgd)] {
         let first = rows[0].len();
-        for run in 0..runs {
-            let options = InferenceOptions {
-                rule: RuleOptions::of(update),
-                step,
-                batches: BatchPlan::Independent(SizeSchedule::Constant(BATCH)),
-                samples: None,
-                average,
-                seed: run as u64,
-            };
-            let traced = trace(&data, &exact, options, &at)?;
-            for (row, (kl, averaged, loss)) in rows.iter_mut().zip(traced) {
-                row.resize(first + 3, 0.0);
-                for (k, value) in [kl, averaged, loss].into_iter().enumerate() {
-                    row[first + k] += value / runs as f64;
-                }
+        rows.iter_mut().for_each(|row| row.resize(first + 3, 0.0));
+        for seed in 0..runs {
+            let batches = BatchPlan::Independent(SizeSchedule::Constant(BATCH));
+            let rule = RuleOptions::of(update);
+            let options = InferenceOptions { rule, step, batches, samples: None, average, seed };
+            for (row, found) in rows.iter_mut().zip(trace(&data, &exact, options, &at)?) {
+                row[first..].iter_mut().zip(found).for_each(|(sum, value)| *sum += value / runs as f64);
             }
         }
-        let late: Vec<_> = rows.iter().map(|r| (r[0], r[first])).filter(|(t, _)| *t >= 10.0).collect();
-        let reached = |goal: f64| rows.iter().find(|r| r[first] <= goal).map_or(-1.0, |r| r[0]);
+        let (last, kl) =
+            (rows.len() - 1, |t: f64| rows.iter().find(|r| r[0] >= t).map_or(f64::NAN, |r| r[first]));
+        let from =
+            |t: f64| slope(&rows.iter().filter(|r| r[0] >= t).map(|r| (r[0], r[first])).collect::<Vec<_>>());
         println!(
-            "{name}: slope {:.3} from t = 10; T·KL at the end {:.2}, averaged {:.2}; KL at t = 10 {:.4e}, {:.4e} after {} steps",
-            slope(&late),
-            steps as f64 * rows[rows.len() - 1][first],
-            steps as f64 * rows[rows.len() - 1][first + 1],
-            rows.iter().find(|r| r[0] >= 10.0).map_or(f64::NAN, |r| r[first]),
-            rows[rows.len() - 1][first],
-            steps
+            "{name}, step {step}: KL {:.4e} after 10, {:.4e} after {steps} iterations",
+            kl(10.0),
+            rows[last][first]
         );
-        if update != QUpdate::Ngd {
-            let goal = rows.iter().find(|r| r[0] >= 10.0).map_or(f64::NAN, |r| r[3]);
-            println!(
-                "it reaches what NGD has after 10 steps at step {} (-1: not within {steps})",
-                reached(goal)
-            );
+        println!("  slope {:.3} from t = 10, {:.3} from t = 1000", from(10.0), from(1000.0));
+        println!(
+            "  T·KL {:.2}, averaged iterate {:.2}",
+            rows[last][first] * rows[last][0],
+            rows[last][first + 1] * rows[last][0]
+        );
+        let reached = rows.iter().find(|r| r[first] <= goal).map(|r| r[0]);
+        if goal.is_finite() {
+            println!("  reaches what NGD has after 10 iterations at {reached:?}");
         }
-        series.push(line(name, &rows, first));
-        nlpd.push(line(name, &rows, first + 2));
+        goal = kl(10.0);
     }
-    let header = [
-        "t",
-        "bound",
-        "sharp",
-        "ngd_kl",
-        "ngd_averaged_kl",
-        "ngd_nlpd",
-        "sgd_kl",
-        "sgd_averaged_kl",
-        "sgd_nlpd",
+    experiment.csv("kl.csv", &HEADER, &rows)?;
+    let line = |name: &str, column: usize| series(name, rows.iter().map(|r| (r[0], r[column])));
+    let kl = vec![
+        line("bound V₂/(T+2)", 1),
+        line("sharp asymptotic", 2),
+        line("NGD, 2/(t+2)", 3),
+        line("SGD, 1/(1e5+t)", 6),
     ];
-    experiment.csv("kl.csv", &header, &rows)?;
-    let axes = |y: &str| ("iteration".to_owned(), y.to_owned());
-    experiment.figure(
-        "kl.svg",
-        &Curves { axes: axes("KL to the exact posterior"), log_x: true, log_y: true, series },
-    )?;
-    experiment.figure(
-        "nlpd.svg",
-        &Curves { axes: axes("training NLPD"), log_x: true, log_y: true, series: nlpd },
-    )?;
+    let nlpd = vec![line("NGD, 2/(t+2)", 5), line("SGD, 1/(1e5+t)", 8)];
+    for (file, y, series) in
+        [("kl.svg", "KL to the exact posterior", kl), ("nlpd.svg", "training NLPD", nlpd)]
+    {
+        let axes = ("iteration".to_owned(), y.to_owned());
+        experiment.figure(file, &Curves { axes, log_x: true, log_y: true, series })?;
+    }
     Ok(())
 }
 
@@ -121,39 +97,23 @@ fn model(data: &Data) -> sparsegp::Result<LatentModel> {
     Ok(LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(1.0)), fix_inducing: true })
 }
 
-fn exact(data: &Data) -> Result<Normal, Box<dyn Error>> {
-    let set = Dataset::of(data.x.as_ref(), &data.y);
-    let mut closed = CollapsedObjective::new(model(data)?, set, CollapsedBound::Elbo { beta: 1.0 });
-    let theta = closed.start();
-    closed.solve(&theta).ok_or("no posterior")?;
-    Ok(closed.q().clone())
-}
-
 /// KL of the last and of the averaged iterate, and training NLPD, at the given iterations.
 fn trace(
     data: &Data,
     exact: &Normal,
     options: InferenceOptions,
     at: &[usize],
-) -> sparsegp::Result<Vec<(f64, f64, f64)>> {
-    let set = Dataset::of(data.x.as_ref(), &data.y);
+) -> sparsegp::Result<Vec<[f64; 3]>> {
     let q = Normal::standard(Family::Full, data.x.nrows());
-    let mut inference = Inference::new(model(data)?, q, Objective::elbo(1.0), set, options);
+    let mut inference = Inference::new(model(data)?, q, Objective::elbo(1.0), data.set(), options);
     let mut traced = Vec::new();
     for &t in at {
         while inference.iterations() < t {
             inference.step();
         }
         let posterior = Posterior::new(&inference.model().model, inference.q());
-        traced.push((
-            inference.q().kl_to(exact),
-            inference.averaged().kl_to(exact),
-            posterior.score(set, Score::LogLoss),
-        ));
+        let averaged = inference.averaged().kl_to(exact);
+        traced.push([inference.q().kl_to(exact), averaged, posterior.score(data.set(), Score::LogLoss)]);
     }
     Ok(traced)
-}
-
-fn line(name: &str, rows: &[Vec<f64>], column: usize) -> CurveSeries {
-    CurveSeries { name: name.to_owned(), points: rows.iter().map(|r| (r[0], r[column], f64::NAN)).collect() }
 }

@@ -6,8 +6,7 @@
 
 mod common;
 
-use common::{Data, Experiment};
-use sparsegp::collapsed::Dataset;
+use common::{Data, Experiment, series};
 use sparsegp::data::{BatchPlan, TargetKind};
 use sparsegp::latent::LatentLayer;
 use sparsegp::likelihood::LikelihoodKind;
@@ -15,9 +14,8 @@ use sparsegp::model::{
     FitOptions, Inference, InferenceOptions, LatentModel, Posterior, Score, TrainingData, fit_arrays,
 };
 use sparsegp::objective::Objective;
-use sparsegp::report::{CurveSeries, Curves};
+use sparsegp::report::Curves;
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions};
-use std::error::Error;
 use std::time::Instant;
 
 const SETS: [(&str, TargetKind, LikelihoodKind, usize); 3] = [
@@ -26,7 +24,7 @@ const SETS: [(&str, TargetKind, LikelihoodKind, usize); 3] = [
     ("kin40k", TargetKind::Real, LikelihoodKind::Gaussian, 500),
 ];
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> sparsegp::Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let experiment = Experiment::new("svgp_rules", &mut arguments)?;
     let seconds = common::option(&mut arguments, "--seconds", 10.0)?;
@@ -48,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         if kind != TargetKind::Real {
             let short = FitOptions { epochs: Some(5), ..options.clone() };
-            let start = fit_arrays(TrainingData::of(set(&train)), &short, None, &mut |_| ())?.model;
+            let start = fit_arrays(TrainingData::of(train.set()), &short, None, &mut |_| ())?.model;
             let traces = QUpdate::WORDS
                 .iter()
                 .map(|word| Ok((*word, trace(&start, (&train, &test), word.parse()?, seconds))));
@@ -63,9 +61,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ..options.clone()
             };
             let clock = Instant::now();
-            let fitted = fit_arrays(TrainingData::of(set(&train)), &options, None, &mut |_| ())?;
+            let fitted = fit_arrays(TrainingData::of(train.set()), &options, None, &mut |_| ())?;
             let elapsed = clock.elapsed().as_secs_f64();
-            let nll = fitted.posterior.score(set(&test), Score::LogLoss) - scaling.log_density_shift();
+            let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift();
             println!(
                 "{name}, {word}: objective {:.4} per row, test NLL {nll:.4}, {elapsed:.1} s, {} epochs",
                 fitted.summary.objective, fitted.summary.epochs
@@ -73,12 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             table.push(vec![fitted.summary.objective, nll, elapsed, fitted.summary.epochs as f64]);
         }
     }
-    experiment.csv("table.csv", &["objective", "test_nll", "seconds", "epochs"], &table)?;
-    Ok(())
-}
-
-fn set(data: &Data) -> Dataset<'_> {
-    Dataset::of(data.x.as_ref(), &data.y)
+    experiment.csv("table.csv", &["objective", "test_nll", "seconds", "epochs"], &table)
 }
 
 /// Seconds of training, objective per row and test NLL along a run from the prior.
@@ -92,14 +85,14 @@ fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, se
         seed: 0,
     };
     let q = Normal::standard(Family::Full, start.layer.dim());
-    let mut inference = Inference::new(start.clone(), q, Objective::elbo(1.0), set(train), options);
+    let mut inference = Inference::new(start.clone(), q, Objective::elbo(1.0), train.set(), options);
     let (mut points, mut spent, mut next) = (Vec::new(), 0.0, 0.05);
     while spent < seconds {
         let clock = Instant::now();
         inference.step();
         spent += clock.elapsed().as_secs_f64();
         if spent >= next {
-            let nll = Posterior::new(start, inference.q()).score(set(test), Score::LogLoss);
+            let nll = Posterior::new(start, inference.q()).score(test.set(), Score::LogLoss);
             points.push([spent, inference.objective() / train.y.len() as f64, nll]);
             next *= 1.5;
         }
@@ -109,10 +102,8 @@ fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, se
 
 fn write(experiment: &Experiment, name: &str, traces: &[(&str, Vec<[f64; 3]>)]) -> sparsegp::Result<()> {
     for (column, what) in [(1, "objective per row"), (2, "test NLL")] {
-        let series = traces.iter().map(|(rule, points)| CurveSeries {
-            name: (*rule).to_owned(),
-            points: points.iter().map(|p| (p[0], p[column], f64::NAN)).collect(),
-        });
+        let series =
+            traces.iter().map(|(rule, points)| series(rule, points.iter().map(|p| (p[0], p[column]))));
         let axes = ("seconds".to_owned(), what.to_owned());
         let curves = Curves { axes, log_x: true, log_y: false, series: series.collect() };
         experiment.figure(&format!("{name}_{}.svg", what.replace(' ', "_")), &curves)?;

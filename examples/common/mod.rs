@@ -3,10 +3,13 @@
 #![allow(dead_code)] // each experiment uses a part
 
 use faer::Mat;
+use sparsegp::collapsed::Dataset;
 use sparsegp::data::{
     AtomicFile, Scaling, Schema, SchemaOptions, TargetKind, UnseenLevels, read_table, split,
 };
-use sparsegp::report::{Curves, curves};
+use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel};
+use sparsegp::report::{CurveSeries, Curves, curves};
+use sparsegp::variational::Normal;
 use sparsegp::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -83,6 +86,19 @@ pub struct Data {
 }
 
 impl Data {
+    /// The same as the library sees it.
+    pub fn set(&self) -> Dataset<'_> {
+        Dataset::of(self.x.as_ref(), &self.y)
+    }
+
+    /// The exact posterior of a model with Gaussian noise.
+    pub fn posterior(&self, model: LatentModel) -> Result<Normal> {
+        let mut closed = CollapsedObjective::new(model, self.set(), CollapsedBound::Elbo { beta: 1.0 });
+        let theta = closed.start();
+        closed.solve(&theta).ok_or_else(|| Error::fit("the posterior cannot be computed"))?;
+        Ok(closed.q().clone())
+    }
+
     /// The rows at these places.
     pub fn take(&self, rows: &[usize]) -> Data {
         let x = Mat::from_fn(self.x.nrows(), rows.len(), |d, i| self.x[(d, rows[i])]);
@@ -104,6 +120,11 @@ impl Data {
         scaling.scale_target(&mut self.y);
         scaling
     }
+}
+
+/// A series without error bars.
+pub fn series(name: &str, points: impl Iterator<Item = (f64, f64)>) -> CurveSeries {
+    CurveSeries { name: name.to_owned(), points: points.map(|(x, y)| (x, y, f64::NAN)).collect() }
 }
 
 /// The least-squares slope of log y against log x over the points where both are above 0: a rate of convergence.
