@@ -109,8 +109,8 @@ pub struct FitOptions {
     pub q_step: Option<Schedule>,
     /// Which average of the iterates is returned (mini-batch objectives).
     pub q_average: Average,
-    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1.
-    pub q_bounds: (f64, f64),
+    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1; 1e-4 and 1e4 when absent.
+    pub q_bounds: Option<(f64, f64)>,
     /// Whether the coefficients' means may not be negative (projected-ngvi on diagonal covariances, glm).
     pub q_nonnegative: bool,
     /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd); found on the way when absent.
@@ -175,7 +175,7 @@ impl Default for FitOptions {
             q_guard: Guard::Trust,
             q_step: None,
             q_average: Average::None,
-            q_bounds: (1e-4, 1e4),
+            q_bounds: None,
             q_nonnegative: false,
             q_smoothness: None,
             polish: None,
@@ -242,23 +242,21 @@ impl FitOptions {
 
     /// What the rule that moves q is told.
     pub fn rule_options(&self) -> RuleOptions {
+        let default = RuleOptions::of(self.q_update);
         RuleOptions {
             guard: self.q_guard,
-            bounds: self.q_bounds,
+            bounds: self.q_bounds.unwrap_or(default.bounds),
             smoothness: self.q_smoothness,
             // What a step size means depends on the data's curvature unless somebody knew it.
             relative: self.q_step.is_none(),
-            ..RuleOptions::of(self.q_update)
+            ..default
         }
     }
 
     /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
     /// closed form, which is what its ELBO becomes unless something was said about how to get there.
     pub fn settled(&self) -> FitOptions {
-        let untold = self.family == Family::Full
-            && self.q_update == QUpdate::Ngd
-            && self.q_step.is_none()
-            && self.estimator == Estimator::Exact
+        let untold = *self == self.without_steps()
             && self.hyper != Some(Hyper::Joint)
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.validation_fraction == 0.0;
@@ -267,6 +265,28 @@ impl FitOptions {
             && self.objective == ObjectiveKind::Elbo;
         let objective = if conjugate && untold { ObjectiveKind::Vfe } else { self.objective };
         FitOptions { objective, ..self.clone() }
+    }
+
+    /// The same with everything that is about mini-batch steps as it is by default.
+    pub fn without_steps(&self) -> FitOptions {
+        let default = FitOptions::default();
+        FitOptions {
+            estimator: default.estimator,
+            family: default.family,
+            q_update: default.q_update,
+            q_guard: default.q_guard,
+            q_step: default.q_step,
+            q_average: default.q_average,
+            q_bounds: default.q_bounds,
+            q_nonnegative: default.q_nonnegative,
+            q_smoothness: default.q_smoothness,
+            polish: default.polish,
+            learning_rate: default.learning_rate,
+            batch_size: default.batch_size,
+            batch_schedule: default.batch_schedule,
+            sample_schedule: default.sample_schedule,
+            ..self.clone()
+        }
     }
 
     /// The number of inducing inputs for `n` data.
@@ -293,6 +313,23 @@ impl FitOptions {
         };
         positive("--beta", self.beta)?;
         positive("--learning-rate", self.learning_rate)?;
+        positive("--prior-variance", self.prior_variance)?;
+        if !self.prior_mean.is_finite() {
+            return Err(Error::usage(format!(
+                "--prior-mean is {}, expected a finite number",
+                self.prior_mean
+            )));
+        }
+        if let Some(smoothness) = self.q_smoothness {
+            positive("--q-smoothness", smoothness)?;
+        }
+        if let Some((low, high)) =
+            self.q_bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
+        {
+            return Err(Error::usage(format!(
+                "--q-bounds are {low} and {high}, expected two positive numbers, the smaller one first"
+            )));
+        }
         if let Some(seconds) = self.max_seconds {
             positive("--max-seconds", seconds)?;
         }
@@ -323,6 +360,7 @@ impl FitOptions {
     }
 
     fn validate_combination(&self) -> Result<()> {
+        self.check_model()?;
         let collapsed = self.is_collapsed();
         let kind = self.likelihood_kind();
         if collapsed && kind != LikelihoodKind::Gaussian {
@@ -376,7 +414,7 @@ impl FitOptions {
             _ if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 => {
                 Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"))
             }
-            _ => Ok(()),
+            _ => self.check_steps(),
         }
     }
 }
