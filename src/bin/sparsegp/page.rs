@@ -1,12 +1,15 @@
 //! What of a fit goes on a report page: its summary and its figures; no markup.
 
 use super::evaluate::Evaluation;
-use super::{inspect, output};
+use super::{coefficients, inspect, output};
 use sparsegp::data::Task;
 use sparsegp::model::{BetaCurve, FittedModel};
 use sparsegp::report::{self, CurveSeries, Curves, Section};
 
 pub use sparsegp::report::page;
+
+/// The most coefficients on a page.
+const MOST_COEFFICIENTS: usize = 500;
 
 /// The validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<String> {
@@ -48,5 +51,12 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
     ];
     let figures = captions.into_iter().filter_map(|(svg, caption)| Some((svg?, caption.to_owned())));
     let notes = model.summary().warnings.iter().map(|warning| format!("Warning: {warning}"));
-    Section { title: title.to_owned(), table, notes: notes.collect(), figures: figures.collect() }
+    let coefficients = coefficients::table(model, MOST_COEFFICIENTS);
+    Section {
+        title: title.to_owned(),
+        table,
+        tables: coefficients.into_iter().map(|(rows, about)| (about, rows)).collect(),
+        notes: notes.collect(),
+        figures: figures.collect(),
+    }
 }
