@@ -166,6 +166,11 @@ impl Schema {
         &self.features
     }
 
+    /// Whether the first category of a column makes no input.
+    pub fn drops_first(&self) -> bool {
+        self.drop_first
+    }
+
     /// The name of the target column.
     pub fn target_name(&self) -> &str {
         &self.target

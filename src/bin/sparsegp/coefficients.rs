@@ -11,11 +11,15 @@ pub const MOST_SHOWN: usize = 40;
 pub fn table(model: &FittedModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
-    let mut about = "coefficients (in original units)".to_owned();
+    let units = match model.model().likelihood.kind().scales_target() {
+        true => "in original units",
+        false => "per unit of the column, on the scale of the link",
+    };
+    let mut about = format!("coefficients ({units})");
     if all > most {
         coefficients.sort_by(|a, b| evidence(b).total_cmp(&evidence(a)));
         coefficients.truncate(most);
-        about = format!("coefficients (in original units; the {most} of {all} with the largest |mean / sd|)");
+        about = format!("coefficients ({units}; the {most} of {all} with the largest |mean / sd|)");
     }
     let header = ["coefficient", "mean", "sd", "95 % from", "to"].map(str::to_owned).to_vec();
     Some((std::iter::once(header).chain(coefficients.iter().map(row)).collect(), about))

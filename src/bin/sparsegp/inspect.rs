@@ -95,10 +95,11 @@ fn latent_rows(model: &FittedModel) -> Vec<Vec<String>> {
             let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
             let (mean, variance) =
                 (output::number(options.prior_mean), output::number(options.prior_variance));
+            let scale = if options.standardize { ", on standardised inputs" } else { "" };
             vec![
                 row("model", "linear (glm)".to_owned()),
                 row("coefficients", format!("{count}{intercept}")),
-                row("prior", format!("mean {mean}, variance {variance}, on standardised inputs")),
+                row("prior", format!("mean {mean}, variance {variance}{scale}")),
             ]
         }
     }
@@ -108,7 +109,8 @@ fn features(model: &FittedModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| match feature {
         Feature::Numeric { name } => vec![format!("  {name}"), "number".to_owned()],
         Feature::Categorical { name, levels } => {
-            vec![format!("  {name}"), format!("{} categories: {}", levels.len(), levels.join(", "))]
+            let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
+            vec![format!("  {name}"), format!("{} categories: {}{first}", levels.len(), levels.join(", "))]
         }
     };
     model.schema().features().iter().map(describe).collect()
