@@ -275,9 +275,18 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
 
 /// `x ← (L Lᵀ)⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.
 pub fn solve_factored(l: MatRef<'_, f64>, x: &mut [f64]) {
-    let mut x = faer::ColMut::from_slice_mut(x).as_mat_mut();
-    solve_lower_triangular_in_place(l, x.as_mut(), Par::Seq);
-    solve_upper_triangular_in_place(l.transpose(), x, Par::Seq);
+    solve_lower(l, x);
+    solve_lower_transposed(l, x);
+}
+
+/// `x ← L⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.
+pub fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
+    solve_lower_triangular_in_place(l, faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
+}
+
+/// `x ← L⁻ᵀ x` for a lower-triangular factor; its upper triangle is not looked at.
+pub fn solve_lower_transposed(l: MatRef<'_, f64>, x: &mut [f64]) {
+    solve_upper_triangular_in_place(l.transpose(), faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
 
 /// The log-determinant of `L Lᵀ`.
@@ -311,15 +320,74 @@ pub fn thin_orthonormal(a: Mat<f64>) -> Mat<f64> {
 }
 
 /// Eigenvalues, ascending, and eigenvectors (columns) of the symmetric `a`; `None` when the iteration fails, which it
-/// does only on numbers that are not finite. Sequential for the same reason as [`qr_factor`].
+/// does only on numbers that are not finite.
 pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
-    let n = a.nrows();
-    let (mut values, mut vectors) = (faer::diag::Diag::zeros(n), Mat::zeros(n, n));
-    let req = self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, Default::default());
-    let mut memory = MemBuffer::new(req);
-    let stack = MemStack::new(&mut memory);
-    self_adjoint_evd(a, values.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, Default::default()).ok()?;
-    Some(((0..n).map(|i| values[i]).collect(), vectors))
+    let mut solver = EigenSolver::new(a.nrows());
+    solver.decompose(a).then_some((solver.values, solver.vectors))
+}
+
+/// Memory for eigendecompositions of symmetric matrices of one size, so that repeating them allocates nothing.
+///
+/// Sequential for the same reason as [`qr_factor`].
+pub struct EigenSolver {
+    values: Vec<f64>,
+    vectors: Mat<f64>,
+    diagonal: faer::diag::Diag<f64>,
+    scaled: Mat<f64>,
+    memory: MemBuffer,
+}
+
+impl EigenSolver {
+    /// Memory for `n × n` matrices.
+    pub fn new(n: usize) -> Self {
+        let req = self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, Default::default());
+        EigenSolver {
+            values: vec![0.0; n],
+            vectors: Mat::zeros(n, n),
+            diagonal: faer::diag::Diag::zeros(n),
+            scaled: Mat::zeros(n, n),
+            memory: MemBuffer::new(req),
+        }
+    }
+
+    /// `a = V diag(d) Vᵀ` (lower triangle read), the values ascending; false when the iteration fails, which it does only
+    /// on numbers that are not finite.
+    pub fn decompose(&mut self, a: MatRef<'_, f64>) -> bool {
+        let stack = MemStack::new(&mut self.memory);
+        let (values, vectors) = (self.diagonal.as_mut(), Some(self.vectors.as_mut()));
+        if self_adjoint_evd(a, values, vectors, Par::Seq, stack, Default::default()).is_err() {
+            return false;
+        }
+        (0..self.values.len()).for_each(|i| self.values[i] = self.diagonal[i]);
+        self.values.iter().all(|d| d.is_finite())
+    }
+
+    /// The values d.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The vectors V, a column each.
+    pub fn vectors(&self) -> MatRef<'_, f64> {
+        self.vectors.as_ref()
+    }
+
+    /// Replaces each value d by `f(d)`.
+    pub fn map_values(&mut self, f: impl Fn(f64) -> f64) {
+        self.values.iter_mut().for_each(|d| *d = f(*d));
+    }
+
+    /// `V diag(f(d)) Vᵀ` into `out`, both triangles.
+    pub fn rebuild(&mut self, f: impl Fn(f64) -> f64, mut out: MatMut<'_, f64>) {
+        self.scaled.copy_from(&self.vectors);
+        for (column, d) in self.scaled.as_mut().col_iter_mut().zip(&self.values) {
+            let scale = f(*d);
+            column.iter_mut().for_each(|v| *v *= scale);
+        }
+        let (left, right) = ((self.scaled.as_ref(), Shape::Full), (self.vectors.transpose(), Shape::Full));
+        product(out.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+        reflect_lower(out);
+    }
 }
 
 /// An estimate from below of `‖aᵀa‖₂` for a square `a`, by a few power iterations from a fixed start.

@@ -495,3 +495,29 @@ fn categories_make_one_input_less_and_prediction_agrees() {
     assert_eq!(error.exit_code(), 3);
     assert!(error.to_string().contains("single category"), "{error}");
 }
+
+#[test]
+fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
+    let (columns, y) = two_columns(30);
+    let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
+    let diagonal = FitOptions { family: Family::Diagonal, epochs: Some(5), ..glm() };
+    assert_reads_back(&narrow, &diagonal);
+    assert_reads_back(&wide, &diagonal);
+    // Either family takes up the posterior of the other, and ends at its own optimum.
+    let counted = FitOptions {
+        likelihood: Some(LikelihoodKind::StudentT),
+        fix: vec![("likelihood.scale".into(), 0.3), ("likelihood.df".into(), 5.0)],
+        tolerance: Some(0.0),
+        ..glm()
+    };
+    let full = fit(&wide, "y", &counted);
+    let mean_field = FitOptions { family: Family::Diagonal, ..counted.clone() };
+    let own = fit(&wide, "y", &mean_field);
+    let from_full = fit_from(&wide, "y", &mean_field, Some(&full));
+    assert_eq!(from_full.q().family(), Family::Diagonal);
+    assert_eq!(own.q().dim(), 16, "coordinates are the coefficients");
+    close(from_full.summary().objective, own.summary().objective, 1e-4, "objective");
+    let back = fit_from(&wide, "y", &counted, Some(&own));
+    close(back.summary().objective, full.summary().objective, 1e-5, "objective");
+    assert!(own.summary().objective > full.summary().objective, "fewer covariances fit worse");
+}

@@ -156,6 +156,7 @@ fn the_options_of_linear_models_have_an_effect() {
         "--prior-mean -0.5",
         "--prior-variance 0.01",
         "--mean zero",
+        "--family diagonal",
         "--objective dlm-log",
         "--likelihood negative-binomial",
     ] {
@@ -171,6 +172,22 @@ fn the_options_of_linear_models_have_an_effect() {
     for options in ["--estimator price:3", "--estimator reparam:3", "--estimator stl:3", "--q-update adam"] {
         let changed = second(options);
         assert!((changed - exact).abs() > 1e-9 && changed < 2.0, "{options}: {changed}, {exact}");
+    }
+    for update in ["sr-vn", "projected-ngvi"] {
+        let changed = second(&format!("--q-update {update}"));
+        assert!((changed - exact).abs() > 1e-9 && changed < 2.0, "{update}: {changed}, {exact}");
+    }
+    let projected = second("--q-update projected-ngvi --q-bounds 1e-3,1e-2");
+    assert!((projected - second("--q-update projected-ngvi")).abs() > 1e-9);
+    for update in ["prox-sgd", "proj-sgd", "bw-gd"] {
+        let steps = "--batch-size 30 --epochs 3 --json";
+        let third = |options: &str| {
+            let document = work.run(&format!("{COUNTS} {steps} --q-update {update} {options}")).json();
+            number(&document, "/trace/2/objective")
+        };
+        let plain = third("");
+        assert!(plain < 3.0 && (plain - exact).abs() > 1e-9, "{update}: {plain}");
+        assert!((third("--q-smoothness 1e5") - plain).abs() > 1e-9, "{update}");
     }
     // Whoever says how mini-batches are used gets them where the closed form would do.
     let closed = work.run(&format!("{REGRESSION} --json")).json();
@@ -188,7 +205,9 @@ fn objectives_are_compared_on_linear_models() {
     let compare = |options: &str| {
         work.run(&format!("compare data.csv --exclude ill,visits --target y --model glm --quiet {options}"))
     };
-    let text = compare("--objectives elbo,vfe,dlm-log,dlm-square --repeats 2 --out d").ok().stdout();
+    let text = compare("--objectives elbo,vfe,dlm-log,dlm-square --repeats 2 --family diagonal --out d")
+        .ok()
+        .stdout();
     assert_eq!(
         text.lines()
             .filter(|line| line.contains("vfe") || line.contains("dlm") || line.contains("elbo"))
@@ -263,6 +282,14 @@ fn wrong_combinations_are_refused_in_one_line() {
         ("--estimator reparam-ent:2", &["reparam-ent:2", "ngd", "reparam:L or stl:L"]),
         ("--estimator reparam:2 --q-update adam", &["reparam:2", "adam", "reparam-ent:L or stl:L"]),
         ("--estimator price:2 --objective dlm-log", &["price:2", "elbo"]),
+        ("--q-step const:2 --q-update projected-ngvi", &["const:2", "projected-ngvi"]),
+        ("--q-nonnegative --q-update projected-ngvi", &["--q-nonnegative", "diagonal"]),
+        ("--estimator reparam-ent:2 --q-update sr-vn", &["sr-vn", "reparam:L or stl:L"]),
+        ("--estimator reparam-ent:2 --q-update projected-ngvi", &["projected-ngvi", "reparam:L or stl:L"]),
+        ("--estimator stl:2 --q-update prox-sgd", &["prox-sgd", "use reparam:L"]),
+        ("--estimator reparam:2 --q-update proj-sgd", &["proj-sgd", "reparam-ent:L or stl:L"]),
+        ("--estimator reparam:2 --q-update bw-gd", &["bw-gd", "reparam-ent:L or stl:L"]),
+        ("--q-smoothness 3 --q-update sr-vn", &["--q-smoothness", "sr-vn"]),
     ];
     for (options, words) in cases {
         println!("{options}");

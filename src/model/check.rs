@@ -10,23 +10,25 @@ impl QUpdate {
     /// Whether its steps are mixing weights, at most 1.
     pub fn mixes(self) -> bool {
         match self {
-            QUpdate::Ngd => true,
-            QUpdate::Adam => false,
+            QUpdate::Ngd | QUpdate::ProjectedNgvi => true,
+            QUpdate::SrVn | QUpdate::Adam | QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => false,
         }
     }
 
     /// Whether it takes the entropy's part of a reparameterised gradient, instead of having that part without a gradient.
     pub fn entropy_gradient(self) -> bool {
         match self {
-            QUpdate::Ngd => false,
-            QUpdate::Adam => true,
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProxSgd | QUpdate::ProjectedNgvi => false,
+            QUpdate::Adam | QUpdate::ProjSgd | QUpdate::BwGd => true,
         }
     }
 
     /// Whether gradients may stick the landing; a proximal step has the whole entropy itself.
     pub fn sticks_the_landing(self) -> bool {
         match self {
-            QUpdate::Ngd | QUpdate::Adam => true,
+            QUpdate::ProxSgd => false,
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam | QUpdate::ProjSgd | QUpdate::ProjectedNgvi => true,
+            QUpdate::BwGd => true,
         }
     }
 
@@ -34,21 +36,25 @@ impl QUpdate {
     pub fn takes_guard(self) -> bool {
         match self {
             QUpdate::Ngd => true,
-            QUpdate::Adam => false,
+            QUpdate::SrVn | QUpdate::Adam | QUpdate::ProxSgd | QUpdate::ProjSgd => false,
+            QUpdate::ProjectedNgvi | QUpdate::BwGd => false,
         }
     }
 
     /// Whether it projects q to bounds.
     pub fn projects(self) -> bool {
         match self {
-            QUpdate::Ngd | QUpdate::Adam => false,
+            QUpdate::ProjectedNgvi => true,
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam => false,
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => false,
         }
     }
 
     /// Whether it uses the smoothness of the negative log joint.
     pub fn takes_smoothness(self) -> bool {
         match self {
-            QUpdate::Ngd | QUpdate::Adam => false,
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => true,
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam | QUpdate::ProjectedNgvi => false,
         }
     }
 }

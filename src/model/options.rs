@@ -297,8 +297,10 @@ impl FitOptions {
     /// The step schedule of the q update.
     pub fn q_schedule(&self) -> Schedule {
         self.q_step.unwrap_or(match self.q_update {
-            QUpdate::Ngd => Schedule::Constant(0.1),
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
             QUpdate::Adam => Schedule::Constant(self.learning_rate),
+            // In units of 1/𝓜, see `RuleOptions::relative`.
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => Schedule::Constant(0.5),
         })
     }
 

@@ -3,15 +3,17 @@
 //! The default of other libraries, kept as a baseline. With the data part `B` of `∇_S F`:
 //! `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and `∇_{log C_ii} = C_ii ∇_{C_ii}`.
 
-use super::{DataGradient, Factor, Matrix, Normal, StepInfo, UpdateRule};
-use crate::linalg::{self, Factorizer, Part, Shape, outer_of_lower, product};
+use super::factor::{energy_gradient, lower_factor, set_covariance};
+use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
+use crate::linalg::{Part, Shape};
 use crate::moments::Moments;
-use faer::{Accum, Mat};
+use faer::Mat;
 
 /// The rule, with the factor `C` it carries and its moments.
 pub struct AdamRule {
     factor: Mat<f64>,
-    factor_gradient: Mat<f64>,
+    /// `tril(H C)`.
+    energy: Mat<f64>,
     moments: Moments,
     position: Vec<f64>,
     gradient: Vec<f64>,
@@ -24,7 +26,7 @@ impl AdamRule {
         let length = m + m * (m + 1) / 2;
         let mut rule = AdamRule {
             factor: Mat::zeros(m, m),
-            factor_gradient: Mat::zeros(m, m),
+            energy: Mat::zeros(m, m),
             moments: Moments::new(length),
             position: vec![0.0; length],
             gradient: vec![0.0; length],
@@ -58,38 +60,29 @@ impl AdamRule {
                 at += 1;
             }
         }
-        if let Matrix::Full(cov) = &mut q.cov {
-            outer_of_lower(self.factor.as_ref(), cov.as_mut());
-        }
-        q.log_det = linalg::log_det(self.factor.as_ref());
+        set_covariance(q, self.factor.as_ref());
     }
 }
 
 impl UpdateRule for AdamRule {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let m = q.dim();
-        match gradient.path {
-            Some(path) => self.factor_gradient.copy_from(path.full()),
-            None => {
-                let (left, right) =
-                    ((gradient.cov.full(), Shape::Full), (self.factor.as_ref(), Shape::Lower));
-                product(self.factor_gradient.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-            }
-        }
-        for ((g, data), mean) in self.gradient.iter_mut().zip(gradient.mean).zip(&q.mean) {
-            *g = data + beta * mean;
+        let lower = (self.factor.as_ref(), Shape::Lower);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient[..m])
+            && energy_gradient(&gradient, lower, beta, Part::Lower, &mut self.energy))
+        {
+            return StepInfo::REJECTED;
         }
         let mut at = m;
         for j in 0..m {
             for i in j..m {
-                let c = self.factor[(i, j)];
-                let g = self.factor_gradient[(i, j)] + beta * c;
-                self.gradient[at] = if i == j { g * c - beta } else { g };
+                let g = self.energy[(i, j)];
+                self.gradient[at] = if i == j { g * self.factor[(i, j)] - beta } else { g };
                 at += 1;
             }
         }
-        if !self.gradient.iter().all(|g| g.is_finite()) {
-            return StepInfo { step: 0.0, rollbacks: 1 };
+        if !is_sane(&self.gradient) {
+            return StepInfo::REJECTED;
         }
         self.moments.step(&mut self.position, &self.gradient, step);
         self.unpack(q);
@@ -97,13 +90,7 @@ impl UpdateRule for AdamRule {
     }
 
     fn restart(&mut self, q: &Normal) {
-        let m = q.dim();
-        self.factor.copy_from(q.cov().full());
-        // As for the natural gradient: only rounding can fail here, and the prior is a valid start.
-        if Factorizer::new(m).cholesky(self.factor.as_mut()).is_err() {
-            self.factor = Mat::identity(m, m);
-        }
-        linalg::clear_upper(self.factor.as_mut());
+        lower_factor(q, &mut self.factor);
         self.moments.reset();
         self.pack(q);
     }

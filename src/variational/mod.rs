@@ -2,20 +2,34 @@
 
 mod adam;
 mod average;
+mod diagonal;
+mod factor;
 pub mod guarantees;
 mod natural;
 mod normal;
+mod projected;
+mod projected_natural;
+mod proximal;
 mod rule;
 mod schedule;
 mod size_schedule;
+mod smoothness;
+mod square_root;
+mod wasserstein;
 
 pub use adam::AdamRule;
 pub use average::{Average, IterateAverage};
+pub use diagonal::DiagonalRule;
 pub use natural::{Guard, NaturalGradient};
 pub use normal::{Family, Matrix, MatrixRef, Normal};
+pub use projected::{Projected, raise_singular_values};
+pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
+pub use proximal::{Proximal, prox_negative_entropy};
 pub use rule::{QUpdate, RuleOptions};
 pub use schedule::Schedule;
 pub use size_schedule::SizeSchedule;
+pub use square_root::SquareRoot;
+pub use wasserstein::Wasserstein;
 
 use faer::MatRef;
 
@@ -67,10 +81,39 @@ pub trait UpdateRule: Send {
     }
 }
 
+impl StepInfo {
+    /// Nothing was done: the gradient or what it led to was no number.
+    const REJECTED: StepInfo = StepInfo { step: 0.0, rollbacks: 1 };
+}
+
+/// How often a step may be halved before it is rejected.
+const MAX_HALVINGS: usize = 30;
+
+/// Entries from here on count as overflown: what a step forms from smaller ones, squares included, stays finite.
+const OVERFLOW: f64 = 1e100;
+
+/// The smallest ratio of the smallest to the largest eigenvalue of C for which `C Cᵀ` is positive definite in floating point.
+const CONDITION: f64 = 1e-7;
+
+/// Whether all entries are numbers of reasonable size.
+fn is_sane(values: &[f64]) -> bool {
+    values.iter().all(|x| x.abs() < OVERFLOW)
+}
+
+/// The same of a matrix.
+fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
+    a.col_iter().all(|column| column.iter().all(|x| x.abs() < OVERFLOW))
+}
+
 /// `∇_m F = A g + β m` into `out`; false when it is not finite.
 fn mean_gradient(gradient: &DataGradient<'_>, q: &Normal, beta: f64, out: &mut [f64]) -> bool {
     for ((g, data), m) in out.iter_mut().zip(gradient.mean).zip(&q.mean) {
         *g = data + beta * m;
     }
-    out.iter().all(|g| g.is_finite())
+    is_sane(out)
+}
+
+/// `m ← m − scale · direction`.
+fn move_mean(q: &mut Normal, direction: &[f64], scale: f64) {
+    q.mean.iter_mut().zip(direction).for_each(|(m, d)| *m -= scale * d);
 }

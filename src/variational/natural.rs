@@ -22,7 +22,8 @@
 //!
 //! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
-use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, mean_gradient};
+use super::factor::is_valid_lower;
+use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient};
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -108,10 +109,12 @@ impl NaturalGradient {
         }
     }
 
-    /// Factorises `candidate`, whose lower triangle is kept.
+    /// Factorises `candidate`, whose lower triangle is kept; false when it is not positive definite, or so nearly singular
+    /// that its inverse would not be.
     fn factorises(&mut self) -> bool {
         self.inverse_factor.copy_from(&self.candidate);
         self.factorizer.cholesky(self.inverse_factor.as_mut()).is_ok()
+            && is_valid_lower(self.inverse_factor.as_ref())
     }
 
     /// Adds the second-order term of the retraction, `½ γ² Ĝ S Ĝ = ½ (D S D)` with `D = S₊⁻¹ − S⁻¹` of the plain step.
@@ -240,10 +243,13 @@ impl NaturalGradient {
 
 impl UpdateRule for NaturalGradient {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        if !mean_gradient(&gradient, q, beta, &mut self.gradient) {
-            return StepInfo { step: 0.0, rollbacks: 1 };
-        }
         let curvature = gradient.curvature.map(MatrixRef::full);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && is_sane_matrix(gradient.cov.full())
+            && curvature.is_none_or(is_sane_matrix))
+        {
+            return StepInfo::REJECTED;
+        }
         if let (Some(curvature), None) = (curvature, &self.mean_precision) {
             // The first one is the whole of this batch's: S⁻¹ may be far below it.
             let m = q.dim();

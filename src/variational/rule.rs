@@ -1,6 +1,9 @@
 //! The update rules by name, and what each can be told; no formulae.
 
-use super::{AdamRule, Guard, NaturalGradient, Normal, UpdateRule};
+use super::{
+    AdamRule, DiagonalRule, Family, Guard, NaturalGradient, Normal, Projected, ProjectedNatural, Proximal,
+    SquareRoot, UpdateRule, Wasserstein,
+};
 use crate::words::words;
 
 words! {
@@ -8,8 +11,18 @@ words! {
     QUpdate, "q update" {
         /// Natural gradients (= variational Newton).
         Ngd = "ngd",
+        /// Natural gradients on the Cholesky factor (Kumar, Möllenhoff, Khan & Lucchi 2025).
+        SrVn = "sr-vn",
         /// Adam on the mean and the Cholesky factor.
         Adam = "adam",
+        /// Proximal gradients in the Cholesky factor (Domke, Gower & Garrigos 2023).
+        ProxSgd = "prox-sgd",
+        /// Projected gradients in a symmetric factor (Domke, Gower & Garrigos 2023).
+        ProjSgd = "proj-sgd",
+        /// Natural gradients with projection on bounded covariances (Guilmeau, Hendrikx & Forbes 2026).
+        ProjectedNgvi = "projected-ngvi",
+        /// Bures–Wasserstein gradients (Lambert et al. 2022).
+        BwGd = "bw-gd",
     }
 }
 
@@ -45,9 +58,17 @@ impl RuleOptions {
 
     /// The rule, for posteriors like `q`.
     pub fn build(&self, q: &Normal) -> Box<dyn UpdateRule> {
+        if q.family() == Family::Diagonal {
+            return Box::new(DiagonalRule::new(q, self));
+        }
         match self.update {
             QUpdate::Ngd => Box::new(NaturalGradient::new(q).with_guard(self.guard)),
+            QUpdate::SrVn => Box::new(SquareRoot::new(q)),
             QUpdate::Adam => Box::new(AdamRule::new(q)),
+            QUpdate::ProxSgd => Box::new(Proximal::new(q, self)),
+            QUpdate::ProjSgd => Box::new(Projected::new(q, self)),
+            QUpdate::ProjectedNgvi => Box::new(ProjectedNatural::new(q, self)),
+            QUpdate::BwGd => Box::new(Wasserstein::new(q, self)),
         }
     }
 }

@@ -1,0 +1,304 @@
+//! Every update rule for diagonal covariances, coordinate by coordinate; no losses, no matrices.
+//!
+//! With `S = diag(c²)`, the data's `2B = diag(2b)` and `H_j = 2b_j + β` the rules of full covariances become, j being dropped,
+//!
+//! ```text
+//! ngd                 1/s₊ = (1 − ρ)/s + (ρ/β) H,                m₊ = m − (ρ/β) s₊ ĝ
+//! sr-vn               c₊ = c (1 − (ρ/2β) (c²H − β)),             m₊ = m − (ρ/β) c² ĝ
+//! bw-gd               c₊ = |1 − γ (H − β/c²)| c,                 m₊ = m − γ ĝ
+//! prox-sgd            c′ = c − γ H c,  c₊ = ½ (c′ + √(c′² + 4γβ)),    m₊ = m − γ ĝ
+//! proj-sgd            c₊ = max(c − γ (H c − β/c), √(β/𝓜)),       m₊ = m − γ ĝ
+//! projected-ngvi      ngd, then s clipped to its bounds and m to its lower ones
+//! adam                on (m, log c), with ∂F/∂log c = c² H − β
+//! ```
+//!
+//! Samples' own gradient G = ∂F/∂c of the data part stands for `2b c`. Sources: those of the rules for full covariances; for
+//! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
+
+use super::projected_natural::{clip, usable};
+use super::proximal::prox_entry;
+use super::smoothness::Smoothness;
+use super::{
+    DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, QUpdate, RuleOptions, StepInfo,
+    UpdateRule, is_sane,
+};
+use crate::moments::Moments;
+
+/// A coordinate of q with the gradient in it.
+#[derive(Clone, Copy, Default)]
+struct Coordinate {
+    mean: f64,
+    /// The standard deviation c.
+    deviation: f64,
+    /// `ĝ`, the prior's part included.
+    gradient: f64,
+    /// `H = 2b + β`.
+    hessian: f64,
+}
+
+impl Coordinate {
+    /// `1/s`.
+    fn precision(&self) -> f64 {
+        1.0 / (self.deviation * self.deviation)
+    }
+
+    /// The new precision of a natural-gradient step, which may be negative.
+    fn mixed(&self, rho: f64, beta: f64) -> f64 {
+        (1.0 - rho) * self.precision() + rho / beta * self.hessian
+    }
+
+    /// `c²H − β`, the derivative in log c.
+    fn log_gradient(&self, beta: f64) -> f64 {
+        self.deviation * self.deviation * self.hessian - beta
+    }
+}
+
+/// The rule, with the standard deviations it carries and its buffers.
+pub struct DiagonalRule {
+    update: QUpdate,
+    guard: Guard,
+    bounds: (f64, f64),
+    lower: Vec<f64>,
+    smoothness: Smoothness,
+    deviations: Vec<f64>,
+    coordinates: Vec<Coordinate>,
+    /// Where a step would lead: means and standard deviations.
+    candidate: Vec<(f64, f64)>,
+    /// The Hessian in m over β, where it is not the precision (ngd, predictive log loss).
+    mean_precision: Vec<f64>,
+    moments: Moments,
+    /// `(m, log c)` and the gradient in it (adam).
+    position: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+impl DiagonalRule {
+    /// The largest relative change of a precision in a step within the trust region.
+    const TRUST_RADIUS: f64 = 0.5;
+    /// The precision that the projection of a guard puts in the place of one that is not positive.
+    const LEAST_PRECISION: f64 = 1e-4;
+    /// The standard deviations whose squares and inverse squares are finite with room to spare.
+    const DEVIATIONS: (f64, f64) = (1e-75, 1e75);
+
+    /// The rule that `options` name, for a diagonal `q` of dimension M.
+    pub fn new(q: &Normal, options: &RuleOptions) -> Self {
+        let m = q.dim();
+        let flat = if options.update == QUpdate::Adam { 2 * m } else { 0 };
+        let mut rule = DiagonalRule {
+            update: options.update,
+            guard: options.guard,
+            bounds: usable(options.bounds),
+            lower: options.lower.clone(),
+            smoothness: Smoothness::new(options, 0),
+            deviations: vec![1.0; m],
+            coordinates: vec![Coordinate::default(); m],
+            candidate: vec![(0.0, 1.0); m],
+            mean_precision: Vec::new(),
+            moments: Moments::new(flat),
+            position: vec![0.0; flat],
+            slope: vec![0.0; flat],
+        };
+        rule.restart(q);
+        rule
+    }
+
+    /// Gathers the coordinates; false when the gradient is not finite.
+    fn gather(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> bool {
+        let data = gradient.path.unwrap_or(gradient.cov).diagonal();
+        for (j, x) in self.coordinates.iter_mut().enumerate() {
+            let (mean, c) = (q.mean[j], self.deviations[j]);
+            let curvature = if gradient.path.is_some() { data[j] / c } else { 2.0 * data[j] };
+            *x = Coordinate {
+                mean,
+                deviation: c,
+                gradient: gradient.mean[j] + beta * mean,
+                hessian: curvature + beta,
+            };
+        }
+        let curvature = gradient.curvature.map_or(&[][..], MatrixRef::diagonal);
+        self.coordinates.iter().all(|x| is_sane(&[x.gradient, x.hessian])) && is_sane(curvature)
+    }
+
+    /// Fills the candidate by `formula`; false when it is not valid.
+    fn lands(&mut self, formula: impl Fn(&Coordinate) -> (f64, f64)) -> bool {
+        self.candidate.iter_mut().zip(&self.coordinates).for_each(|(new, x)| *new = formula(x));
+        let (least, largest) = Self::DEVIATIONS;
+        self.candidate.iter().all(|(mean, c)| is_sane(&[*mean]) && *c > least && *c < largest)
+    }
+
+    /// Fills the candidate by `formula` of the coordinate and the step, which is halved until the candidate is valid.
+    fn advance(&mut self, step: f64, formula: impl Fn(&Coordinate, f64) -> (f64, f64)) -> StepInfo {
+        let mut step = step;
+        for rollbacks in 0..=MAX_HALVINGS {
+            if self.lands(|x| formula(x, step)) {
+                return StepInfo { step, rollbacks };
+            }
+            step *= 0.5;
+        }
+        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+    }
+
+    fn natural(&mut self, beta: f64, step: f64, curvature: Option<&[f64]>) -> StepInfo {
+        let guard = self.guard;
+        let trust = guard == Guard::Trust && curvature.is_some();
+        let repairs = matches!(guard, Guard::Retraction | Guard::Projection)
+            && self.coordinates.iter().any(|x| x.mixed(step, beta) <= 0.0);
+        let mut info = self.advance(step, |x, rho| {
+            let precision = guarded(x, if trust { trusted(x, rho, beta) } else { rho }, beta, guard);
+            (x.mean - rho / beta * x.gradient / precision, precision.sqrt().recip())
+        });
+        info.rollbacks += usize::from(repairs);
+        if let (Some(curvature), true) = (curvature, info.step > 0.0) {
+            self.newton_means(curvature, beta, step);
+            info.step = step;
+        }
+        info
+    }
+
+    /// Replaces the candidate's means by Newton's, with the Hessian in m (positive semi-definite) mixed over the steps.
+    fn newton_means(&mut self, curvature: &[f64], beta: f64, rho: f64) {
+        if self.mean_precision.is_empty() {
+            // The first one is the whole of this batch's: 1/s may be far below it.
+            self.mean_precision.extend(curvature.iter().map(|k| k.max(0.0) / beta + 1.0));
+        }
+        let precisions = self.mean_precision.iter_mut().zip(curvature);
+        for ((new, x), (p, k)) in self.candidate.iter_mut().zip(&self.coordinates).zip(precisions) {
+            *p = (1.0 - rho) * *p + rho / beta * k.max(0.0) + rho;
+            new.0 = x.mean - rho / beta * x.gradient / *p;
+        }
+    }
+
+    fn square_root(&mut self, beta: f64, step: f64) -> StepInfo {
+        // As for full covariances: no standard deviation more than halves.
+        let scale = 0.5 * step / beta;
+        let largest = self.coordinates.iter().fold(0.0f64, |a, x| a.max(scale * x.log_gradient(beta).abs()));
+        let share = (0.5 / largest).min(1.0);
+        let mut info = self.advance(share * step, |x, rho| {
+            let (c, scale) = (x.deviation, rho / beta);
+            (x.mean - scale * c * c * x.gradient, c * (1.0 - 0.5 * scale * x.log_gradient(beta)))
+        });
+        info.rollbacks += usize::from(share < 1.0);
+        info
+    }
+
+    /// The rules whose steps are absolute, or in units of 1/𝓜.
+    fn descend(&mut self, beta: f64, step: f64) -> StepInfo {
+        if !self.smoothness.is_given() {
+            self.smoothness.observe_diagonal(self.coordinates.iter().map(|x| x.hessian));
+        }
+        let floor = (beta / self.smoothness.value(beta)).sqrt();
+        let (update, unit) = (self.update, self.smoothness.gamma(1.0, beta));
+        self.advance(step, |x, step| {
+            let (c, gamma) = (x.deviation, unit * step);
+            let new = match update {
+                QUpdate::BwGd => (c - gamma * (x.hessian * c - beta / c)).abs(),
+                QUpdate::ProjSgd => (c - gamma * (x.hessian * c - beta / c)).max(floor),
+                _ => prox_entry(c - gamma * x.hessian * c, gamma * beta),
+            };
+            (x.mean - gamma * x.gradient, new)
+        })
+    }
+
+    fn projected_natural(&mut self, beta: f64, step: f64) -> StepInfo {
+        let (low, high) = self.bounds;
+        let valid = self.lands(|x| {
+            let precision = x.mixed(step, beta);
+            let variance = if precision > 0.0 { clip(1.0 / precision, (low, high)) } else { high };
+            (x.mean, variance.sqrt())
+        });
+        // Where every new precision is positive m takes its step with the variances that were not yet projected.
+        let definite = self.coordinates.iter().all(|x| x.mixed(step, beta) > 0.0);
+        for (j, (new, x)) in self.candidate.iter_mut().zip(&self.coordinates).enumerate() {
+            let variance = if definite { 1.0 / x.mixed(step, beta) } else { new.1 * new.1 };
+            let mean = x.mean - step / beta * variance * x.gradient;
+            new.0 = self.lower.get(j).map_or(mean, |least| mean.max(*least));
+        }
+        if !valid || self.candidate.iter().any(|(mean, _)| !is_sane(&[*mean])) {
+            return StepInfo::REJECTED;
+        }
+        StepInfo { step, rollbacks: usize::from(!definite) }
+    }
+
+    fn adam(&mut self, beta: f64, step: f64) -> StepInfo {
+        let m = self.coordinates.len();
+        for (j, x) in self.coordinates.iter().enumerate() {
+            (self.position[j], self.position[m + j]) = (x.mean, x.deviation.ln());
+            (self.slope[j], self.slope[m + j]) = (x.gradient, x.log_gradient(beta));
+        }
+        if !is_sane(&self.slope) {
+            return StepInfo::REJECTED;
+        }
+        self.moments.step(&mut self.position, &self.slope, step);
+        for (j, new) in self.candidate.iter_mut().enumerate() {
+            *new = (self.position[j], self.position[m + j].exp());
+        }
+        let (least, largest) = Self::DEVIATIONS;
+        if self.candidate.iter().all(|(mean, c)| is_sane(&[*mean]) && *c > least && *c < largest) {
+            return StepInfo { step, rollbacks: 0 };
+        }
+        self.moments.reset();
+        StepInfo::REJECTED
+    }
+
+    /// Moves q and the deviations to the candidate.
+    fn commit(&mut self, q: &mut Normal) {
+        let Matrix::Diagonal(variances) = &mut q.cov else { return };
+        q.log_det = 0.0;
+        for (j, (mean, c)) in self.candidate.iter().enumerate() {
+            (q.mean[j], self.deviations[j], variances[j]) = (*mean, *c, c * c);
+            q.log_det += 2.0 * c.ln();
+        }
+    }
+}
+
+/// The largest share of ρ with which the precision changes by at most the trust radius.
+fn trusted(x: &Coordinate, rho: f64, beta: f64) -> f64 {
+    let change = (x.mixed(rho, beta) / x.precision() - 1.0).abs();
+    if change > DiagonalRule::TRUST_RADIUS { rho * DiagonalRule::TRUST_RADIUS / change } else { rho }
+}
+
+/// The new precision as a guard makes it; still not positive where the step has to be halved.
+fn guarded(x: &Coordinate, rho: f64, beta: f64, guard: Guard) -> f64 {
+    let plain = x.mixed(rho, beta);
+    if plain > 0.0 {
+        return plain;
+    }
+    match guard {
+        Guard::Trust | Guard::Backtrack => plain,
+        Guard::Retraction => {
+            let change = plain - x.precision();
+            plain + 0.5 * change * change / x.precision()
+        }
+        Guard::Projection => DiagonalRule::LEAST_PRECISION,
+    }
+}
+
+impl UpdateRule for DiagonalRule {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        if !self.gather(q, &gradient, beta) {
+            return StepInfo::REJECTED;
+        }
+        let info = match self.update {
+            QUpdate::Ngd => self.natural(beta, step, gradient.curvature.map(MatrixRef::diagonal)),
+            QUpdate::SrVn => self.square_root(beta, step),
+            QUpdate::Adam => self.adam(beta, step),
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => self.descend(beta, step),
+            QUpdate::ProjectedNgvi => self.projected_natural(beta, step),
+        };
+        if info.step > 0.0 {
+            self.commit(q);
+        }
+        info
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        self.deviations.iter_mut().zip(q.cov().diagonal()).for_each(|(c, s)| *c = s.sqrt());
+        self.mean_precision.clear();
+        self.moments.reset();
+        self.smoothness.reset();
+    }
+
+    fn factor(&self) -> Option<Factor<'_>> {
+        Some(Factor::Diagonal(&self.deviations))
+    }
+}

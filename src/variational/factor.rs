@@ -1,0 +1,55 @@
+//! What rules that carry a factor C of `S = C Cᵀ` share: its gradient, its validity, q from it; no steps.
+
+use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
+use crate::linalg::{self, Factorizer, Part, Shape, outer_of_lower, product};
+use faer::{Accum, Mat, MatRef};
+
+/// The lower factor of q's covariance. Only rounding can make the factorisation fail, since q was valid when it was built;
+/// the prior is then as good a start as any.
+pub(super) fn lower_factor(q: &Normal, out: &mut Mat<f64>) {
+    let m = q.dim();
+    out.copy_from(q.cov().full());
+    if Factorizer::new(m).cholesky(out.as_mut()).is_err() {
+        *out = Mat::identity(m, m);
+    }
+}
+
+/// `H C = 2 B C + β C` into `out`, or `G + β C` from samples' own `G = ∇_C`; false when it is not finite. What is asked for
+/// of it is `part`.
+pub(super) fn energy_gradient(
+    gradient: &DataGradient<'_>,
+    c: (MatRef<'_, f64>, Shape),
+    beta: f64,
+    part: Part,
+    out: &mut Mat<f64>,
+) -> bool {
+    match gradient.path {
+        Some(path) => out.copy_from(path.full()),
+        None => product(out.as_mut(), part, Accum::Replace, (gradient.cov.full(), Shape::Full), c, 2.0),
+    }
+    for (out, c) in out.as_mut().col_iter_mut().zip(c.0.col_iter()) {
+        out.iter_mut().zip(c.iter()).for_each(|(out, c)| *out += beta * c);
+    }
+    if part == Part::Lower {
+        linalg::clear_upper(out.as_mut());
+    }
+    is_sane_matrix(out.as_ref())
+}
+
+/// Whether `C Cᵀ` of a lower C is finite and, as far as its entries tell, positive definite in floating point: the condition of
+/// C is at least the ratio of its largest entry to its smallest diagonal one.
+pub(super) fn is_valid_lower(c: MatRef<'_, f64>) -> bool {
+    if !is_sane_matrix(c) {
+        return false;
+    }
+    let largest = c.col_iter().flat_map(|column| column.iter()).fold(0.0f64, |a, x| a.max(x.abs()));
+    (0..c.nrows()).all(|i| c[(i, i)] > CONDITION * largest && c[(i, i)] > 1.0 / OVERFLOW)
+}
+
+/// `S = C Cᵀ` of a valid lower C, with its log-determinant.
+pub(super) fn set_covariance(q: &mut Normal, c: MatRef<'_, f64>) {
+    if let Matrix::Full(cov) = &mut q.cov {
+        outer_of_lower(c, cov.as_mut());
+    }
+    q.log_det = linalg::log_det(c);
+}

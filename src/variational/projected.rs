@@ -1,0 +1,144 @@
+//! Projected gradient descent (proj-SGD) on (m, C) with C symmetric; no losses.
+//!
+//! Domke, Gower & Garrigos 2023: a gradient step on the whole objective, then the projection on the factors that its optimum
+//! is known to be among, 𝓜 being the smoothness of the negative log joint:
+//!
+//! ```text
+//! m₊ = m − γ ĝ,    C ← C − γ (½ (H C + C H) − β C⁻¹),    C ← V max(D, √(β/𝓜)) Vᵀ  where  C = V D Vᵀ
+//! ```
+//!
+//! The projection is the one on the symmetric positive definite factors, as a factor handed to samplers has to be. The nearest
+//! symmetric matrix with large enough singular values, [`raise_singular_values`], keeps the signs of the eigenvalues; the two
+//! are the same unless a step crosses zero.
+
+use super::factor::energy_gradient;
+use super::smoothness::Smoothness;
+use super::{CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
+use super::{is_sane_matrix, mean_gradient, move_mean};
+use crate::linalg::{self, EigenSolver, Part, Shape};
+use faer::{Mat, MatRef};
+
+/// The symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular values below `floor`: those are raised,
+/// the signs of eigenvalues kept (Domke, Gower & Garrigos 2023). `None` when `c` is not finite.
+pub fn raise_singular_values(c: MatRef<'_, f64>, floor: f64) -> Option<Mat<f64>> {
+    let mut eigen = EigenSolver::new(c.nrows());
+    if !(is_sane_matrix(c) && eigen.decompose(c)) {
+        return None;
+    }
+    let mut out = Mat::zeros(c.nrows(), c.nrows());
+    eigen.rebuild(|d| d.abs().max(floor).copysign(d), out.as_mut());
+    Some(out)
+}
+
+/// The rule, with the factor C it carries, its inverse and its buffers.
+pub struct Projected {
+    factor: Mat<f64>,
+    inverse: Mat<f64>,
+    candidate: Mat<f64>,
+    /// `H C`.
+    energy: Mat<f64>,
+    gradient: Vec<f64>,
+    eigen: EigenSolver,
+    smoothness: Smoothness,
+}
+
+impl Projected {
+    /// A rule for `q` of dimension M with a full covariance; of the options `smoothness` and `relative` concern it.
+    pub fn new(q: &Normal, options: &RuleOptions) -> Self {
+        let m = q.dim();
+        let mut rule = Projected {
+            factor: Mat::zeros(m, m),
+            inverse: Mat::zeros(m, m),
+            candidate: Mat::zeros(m, m),
+            energy: Mat::zeros(m, m),
+            gradient: vec![0.0; m],
+            eigen: EigenSolver::new(m),
+            smoothness: Smoothness::new(options, m),
+        };
+        rule.restart(q);
+        rule
+    }
+
+    fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
+        let inverse = self.inverse.as_ref();
+        match gradient.path {
+            None => self.smoothness.observe(gradient.cov.full(), beta),
+            Some(path) => self.smoothness.observe_path(path.full(), beta, |_, x, buffer| {
+                buffer.copy_from_slice(x);
+                linalg::matvec(inverse, buffer, x);
+            }),
+        }
+    }
+
+    /// `C − γ (sym(H C) − β C⁻¹)`, both triangles.
+    fn descend(&mut self, gamma: f64, beta: f64) {
+        for j in 0..self.candidate.ncols() {
+            for i in j..self.candidate.nrows() {
+                let energy = 0.5 * (self.energy[(i, j)] + self.energy[(j, i)]);
+                let new = self.factor[(i, j)] - gamma * (energy - beta * self.inverse[(i, j)]);
+                self.candidate[(i, j)] = new;
+                self.candidate[(j, i)] = new;
+            }
+        }
+    }
+
+    /// Takes up what `eigen` holds as C.
+    fn adopt(&mut self, clipped: bool) {
+        if clipped {
+            self.eigen.rebuild(|d| d, self.factor.as_mut());
+        } else {
+            std::mem::swap(&mut self.factor, &mut self.candidate);
+        }
+        self.eigen.rebuild(|d| 1.0 / d, self.inverse.as_mut());
+    }
+}
+
+/// The least eigenvalue that C may have: `floor`, but not so small beside the largest one that S would be singular.
+fn attainable(floor: f64, values: &[f64]) -> f64 {
+    values.iter().fold(floor, |a, d| a.max(CONDITION * d.abs()))
+}
+
+impl UpdateRule for Projected {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        let symmetric = (self.factor.as_ref(), Shape::Full);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && energy_gradient(&gradient, symmetric, beta, Part::All, &mut self.energy))
+        {
+            return StepInfo::REJECTED;
+        }
+        if !self.smoothness.is_given() {
+            self.observe(&gradient, beta);
+        }
+        let gamma = self.smoothness.gamma(step, beta);
+        self.descend(gamma, beta);
+        if !(is_sane_matrix(self.candidate.as_ref()) && self.eigen.decompose(self.candidate.as_ref())) {
+            return StepInfo::REJECTED;
+        }
+        let floor = attainable((beta / self.smoothness.value(beta)).sqrt(), self.eigen.values());
+        let clipped = self.eigen.values().iter().any(|d| *d < floor);
+        self.eigen.map_values(|d| d.max(floor));
+        self.adopt(clipped);
+        if let Matrix::Full(cov) = &mut q.cov {
+            self.eigen.rebuild(|d| d * d, cov.as_mut());
+        }
+        q.log_det = 2.0 * self.eigen.values().iter().map(|d| d.ln()).sum::<f64>();
+        move_mean(q, &self.gradient, gamma);
+        StepInfo { step, rollbacks: 0 }
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        self.smoothness.reset();
+        // As for the other factors: q's covariance is positive definite but for rounding.
+        if self.eigen.decompose(q.cov().full()) {
+            let least = attainable(0.0, self.eigen.values()) * CONDITION;
+            self.eigen.map_values(|s| s.max(least).sqrt());
+            self.adopt(true);
+        } else {
+            (self.factor, self.inverse) = (Mat::identity(q.dim(), q.dim()), Mat::identity(q.dim(), q.dim()));
+        }
+    }
+
+    fn factor(&self) -> Option<Factor<'_>> {
+        Some(Factor::Symmetric(self.factor.as_ref()))
+    }
+}

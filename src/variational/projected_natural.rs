@@ -1,0 +1,131 @@
+//! Natural gradients with a Bregman projection on bounded covariances (projected NGVI); no losses.
+//!
+//! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H` and
+//! `m₊ = m − (ρ/β) S₊ ĝ`, then the projection on `lo I ⪯ S ⪯ hi I`, which in either divergence clips the eigenvalues of S
+//! and keeps m. Where the new precision is not positive definite there is no S₊ to be projected: its eigenvalues are clipped to
+//! `[1/hi, 1/lo]`, and m takes its step with what results.
+
+use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, RuleOptions, StepInfo, UpdateRule};
+use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
+use crate::linalg::{self, EigenSolver};
+use faer::{Mat, MatRef};
+
+/// The symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of the projection of `N(m, Σ)`
+/// (Guilmeau, Hendrikx & Forbes 2026); `None` when it is not finite.
+pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<Mat<f64>> {
+    let mut eigen = EigenSolver::new(sigma.nrows());
+    if !(is_sane_matrix(sigma) && eigen.decompose(sigma)) {
+        return None;
+    }
+    let mut out = Mat::zeros(sigma.nrows(), sigma.nrows());
+    eigen.rebuild(|s| clip(s, (low, high)), out.as_mut());
+    Some(out)
+}
+
+/// `s` within the bounds, whatever these are; the upper one wins where they contradict each other.
+pub(super) fn clip(s: f64, (low, high): (f64, f64)) -> f64 {
+    s.max(low).min(high)
+}
+
+/// Bounds of variances that can be computed with.
+pub(super) fn usable((low, high): (f64, f64)) -> (f64, f64) {
+    let least = 1.0 / OVERFLOW;
+    let low = if low > least { low.min(OVERFLOW) } else { least };
+    (low, if high >= low { high.min(OVERFLOW) } else { low.max(1.0) })
+}
+
+/// The rule, with the precision `S⁻¹` it carries and its buffers.
+pub struct ProjectedNatural {
+    bounds: (f64, f64),
+    precision: Mat<f64>,
+    candidate: Mat<f64>,
+    gradient: Vec<f64>,
+    rotated: Vec<f64>,
+    direction: Vec<f64>,
+    eigen: EigenSolver,
+}
+
+impl ProjectedNatural {
+    /// A rule for `q` of dimension M with a full covariance; of the options `bounds` concern it.
+    pub fn new(q: &Normal, options: &RuleOptions) -> Self {
+        let m = q.dim();
+        let mut rule = ProjectedNatural {
+            bounds: usable(options.bounds),
+            precision: Mat::zeros(m, m),
+            candidate: Mat::zeros(m, m),
+            gradient: vec![0.0; m],
+            rotated: vec![0.0; m],
+            direction: vec![0.0; m],
+            eigen: EigenSolver::new(m),
+        };
+        rule.restart(q);
+        rule
+    }
+
+    /// Writes `(1 − ρ) S⁻¹ + (ρ/β) H` into `candidate` and decomposes it; false when it is not finite.
+    fn mix(&mut self, b: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
+        let columns = self.precision.col_iter().zip(b.col_iter());
+        for (new, (old, b)) in self.candidate.as_mut().col_iter_mut().zip(columns) {
+            let both = old.iter().zip(b.iter());
+            new.iter_mut().zip(both).for_each(|(new, (old, b))| {
+                *new = (1.0 - rho) * old + 2.0 * rho / beta * b;
+            });
+        }
+        linalg::add_diagonal(self.candidate.as_mut(), rho);
+        is_sane_matrix(self.candidate.as_ref()) && self.eigen.decompose(self.candidate.as_ref())
+    }
+
+    /// `S₊ ĝ` into `direction`, S₊ having the variances that `variance` makes of the precisions.
+    fn precondition(&mut self, variance: impl Fn(f64) -> f64) -> bool {
+        let vectors = self.eigen.vectors();
+        linalg::matvec(vectors.transpose(), &self.gradient, &mut self.rotated);
+        self.rotated.iter_mut().zip(self.eigen.values()).for_each(|(g, p)| *g *= variance(*p));
+        linalg::matvec(vectors, &self.rotated, &mut self.direction);
+        is_sane(&self.direction)
+    }
+}
+
+impl UpdateRule for ProjectedNatural {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && self.mix(gradient.cov.full(), beta, step))
+        {
+            return StepInfo::REJECTED;
+        }
+        let singular = CONDITION * CONDITION;
+        let largest = self.eigen.values().iter().fold(0.0f64, |a, p| a.max(p.abs()));
+        let definite = self.eigen.values().iter().all(|p| *p > singular * largest);
+        let (low, high) = self.bounds;
+        let bounded = |p: f64| if p > 0.0 { clip(1.0 / p, (low, high)) } else { high };
+        // Bounds far apart must not make S singular.
+        let widest = self.eigen.values().iter().fold(low, |a, p| a.max(bounded(*p)));
+        let variance = |p: f64| bounded(p).max(singular * widest);
+        if !(if definite { self.precondition(|p| 1.0 / p) } else { self.precondition(variance) }) {
+            return StepInfo::REJECTED;
+        }
+        move_mean(q, &self.direction, step / beta);
+        let clipped = !definite || self.eigen.values().iter().any(|p| variance(*p) != 1.0 / p);
+        self.eigen.map_values(variance);
+        if let Matrix::Full(cov) = &mut q.cov {
+            self.eigen.rebuild(|s| s, cov.as_mut());
+        }
+        q.log_det = self.eigen.values().iter().map(|s| s.ln()).sum();
+        if clipped {
+            self.eigen.rebuild(|s| 1.0 / s, self.precision.as_mut());
+        } else {
+            std::mem::swap(&mut self.precision, &mut self.candidate);
+        }
+        StepInfo { step, rollbacks: usize::from(!definite) }
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        // q's covariance is positive definite but for rounding.
+        if self.eigen.decompose(q.cov().full()) {
+            let largest = self.eigen.values().iter().fold(0.0f64, |a, s| a.max(*s));
+            let least = CONDITION * CONDITION * largest;
+            self.eigen.rebuild(|s| 1.0 / s.max(least), self.precision.as_mut());
+        } else {
+            self.precision = Mat::identity(q.dim(), q.dim());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Square-root variational Newton (SR-VN): natural gradients on the Cholesky factor of S, without an inverse; no losses.
+//!
+//! Kumar, Möllenhoff, Khan & Lucchi 2025; Tan 2025. With `S = C Cᵀ`, C lower with a positive diagonal,
+//!
+//! ```text
+//! m₊ = m − (ρ/β) C Cᵀ ĝ,    C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C),    Cᵀ Ĝ C = Cᵀ H C − β I
+//! ```
+//!
+//! where tril½ keeps the strict lower triangle and half the diagonal. Samples' own gradient `G = ∇_C` of the data part has
+//! `H_data C` as its mean, so that `sym(Cᵀ G)` stands for `Cᵀ H_data C`.
+
+use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use super::{
+    DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient, move_mean,
+};
+use crate::linalg::{self, Part, Shape, product};
+use faer::{Accum, Mat};
+
+/// The rule, with the factor C it carries and its buffers.
+pub struct SquareRoot {
+    factor: Mat<f64>,
+    candidate: Mat<f64>,
+    /// `H C`.
+    energy: Mat<f64>,
+    /// `X = tril½(Cᵀ H C − β I)`.
+    change: Mat<f64>,
+    gradient: Vec<f64>,
+    half: Vec<f64>,
+    direction: Vec<f64>,
+}
+
+impl SquareRoot {
+    /// The largest entries of `(ρ/β) X` in size, on and below the diagonal. Where H is positive semi-definite and ρ ≤ 1 its
+    /// diagonal is at least −½, and no entry below exceeds 2 once the diagonal is within ½: only a diagonal of C that would
+    /// halve, or negative curvature, shrinks a step.
+    const LIMITS: (f64, f64) = (0.5, 2.0);
+
+    /// A rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once here.
+    pub fn new(q: &Normal) -> Self {
+        let m = q.dim();
+        let mut rule = SquareRoot {
+            factor: Mat::zeros(m, m),
+            candidate: Mat::zeros(m, m),
+            energy: Mat::zeros(m, m),
+            change: Mat::zeros(m, m),
+            gradient: vec![0.0; m],
+            half: vec![0.0; m],
+            direction: vec![0.0; m],
+        };
+        rule.restart(q);
+        rule
+    }
+
+    /// Fills `change` from `energy`; false when it is not finite.
+    fn form_change(&mut self, beta: f64, sampled: bool) -> bool {
+        // Only samples' gradients leave Cᵀ(H C) unsymmetric.
+        let part = if sampled { Part::All } else { Part::Lower };
+        let (left, right) = ((self.factor.transpose(), Shape::Upper), (self.energy.as_ref(), Shape::Full));
+        product(self.change.as_mut(), part, Accum::Replace, left, right, 1.0);
+        let x = &mut self.change;
+        for j in 0..x.ncols() {
+            x[(j, j)] = 0.5 * (x[(j, j)] - beta);
+            for i in j + 1..x.nrows() {
+                if sampled {
+                    x[(i, j)] = 0.5 * (x[(i, j)] + x[(j, i)]);
+                }
+                x[(j, i)] = 0.0;
+            }
+        }
+        is_sane_matrix(x.as_ref())
+    }
+
+    /// The largest share of `scale` = ρ/β that keeps the change of C within the limits.
+    fn admissible(&self, scale: f64) -> f64 {
+        let (diagonal, below) = Self::LIMITS;
+        let mut share = 1.0f64;
+        for (j, column) in self.change.as_ref().col_iter().enumerate() {
+            for (i, x) in column.iter().enumerate().skip(j) {
+                let limit = if i == j { diagonal } else { below };
+                share = share.min(limit / (scale * x.abs()));
+            }
+        }
+        share
+    }
+}
+
+impl UpdateRule for SquareRoot {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        let lower = (self.factor.as_ref(), Shape::Lower);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && energy_gradient(&gradient, lower, beta, Part::All, &mut self.energy)
+            && self.form_change(beta, gradient.path.is_some()))
+        {
+            return StepInfo::REJECTED;
+        }
+        let share = self.admissible(step / beta);
+        let rho = share * step;
+        self.candidate.copy_from(&self.factor);
+        let (left, right) = ((self.factor.as_ref(), Shape::Lower), (self.change.as_ref(), Shape::Lower));
+        product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, right, -rho / beta);
+        linalg::matvec(self.factor.transpose(), &self.gradient, &mut self.half);
+        linalg::matvec(self.factor.as_ref(), &self.half, &mut self.direction);
+        if !(is_valid_lower(self.candidate.as_ref()) && is_sane(&self.direction)) {
+            return StepInfo::REJECTED;
+        }
+        std::mem::swap(&mut self.factor, &mut self.candidate);
+        move_mean(q, &self.direction, rho / beta);
+        set_covariance(q, self.factor.as_ref());
+        StepInfo { step: rho, rollbacks: usize::from(share < 1.0) }
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        lower_factor(q, &mut self.factor);
+    }
+
+    fn factor(&self) -> Option<Factor<'_>> {
+        Some(Factor::Lower(self.factor.as_ref()))
+    }
+}

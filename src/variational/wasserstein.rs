@@ -1,0 +1,115 @@
+//! Bures–Wasserstein gradient descent (BW-GD) on (m, S), a baseline; no losses.
+//!
+//! Lambert, Chewi, Bach, Bonnabel & Rigollet 2022:
+//!
+//! ```text
+//! m₊ = m − γ ĝ,    S₊ = (I − γĜ) S (I − γĜ),    Ĝ = H − β S⁻¹
+//! ```
+//!
+//! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊, so that no inverse of S is needed
+//! and S₊ is symmetric and positive semi-definite as computed.
+
+use super::smoothness::Smoothness;
+use super::{
+    DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
+    mean_gradient, move_mean,
+};
+use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
+use faer::{Accum, Mat};
+
+/// The rule, with the Cholesky factor of S that it needs from step to step and its buffers.
+pub struct Wasserstein {
+    factor: Mat<f64>,
+    inverse: Mat<f64>,
+    /// `Ĝ L`.
+    change: Mat<f64>,
+    /// `(I − γĜ) L`.
+    root: Mat<f64>,
+    cov: Mat<f64>,
+    candidate: Mat<f64>,
+    gradient: Vec<f64>,
+    factorizer: Factorizer,
+    smoothness: Smoothness,
+}
+
+impl Wasserstein {
+    /// A rule for `q` of dimension M with a full covariance; of the options `smoothness` and `relative` concern it.
+    pub fn new(q: &Normal, options: &RuleOptions) -> Self {
+        let m = q.dim();
+        let square = || Mat::zeros(m, m);
+        let mut rule = Wasserstein {
+            factor: square(),
+            inverse: square(),
+            change: square(),
+            root: square(),
+            cov: square(),
+            candidate: square(),
+            gradient: vec![0.0; m],
+            factorizer: Factorizer::new(m),
+            smoothness: Smoothness::new(options, m),
+        };
+        rule.restart(q);
+        rule
+    }
+
+    /// Fills `change` with `Ĝ L = 2 B L + β (L − L⁻ᵀ)`; false when it is not finite.
+    fn form_change(&mut self, gradient: &DataGradient<'_>, beta: f64) -> bool {
+        let (left, right) = ((gradient.cov.full(), Shape::Full), (self.factor.as_ref(), Shape::Lower));
+        product(self.change.as_mut(), Part::All, Accum::Replace, left, right, 2.0);
+        let (l, linv) = (self.factor.as_ref(), self.inverse.as_ref());
+        for j in 0..l.ncols() {
+            let column = self.change.col_mut(j).iter_mut();
+            let both = l.col(j).iter().zip(linv.row(j).iter());
+            column.zip(both).for_each(|(x, (l, back))| *x += beta * (l - back));
+        }
+        is_sane_matrix(self.change.as_ref())
+    }
+
+    /// Forms S₊ and its factor for γ; false when it is not positive definite.
+    fn moves_to(&mut self, gamma: f64) -> bool {
+        let columns =
+            self.root.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.change.col_iter()));
+        for (root, (l, change)) in columns {
+            let both = l.iter().zip(change.iter());
+            root.iter_mut().zip(both).for_each(|(root, (l, x))| *root = l - gamma * x);
+        }
+        let (left, right) = ((self.root.as_ref(), Shape::Full), (self.root.transpose(), Shape::Full));
+        product(self.cov.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+        reflect_lower(self.cov.as_mut());
+        self.candidate.copy_from(&self.cov);
+        is_sane_matrix(self.cov.as_ref()) && self.factorizer.cholesky(self.candidate.as_mut()).is_ok()
+    }
+}
+
+impl UpdateRule for Wasserstein {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient) && self.form_change(&gradient, beta)) {
+            return StepInfo::REJECTED;
+        }
+        if self.smoothness.scales_steps() {
+            self.smoothness.observe(gradient.cov.full(), beta);
+        }
+        let mut step = step;
+        for rollbacks in 0..=MAX_HALVINGS {
+            let gamma = self.smoothness.gamma(step, beta);
+            if !self.moves_to(gamma) {
+                step *= 0.5;
+                continue;
+            }
+            let Matrix::Full(cov) = &mut q.cov else { return StepInfo::REJECTED };
+            std::mem::swap(cov, &mut self.cov);
+            std::mem::swap(&mut self.factor, &mut self.candidate);
+            linalg::invert_lower(self.factor.as_ref(), self.inverse.as_mut());
+            q.log_det = linalg::log_det(self.factor.as_ref());
+            move_mean(q, &self.gradient, gamma);
+            return StepInfo { step, rollbacks };
+        }
+        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        factor::lower_factor(q, &mut self.factor);
+        linalg::invert_lower(self.factor.as_ref(), self.inverse.as_mut());
+        self.smoothness.reset();
+    }
+}
