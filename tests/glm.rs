@@ -345,6 +345,18 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
 }
 
 #[test]
+fn weights_of_coefficients_that_are_not_negative_have_a_least_value() {
+    let layer = LinearLayer::independent(&[1.0, -0.5, 7.0], &[4.0, 0.25, 100.0]).expect("a layer");
+    assert_eq!(layer.nonnegative_weights(), [-0.5, 1.0, -0.7]);
+    let with_intercept = layer.with_intercept();
+    assert_eq!(with_intercept.nonnegative_weights(), [-0.5, 1.0, f64::NEG_INFINITY]);
+    let least = Normal::diagonal(vec![-0.5, 1.0, 0.0], vec![1.0; 3]).expect("q");
+    assert_eq!(with_intercept.coefficient_moments(&least).0[..2], [0.0, 0.0]);
+    let x = Mat::from_fn(2, 1, |_, _| 1.0);
+    assert!(with_intercept.reduced_to(x.as_ref()).nonnegative_weights().is_empty());
+}
+
+#[test]
 fn a_linear_model_is_a_sparse_gp_with_a_linear_kernel() {
     let mut normals = Normals::new(13);
     let (x, elsewhere) = (normals.mat(3, 40), normals.mat(3, 9));

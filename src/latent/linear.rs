@@ -217,6 +217,19 @@ impl LinearLayer {
         (offset + dot(&a, q.mean()), (residual + quadratic(q, &a)).max(0.0))
     }
 
+    /// The least weights w for which no coefficient of independent ones is negative: `−m₀/d` each, and no limit for the
+    /// intercept. Empty for other priors and for a reduced layer, where a weight is no coefficient's own.
+    pub fn nonnegative_weights(&self) -> Vec<f64> {
+        let Some(deviations) = self.prior_deviations().filter(|_| self.basis.is_none()) else {
+            return Vec::new();
+        };
+        let mut least: Vec<f64> = self.prior_mean.iter().zip(deviations).map(|(m, d)| -m / d).collect();
+        if let (true, Some(intercept)) = (self.intercept, least.last_mut()) {
+            *intercept = f64::NEG_INFINITY;
+        }
+        least
+    }
+
     /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
     /// data than coefficients, unless the family is one of the coefficients' own coordinates.
     pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {

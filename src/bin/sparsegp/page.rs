@@ -3,8 +3,8 @@
 use super::evaluate::Evaluation;
 use super::{coefficients, inspect, output};
 use sparsegp::data::Task;
-use sparsegp::model::{BetaCurve, FittedModel};
-use sparsegp::report::{self, CurveSeries, Curves, Section};
+use sparsegp::model::{BetaCurve, Coefficient, FittedModel};
+use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
 
 pub use sparsegp::report::page;
 
@@ -19,6 +19,25 @@ fn beta_curve(curve: &BetaCurve) -> Option<String> {
     report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, series })
 }
 
+/// What one standard deviation of each column does to the latent function of a linear model.
+fn effects(model: &FittedModel) -> Option<String> {
+    let mut coefficients = model.coefficients()?;
+    let inputs = &model.scaling().inputs;
+    // The intercept, where there is one, comes first and is no effect of a column.
+    let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+    effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
+        effect.mean *= input.scale;
+        effect.lower = effect.lower.map(|end| end * input.scale);
+        effect.upper = effect.upper.map(|end| end * input.scale);
+    });
+    effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+    effects.truncate(coefficients::MOST_SHOWN);
+    let interval =
+        |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
+    let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
+    report::intervals("effect of one standard deviation", &intervals?)
+}
+
 /// The section about one fit.
 pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> Section {
     let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
@@ -31,6 +50,10 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
     let parameters = model.hyperparameters().into_iter();
     table.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
     let captions = [
+        (
+            effects(model),
+            "Effect of one standard deviation of each column (of one unit where columns are not standardised), the largest ones first, with 95 % intervals.",
+        ),
         (report::trace(&model.summary().trace), "Objective per row against the epoch."),
         (
             model.beta_curve().and_then(beta_curve),
