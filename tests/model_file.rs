@@ -1,6 +1,8 @@
 //! The model file: what is written reads back to the same predictions, and nothing else is accepted or panics.
 
 use proptest::prelude::*;
+use safetensors::SafeTensors;
+use sha2::{Digest, Sha256};
 use sparsegp::data::{SchemaOptions, Table};
 use sparsegp::data::{UnseenLevels, read_csv};
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
@@ -146,6 +148,57 @@ fn too_many_rows_for_joint_draws_are_refused() {
     let error = model.samples(&table, UnseenLevels::Error, 1, 0).map(|_| ()).expect_err("too many");
     assert_eq!(error.exit_code(), 2);
     assert!(error.to_string().contains("2000 rows"), "{error}");
+}
+
+/// The checksum of a description with the arrays of the good file.
+fn checksum(description: &str) -> String {
+    let tensors = SafeTensors::deserialize(good()).expect("a container");
+    let mut names = tensors.names();
+    names.sort_unstable();
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| hash.update(bytes);
+    let length = |length: usize| (length as u64).to_le_bytes();
+    add(&length(description.len()));
+    add(description.as_bytes());
+    for name in names {
+        let tensor = tensors.tensor(name).expect("an array");
+        add(&length(name.len()));
+        add(name.as_bytes());
+        add(&length(tensor.shape().len()));
+        tensor.shape().iter().for_each(|&side| add(&length(side)));
+        add(tensor.data());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn files_of_version_1_are_read() {
+    // Version 1 has sparse GPs with full covariances alone, and none of the options that came with version 2.
+    let old = with_metadata(|metadata| {
+        let text = metadata["model"].as_str().expect("text");
+        let mut description: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let options = description["options"].as_object_mut().expect("options");
+        for name in
+            "model prior_mean prior_variance family q_average q_bounds q_nonnegative q_smoothness polish \
+                     batch_schedule sample_schedule"
+                .split_whitespace()
+        {
+            assert!(options.remove(name).is_some(), "{name} is an option of version 2");
+        }
+        let text = description.to_string();
+        metadata.insert("sha256".into(), checksum(&text).into());
+        metadata.insert("model".into(), text.into());
+        metadata.insert("version".into(), "1".into());
+    });
+    let (old, new) = (FittedModel::from_bytes("m", &old), FittedModel::from_bytes("m", good()));
+    let (old, new) = (old.expect("a model"), new.expect("a model"));
+    assert_eq!(old.options(), new.options());
+    let table = table();
+    let predict = |model: &FittedModel| {
+        let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
+        (0..table.rows()).map(|row| predictions.row(row)).collect::<Vec<_>>()
+    };
+    assert_eq!(predict(&old), predict(&new));
 }
 
 #[test]

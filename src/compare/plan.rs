@@ -121,9 +121,17 @@ impl Settings {
             return Err(Error::usage("--betas has no effect on elbo, vfe and fitc, which have β = 1")
                 .hint("add beta-elbo, dlm-log or dlm-square to --objectives"));
         }
-        let sampled = self.options.estimator != Estimator::Exact;
-        if sampled && !self.contenders.iter().any(|c| c.objective() == ObjectiveKind::DlmLog) {
-            return Err(Error::usage("--estimator has no effect without dlm-log among --objectives"));
+        let estimator = self.options.estimator;
+        if self.options.sample_schedule.is_some() && estimator.weight_samples().is_none() {
+            return Err(Error::usage(format!(
+                "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
+            )));
+        }
+        let wanted = estimator_objective(estimator).filter(|&objective| !self.fits(objective));
+        if let Some(objective) = wanted {
+            return Err(Error::usage(format!(
+                "--estimator {estimator} has no effect without {objective} among --objectives"
+            )));
         }
         self.validate_likelihood(self.options.likelihood_kind())
     }
@@ -136,6 +144,14 @@ impl Settings {
             ))
             .hint("elbo, beta-elbo and dlm-log take every likelihood")),
             None => Ok(()),
+        }
+    }
+
+    /// Whether anything that is fitted minimises an objective on mini-batches.
+    fn fits(&self, objective: ObjectiveKind) -> bool {
+        match objective {
+            ObjectiveKind::Elbo => self.needs_elbo(),
+            _ => self.contenders.iter().any(|contender| contender.objective() == objective),
         }
     }
 
@@ -158,16 +174,18 @@ impl Settings {
     /// The options of a contender's fits.
     pub fn options(&self, contender: Contender, repeat: u64) -> FitOptions {
         let objective = contender.objective();
-        let options = self.options.clone();
+        let options = match objective {
+            ObjectiveKind::Elbo | ObjectiveKind::DlmLog => self.options.clone(),
+            _ => self.options.without_steps(),
+        };
+        let samples = estimator_objective(options.estimator) == Some(objective);
         FitOptions {
             objective,
             beta: 1.0,
             hyper: contender.is_fixed().then_some(Hyper::Fixed),
             hyper_optimizer: None,
-            estimator: match objective {
-                ObjectiveKind::DlmLog => options.estimator,
-                _ => Estimator::Exact,
-            },
+            estimator: if samples { options.estimator } else { Estimator::Exact },
+            sample_schedule: options.sample_schedule.filter(|_| samples),
             validation_fraction: match self.grid_of(contender) {
                 Some(_) => options.validation_fraction,
                 None => 0.0,
@@ -180,6 +198,15 @@ impl Settings {
     /// The seed of a repeat.
     pub fn seed(&self, repeat: u64) -> u64 {
         self.options.seed.wrapping_add(repeat)
+    }
+}
+
+/// The objective that an estimator is for, unless it is for all.
+fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
+    match estimator {
+        Estimator::Exact => None,
+        estimator if estimator.is_predictive() => Some(ObjectiveKind::DlmLog),
+        _ => Some(ObjectiveKind::Elbo),
     }
 }
 

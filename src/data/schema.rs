@@ -23,7 +23,7 @@ pub enum Feature {
         /// The name of the column.
         name: String,
     },
-    /// One input per category, 1 where the row has it and 0 elsewhere.
+    /// One input per category, 1 where the row has it and 0 elsewhere; for linear models all but the first category.
     Categorical {
         /// The name of the column.
         name: String,
@@ -53,7 +53,7 @@ pub struct SchemaOptions {
     pub exclude: Vec<String>,
     /// Columns of categories although they look like numbers.
     pub categorical: Vec<String>,
-    /// Whether the first category makes no input (for models with an intercept and no prior to share it).
+    /// Whether the first category makes no input (for linear models, whose intercept stands for it).
     pub drop_first: bool,
     /// The kind of target; `None` finds it by the values (see [`TargetEncoding::infer`]).
     pub target_kind: Option<TargetKind>,
@@ -90,6 +90,7 @@ pub struct Schema {
     exposure: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<String>,
+    #[serde(default)]
     drop_first: bool,
 }
 
@@ -148,6 +149,12 @@ impl Schema {
             weights: options.weights.clone(),
             drop_first: options.drop_first,
         };
+        if schema.dims() == 0 {
+            return Err(Error::data(format!(
+                "{}: every feature is a column of a single category, expected one that varies",
+                table.source()
+            )));
+        }
         schema.check_exposure_kind()?;
         schema.exposure(table)?;
         schema.weights(table)?;
@@ -157,6 +164,11 @@ impl Schema {
     /// The features, in the order of their inputs.
     pub fn features(&self) -> &[Feature] {
         &self.features
+    }
+
+    /// Whether the first category of a column makes no input.
+    pub fn drops_first(&self) -> bool {
+        self.drop_first
     }
 
     /// The name of the target column.

@@ -3,7 +3,7 @@
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, Shape, dot, matvec, product_seq, thin_orthonormal};
-use crate::variational::{MatrixRef, Normal};
+use crate::variational::{Family, MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -209,6 +209,55 @@ impl LinearLayer {
                 (offset, a, residual)
             }
         }
+    }
+
+    /// Mean and variance of the linear functional `cᵀβ` under q(w).
+    pub fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
+        let (offset, a, residual) = self.functional(c);
+        (offset + dot(&a, q.mean()), (residual + quadratic(q, &a)).max(0.0))
+    }
+
+    /// The least weights w for which no coefficient of independent ones is negative: `−m₀/d` each, and no limit for the
+    /// intercept. Empty for other priors and for a reduced layer, where a weight is no coefficient's own.
+    pub fn nonnegative_weights(&self) -> Vec<f64> {
+        let Some(deviations) = self.prior_deviations().filter(|_| self.basis.is_none()) else {
+            return Vec::new();
+        };
+        let mut least: Vec<f64> = self.prior_mean.iter().zip(deviations).map(|(m, d)| -m / d).collect();
+        if let (true, Some(intercept)) = (self.intercept, least.last_mut()) {
+            *intercept = f64::NEG_INFINITY;
+        }
+        least
+    }
+
+    /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
+    /// data than coefficients, unless the family is one of the coefficients' own coordinates.
+    pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
+        let whole = LinearLayer { basis: None, ..self.clone() };
+        match family {
+            Family::Full => whole.reduced_to(x),
+            Family::Diagonal => whole,
+        }
+    }
+
+    /// The posterior q(w) of this layer in the coordinates of `other`, a layer of the same prior. What lies outside its
+    /// basis is the prior's there; `None` if the covariance is not positive definite.
+    pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
+        if self.basis.is_none() && other.basis.is_none() {
+            return Some(q.clone());
+        }
+        let (from, to) = (q.dim(), other.dim());
+        let turn = match (&self.basis, &other.basis) {
+            (Some(u), Some(v)) => v.transpose() * u,
+            (Some(u), None) => u.clone(),
+            (None, Some(v)) => v.transpose().to_owned(),
+            (None, None) => Mat::identity(to, from),
+        };
+        let change = q.cov().to_dense() - Mat::<f64>::identity(from, from);
+        let cov = Mat::<f64>::identity(to, to) + &turn * change * turn.transpose();
+        let mut mean = vec![0.0; to];
+        matvec(turn.as_ref(), q.mean(), &mut mean);
+        Normal::new(mean, cov).ok()
     }
 
     /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it.

@@ -60,8 +60,12 @@ fn about_noise(model: &LatentModel, train: Dataset<'_>) -> Option<String> {
     let mut noise = f64::NAN;
     model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
     if noise > 0.98 * variance {
+        let advice = match model.layer.inducing() {
+            Some(_) => "try another --kernel or --seed",
+            None => "try other columns, or --model gp",
+        };
         return Some(format!(
-            "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try another --kernel or --seed",
+            "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; {advice}",
             100.0 * noise / variance
         ));
     }

@@ -277,7 +277,7 @@ fn train_svgp(
     let fixed = options.hyper_mode() == Hyper::Fixed || FreeVector::new(&svgp.model.descriptors()).is_empty();
     let full_batch = fixed
         && polishes
-        && options.batch_schedule.is_none()
+        && !options.asks_for_batches()
         && n <= FULL_BATCH_ROWS
         && options.q_update == QUpdate::Ngd
         && options.q_step.is_none();

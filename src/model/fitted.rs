@@ -2,7 +2,7 @@
 
 use super::fit::{FitSummary, Start, TrainingData, fit_arrays};
 use super::latent::LatentModel;
-use super::options::{FitOptions, ObjectiveKind};
+use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::select::BetaCurve;
@@ -12,12 +12,13 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::hyper::Record;
+use crate::latent::Layer;
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
 use crate::metrics::Compared;
 use crate::objective::Targets;
-use crate::variational::Normal;
-use faer::Mat;
+use crate::variational::{Family, Normal};
+use faer::{Mat, MatRef};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -89,8 +90,9 @@ pub struct TableFit {
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
     let FitRequest { table, options, .. } = *request;
     let (schema, mut warnings) = schema_of(request)?;
-    let options = &resolved(options, &schema, request.start)?;
+    let options = resolved(options, &schema, request.start)?;
     options.validate()?;
+    let options = &options.settled();
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
     let data = Columns::of(&schema, table)?;
     let mut train = data.part(rows.train);
@@ -110,7 +112,8 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
         validation: scaled.as_ref().map(HeldOut::dataset),
         levels: schema.encoding().levels().len(),
     };
-    let start = request.start.map(|start| start.start(options, request.keep_posterior));
+    let start =
+        request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
     let mut fitted = fit_arrays(training, options, start.as_ref(), listener)?;
     warnings.append(&mut fitted.summary.warnings);
     fitted.summary.warnings = warnings;
@@ -164,9 +167,14 @@ impl Columns {
     }
 }
 
-/// The options with the likelihood that the start, the user or the kind of target decides.
+/// The options with the likelihood that the start, the user or the kind of target decides, and the prior of a start.
 fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) -> Result<FitOptions> {
     let task = schema.encoding().task();
+    if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
+        let (known, asked) = (start.model_kind(), options.model);
+        return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
+            .hint(format!("say --model {known}, or fit without --from")));
+    }
     let likelihood = match (start, options.likelihood) {
         (Some(start), asked) => {
             let known = start.model.likelihood.kind();
@@ -179,7 +187,15 @@ fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) 
         (None, Some(asked)) => asked,
         (None, None) => LikelihoodKind::default_for(task),
     };
-    Ok(FitOptions { likelihood: Some(likelihood), task: Some(task), ..options.clone() })
+    let prior = start.map_or(options, |start| &start.options);
+    Ok(FitOptions {
+        likelihood: Some(likelihood),
+        task: Some(task),
+        mean: prior.mean,
+        prior_mean: prior.prior_mean,
+        prior_variance: prior.prior_variance,
+        ..options.clone()
+    })
 }
 
 /// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
@@ -213,7 +229,9 @@ pub(crate) fn find_schema(
     let kind = asked_kind(options)?.or(columns.target_kind);
     // An exposure makes sense for counts alone, so it says what the target is.
     let kind = kind.or(columns.exposure.as_ref().map(|_| TargetKind::Count));
-    Schema::infer(table, &SchemaOptions { target_kind: kind, ..columns.clone() })
+    // The intercept of a linear model stands for the first category of every column.
+    let drop_first = columns.drop_first || options.model == ModelKind::Glm;
+    Schema::infer(table, &SchemaOptions { target_kind: kind, drop_first, ..columns.clone() })
 }
 
 /// The columns of the fit: those of the start model, or found in the table.
@@ -283,7 +301,7 @@ fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
     FitOptions {
         kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
         inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
-        q_step: Some(options.q_schedule()),
+        q_step: if options.is_collapsed() { options.q_step } else { Some(options.q_schedule()) },
         hyper: Some(options.hyper_mode()),
         epochs: Some(options.epoch_limit()),
         tolerance: Some(options.stopping_tolerance()),
@@ -347,6 +365,14 @@ impl FittedModel {
     /// The predictor on the scale the model sees.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
+    }
+
+    /// What f is.
+    pub fn model_kind(&self) -> ModelKind {
+        match self.model.layer {
+            Layer::Inducing(_) => ModelKind::Gp,
+            Layer::Linear(_) => ModelKind::Glm,
+        }
     }
 
     /// What the fit did.
@@ -457,10 +483,22 @@ impl FittedModel {
         Ok((0..count).map(draw).collect())
     }
 
-    /// The model to start another fit from.
-    fn start(&self, options: &FitOptions, keep_posterior: bool) -> Start {
-        let model = LatentModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
-        Start { model, q: keep_posterior.then(|| self.q.clone()) }
+    /// The model to start another fit from, on the scaled inputs `x`.
+    fn start(&self, options: &FitOptions, x: MatRef<'_, f64>, keep_posterior: bool) -> Start {
+        let mut model = LatentModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
+        let mut q = keep_posterior.then(|| self.q.clone());
+        if let Layer::Linear(layer) = &self.model.layer {
+            // Other rows have another span, which the layer has to be reduced to.
+            let other = layer.suited_to(x, options.family);
+            q = q.and_then(|q| layer.carry(&q, &other));
+            model.layer = other.into();
+        }
+        let q = q.and_then(|q| match (q.family(), options.family) {
+            (Family::Full, Family::Diagonal) => Some(q.mean_field()),
+            (Family::Diagonal, Family::Full) => Normal::new(q.mean().to_vec(), q.cov().to_dense()).ok(),
+            _ => Some(q),
+        });
+        Start { model, q }
     }
 }
 

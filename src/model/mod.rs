@@ -1,5 +1,7 @@
 //! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
 
+mod check;
+mod coefficients;
 mod collapsed;
 mod diagnose;
 mod file;
@@ -17,6 +19,8 @@ mod start;
 mod training;
 mod variational;
 
+pub use check::foreign;
+pub use coefficients::Coefficient;
 pub use collapsed::{CollapsedBound, CollapsedObjective};
 pub use fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays};
 pub(crate) use fitted::find_schema;

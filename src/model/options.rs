@@ -111,8 +111,8 @@ pub struct FitOptions {
     pub q_step: Option<Schedule>,
     /// Which average of the iterates is returned (mini-batch objectives).
     pub q_average: Average,
-    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1.
-    pub q_bounds: (f64, f64),
+    /// The least and largest eigenvalue that S may have (projected-ngvi), the prior's being 1; 1e-4 and 1e4 when absent.
+    pub q_bounds: Option<(f64, f64)>,
     /// Whether the coefficients' means may not be negative (projected-ngvi on diagonal covariances, glm).
     pub q_nonnegative: bool,
     /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd); found on the way when absent.
@@ -177,7 +177,7 @@ impl Default for FitOptions {
             q_guard: Guard::Trust,
             q_step: None,
             q_average: Average::None,
-            q_bounds: (1e-4, 1e4),
+            q_bounds: None,
             q_nonnegative: false,
             q_smoothness: None,
             polish: None,
@@ -244,13 +244,14 @@ impl FitOptions {
 
     /// What the rule that moves q is told.
     pub fn rule_options(&self) -> RuleOptions {
+        let default = RuleOptions::of(self.q_update);
         RuleOptions {
             guard: self.q_guard,
-            bounds: self.q_bounds,
+            bounds: self.q_bounds.unwrap_or(default.bounds),
             smoothness: self.q_smoothness,
             // What a step size means depends on the data's curvature unless somebody knew it.
             relative: self.q_step.is_none(),
-            ..RuleOptions::of(self.q_update)
+            ..default
         }
     }
 
@@ -258,14 +259,7 @@ impl FitOptions {
     pub(super) fn inference(&self, n: usize, model: &LatentModel) -> InferenceOptions {
         let mut rule = self.rule_options();
         if let (true, Some(layer)) = (self.q_nonnegative, model.layer.linear()) {
-            // β_j = m₀_j + d_j w_j ≥ 0, except for an intercept.
-            let deviations = layer.prior_deviations().unwrap_or_default();
-            let bounds = layer.prior_mean().iter().zip(deviations).map(|(m, d)| -m / d);
-            rule.lower = bounds.collect();
-            if layer.has_intercept() {
-                rule.lower.pop();
-                rule.lower.push(f64::NEG_INFINITY);
-            }
+            rule.lower = layer.nonnegative_weights();
         }
         let batches = match self.batch_schedule {
             Some(sizes) => BatchPlan::Sized(sizes),
@@ -290,6 +284,12 @@ impl FitOptions {
         self.polish.unwrap_or(true) && free
     }
 
+    /// Whether batches were asked for where all data at once would do.
+    pub(super) fn asks_for_batches(&self) -> bool {
+        let sized = self.model == ModelKind::Glm && self.batch_size != FitOptions::default().batch_size;
+        sized || self.batch_schedule.is_some()
+    }
+
     /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
     /// asked for takes its first step.
     pub(super) fn starts_at_prior(&self) -> bool {
@@ -303,20 +303,37 @@ impl FitOptions {
     /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
     /// closed form, which is what its ELBO becomes unless something was said about how to get there.
     pub fn settled(&self) -> FitOptions {
-        let untold = self.family == Family::Full
-            && self.q_update == QUpdate::Ngd
-            && self.q_step.is_none()
-            && self.estimator == Estimator::Exact
+        let untold = *self == self.without_steps()
             && self.hyper != Some(Hyper::Joint)
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
-            && self.validation_fraction == 0.0
-            && self.q_average == Average::None
-            && self.batch_schedule.is_none();
+            && self.validation_fraction == 0.0;
         let conjugate = self.model == ModelKind::Glm
             && self.likelihood_kind() == LikelihoodKind::Gaussian
             && self.objective == ObjectiveKind::Elbo;
         let objective = if conjugate && untold { ObjectiveKind::Vfe } else { self.objective };
         FitOptions { objective, ..self.clone() }
+    }
+
+    /// The same with everything that is about mini-batch steps as it is by default.
+    pub fn without_steps(&self) -> FitOptions {
+        let default = FitOptions::default();
+        FitOptions {
+            estimator: default.estimator,
+            family: default.family,
+            q_update: default.q_update,
+            q_guard: default.q_guard,
+            q_step: default.q_step,
+            q_average: default.q_average,
+            q_bounds: default.q_bounds,
+            q_nonnegative: default.q_nonnegative,
+            q_smoothness: default.q_smoothness,
+            polish: default.polish,
+            learning_rate: default.learning_rate,
+            batch_size: default.batch_size,
+            batch_schedule: default.batch_schedule,
+            sample_schedule: default.sample_schedule,
+            ..self.clone()
+        }
     }
 
     /// The number of inducing inputs for `n` data.
@@ -345,6 +362,23 @@ impl FitOptions {
         };
         positive("--beta", self.beta)?;
         positive("--learning-rate", self.learning_rate)?;
+        positive("--prior-variance", self.prior_variance)?;
+        if !self.prior_mean.is_finite() {
+            return Err(Error::usage(format!(
+                "--prior-mean is {}, expected a finite number",
+                self.prior_mean
+            )));
+        }
+        if let Some(smoothness) = self.q_smoothness {
+            positive("--q-smoothness", smoothness)?;
+        }
+        if let Some((low, high)) =
+            self.q_bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
+        {
+            return Err(Error::usage(format!(
+                "--q-bounds are {low} and {high}, expected two positive numbers, the smaller one first"
+            )));
+        }
         if let Some(seconds) = self.max_seconds {
             positive("--max-seconds", seconds)?;
         }
@@ -375,6 +409,7 @@ impl FitOptions {
     }
 
     fn validate_combination(&self) -> Result<()> {
+        self.check_model()?;
         let collapsed = self.is_collapsed();
         let kind = self.likelihood_kind();
         if collapsed && kind != LikelihoodKind::Gaussian {
@@ -428,7 +463,7 @@ impl FitOptions {
             _ if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 => {
                 Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"))
             }
-            _ => Ok(()),
+            _ => self.check_steps(),
         }
     }
 }

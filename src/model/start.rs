@@ -4,6 +4,7 @@ use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::fit::{Start, UpdateCounts, failed_start};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
+use super::posterior::Posterior;
 use super::rows::Rows;
 use super::solve::{SolveLimits, solve_q};
 use super::variational::VariationalModel;
@@ -16,6 +17,7 @@ use crate::latent::{InducingLayer, LatentLayer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
 use crate::objective::{Objective, Targets};
 use crate::variational::{Family, Normal, QUpdate, RuleOptions};
+use faer::Mat;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::parse;
 
@@ -129,7 +131,7 @@ pub(super) fn warm_start(
         return Ok((model, q, UpdateCounts::default()));
     }
     if options.starts_at_prior() {
-        let q = Normal::standard(options.family, model.layer.dim());
+        let q = first_posterior(&model, options.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
     let subset = subset(train, options.seed);
@@ -160,7 +162,7 @@ pub(super) fn warm_start(
         }
         q = Some(if family == Family::Full { start } else { start.mean_field() });
     }
-    let q = q.unwrap_or_else(|| Normal::standard(family, model.layer.dim()));
+    let q = q.unwrap_or_else(|| first_posterior(&model, family, subset));
     let batch = options.batch_size.min(subset.len());
     let objective = Objective { nodes: options.quadrature_nodes, ..Objective::elbo(options.beta.max(1e-2)) };
     let mut rule = RuleOptions { guard: options.q_guard, ..RuleOptions::of(QUpdate::Ngd) }.build(&q);
@@ -173,6 +175,26 @@ pub(super) fn warm_start(
     counts.add(solved);
     let (model, q) = svgp.into_parts();
     Ok((model, q, counts))
+}
+
+/// A posterior to take the first step from: the prior, but no wider than variances of 1 in f. The prior of a linear model may
+/// allow for any value of f, and steps that start from expectations of exp(f) over all of them take long to come back.
+fn first_posterior(model: &LatentModel, family: Family, train: Dataset<'_>) -> Normal {
+    let prior = Normal::standard(family, model.layer.dim());
+    if model.layer.linear().is_none() {
+        return prior;
+    }
+    let variances = Posterior::new(model, &prior).marginals(train.x).variance;
+    let widest = variances.into_iter().fold(1.0, f64::max);
+    let (m, narrow) = (prior.dim(), 1.0 / widest);
+    let narrower = match family {
+        Family::Full => {
+            Normal::new(vec![0.0; m], Mat::from_fn(m, m, |i, j| if i == j { narrow } else { 0.0 }))
+        }
+        Family::Diagonal => Normal::diagonal(vec![0.0; m], vec![narrow; m]),
+    };
+    // Inputs that are not finite make no variance; the first step then says what is wrong.
+    narrower.unwrap_or(prior)
 }
 
 /// A random subset of the rows, in their order.

@@ -3,7 +3,7 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{BetaCurve, FitOptions, FittedModel, HyperOptimizer};
+use crate::model::{BetaCurve, Coefficient, FitOptions, FittedModel, HyperOptimizer, ModelKind};
 use crate::objective::EstimatorCounts;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ pub struct Document {
     fit: FitFigures,
     #[serde(serialize_with = "as_map")]
     hyperparameters: Vec<(String, f64)>,
+    coefficients: Option<Vec<Coefficient>>,
     /// The figures of the validation rows.
     pub validation: Option<Report>,
     /// The figures of the test rows.
@@ -73,6 +74,7 @@ impl Document {
             config: config(model),
             fit: FitFigures::of(model),
             hyperparameters: model.hyperparameters(),
+            coefficients: model.coefficients(),
             validation: None,
             test: None,
             trace: model.summary().trace.clone(),
@@ -119,43 +121,79 @@ impl FitFigures {
 
 /// The options of the fit as used, under the names of the command line.
 fn config(model: &FittedModel) -> Value {
-    let options: &FitOptions = model.options();
+    let parts = [model_config(model), training_config(model.options()), steps_config(model.options())];
+    let entries = parts.into_iter().filter_map(|part| match part {
+        Value::Object(entries) => Some(entries),
+        _ => None,
+    });
+    Value::Object(entries.flatten().collect())
+}
+
+/// What the model is; null for what another model has.
+fn model_config(model: &FittedModel) -> Value {
+    let options = model.options();
     let fixed: serde_json::Map<String, Value> =
         options.fix.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
+    let sparse = model.model_kind() == ModelKind::Gp;
+    let gp = |value: Value| if sparse { value } else { Value::Null };
+    let glm = |value: f64| if sparse { Value::Null } else { json!(value) };
     json!({
         "task": model.task(),
         "likelihood": model.model().likelihood.kind(),
         "features": features,
+        "exposure": model.schema().exposure_name(),
+        "weights": model.schema().weights_name(),
+        "positive_label": model.schema().encoding().positive(),
+        "model": model.model_kind(),
+        "mean": options.mean,
+        "prior_mean": glm(options.prior_mean),
+        "prior_variance": glm(options.prior_variance),
+        "kernel": gp(json!(options.kernel)),
+        "inducing": gp(json!(options.inducing)),
+        "inducing_init": gp(json!(options.inducing_init)),
+        "fix_inducing": gp(json!(options.fix_inducing)),
+        "jitter": gp(json!(jitter(options.jitter))),
+        "warm_start": gp(json!(options.warm_start)),
+        "fix": fixed,
+        "standardize": options.standardize,
+    })
+}
+
+/// What is minimised, and until when.
+fn training_config(options: &FitOptions) -> Value {
+    json!({
         "objective": options.objective,
         "beta": options.beta,
         "estimator": options.estimator,
         "quadrature_nodes": options.quadrature_nodes,
-        "exposure": model.schema().exposure_name(),
-        "weights": model.schema().weights_name(),
-        "positive_label": model.schema().encoding().positive(),
-        "warm_start": options.warm_start,
-        "kernel": options.kernel,
-        "mean": options.mean,
-        "inducing": options.inducing,
-        "inducing_init": options.inducing_init,
-        "fix_inducing": options.fix_inducing,
-        "q_update": options.q_update,
-        "q_guard": options.q_guard,
-        "q_step": options.q_schedule().to_string(),
         "hyper": options.hyper_mode(),
         "hyper_optimizer": optimizer(options),
-        "learning_rate": options.learning_rate,
-        "batch_size": options.batch_size,
         "epochs": options.epoch_limit(),
         "max_seconds": options.max_seconds,
         "tolerance": options.stopping_tolerance(),
         "patience": options.patience,
         "validation_fraction": options.validation_fraction,
         "seed": options.seed,
-        "jitter": jitter(options.jitter),
-        "fix": fixed,
-        "standardize": options.standardize,
+    })
+}
+
+/// What is about mini-batch steps.
+fn steps_config(options: &FitOptions) -> Value {
+    json!({
+        "family": options.family,
+        "q_update": options.q_update,
+        "q_guard": options.q_guard,
+        "q_step": options.q_schedule().to_string(),
+        "q_average": options.q_average,
+        "q_bounds": options.q_update.projects().then(|| options.rule_options().bounds),
+        "q_nonnegative": options.q_nonnegative,
+        "q_smoothness": options.q_smoothness,
+        "polish": options.polish,
+        "learning_rate": options.learning_rate,
+        "batch_size": options.batch_size,
+        "batch_schedule": options.batch_schedule,
+        "sample_schedule": options.sample_schedule,
     })
 }
 

@@ -9,7 +9,9 @@ pub struct Section {
     pub title: String,
     /// Rows of cells; the first row is the header.
     pub table: Vec<Vec<String>>,
-    /// Sentences under the table.
+    /// More tables, each with what it is of; the first row is the header.
+    pub tables: Vec<(String, Vec<Vec<String>>)>,
+    /// Sentences under the tables.
     pub notes: Vec<String>,
     /// Figures as SVG, each with its caption. The markup is trusted: it comes from this module's neighbours, which
     /// escape what they draw.
@@ -40,6 +42,10 @@ impl Section {
     fn write(&self, page: &mut String) {
         let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&self.title));
         write_table(page, &self.table);
+        for (about, table) in &self.tables {
+            let _ = writeln!(page, "<h3>{}</h3>", escape(about));
+            write_table(page, table);
+        }
         for note in &self.notes {
             let _ = writeln!(page, "<p>{}</p>", escape(note));
         }
@@ -94,11 +100,13 @@ mod tests {
         let section = Section {
             title: "<script>alert(1)</script>".into(),
             table: vec![vec!["a&b".into()], vec!["\"<img src=x>\"".into()]],
+            tables: vec![("<i>".into(), vec![vec!["<u>".into()]])],
             notes: vec!["it's\u{0}".into()],
             figures: vec![("<svg></svg>".into(), "<b>".into())],
         };
         let page = page("a < b", &[section]);
         assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b>"), "{page}");
+        assert!(!page.contains("<i>") && !page.contains("<u>"), "{page}");
         for text in
             ["a &lt; b", "a&amp;b", "&quot;&lt;img src=x&gt;&quot;", "it&#39;s\u{fffd}", "<svg></svg>"]
         {

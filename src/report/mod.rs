@@ -6,6 +6,7 @@ mod html;
 
 pub use document::{DataSummary, Document, FitFigures, SCHEMA};
 pub use figures::{
-    CurveSeries, Curves, Observed, Series, Surface, calibration, curves, reliability, surface, trace,
+    CurveSeries, Curves, Interval, Observed, Series, Surface, calibration, curves, intervals, reliability,
+    surface, trace,
 };
 pub use html::{Section, page};

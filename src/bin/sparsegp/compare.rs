@@ -42,6 +42,7 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
             .hint("the file is looked at again when the same command goes on after an interruption"));
     }
     settings.validate()?;
+    args.check(&settings.options)?;
     match args.mini_batch_option() {
         Some(name) if !settings.needs_elbo() => {
             Err(Error::usage(format!("{name} is for mini-batches and has no effect on vfe and fitc"))

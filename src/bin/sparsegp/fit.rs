@@ -5,7 +5,7 @@ use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
-use super::{inspect, page};
+use super::{coefficients, inspect, page};
 use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task, read_table};
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table, select_beta};
 use sparsegp::report::{DataSummary, Document};
@@ -14,10 +14,10 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
-    let options = args.options();
+    let start = args.objective.from.as_deref().map(FittedModel::load).transpose()?;
+    let options = args.options(start.as_ref().map(FittedModel::model_kind));
     check(args, &options)?;
     set_threads(args.threads)?;
-    let start = args.objective.from.as_deref().map(FittedModel::load).transpose()?;
     let table = read_table(&args.data)?;
     let columns = args.columns.schema_options();
     let request = FitRequest {
@@ -62,6 +62,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
 /// Refuses, before any work, what cannot end well.
 fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
+    args.check(options)?;
     let output = &args.output;
     if let (true, Some(name)) = (options.is_collapsed(), args.mini_batch_option()) {
         let objective = options.objective;
@@ -215,5 +216,5 @@ fn show(args: &FitArgs, model: &FittedModel, document: &Document, test: Option<&
     }
     let parameters = model.hyperparameters().into_iter();
     rows.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
-    output::print(&output::table(&rows))
+    output::print(&(output::table(&rows) + &coefficients::text(model)))
 }

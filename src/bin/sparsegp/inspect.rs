@@ -1,9 +1,10 @@
 //! `inspect`: what is in a model file, for people or as JSON; no data.
 
 use super::args::InspectArgs;
-use super::output;
+use super::{coefficients, output};
 use sparsegp::Result;
 use sparsegp::data::Feature;
+use sparsegp::latent::Layer;
 use sparsegp::model::FittedModel;
 use sparsegp::report::{DataSummary, Document};
 
@@ -20,12 +21,14 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         return output::print(&document.to_json());
     }
     let mut text = output::table(&overview(&model));
-    text.push_str("\nhyper-parameters (on the scale the model sees)\n");
-    let rows = model
-        .hyperparameters()
-        .into_iter()
-        .map(|(name, value)| vec![format!("  {name}"), output::number(value)]);
-    text.push_str(&output::table(&rows.collect::<Vec<_>>()));
+    let parameters = model.hyperparameters().into_iter();
+    let rows: Vec<_> =
+        parameters.map(|(name, value)| vec![format!("  {name}"), output::number(value)]).collect();
+    if !rows.is_empty() {
+        text.push_str("\nhyper-parameters (on the scale the model sees)\n");
+        text.push_str(&output::table(&rows));
+    }
+    text.push_str(&coefficients::text(&model));
     text.push_str("\nfeatures\n");
     text.push_str(&output::table(&features(&model)));
     for warning in &model.summary().warnings {
@@ -48,6 +51,9 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         row("written by", format!("sparsegp {}", model.program())),
         row("training rows", model.training_rows().to_string()),
         row("inputs", model.schema().dims().to_string()),
+    ];
+    rows.extend(latent_rows(model));
+    rows.extend([
         row("likelihood", model.model().likelihood.kind().to_string()),
         row("objective", format!("{}, {} per row", options.objective, output::number(summary.objective))),
         row(
@@ -64,21 +70,47 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
                 summary.seconds
             ),
         ),
-    ];
+    ]);
+    if !options.is_collapsed() {
+        rows.push(row("q", format!("{} covariance, by {}", options.family, options.q_update)));
+    }
     if let (Some(lower), Some(upper)) = (summary.elbo_sum, summary.evidence_upper_bound) {
-        rows.push(row(
-            "log evidence",
-            format!("between {} and {}", output::number(lower), output::number(upper)),
-        ));
+        let (lower, upper) = (output::number(lower), output::number(upper));
+        let text = if lower == upper { lower } else { format!("between {lower} and {upper}") };
+        rows.push(row("log evidence", text));
     }
     rows
+}
+
+/// What the latent function is.
+fn latent_rows(model: &FittedModel) -> Vec<Vec<String>> {
+    let options = model.options();
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    match &model.model().layer {
+        Layer::Inducing(layer) => {
+            vec![row("kernel", options.kernel.clone()), row("inducing inputs", layer.z().nrows().to_string())]
+        }
+        Layer::Linear(layer) => {
+            let count = layer.coefficient_count();
+            let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
+            let (mean, variance) =
+                (output::number(options.prior_mean), output::number(options.prior_variance));
+            let scale = if options.standardize { ", on standardised inputs" } else { "" };
+            vec![
+                row("model", "linear (glm)".to_owned()),
+                row("coefficients", format!("{count}{intercept}")),
+                row("prior", format!("mean {mean}, variance {variance}{scale}")),
+            ]
+        }
+    }
 }
 
 fn features(model: &FittedModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| match feature {
         Feature::Numeric { name } => vec![format!("  {name}"), "number".to_owned()],
         Feature::Categorical { name, levels } => {
-            vec![format!("  {name}"), format!("{} categories: {}", levels.len(), levels.join(", "))]
+            let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
+            vec![format!("  {name}"), format!("{} categories: {}{first}", levels.len(), levels.join(", "))]
         }
     };
     model.schema().features().iter().map(describe).collect()

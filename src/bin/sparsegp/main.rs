@@ -1,6 +1,7 @@
 //! The command line: reads arguments, runs a command, turns its outcome into an exit status; no maths.
 
 mod args;
+mod coefficients;
 mod compare;
 mod demo;
 mod evaluate;

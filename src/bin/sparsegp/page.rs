@@ -1,12 +1,15 @@
 //! What of a fit goes on a report page: its summary and its figures; no markup.
 
 use super::evaluate::Evaluation;
-use super::{inspect, output};
+use super::{coefficients, inspect, output};
 use sparsegp::data::Task;
-use sparsegp::model::{BetaCurve, FittedModel};
-use sparsegp::report::{self, CurveSeries, Curves, Section};
+use sparsegp::model::{BetaCurve, Coefficient, FittedModel};
+use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
 
 pub use sparsegp::report::page;
+
+/// The most coefficients on a page.
+const MOST_COEFFICIENTS: usize = 500;
 
 /// The validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<String> {
@@ -14,6 +17,25 @@ fn beta_curve(curve: &BetaCurve) -> Option<String> {
     let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
     let series = vec![CurveSeries { name: format!("validation {name}"), points: points.collect() }];
     report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, log_y: false, series })
+}
+
+/// What one standard deviation of each column does to the latent function of a linear model.
+fn effects(model: &FittedModel) -> Option<String> {
+    let mut coefficients = model.coefficients()?;
+    let inputs = &model.scaling().inputs;
+    // The intercept, where there is one, comes first and is no effect of a column.
+    let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+    effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
+        effect.mean *= input.scale;
+        effect.lower = effect.lower.map(|end| end * input.scale);
+        effect.upper = effect.upper.map(|end| end * input.scale);
+    });
+    effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+    effects.truncate(coefficients::MOST_SHOWN);
+    let interval =
+        |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
+    let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
+    report::intervals("effect of one standard deviation", &intervals?)
 }
 
 /// The section about one fit.
@@ -28,6 +50,10 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
     let parameters = model.hyperparameters().into_iter();
     table.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
     let captions = [
+        (
+            effects(model),
+            "Effect of one standard deviation of each column (of one unit where columns are not standardised), the largest ones first, with 95 % intervals.",
+        ),
         (report::trace(&model.summary().trace), "Objective per row against the epoch."),
         (
             model.beta_curve().and_then(beta_curve),
@@ -48,5 +74,12 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
     ];
     let figures = captions.into_iter().filter_map(|(svg, caption)| Some((svg?, caption.to_owned())));
     let notes = model.summary().warnings.iter().map(|warning| format!("Warning: {warning}"));
-    Section { title: title.to_owned(), table, notes: notes.collect(), figures: figures.collect() }
+    let coefficients = coefficients::table(model, MOST_COEFFICIENTS);
+    Section {
+        title: title.to_owned(),
+        table,
+        tables: coefficients.into_iter().map(|(rows, about)| (about, rows)).collect(),
+        notes: notes.collect(),
+        figures: figures.collect(),
+    }
 }

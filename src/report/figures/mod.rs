@@ -3,11 +3,13 @@
 mod axis;
 mod calibration;
 mod curves;
+mod intervals;
 mod regression;
 mod surface;
 
 pub use calibration::{calibration, reliability};
 pub use curves::{CurveSeries, Curves, curves, trace};
+pub use intervals::{Interval, intervals};
 pub use regression::{Observed, Series};
 pub use surface::{Surface, surface};
 

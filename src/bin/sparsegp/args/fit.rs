@@ -1,0 +1,168 @@
+//! The options of `fit`: what is minimised, which rows are held out, what is written; no work.
+
+use super::parsers::{betas, unseen, words};
+use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
+use clap::Args;
+use sparsegp::data::UnseenLevels;
+use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const FIT_EXAMPLES: &str = "Examples:
+  sparsegp fit houses.csv --target price --test-fraction 0.1 --model-out houses.model
+  sparsegp fit co2.csv --target co2 --objective vfe --kernel 'rbf + periodic * rbf' --report co2.html
+  sparsegp fit patients.csv --target ill --model glm --likelihood bernoulli-logit --model-out patients.model
+  sparsegp fit more.csv --target price --from houses.model --hyper fixed --model-out updated.model";
+
+/// Options of `fit`.
+#[derive(Debug, Args)]
+#[command(after_help = FIT_EXAMPLES)]
+pub struct FitArgs {
+    /// The data: .csv, .csv.gz or .parquet with a header row; '-' reads CSV from standard input
+    pub data: PathBuf,
+    #[command(flatten)]
+    pub columns: ColumnArgs,
+    #[command(flatten)]
+    pub objective: ObjectiveArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub training: TrainingArgs,
+    /// The number of threads [default: all cores]
+    #[arg(long, help_heading = "Training")]
+    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub held_out: HeldOutArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What is minimised, and from where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Objective")]
+pub struct ObjectiveArgs {
+    /// What is minimised: the (β-)ELBO or the predictive log loss (dlm-log) by mini-batches, the squared error
+    /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
+    #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
+    pub objective: ObjectiveKind,
+    /// The weight of the KL term (all but fitc)
+    #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
+    pub beta: f64,
+    /// Choose β by the log loss (dlm-square: the squared error) of held-out rows among these, separated by commas, or
+    /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
+    #[arg(long, value_name = "LIST", value_parser = betas)]
+    pub betas: Option<Betas>,
+    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo and dlm-log, else collapsed]
+    #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
+    pub hyper: Option<Hyper>,
+    /// The solver for them [default: adam for elbo and dlm-log, else lbfgs]
+    #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
+    pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Start from the columns, scaling, hyper-parameters, and kernel and inducing inputs (gp) or prior (glm) of a saved
+    /// model; with --hyper fixed only the posterior is trained
+    #[arg(long, value_name = "MODEL", conflicts_with_all = DECIDED_BY_FROM)]
+    pub from: Option<PathBuf>,
+}
+
+/// What a saved model that a fit starts from decides.
+const DECIDED_BY_FROM: [&str; 16] = [
+    "features",
+    "exclude",
+    "categorical",
+    "no_standardize",
+    "positive_label",
+    "exposure",
+    "weights",
+    "task",
+    "kernel",
+    "mean",
+    "prior_mean",
+    "prior_variance",
+    "inducing",
+    "inducing_init",
+    "jitter",
+    "warm_start",
+];
+
+/// Which rows are not trained on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Held-out rows")]
+pub struct HeldOutArgs {
+    /// The share of the rows held out to choose when to stop (elbo, dlm-log) or which β (--betas; default there: 0.2)
+    #[arg(long, value_name = "SHARE")]
+    pub validation_fraction: Option<f64>,
+    /// A file of rows to report on
+    #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
+    pub test: Option<PathBuf>,
+    /// The share of the rows held out to report on
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub test_fraction: f64,
+    /// In --test: a category not seen in training is an error, or makes all inputs of its column zero
+    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error", requires = "test")]
+    pub unseen: UnseenLevels,
+}
+
+/// What is written, and where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Save the model
+    #[arg(long, value_name = "FILE")]
+    pub model_out: Option<PathBuf>,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Save predictions of the test rows (.csv or .parquet)
+    #[arg(long, value_name = "FILE")]
+    pub predictions: Option<PathBuf>,
+    /// Save a report with figures (one HTML file)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the metrics document on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl FitArgs {
+    /// The first option that was given although it only has an effect on mini-batches.
+    pub fn mini_batch_option(&self) -> Option<&'static str> {
+        let warm_start =
+            self.training.warm_start.filter(|_| self.objective.objective != ObjectiveKind::DlmSquare);
+        let held_out = self.held_out.validation_fraction.is_some_and(|share| share > 0.0);
+        let stops = held_out && self.objective.betas.is_none();
+        let warm_start = warm_start.map(|_| "--warm-start");
+        self.training.mini_batch_option().or(warm_start).or(stops.then_some("--validation-fraction"))
+    }
+
+    /// What the model is: as asked for, or as the model that is started from.
+    fn model_kind(&self, start: Option<ModelKind>) -> ModelKind {
+        self.model.model.or(start).unwrap_or(FitOptions::default().model)
+    }
+
+    /// Refuses options that the model, or the rule that moves q, has no use for.
+    pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
+        shared::check(options.model, &self.model, &self.training)
+    }
+
+    /// The options of the fit that these arguments ask for, with the kind of the model that is started from.
+    pub fn options(&self, start: Option<ModelKind>) -> FitOptions {
+        let objective = &self.objective;
+        let model = self.model_kind(start);
+        // Whoever says how mini-batches are to be used wants them, although linear models may have a closed form.
+        let batches = model == ModelKind::Glm
+            && objective.objective == ObjectiveKind::Elbo
+            && self.training.mini_batch_option().is_some();
+        FitOptions {
+            model,
+            objective: objective.objective,
+            beta: objective.beta,
+            hyper: objective.hyper.or(batches.then_some(Hyper::Joint)),
+            hyper_optimizer: objective.hyper_optimizer,
+            validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
+            ..options(&self.columns, &self.model, &self.training)
+        }
+    }
+}

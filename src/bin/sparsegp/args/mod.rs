@@ -1,0 +1,120 @@
+//! The commands and their options as clap sees them, with defaults and examples; no work.
+
+mod compare;
+mod fit;
+mod parsers;
+mod shared;
+
+pub use compare::CompareArgs;
+pub use fit::FitArgs;
+
+use clap::{Args, Parser, Subcommand};
+use parsers::{unseen, words};
+use sparsegp::data::UnseenLevels;
+use std::path::PathBuf;
+
+/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fit a model to a data file, report on it and save it
+    Fit(Box<FitArgs>),
+    /// Predict the rows of a data file with a saved model
+    Predict(PredictArgs),
+    /// Compare a saved model's predictions with the target in a data file
+    Evaluate(EvaluateArgs),
+    /// Compare objectives by their test figures over repeats and training-set sizes
+    Compare(Box<CompareArgs>),
+    /// Show what is in a model file
+    Inspect(InspectArgs),
+    /// Fit and forecast embedded real data; needs no files
+    Demo(DemoArgs),
+}
+
+/// What to do with categories that training did not see.
+#[derive(Debug, Args)]
+pub struct UnseenArgs {
+    /// A category not seen in training is an error, or makes all inputs of its column zero
+    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error")]
+    pub unseen: UnseenLevels,
+}
+
+/// Options of `predict`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp predict houses.model new.csv --out predicted.csv --quantiles 0.05,0.95"
+)]
+pub struct PredictArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data; columns are matched by name; '-' reads CSV from standard input
+    pub data: PathBuf,
+    /// Where predictions go, one row per row of the data (.csv or .parquet)
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Quantiles of the target to add as columns q0.05, …, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub quantiles: Vec<f64>,
+    /// Add the mean and variance of the latent function (the target without its noise)
+    #[arg(long)]
+    pub latent: bool,
+    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows)
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub samples: usize,
+    /// Add K draws of the target itself as columns draw0, …, each row by itself
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub draws: usize,
+    /// Seed of both kinds of draws
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp evaluate houses.model held-out.csv --json")]
+pub struct EvaluateArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data, with the target; '-' reads CSV from standard input
+    pub data: PathBuf,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Print the metrics document on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp inspect houses.model")]
+pub struct InspectArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Print JSON on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp demo --out demo")]
+pub struct DemoArgs {
+    /// A folder for report.html and the figures (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}

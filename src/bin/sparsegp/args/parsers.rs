@@ -1,0 +1,43 @@
+//! Parsers of option values; no options.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use sparsegp::data::UnseenLevels;
+use sparsegp::latent::Jitter;
+use sparsegp::model::Betas;
+
+/// A parser of a fixed set of words, which help texts list.
+pub fn words<T: Clone + Send + Sync + 'static>(
+    words: &'static [&'static str],
+    parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words).try_map(move |word| parse(&word))
+}
+
+pub fn betas(text: &str) -> sparsegp::Result<Betas> {
+    text.parse()
+}
+
+pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
+    Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
+}
+
+pub fn named_value(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = value.trim().parse().map_err(|_| format!("'{value}' is not a number"))?;
+    Ok((name.trim().to_owned(), value))
+}
+
+pub fn jitter(text: &str) -> Result<Jitter, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
+    match text.strip_prefix("abs:") {
+        Some(value) => number(value).map(Jitter::Absolute),
+        None => number(text).map(Jitter::Relative),
+    }
+}
+
+/// Two numbers separated by a comma.
+pub fn bounds(text: &str) -> Result<(f64, f64), String> {
+    let (low, high) = text.split_once(',').ok_or("expected LO,HI")?;
+    let number = |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a number"));
+    Ok((number(low)?, number(high)?))
+}

@@ -1,0 +1,285 @@
+//! The options that `fit` and `compare` share: columns, model, training; no work.
+
+use super::parsers::{bounds, jitter, named_value, words};
+use clap::Args;
+use sparsegp::Error;
+use sparsegp::data::{SchemaOptions, Task};
+use sparsegp::latent::{InducingInit, Jitter};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::{FitOptions, MeanKind, ModelKind, foreign};
+use sparsegp::objective::Estimator;
+use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule, SizeSchedule};
+use std::str::FromStr;
+
+/// Which columns to use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Columns")]
+pub struct ColumnArgs {
+    /// The column to predict
+    #[arg(long, value_name = "COL")]
+    pub target: String,
+    /// The columns to predict from, separated by commas [default: all others]
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub features: Option<Vec<String>>,
+    /// Columns to leave out, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+    /// Columns of categories although they look like numbers, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub categorical: Vec<String>,
+    /// Take inputs and target as they are instead of standardising them
+    #[arg(long)]
+    pub no_standardize: bool,
+    /// Of two classes, the one whose probability is predicted [default: the larger number, the later word, yes, true]
+    #[arg(long, value_name = "VALUE")]
+    pub positive_label: Option<String>,
+    /// A column of what a count's rate is multiplied by (time at risk, area, …); needed in prediction too
+    #[arg(long, value_name = "COL")]
+    pub exposure: Option<String>,
+    /// A column of sample weights, which multiply the losses in training
+    #[arg(long, value_name = "COL")]
+    pub weights: Option<String>,
+}
+
+/// What the model is.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// What the latent function is: a sparse Gaussian process, or a Bayesian linear model on the columns (glm) [default: gp,
+    /// or that of --from]
+    #[arg(long, value_parser = words(ModelKind::WORDS, ModelKind::from_str))]
+    pub model: Option<ModelKind>,
+    /// The kind of target [default: by its values: two of them classification, small whole numbers count]
+    #[arg(long, value_parser = words(Task::WORDS, Task::from_str))]
+    pub task: Option<Task>,
+    /// The distribution of the target around the latent function [default: gaussian, bernoulli-probit, poisson or
+    /// ordinal, by the task]
+    #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
+    pub likelihood: Option<LikelihoodKind>,
+    /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
+    #[arg(long, value_name = "NODES")]
+    pub quadrature_nodes: Option<usize>,
+    /// How gradients in q are computed: exact; from L samples of f per row (dlm-log): bmc:L, smooth-bmc:L:NU, ups:L; from L
+    /// samples of w per batch (elbo): price:L (slopes and curvatures), reparam:L (energy, for rules that treat the entropy
+    /// without its gradient), reparam-ent:L (with the entropy, for rules that take its gradient), stl:L (sticking the
+    /// landing); or of a bound with that many pieces (elbo with bernoulli-logit): piecewise:PIECES
+    #[arg(long, default_value_t = FitOptions::default().estimator)]
+    pub estimator: Estimator,
+    /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: rbf(ard)]
+    #[arg(long, value_name = "EXPRESSION")]
+    pub kernel: Option<String>,
+    /// The prior mean of the (standardised) latent function: a constant (trained with gp, an intercept with a wide prior with
+    /// glm) or zero
+    #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean)]
+    pub mean: MeanKind,
+    /// The prior mean of every coefficient on standardised columns, the intercept apart (glm) [default: 0]
+    #[arg(long, value_name = "MEAN", allow_negative_numbers = true)]
+    pub prior_mean: Option<f64>,
+    /// The prior variance of every coefficient on standardised columns, the intercept apart (glm) [default: 1]
+    #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
+    pub prior_variance: Option<f64>,
+    /// The number of inducing inputs (gp) [default: a tenth of the training rows, within 50 and 500]
+    #[arg(long, value_name = "M")]
+    pub inducing: Option<usize>,
+    /// How the inducing inputs are chosen (gp) [default: kmeans]
+    #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str))]
+    pub inducing_init: Option<InducingInit>,
+    /// Leave the inducing inputs where they start (gp)
+    #[arg(long)]
+    pub fix_inducing: bool,
+    /// Fix a hyper-parameter at a value on the scale the model sees, for example likelihood.noise_variance=0.01;
+    /// may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = named_value)]
+    pub fix: Vec<(String, f64)>,
+    /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
+    /// (gp) [default: 1e-6]
+    #[arg(long, value_name = "VALUE", value_parser = jitter)]
+    pub jitter: Option<Jitter>,
+}
+
+/// How the model is trained.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub struct TrainingArgs {
+    /// The covariances that q may have (elbo, dlm-log): all, or diagonal ones (mean field) [default: full]
+    #[arg(long, value_parser = words(Family::WORDS, Family::from_str))]
+    pub family: Option<Family>,
+    /// How q is updated by mini-batches (elbo, dlm-log) [default: ngd]
+    #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
+    pub q_update: Option<QUpdate>,
+    /// What keeps ngd steps positive definite where the loss has negative curvature [default: trust]
+    #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
+    pub q_guard: Option<Guard>,
+    /// The step of that update at iteration t = 0, 1, …: const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)),
+    /// half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t));
+    /// at most 1 where steps are mixing weights (ngd, projected-ngvi) [default: by the update]
+    #[arg(long, value_name = "SCHEDULE")]
+    pub q_step: Option<Schedule>,
+    /// Which average of the iterates of q is returned (elbo, dlm-log): the last one, that of the expectation parameters with
+    /// growing weights, or that of the later half [default: none]
+    #[arg(long, value_parser = words(Average::WORDS, Average::from_str))]
+    pub q_average: Option<Average>,
+    /// The least and the largest variance that projected-ngvi allows q in any direction, the prior's being 1
+    /// [default: 1e-4,1e4]
+    #[arg(long, value_name = "LO,HI", value_parser = bounds)]
+    pub q_bounds: Option<(f64, f64)>,
+    /// Keep the means of all coefficients at 0 or above (glm with --family diagonal and --q-update projected-ngvi)
+    #[arg(long)]
+    pub q_nonnegative: bool,
+    /// The smoothness of the negative log joint, by which prox-sgd, proj-sgd and bw-gd scale their steps [default: the
+    /// largest curvature met so far]
+    #[arg(long, value_name = "SMOOTHNESS", allow_negative_numbers = true)]
+    pub q_smoothness: Option<f64>,
+    /// End without full-batch steps on q (elbo, dlm-log)
+    #[arg(long)]
+    pub no_polish: bool,
+    /// Iterations of L-BFGS on the collapsed bound of at most 10240 rows from which training starts (elbo, dlm-log,
+    /// dlm-square; gp); 0 for none [default: 100]
+    #[arg(long, value_name = "ITERATIONS")]
+    pub warm_start: Option<usize>,
+    /// Adam's learning rate (elbo, dlm-log) [default: 0.01]
+    #[arg(long, value_name = "RATE")]
+    pub learning_rate: Option<f64>,
+    /// Rows per mini-batch (elbo, dlm-log) [default: 1024]
+    #[arg(long, value_name = "ROWS")]
+    pub batch_size: Option<usize>,
+    /// Rows in the mini-batch of iteration t = 0, 1, … instead: const:N, power:K ((t+1)^K) or max:N:K (that, but at least
+    /// N); at most all
+    #[arg(long, value_name = "SCHEDULE", conflicts_with = "batch_size")]
+    pub batch_schedule: Option<SizeSchedule>,
+    /// Samples of w at iteration t instead of the L of --estimator price:L, reparam:L, reparam-ent:L or stl:L: const:N,
+    /// power:K or max:N:K
+    #[arg(long, value_name = "SCHEDULE")]
+    pub sample_schedule: Option<SizeSchedule>,
+    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo and dlm-log, 500
+    /// for dlm-square, else 200]
+    #[arg(long)]
+    pub epochs: Option<usize>,
+    /// Stop training after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub max_seconds: Option<f64>,
+    /// Stop when the smoothed objective falls by less, in nats per row and epoch; 0 never stops [default: 1e-5]
+    #[arg(long, value_name = "NATS")]
+    pub tolerance: Option<f64>,
+    /// Stop after this many epochs without a better validation score [default: 20]
+    #[arg(long, value_name = "EPOCHS", requires = "validation_fraction")]
+    pub patience: Option<usize>,
+    /// Seed of splits, batches and starting points
+    #[arg(long, default_value_t = FitOptions::default().seed)]
+    pub seed: u64,
+}
+
+impl TrainingArgs {
+    /// The first option that was given although it only has an effect on mini-batches, besides the warm start.
+    pub fn mini_batch_option(&self) -> Option<&'static str> {
+        first([
+            ("--family", self.family.is_some()),
+            ("--q-update", self.q_update.is_some()),
+            ("--q-step", self.q_step.is_some()),
+            ("--q-guard", self.q_guard.is_some()),
+            ("--q-average", self.q_average.is_some()),
+            ("--q-bounds", self.q_bounds.is_some()),
+            ("--q-nonnegative", self.q_nonnegative),
+            ("--q-smoothness", self.q_smoothness.is_some()),
+            ("--no-polish", self.no_polish),
+            ("--learning-rate", self.learning_rate.is_some()),
+            ("--batch-size", self.batch_size.is_some()),
+            ("--batch-schedule", self.batch_schedule.is_some()),
+            ("--sample-schedule", self.sample_schedule.is_some()),
+        ])
+    }
+
+    /// Refuses a guard, even the one by default, for a rule that has none.
+    fn check_guard(&self) -> sparsegp::Result<()> {
+        match self.q_update {
+            Some(update) if self.q_guard.is_some() && !update.takes_guard() => {
+                Err(Error::usage(format!("--q-guard is for --q-update ngd, not {update}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first name whose option was given.
+fn first<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
+    options.into_iter().find_map(|(name, given)| given.then_some(name))
+}
+
+/// Refuses options that the model, or the rule that moves q, has no use for, even if they say what is so by default.
+pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> sparsegp::Result<()> {
+    let name = match kind {
+        ModelKind::Gp => first([
+            ("--prior-mean", model.prior_mean.is_some()),
+            ("--prior-variance", model.prior_variance.is_some()),
+            ("--q-nonnegative", training.q_nonnegative),
+        ]),
+        ModelKind::Glm => first([
+            ("--kernel", model.kernel.is_some()),
+            ("--inducing", model.inducing.is_some()),
+            ("--inducing-init", model.inducing_init.is_some()),
+            ("--fix-inducing", model.fix_inducing),
+            ("--jitter", model.jitter.is_some()),
+            ("--warm-start", training.warm_start.is_some()),
+        ]),
+    };
+    name.map_or(Ok(()), |name| Err(foreign(name, kind)))?;
+    training.check_guard()
+}
+
+impl ColumnArgs {
+    /// The columns that these arguments ask for.
+    pub fn schema_options(&self) -> SchemaOptions {
+        SchemaOptions {
+            target: self.target.clone(),
+            features: self.features.clone(),
+            exclude: self.exclude.clone(),
+            categorical: self.categorical.clone(),
+            positive_label: self.positive_label.clone(),
+            exposure: self.exposure.clone(),
+            weights: self.weights.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+/// The options of a fit that do not depend on what is minimised.
+pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs) -> FitOptions {
+    let default = FitOptions::default();
+    FitOptions {
+        task: model.task,
+        likelihood: model.likelihood,
+        model: model.model.unwrap_or(default.model),
+        prior_mean: model.prior_mean.unwrap_or(default.prior_mean),
+        prior_variance: model.prior_variance.unwrap_or(default.prior_variance),
+        estimator: model.estimator,
+        quadrature_nodes: model.quadrature_nodes,
+        kernel: model.kernel.clone().unwrap_or(default.kernel),
+        mean: model.mean,
+        inducing: model.inducing,
+        inducing_init: model.inducing_init.unwrap_or(default.inducing_init),
+        fix_inducing: model.fix_inducing,
+        family: training.family.unwrap_or(default.family),
+        q_update: training.q_update.unwrap_or(default.q_update),
+        q_guard: training.q_guard.unwrap_or(default.q_guard),
+        q_step: training.q_step,
+        q_average: training.q_average.unwrap_or(default.q_average),
+        q_bounds: training.q_bounds,
+        q_nonnegative: training.q_nonnegative,
+        q_smoothness: training.q_smoothness,
+        polish: training.no_polish.then_some(false),
+        warm_start: training.warm_start.unwrap_or(default.warm_start),
+        learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
+        batch_size: training.batch_size.unwrap_or(default.batch_size),
+        batch_schedule: training.batch_schedule,
+        sample_schedule: training.sample_schedule,
+        epochs: training.epochs,
+        max_seconds: training.max_seconds,
+        tolerance: training.tolerance,
+        patience: training.patience.unwrap_or(default.patience),
+        seed: training.seed,
+        jitter: model.jitter.unwrap_or(default.jitter),
+        fix: model.fix.clone(),
+        standardize: !columns.no_standardize,
+        ..default
+    }
+}

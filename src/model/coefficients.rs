@@ -1,0 +1,64 @@
+//! The coefficients of a linear model in original units, with their uncertainty; no printing.
+
+use super::fitted::FittedModel;
+use crate::latent::LinearLayer;
+use serde::Serialize;
+
+/// The quantile of the standard normal distribution that leaves 2.5 % above it.
+const UPPER_95: f64 = 1.959_963_984_540_054;
+
+/// A coefficient of a linear model under the posterior.
+///
+/// Slopes are per unit of the original input. Gaussian and Student-t targets are in their original units too; other
+/// likelihoods have coefficients on the scale of their link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Coefficient {
+    /// `intercept`, the name of a column, or `column=category`.
+    pub name: String,
+    /// The posterior mean.
+    pub mean: f64,
+    /// The posterior standard deviation; absent where the objective leaves it undefined (dlm-square).
+    pub sd: Option<f64>,
+    /// The lower end of the central 95 % interval.
+    pub lower: Option<f64>,
+    /// The upper end of the central 95 % interval.
+    pub upper: Option<f64>,
+}
+
+impl FittedModel {
+    /// The coefficients of a linear model, or `None` for another model. The intercept comes first: the value of f where all
+    /// inputs are 0. It is left out where the model goes through the origin of the original units.
+    pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
+        let layer = self.model().layer.linear()?;
+        let scale = self.scaling().target.scale;
+        let (means, deviations) = layer.coefficient_moments(self.q());
+        let slopes = self.schema().input_names().into_iter().zip(&self.scaling().inputs).enumerate().map(
+            |(j, (name, input))| {
+                let unit = scale / input.scale;
+                self.coefficient(name, unit * means[j], unit * deviations[j])
+            },
+        );
+        Some(self.intercept(layer).into_iter().chain(slopes).collect())
+    }
+
+    /// f where all inputs are 0: a linear functional of all coefficients, since inputs are centred inside the model.
+    fn intercept(&self, layer: &LinearLayer) -> Option<Coefficient> {
+        let scaling = self.scaling();
+        let centred = scaling.inputs.iter().any(|input| input.shift != 0.0);
+        if !(layer.has_intercept() || centred || scaling.target.shift != 0.0) {
+            return None;
+        }
+        let mut functional: Vec<f64> =
+            scaling.inputs.iter().map(|input| -input.shift / input.scale).collect();
+        functional.resize(layer.coefficient_count(), 1.0);
+        let (mean, variance) = layer.functional_moments(&functional, self.q());
+        let name = "intercept".to_owned();
+        Some(self.coefficient(name, scaling.unscale_mean(mean), scaling.unscale_variance(variance).sqrt()))
+    }
+
+    fn coefficient(&self, name: String, mean: f64, sd: f64) -> Coefficient {
+        let sd = (!self.mean_only()).then_some(sd);
+        let end = |sign: f64| sd.map(|sd| mean + sign * UPPER_95 * sd);
+        Coefficient { name, mean, sd, lower: end(-1.0), upper: end(1.0) }
+    }
+}
