@@ -124,6 +124,7 @@ impl BatchPlan {
 pub struct BatchStream {
     plan: BatchPlan,
     epochs: Batches,
+    per_epoch: usize,
     n: usize,
     seed: u64,
     order: Vec<usize>,
@@ -137,10 +138,22 @@ pub struct BatchStream {
 impl BatchStream {
     /// Batches of the rows `0..n` (at least one).
     pub fn new(n: usize, plan: BatchPlan, seed: u64) -> Self {
-        let batch = if let BatchPlan::Epochs(batch) = plan { batch.min(n) } else { plan.first(n) };
+        let epochs = Batches::new(n, if let BatchPlan::Epochs(batch) = plan { batch } else { n }, seed);
+        let per_epoch = match plan {
+            BatchPlan::Epochs(_) => epochs.per_epoch().max(1),
+            BatchPlan::Sized(sizes) | BatchPlan::Independent(sizes) => {
+                let (mut rows, mut batches) = (0, 0);
+                while rows < n.max(1) {
+                    rows += sizes.at(batches, n).max(1);
+                    batches += 1;
+                }
+                batches
+            }
+        };
         BatchStream {
             plan,
-            epochs: Batches::new(n, batch, seed),
+            epochs,
+            per_epoch,
             n,
             seed,
             order: Vec::new(),
@@ -152,9 +165,9 @@ impl BatchStream {
         }
     }
 
-    /// The number of batches that the rows make if all are as large as the first.
+    /// The number of batches in which the first pass over as many rows as there are is made.
     pub fn per_epoch(&self) -> usize {
-        self.epochs.per_epoch().max(1)
+        self.per_epoch
     }
 
     /// The rows of the next batch.

@@ -217,7 +217,7 @@ impl<'a> Inference<'a> {
         self.rollbacks
     }
 
-    /// Steps per pass over the data, for batches of constant size.
+    /// Steps in the first pass over the data.
     pub fn steps_per_epoch(&self) -> usize {
         self.batches.per_epoch()
     }

@@ -15,6 +15,7 @@
 //! Samples' own gradient G = ∂F/∂c of the data part stands for `2b c`. Sources: those of the rules for full covariances; for
 //! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
 
+use super::natural::needs_trust;
 use super::projected_natural::{clip, usable};
 use super::proximal::prox_entry;
 use super::smoothness::Smoothness;
@@ -138,9 +139,9 @@ impl DiagonalRule {
         StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
     }
 
-    fn natural(&mut self, beta: f64, step: f64, curvature: Option<&[f64]>) -> StepInfo {
+    fn natural(&mut self, beta: f64, step: f64, curvature: Option<&[f64]>, trust: bool) -> StepInfo {
         let guard = self.guard;
-        let trust = guard == Guard::Trust && curvature.is_some();
+        let trust = guard == Guard::Trust && trust;
         let repairs = matches!(guard, Guard::Retraction | Guard::Projection)
             && self.coordinates.iter().any(|x| x.mixed(step, beta) <= 0.0);
         let mut info = self.advance(step, |x, rho| {
@@ -279,7 +280,10 @@ impl UpdateRule for DiagonalRule {
             return StepInfo::REJECTED;
         }
         let info = match self.update {
-            QUpdate::Ngd => self.natural(beta, step, gradient.curvature.map(MatrixRef::diagonal)),
+            QUpdate::Ngd => {
+                let curvature = gradient.curvature.map(MatrixRef::diagonal);
+                self.natural(beta, step, curvature, needs_trust(&gradient))
+            }
             QUpdate::SrVn => self.square_root(beta, step),
             QUpdate::Adam => self.adam(beta, step),
             QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => self.descend(beta, step),

@@ -33,8 +33,8 @@ use faer::{Accum, Mat, MatRef};
 words! {
     /// What keeps a natural-gradient step positive definite.
     Guard, "guard of the q update" {
-        /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss); for
-        /// expected losses as backtrack.
+        /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
+        /// reparameterised samples, whose curvature is mostly noise); else as backtrack.
         Trust = "trust",
         /// Halve ρ until the new precision is positive definite.
         Backtrack = "backtrack",
@@ -51,6 +51,12 @@ const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 
 /// The largest relative change of S⁻¹ in a step within the trust region.
 const TRUST_RADIUS: f64 = 0.5;
+
+/// Whether what a gradient says about the curvature cannot be trusted over a long way: where it is not that of the mean,
+/// and where it comes from slopes at few samples.
+pub(super) fn needs_trust(gradient: &DataGradient<'_>) -> bool {
+    gradient.curvature.is_some() || gradient.path.is_some()
+}
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
 pub struct NaturalGradient {
@@ -206,7 +212,7 @@ impl NaturalGradient {
         step: f64,
     ) -> (Option<f64>, usize) {
         let mut step = step;
-        if self.guard == Guard::Trust && gradient.curvature.is_some() {
+        if self.guard == Guard::Trust && needs_trust(gradient) {
             let change = self.relative_change(q, gradient, beta, step);
             if change > TRUST_RADIUS {
                 step *= TRUST_RADIUS / change;
