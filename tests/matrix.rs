@@ -1,10 +1,10 @@
-//! No NaN, no failed fit: every likelihood, objective and q update over five seeds on small real data.
+//! No NaN, no failed fit: every likelihood, objective, model, family, q update and gradient on small real data.
 
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, FitRequest, ObjectiveKind, fit_table};
+use sparsegp::model::{FitOptions, FitRequest, ModelKind, ObjectiveKind, fit_table};
 use sparsegp::objective::Estimator;
-use sparsegp::variational::QUpdate;
+use sparsegp::variational::{Average, Family, QUpdate};
 
 const CO2: &str = include_str!("../examples/data/co2_monthly.csv");
 const TUMOURS: &str = include_str!("../examples/data/breast_cancer.csv");
@@ -61,47 +61,109 @@ fn objectives(kind: LikelihoodKind) -> Vec<(ObjectiveKind, Estimator)> {
     all
 }
 
+/// Small fits of one family of likelihoods.
+struct Fits {
+    kind: LikelihoodKind,
+    table: Table,
+    columns: SchemaOptions,
+}
+
+impl Fits {
+    fn of(kind: LikelihoodKind) -> Self {
+        let (table, target) = data_for(kind);
+        let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
+        Fits { kind, table, columns }
+    }
+
+    /// What the fits have in common.
+    fn options(&self) -> FitOptions {
+        FitOptions {
+            likelihood: Some(self.kind),
+            inducing: Some(8),
+            epochs: Some(8),
+            warm_start: 5,
+            batch_size: 40,
+            ..FitOptions::default()
+        }
+    }
+
+    /// Fits, and demands numbers everywhere.
+    fn check(&self, options: &FitOptions) {
+        let FitOptions { model, objective, estimator, q_update, family, seed, .. } = options;
+        let what = format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind);
+        let request = FitRequest {
+            table: &self.table,
+            columns: &self.columns,
+            options,
+            test_fraction: 0.2,
+            start: None,
+            keep_posterior: false,
+        };
+        let fit = fit_table(&request, &mut |_| {}).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let summary = fit.model.summary();
+        assert!(summary.objective.is_finite(), "{what}: objective {}", summary.objective);
+        for (name, value) in fit.model.hyperparameters() {
+            assert!(value.is_finite(), "{what}: {name} is {value}");
+        }
+        let test = fit.test.expect("test rows");
+        let report = fit.model.predict_part(&test).report(&test.targets);
+        assert_eq!(report.nll.is_some(), *objective != ObjectiveKind::DlmSquare, "{what}: {report:?}");
+        assert!(report.mse.is_some() || report.error_rate.is_some(), "{what}: {report:?}");
+        fit.model.to_bytes().unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+}
+
 fn check(kind: LikelihoodKind) {
-    let (table, target) = data_for(kind);
-    let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
+    let fits = Fits::of(kind);
     for (objective, estimator) in objectives(kind) {
         for q_update in [QUpdate::Ngd, QUpdate::Adam] {
             for seed in 0..5 {
-                let options = FitOptions {
-                    likelihood: Some(kind),
-                    objective,
-                    estimator,
-                    q_update,
-                    seed,
-                    inducing: Some(8),
-                    epochs: Some(8),
-                    warm_start: 5,
-                    batch_size: 40,
-                    ..FitOptions::default()
-                };
-                let request = FitRequest {
-                    table: &table,
-                    columns: &columns,
-                    options: &options,
-                    test_fraction: 0.2,
-                    start: None,
-                    keep_posterior: false,
-                };
-                let what = format!("{kind} {objective} {estimator} {q_update} seed {seed}");
-                let fit = fit_table(&request, &mut |_| {}).unwrap_or_else(|error| panic!("{what}: {error}"));
-                let summary = fit.model.summary();
-                assert!(summary.objective.is_finite(), "{what}: objective {}", summary.objective);
-                for (name, value) in fit.model.hyperparameters() {
-                    assert!(value.is_finite(), "{what}: {name} is {value}");
-                }
-                let test = fit.test.expect("test rows");
-                let report = fit.model.predict_part(&test).report(&test.targets);
-                assert_eq!(report.nll.is_some(), objective != ObjectiveKind::DlmSquare, "{what}: {report:?}");
-                assert!(report.mse.is_some() || report.error_rate.is_some(), "{what}: {report:?}");
-                fit.model.to_bytes().unwrap_or_else(|error| panic!("{what}: {error}"));
+                fits.check(&FitOptions { objective, estimator, q_update, seed, ..fits.options() });
             }
         }
     }
+    check_rules(&fits);
+}
+
+/// Every rule on sparse GPs and linear models, full and diagonal, with every gradient that it takes, down to one sample.
+fn check_rules(fits: &Fits) {
+    let samples = 1;
+    let estimators = [
+        Estimator::Exact,
+        Estimator::Piecewise { pieces: 5 },
+        Estimator::Price { samples },
+        Estimator::Energy { samples },
+        Estimator::EnergyEntropy { samples },
+        Estimator::StickingTheLanding { samples },
+    ];
+    let mut checked = 0;
+    for word in QUpdate::WORDS {
+        for (model, family) in [ModelKind::Gp, ModelKind::Glm]
+            .into_iter()
+            .flat_map(|model| [(model, Family::Full), (model, Family::Diagonal)])
+        {
+            for (seed, estimator) in estimators.into_iter().enumerate() {
+                let options = FitOptions {
+                    model,
+                    family,
+                    estimator,
+                    q_update: word.parse().expect("a rule"),
+                    q_average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
+                    seed: seed as u64,
+                    batch_size: 39,
+                    inducing: (model == ModelKind::Gp).then_some(8),
+                    ..fits.options()
+                };
+                if options.validate().is_ok() {
+                    fits.check(&options);
+                    checked += 1;
+                }
+            }
+        }
+    }
+    // Four gradients for each of seven rules, but no sticking the landing for prox-sgd, on four kinds of model; and bounds.
+    let bounds = if fits.kind == LikelihoodKind::BernoulliLogit { 28 } else { 0 };
+    assert_eq!(checked, 4 * 27 + bounds);
 }
 
 /// One test per family, so that a failure names it and they run side by side.

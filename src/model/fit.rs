@@ -282,9 +282,9 @@ fn train_svgp(
         && options.q_update == QUpdate::Ngd
         && options.q_step.is_none();
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
-    // (Constraints on q outweigh its objective.)
-    let constrained = options.q_update == QUpdate::ProjectedNgvi;
-    let before = (!gaussian_elbo && !full_batch && !constrained).then(|| {
+    let before = (!gaussian_elbo && !full_batch).then(|| {
+        let rule = options.inference(n, &svgp.model).rule;
+        svgp.set_q(rule.admit(svgp.q().clone()));
         let value = full_objective(&mut svgp, (data.train, batch));
         (svgp.model.clone(), svgp.q().clone(), value)
     });

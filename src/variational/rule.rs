@@ -1,9 +1,11 @@
 //! The update rules by name, and what each can be told; no formulae.
 
+use super::projected_natural::{clip, usable};
 use super::{
     AdamRule, DiagonalRule, Family, Guard, NaturalGradient, Normal, Projected, ProjectedNatural, Proximal,
     SquareRoot, UpdateRule, Wasserstein,
 };
+use super::{Matrix, clip_eigenvalues};
 use crate::words::words;
 
 words! {
@@ -55,6 +57,25 @@ impl RuleOptions {
             smoothness: None,
             relative: false,
         }
+    }
+
+    /// The posterior nearest to `q` that satisfies the constraints of the rule (projected-ngvi), or `q` itself.
+    pub fn admit(&self, q: Normal) -> Normal {
+        if self.update != QUpdate::ProjectedNgvi {
+            return q;
+        }
+        let (low, high) = usable(self.bounds);
+        let admitted = match &q.cov {
+            Matrix::Full(cov) => clip_eigenvalues(cov.as_ref(), low, high)
+                .and_then(|cov| Normal::new(q.mean.clone(), cov).ok()),
+            Matrix::Diagonal(variances) => {
+                let bounded = q.mean.iter().enumerate();
+                let mean = bounded.map(|(j, m)| self.lower.get(j).map_or(*m, |least| m.max(*least)));
+                let variances = variances.iter().map(|s| clip(*s, (low, high)));
+                Normal::diagonal(mean.collect(), variances.collect()).ok()
+            }
+        };
+        admitted.unwrap_or(q)
     }
 
     /// The rule, for posteriors like `q`.
