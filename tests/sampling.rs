@@ -61,6 +61,9 @@ fn unbiased(got: &[(f64, f64)], want: &[f64], what: &str) {
     }
 }
 
+/// A layer, a likelihood, inputs and targets.
+type Case<'a> = (&'a dyn LatentLayer, &'a dyn Likelihood, &'a Mat<f64>, &'a [f64]);
+
 #[test]
 fn gradients_from_samples_are_unbiased() {
     let (x, _) = data(1, 3, 40);
@@ -72,7 +75,7 @@ fn gradients_from_samples_are_unbiased() {
     // Fewer data than coefficients: the residual part of a reduced layer.
     let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior").reduced_to(x.as_ref().subcols(0, 2));
     let narrow = x.subrows(0, 2).to_owned();
-    let cases: [(&dyn LatentLayer, &dyn Likelihood, &Mat<f64>, &[f64]); 3] = [
+    let cases: [Case<'_>; 3] = [
         (&inducing, &BernoulliLogit, &x, &classes),
         (&linear, &PoissonSoftplus, &narrow, &counts),
         (&reduced, &BernoulliLogit, &x, &classes),
