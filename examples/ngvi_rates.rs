@@ -8,9 +8,10 @@ mod common;
 
 use common::{Data, Experiment, record_at, series, slope};
 use faer::Mat;
-use sparsegp::data::{BatchPlan, TargetKind};
+use sparsegp::data::TargetKind;
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Gaussian;
+use sparsegp::model::BatchPlan;
 use sparsegp::model::{Inference, InferenceOptions, LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::report::Curves;

@@ -7,9 +7,10 @@
 mod common;
 
 use common::{Data, Experiment, series};
-use sparsegp::data::{BatchPlan, TargetKind};
+use sparsegp::data::TargetKind;
 use sparsegp::latent::LatentLayer;
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::BatchPlan;
 use sparsegp::model::{
     FitOptions, Inference, InferenceOptions, LatentModel, Posterior, Score, TrainingData, fit_arrays,
 };

@@ -23,7 +23,7 @@ pub use random::{Purpose, generator};
 pub use read::{TableBlocks, read_csv, read_table};
 pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
-pub use split::{BatchPlan, BatchStream, Batches, Split, split};
+pub use split::{Batches, Split, split};
 pub use table::{NamedColumn, Table};
 pub use target::{TargetEncoding, TargetKind, Task};
 pub use write::AtomicFile;

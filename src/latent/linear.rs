@@ -2,8 +2,7 @@
 
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Shape, dot, matvec, product_seq, thin_orthonormal};
-use crate::variational::{Family, MatrixRef, Normal};
+use crate::linalg::{Factorizer, Shape, dot, product_seq, thin_orthonormal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -97,6 +96,12 @@ impl LinearLayer {
         self
     }
 
+    /// The same model of the dimension of its coefficients.
+    pub fn whole(mut self) -> Self {
+        self.basis = None;
+        self
+    }
+
     /// The number of columns that inputs have.
     pub fn input_dims(&self) -> usize {
         self.prior_mean.len() - usize::from(self.intercept)
@@ -140,58 +145,6 @@ impl LinearLayer {
         Ok(self)
     }
 
-    /// Means and standard deviations (p each) of the coefficients under q(w).
-    pub fn coefficient_moments(&self, q: &Normal) -> (Vec<f64>, Vec<f64>) {
-        let p = self.prior_mean.len();
-        let (mut means, mut deviations) = (Vec::with_capacity(p), Vec::with_capacity(p));
-        let mut unit = vec![0.0; p];
-        for j in 0..p {
-            let (offset, a, residual) = match (&self.root, &self.basis) {
-                // Coefficient j alone, without a vector of p for each.
-                (Root::Deviations(d), Some(u)) => {
-                    let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
-                    let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
-                    (self.prior_mean[j], a, residual)
-                }
-                (Root::Deviations(d), None) => {
-                    means.push(self.prior_mean[j] + d[j] * q.mean()[j]);
-                    let variance = match q.cov() {
-                        MatrixRef::Full(cov) => cov[(j, j)],
-                        MatrixRef::Diagonal(variances) => variances[j],
-                    };
-                    deviations.push(d[j] * variance.sqrt());
-                    continue;
-                }
-                (Root::Upper(_), _) => {
-                    unit.fill(0.0);
-                    unit[j] = 1.0;
-                    self.functional(&unit)
-                }
-            };
-            means.push(offset + dot(&a, q.mean()));
-            deviations.push((residual + quadratic(q, &a)).max(0.0).sqrt());
-        }
-        (means, deviations)
-    }
-
-    /// Mean (p) and covariance (`p × p`) of the coefficients under q(w).
-    pub fn coefficient_posterior(&self, q: &Normal) -> (Vec<f64>, Mat<f64>) {
-        let p = self.prior_mean.len();
-        let mut root = Mat::identity(p, p);
-        self.scale(root.as_mut());
-        let mut inner = q.cov().to_dense();
-        let mut mean = Mat::from_fn(q.dim(), 1, |i, _| q.mean()[i]);
-        if let Some(u) = &self.basis {
-            // The prior stays what it is outside the basis: I + U (S − I) Uᵀ.
-            inner -= Mat::<f64>::identity(q.dim(), q.dim());
-            inner = Mat::<f64>::identity(p, p) + u * inner * u.transpose();
-            mean = u * mean;
-        }
-        let mean = root.transpose() * mean;
-        let means = (0..p).map(|i| self.prior_mean[i] + mean[(i, 0)]).collect();
-        (means, root.transpose() * inner * &root)
-    }
-
     /// The offset, features (M) and residual variance of the linear functional `cᵀβ` of the coefficients (c of length p):
     /// under q(w) = N(m, S) it has mean `o + aᵀm` and variance `r + aᵀSa`.
     pub fn functional(&self, c: &[f64]) -> (f64, Vec<f64>, f64) {
@@ -211,12 +164,6 @@ impl LinearLayer {
         }
     }
 
-    /// Mean and variance of the linear functional `cᵀβ` under q(w).
-    pub fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
-        let (offset, a, residual) = self.functional(c);
-        (offset + dot(&a, q.mean()), (residual + quadratic(q, &a)).max(0.0))
-    }
-
     /// The least weights w for which no coefficient of independent ones is negative: `−m₀/d` each, and no limit for the
     /// intercept. Empty for other priors and for a reduced layer, where a weight is no coefficient's own.
     pub fn nonnegative_weights(&self) -> Vec<f64> {
@@ -228,36 +175,6 @@ impl LinearLayer {
             *intercept = f64::NEG_INFINITY;
         }
         least
-    }
-
-    /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
-    /// data than coefficients, unless the family is one of the coefficients' own coordinates.
-    pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
-        let whole = LinearLayer { basis: None, ..self.clone() };
-        match family {
-            Family::Full => whole.reduced_to(x),
-            Family::Diagonal => whole,
-        }
-    }
-
-    /// The posterior q(w) of this layer in the coordinates of `other`, a layer of the same prior. What lies outside its
-    /// basis is the prior's there; `None` if the covariance is not positive definite.
-    pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
-        if self.basis.is_none() && other.basis.is_none() {
-            return Some(q.clone());
-        }
-        let (from, to) = (q.dim(), other.dim());
-        let turn = match (&self.basis, &other.basis) {
-            (Some(u), Some(v)) => v.transpose() * u,
-            (Some(u), None) => u.clone(),
-            (None, Some(v)) => v.transpose().to_owned(),
-            (None, None) => Mat::identity(to, from),
-        };
-        let change = q.cov().to_dense() - Mat::<f64>::identity(from, from);
-        let cov = Mat::<f64>::identity(to, to) + &turn * change * turn.transpose();
-        let mut mean = vec![0.0; to];
-        matvec(turn.as_ref(), q.mean(), &mut mean);
-        Normal::new(mean, cov).ok()
     }
 
     /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it.
@@ -281,7 +198,7 @@ impl LinearLayer {
     }
 
     /// Multiplies by `L_Pᵀ` in place.
-    fn scale(&self, columns: MatMut<'_, f64>) {
+    pub(crate) fn scale(&self, columns: MatMut<'_, f64>) {
         match &self.root {
             Root::Deviations(deviations) => {
                 for column in columns.col_iter_mut() {
@@ -297,18 +214,6 @@ impl LinearLayer {
                 }
             }
         }
-    }
-}
-
-/// `aᵀSa`.
-fn quadratic(q: &Normal, a: &[f64]) -> f64 {
-    match q.cov() {
-        MatrixRef::Full(cov) => {
-            let mut image = vec![0.0; a.len()];
-            matvec(cov, a, &mut image);
-            dot(a, &image)
-        }
-        MatrixRef::Diagonal(variances) => a.iter().zip(variances).map(|(a, s)| a * a * s).sum(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
 
+use super::batches::{BatchPlan, BatchStream};
 use super::latent::LatentModel;
 use super::rows::Rows;
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
-use crate::data::split::{BatchPlan, BatchStream};
 use crate::gradient::Batch;
 use crate::objective::Objective;
 use crate::variational::{

@@ -1,5 +1,6 @@
 //! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
 
+mod batches;
 mod check;
 mod coefficients;
 mod collapsed;
@@ -9,6 +10,7 @@ mod fit;
 mod fitted;
 mod inference;
 mod latent;
+mod linear;
 mod options;
 mod posterior;
 mod predictions;
@@ -19,6 +21,7 @@ mod start;
 mod training;
 mod variational;
 
+pub use batches::{BatchPlan, BatchStream};
 pub use check::foreign;
 pub use coefficients::Coefficient;
 pub use collapsed::{CollapsedBound, CollapsedObjective};

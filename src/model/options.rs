@@ -1,8 +1,9 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
+use super::batches::BatchPlan;
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
-use crate::data::{BatchPlan, Task};
+use crate::data::Task;
 use crate::error::{Error, Result};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;

@@ -1,0 +1,108 @@
+//! The coefficients of a linear layer under q(w): their moments, and q in another basis; no fitting.
+
+use crate::latent::{LatentLayer, LinearLayer};
+use crate::linalg::{dot, matvec};
+use crate::variational::{Family, MatrixRef, Normal};
+use faer::{Mat, MatRef};
+
+impl LinearLayer {
+    /// Means and standard deviations (p each) of the coefficients under q(w).
+    pub fn coefficient_moments(&self, q: &Normal) -> (Vec<f64>, Vec<f64>) {
+        let (p, prior) = (self.coefficient_count(), self.prior_mean());
+        let (mut means, mut deviations) = (Vec::with_capacity(p), Vec::with_capacity(p));
+        let mut unit = vec![0.0; p];
+        for j in 0..p {
+            let (offset, a, residual) = match (self.prior_deviations(), self.basis()) {
+                // Coefficient j alone, without a vector of p for each.
+                (Some(d), Some(u)) => {
+                    let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
+                    let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
+                    (prior[j], a, residual)
+                }
+                (Some(d), None) => {
+                    means.push(prior[j] + d[j] * q.mean()[j]);
+                    let variance = match q.cov() {
+                        MatrixRef::Full(cov) => cov[(j, j)],
+                        MatrixRef::Diagonal(variances) => variances[j],
+                    };
+                    deviations.push(d[j] * variance.sqrt());
+                    continue;
+                }
+                (None, _) => {
+                    unit.fill(0.0);
+                    unit[j] = 1.0;
+                    self.functional(&unit)
+                }
+            };
+            means.push(offset + dot(&a, q.mean()));
+            deviations.push((residual + quadratic(q, &a)).max(0.0).sqrt());
+        }
+        (means, deviations)
+    }
+
+    /// Mean (p) and covariance (`p × p`) of the coefficients under q(w).
+    pub fn coefficient_posterior(&self, q: &Normal) -> (Vec<f64>, Mat<f64>) {
+        let p = self.coefficient_count();
+        let mut root = Mat::identity(p, p);
+        self.scale(root.as_mut());
+        let mut inner = q.cov().to_dense();
+        let mut mean = Mat::from_fn(q.dim(), 1, |i, _| q.mean()[i]);
+        if let Some(u) = self.basis() {
+            // The prior stays what it is outside the basis: I + U (S − I) Uᵀ.
+            inner -= Mat::<f64>::identity(q.dim(), q.dim());
+            inner = Mat::<f64>::identity(p, p) + u * inner * u.transpose();
+            mean = u * mean;
+        }
+        let mean = root.transpose() * mean;
+        let means = (0..p).map(|i| self.prior_mean()[i] + mean[(i, 0)]).collect();
+        (means, root.transpose() * inner * &root)
+    }
+
+    /// Mean and variance of the linear functional `cᵀβ` under q(w).
+    pub fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
+        let (offset, a, residual) = self.functional(c);
+        (offset + dot(&a, q.mean()), (residual + quadratic(q, &a)).max(0.0))
+    }
+
+    /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
+    /// data than coefficients, unless the family is one of the coefficients' own coordinates.
+    pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
+        let whole = self.clone().whole();
+        match family {
+            Family::Full => whole.reduced_to(x),
+            Family::Diagonal => whole,
+        }
+    }
+
+    /// The posterior q(w) of this layer in the coordinates of `other`, a layer of the same prior. What lies outside its
+    /// basis is the prior's there; `None` if the covariance is not positive definite.
+    pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
+        if self.basis().is_none() && other.basis().is_none() {
+            return Some(q.clone());
+        }
+        let (from, to) = (q.dim(), other.dim());
+        let turn = match (self.basis(), other.basis()) {
+            (Some(u), Some(v)) => v.transpose() * u,
+            (Some(u), None) => u.to_owned(),
+            (None, Some(v)) => v.transpose().to_owned(),
+            (None, None) => Mat::identity(to, from),
+        };
+        let change = q.cov().to_dense() - Mat::<f64>::identity(from, from);
+        let cov = Mat::<f64>::identity(to, to) + &turn * change * turn.transpose();
+        let mut mean = vec![0.0; to];
+        matvec(turn.as_ref(), q.mean(), &mut mean);
+        Normal::new(mean, cov).ok()
+    }
+}
+
+/// `aᵀSa`.
+fn quadratic(q: &Normal, a: &[f64]) -> f64 {
+    match q.cov() {
+        MatrixRef::Full(cov) => {
+            let mut image = vec![0.0; a.len()];
+            matvec(cov, a, &mut image);
+            dot(a, &image)
+        }
+        MatrixRef::Diagonal(variances) => a.iter().zip(variances).map(|(a, s)| a * a * s).sum(),
+    }
+}
