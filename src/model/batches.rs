@@ -128,3 +128,49 @@ impl BatchStream {
         &self.order[from..self.ends[self.at - 1]]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(plan: BatchPlan, n: usize, batches: usize) -> Vec<Vec<usize>> {
+        let mut stream = BatchStream::new(n, plan, 5);
+        (0..batches).map(|_| stream.next_batch().to_vec()).collect()
+    }
+
+    #[test]
+    fn scheduled_batches_go_through_one_order_after_the_other() {
+        let growing = SizeSchedule::Power { exponent: 1.0 };
+        let batches = drawn(BatchPlan::Sized(growing), 10, 6);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+        let all: Vec<usize> = batches.concat();
+        for pass in all.chunks_exact(10) {
+            let mut rows = pass.to_vec();
+            rows.sort_unstable();
+            assert_eq!(rows, (0..10).collect::<Vec<_>>());
+        }
+        assert_ne!(all[..10], all[10..20]);
+        assert_eq!(BatchStream::new(10, BatchPlan::Sized(growing), 0).per_epoch(), 4);
+        let capped = drawn(BatchPlan::Sized(SizeSchedule::Constant(99)), 7, 3);
+        assert!(capped.iter().all(|batch| batch.len() == 7));
+    }
+
+    #[test]
+    fn epochs_use_every_row_once_and_independent_batches_repeat_rows() {
+        let batches = drawn(BatchPlan::Epochs(4), 10, 6);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [4, 3, 3, 4, 3, 3]);
+        let mut rows = batches[..3].concat();
+        rows.sort_unstable();
+        assert_eq!(rows, (0..10).collect::<Vec<_>>());
+        let constant = SizeSchedule::Constant(8);
+        let batches = drawn(BatchPlan::Independent(constant), 8, 50);
+        let distinct = |batch: &[usize]| batch.iter().collect::<std::collections::HashSet<_>>().len();
+        let mean = batches.iter().map(|batch| distinct(batch) as f64).sum::<f64>() / 50.0;
+        // 8 (1 − (7/8)⁸) = 5.25 distinct rows on average, with a standard deviation of about 0.9.
+        assert!((mean - 5.25).abs() < 5.0 * 0.9 / 50f64.sqrt(), "{mean}");
+        let mut counts = [0; 8];
+        batches.concat().into_iter().for_each(|row| counts[row] += 1);
+        assert!(counts.iter().all(|count| (20..=80).contains(count)), "{counts:?}");
+        assert_eq!(BatchPlan::Independent(constant).first(5), 5);
+    }
+}
