@@ -215,6 +215,24 @@ proptest! {
     }
 }
 
+/// A large curvature along a direction of many coordinates, none of which has much of it.
+#[test]
+fn square_roots_do_not_grow_along_spread_curvature() {
+    let (m, curvature) = (80, 1000.0);
+    let x = Mat::from_fn(m, 1, |i, _| if i % 3 == 0 { curvature } else { -0.5 * curvature });
+    let target = Target::new(&x, (0..m).map(|i| i as f64).collect());
+    let trace = |q: &Normal| (0..m).map(|i| q.cov().full()[(i, i)]).sum::<f64>();
+    for step in [1.0, 0.3] {
+        let mut q = Normal::standard(Family::Full, m);
+        let mut rule = RuleOptions::of(QUpdate::SrVn).build(&q);
+        for t in 0..100 {
+            target.step(rule.as_mut(), &mut q, 1.0, step);
+            assert!(trace(&q) <= 1.2 * m as f64, "step size {step}, step {t}: {}", trace(&q));
+        }
+        close_normal(&q, &target.optimum(Family::Full, 1.0), 1e-6, &format!("step size {step}"));
+    }
+}
+
 /// Natural gradients with a Hessian in m of their own, as for the predictive log loss, in both families.
 #[test]
 fn families_agree_with_a_curvature_of_the_mean() {

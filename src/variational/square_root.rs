@@ -30,10 +30,11 @@ pub struct SquareRoot {
 }
 
 impl SquareRoot {
-    /// The largest entries of `(ρ/β) X` in size, on and below the diagonal. Where H is positive semi-definite and ρ ≤ 1 its
-    /// diagonal is at least −½, and no entry below exceeds 2 once the diagonal is within ½: only a diagonal of C that would
-    /// halve, or negative curvature, shrinks a step.
-    const LIMITS: (f64, f64) = (0.5, 2.0);
+    /// The largest diagonal entry of `(ρ/β) X` in size, and the largest norm of all of it. The first keeps a diagonal of C
+    /// from more than halving. The second is for `Cᵀ H C` with a large eigenvalue Λ along a direction of many coordinates:
+    /// every entry of X may be small then while `ρΛ/β` is as large as M, and beyond 2 the step in m overshoots and the
+    /// second-order part of S grows.
+    const LIMITS: (f64, f64) = (0.5, 1.0);
 
     /// A rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once here.
     pub fn new(q: &Normal) -> Self {
@@ -70,17 +71,20 @@ impl SquareRoot {
         is_sane_matrix(x.as_ref())
     }
 
-    /// The largest share of `scale` = ρ/β that keeps the change of C within the limits.
-    fn admissible(&self, scale: f64) -> f64 {
-        let (diagonal, below) = Self::LIMITS;
-        let mut share = 1.0f64;
+    /// The largest share of `scale` = ρ/β that keeps the change of C within the limits. The norm is bounded by the geometric
+    /// mean of the largest sums of rows and columns.
+    fn admissible(&mut self, scale: f64) -> f64 {
+        let (diagonal, norm) = Self::LIMITS;
+        let (mut share, mut columns) = (1.0f64, 0.0f64);
+        let rows = &mut self.half;
+        rows.fill(0.0);
         for (j, column) in self.change.as_ref().col_iter().enumerate() {
-            for (i, x) in column.iter().enumerate().skip(j) {
-                let limit = if i == j { diagonal } else { below };
-                share = share.min(limit / (scale * x.abs()));
-            }
+            let sizes = rows.iter_mut().zip(column.iter()).skip(j);
+            columns = columns.max(sizes.map(|(row, x)| (*row += x.abs(), x.abs()).1).sum());
+            share = share.min(diagonal / (scale * self.change[(j, j)].abs()));
         }
-        share
+        let rows = rows.iter().fold(0.0f64, |a, row| a.max(*row));
+        share.min(norm / (scale * (rows * columns).sqrt()))
     }
 }
 
