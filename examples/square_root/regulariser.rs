@@ -1,0 +1,73 @@
+//! Classes, and coefficients that a non-convex term pulls to 0: `−log p = w f²/(1 + f²)` where y = 2; no inference.
+
+use rand_chacha::ChaCha8Rng;
+use sparsegp::kernels::Parameter;
+use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
+use sparsegp::quadrature::Resolution;
+
+/// The target of a pseudo-observation of a coefficient.
+pub const COEFFICIENT: f64 = 2.0;
+
+/// [`BernoulliLogit`] for y = 0 and 1, and the regulariser of this weight for [`COEFFICIENT`].
+#[derive(Clone, Copy, Debug)]
+pub struct Regularised(pub f64);
+
+impl Likelihood for Regularised {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::BernoulliLogit
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        if at.y != COEFFICIENT {
+            return BernoulliLogit.log_density(at, f, value, first);
+        }
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            let share = 1.0 / (1.0 + f * f);
+            *value = -self.0 * f * f * share;
+            *first = -2.0 * self.0 * f * share * share;
+        }
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        if at.y != COEFFICIENT {
+            return BernoulliLogit.curvature(at, f);
+        }
+        2.0 * self.0 * (3.0 * f * f - 1.0) / (1.0 + f * f).powi(3)
+    }
+
+    /// The poles of the regulariser are at ±i.
+    fn resolution(&self, at: Observation) -> Resolution {
+        if at.y != COEFFICIENT {
+            return BernoulliLogit.resolution(at);
+        }
+        Resolution { strip: 1.0, step: 0.5 / (1.0 + self.0.sqrt()), concave: false, pole: Some(0.0) }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        if at.y == COEFFICIENT { 0.0 } else { BernoulliLogit.peak(at) }
+    }
+
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+        BernoulliLogit.conditional_moments(f, exposure)
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+        BernoulliLogit.conditional_cdf(y, f, exposure)
+    }
+
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        BernoulliLogit.sample(f, exposure, random)
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        BernoulliLogit.initialise(y, exposure)
+    }
+
+    fn for_each_parameter<'a>(&'a self, _: &mut dyn FnMut(&'a Parameter)) {}
+
+    fn for_each_parameter_mut(&mut self, _: &mut dyn FnMut(&mut Parameter)) {}
+
+    fn boxed_clone(&self) -> Box<dyn Likelihood> {
+        Box::new(*self)
+    }
+}
