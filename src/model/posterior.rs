@@ -126,8 +126,8 @@ impl Posterior {
         let n = x.ncols();
         let mut out = Marginals { mean: vec![0.0; n], variance: vec![0.0; n] };
         let (mean, variance) = (out.mean.par_chunks_mut(COLUMNS), out.variance.par_chunks_mut(COLUMNS));
-        let m = self.layer.dim();
-        let buffers = || (Mat::zeros(m, COLUMNS), Mat::zeros(m, COLUMNS), Scratch::new());
+        let (m, most) = (self.layer.dim(), COLUMNS.min(n));
+        let buffers = || (Mat::zeros(m, most), Mat::zeros(m, most), Scratch::new());
         mean.zip(variance).enumerate().for_each_init(buffers, |(k, t, scratch), (i, (mean, variance))| {
             let block = x.subcols(i * COLUMNS, mean.len());
             let (k, t) = (k.as_mut().subcols_mut(0, mean.len()), t.as_mut().subcols_mut(0, mean.len()));
@@ -182,9 +182,9 @@ impl Posterior {
     /// Latent means only, b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
         let n = x.ncols();
-        let m = self.layer.dim();
+        let (m, most) = (self.layer.dim(), COLUMNS.min(n));
         let mut mean = vec![0.0; n];
-        let buffers = || (Mat::zeros(m, COLUMNS), vec![0.0; COLUMNS], Scratch::new());
+        let buffers = || (Mat::zeros(m, most), vec![0.0; most], Scratch::new());
         mean.par_chunks_mut(COLUMNS).enumerate().for_each_init(buffers, |(k, base, scratch), (i, mean)| {
             let block = x.subcols(i * COLUMNS, mean.len());
             let mut k = k.as_mut().subcols_mut(0, mean.len());
