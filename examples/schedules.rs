@@ -7,24 +7,17 @@
 
 mod common;
 
-use common::{Data, Experiment, record_at, slope};
+use common::{Data, Experiment, normals, record_at, series, slope, trace};
 use faer::Mat;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use sparsegp::collapsed::Dataset;
+use sparsegp::Result;
 use sparsegp::data::TargetKind;
-use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::BatchPlan;
-use sparsegp::model::{Inference, InferenceOptions, LatentModel};
-use sparsegp::objective::{Estimator, Loss, Objective};
-use sparsegp::report::{CurveSeries, Curves};
-use sparsegp::variational::{Family, Normal, QUpdate, Schedule, SizeSchedule};
-use std::error::Error;
+use sparsegp::model::{BatchPlan, Inference, InferenceOptions};
+use sparsegp::objective::Estimator;
+use sparsegp::variational::{QUpdate, Schedule, SizeSchedule};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let experiment = Experiment::new("schedules", &mut arguments)?;
     let runs = common::option(&mut arguments, "--runs", 100)?;
@@ -46,8 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Data whose posterior is a normal distribution with a precision of eigenvalues from 1 to 100 in random directions.
 fn target() -> Data {
-    let (d, mut random) = (10, ChaCha8Rng::seed_from_u64(0));
-    let mut draw = || -> f64 { StandardNormal.sample(&mut random) };
+    let (d, mut draw) = (10, normals(0));
     let rotation = Mat::from_fn(d, d, |_, _| draw()).qr().compute_thin_Q();
     let eigenvalue = |i: usize| 100f64.powf(i as f64 / (d - 1) as f64);
     let x = Mat::from_fn(d, d, |j, i| (eigenvalue(i) - 1.0).sqrt() * rotation[(j, i)]);
@@ -64,24 +56,18 @@ struct Problem {
 }
 
 impl Problem {
-    fn start(&self, estimator: Estimator, options: InferenceOptions) -> sparsegp::Result<Inference<'_>> {
-        let d = self.data.x.nrows();
-        let layer = LinearLayer::isotropic(d, 0.0, self.prior)?.into();
-        let model = LatentModel { layer, likelihood: Box::new(Gaussian::new(1.0)), fix_inducing: true };
-        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
-        let set = Dataset::of(self.data.x.as_ref(), &self.data.y);
-        Ok(Inference::new(model, Normal::standard(Family::Full, d), objective, set, options))
+    fn start(&self, estimator: Estimator, options: InferenceOptions) -> Result<Inference<'_>> {
+        Ok(self.data.infer(self.data.model(Gaussian::new(1.0), self.prior)?, estimator, options))
     }
 
     /// Schedules of steps and sizes against the posterior, which a whole step on all data leads to.
-    fn study(&self, out: &Experiment, plan: (u64, usize, f64)) -> Result<(), Box<dyn Error>> {
-        let (name, (runs, steps, kappa)) = (self.name, plan);
+    fn study(&self, out: &Experiment, (runs, steps, kappa): (u64, usize, f64)) -> Result<()> {
         let all = |step: Schedule| InferenceOptions::full_batch(QUpdate::Ngd, step);
         let mut exact = self.start(Estimator::Exact, all(Schedule::Constant(1.0)))?;
         let prior = exact.q().clone();
         exact.step();
         let (posterior, at, sampled) = (exact.q(), record_at(steps, 10), self.estimator.is_sampled());
-        let (n, start) = (self.data.y.len(), prior.kl_to(posterior));
+        let (name, n, start) = (self.name, self.data.y.len(), prior.kl_to(posterior));
         println!("{name}: {n} rows, {runs} runs; KL at the start {start:.3e}");
         println!(
             "  step, size | KL after 10, 100, {steps} | used | slope in t (expected) | in used (expected)"
@@ -90,50 +76,40 @@ impl Problem {
         let growing = SizeSchedule::AtLeast { least: self.size, exponent: kappa };
         let sizes = [constant, SizeSchedule::Power { exponent: kappa }, growing];
         let halving = Schedule::HalfT { strong_convexity: 1.0 };
+        let schedules = [Schedule::Constant(0.1), halving].into_iter().flat_map(|s| sizes.map(|n| (s, n)));
         let (mut rows, mut by_step, mut by_used) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, (step, size)) in
-            [Schedule::Constant(0.1), halving].into_iter().flat_map(|s| sizes.map(|n| (s, n))).enumerate()
-        {
-            let run = |seed: u64| -> sparsegp::Result<Vec<[f64; 2]>> {
+        for (index, (step, size)) in schedules.enumerate() {
+            let run = |seed: u64| -> Result<Vec<[f64; 2]>> {
                 let mut options = InferenceOptions { seed, ..all(step) };
-                let plan = &mut options;
                 if sampled {
-                    plan.samples = Some(size)
+                    options.samples = Some(size)
                 } else {
-                    plan.batches = BatchPlan::Independent(size)
+                    options.batches = BatchPlan::Independent(size)
                 }
-                let mut inference = self.start(self.estimator, options)?;
-                let record = |&t: &usize| {
-                    (inference.iterations()..t).for_each(|_| _ = inference.step());
+                Ok(trace(&mut self.start(self.estimator, options)?, &at, |inference, _| {
                     let used = if sampled { inference.samples_used() } else { inference.rows_used() };
                     [used as f64, inference.q().kl_to(posterior)]
-                };
-                Ok(at.iter().map(record).collect())
+                }))
             };
-            let traces = (0..runs).into_par_iter().map(run).collect::<Result<Vec<_>, _>>()?;
+            let traces = (0..runs).into_par_iter().map(run).collect::<Result<Vec<_>>>()?;
             let mean = |k: usize, j: usize| traces.iter().map(|trace| trace[k][j]).sum::<f64>() / runs as f64;
             let means: Vec<_> = (0..at.len()).map(|k| [at[k] as f64, mean(k, 0), mean(k, 1)]).collect();
-            let series = |x: usize| means.iter().map(|m| (m[x], m[2])).collect::<Vec<_>>();
-            let [in_t, in_used] = [0, 1].map(|x| slope(&series(x)[at.partition_point(|t| 10 * t < steps)..]));
+            let points = |x: usize| means.iter().map(|m| (m[x], m[2])).collect::<Vec<_>>();
+            let [in_t, in_used] = [0, 1].map(|x| slope(&points(x)[at.partition_point(|t| 10 * t < steps)..]));
             let [a, b, c] = [10, 100, steps].map(|t| means[at.partition_point(|s| *s < t.min(steps))][2]);
             let (growth, used) = (if size == constant { 0.0 } else { kappa }, means[at.len() - 1][1]);
             let rate = -growth - if step == halving { 1.0 } else { 0.0 };
             let other = rate / (growth + 1.0);
-            println!(
-                "  {step}, {size} | {a:.3e}, {b:.3e}, {c:.3e} | {used:.0} | {in_t:.2} ({rate:.2}) | {in_used:.2} ({other:.2})"
-            );
-            for (x, curves) in [(0, &mut by_step), (1, &mut by_used)] {
-                let points = series(x).into_iter().map(|(x, y)| (x, y, f64::NAN)).collect();
-                curves.push(CurveSeries { name: format!("step {step}, size {size}"), points });
-            }
+            print!("  {step}, {size} | {a:.3e}, {b:.3e}, {c:.3e} | {used:.0}");
+            println!(" | {in_t:.2} ({rate:.2}) | {in_used:.2} ({other:.2})");
+            let line = |x: usize| series(&format!("step {step}, size {size}"), points(x).into_iter());
+            by_step.push(line(0));
+            by_used.push(line(1));
             rows.extend(means.iter().map(|m| vec![index as f64, m[0], m[1], m[2]]));
         }
         out.csv(&format!("{name}.csv"), &["schedule", "t", "used", "kl"], &rows)?;
-        for (x, series) in [("iterations", by_step), ("used", by_used)] {
-            let axes = (x.to_owned(), "mean KL to the posterior".to_owned());
-            let figure = Curves { axes, log_x: true, log_y: true, series };
-            out.figure(&format!("{name}_{x}.svg"), &figure)?;
-        }
-        Ok(())
+        let kl = "mean KL to the posterior";
+        out.logarithmic(&format!("{name}_iterations.svg"), ("iterations", kl), by_step)?;
+        out.logarithmic(&format!("{name}_used.svg"), ("used", kl), by_used)
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! `cargo run --release --example step_cost -- --inducing 512 --batch 1024 --dims 8 --json`
 
+mod common;
+
 use clap::Parser;
+use common::{median, normals};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rand_distr::StandardNormal;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
 use sparsegp::kernels::Stationary;
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             direct_ms.push(times[2]);
         }
     }
-    let (gemm_ms, step_ms, direct_ms) = (median(gemm_ms), median(stable_ms), median(direct_ms));
+    let [gemm_ms, step_ms, direct_ms] = [gemm_ms, stable_ms, direct_ms].map(median);
     let rate = 2.0 * mf * mf * bf / gemm_ms / 1e6;
     let floor_ms = (5.0 * bf * mf * mf + 4.0 * mf.powi(3)) / rate / 1e6;
     let report = serde_json::json!({
@@ -98,8 +98,7 @@ fn step_timer(
     d: usize,
     direct_guard: Option<f64>,
 ) -> Result<impl FnMut() -> f64, Box<dyn Error>> {
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut normal = || rng.sample::<f64, _>(StandardNormal);
+    let mut normal = normals(1);
     let x = Mat::from_fn(d, b, |_, _| normal());
     let y: Vec<f64> = (0..b).map(|j| (2.0 * x[(0, j)]).sin() + 0.1 * normal()).collect();
     let z = Mat::from_fn(m, d, |_, _| normal());
@@ -125,9 +124,4 @@ fn step_timer(
         svgp.set_natural(&natural);
         from.elapsed().as_secs_f64() * 1e3
     })
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }

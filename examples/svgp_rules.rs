@@ -112,11 +112,8 @@ fn write(experiment: &Experiment, name: &str, traces: &[(&str, Vec<[f64; 3]>)]) 
     for (rule, points) in traces {
         let rows: Vec<Vec<f64>> = points.iter().map(|p| p.to_vec()).collect();
         experiment.csv(&format!("{name}_{rule}.csv"), &["seconds", "objective", "test_nll"], &rows)?;
-        let last = points.last().copied().unwrap_or([f64::NAN; 3]);
-        println!(
-            "{name}, {rule}, q alone: objective {:.4}, test NLL {:.4} after {:.1} s",
-            last[1], last[2], last[0]
-        );
+        let [seconds, objective, nll] = points.last().copied().unwrap_or([f64::NAN; 3]);
+        println!("{name}, {rule}, q alone: objective {objective:.4}, test NLL {nll:.4} after {seconds:.1} s");
     }
     Ok(())
 }

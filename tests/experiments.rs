@@ -3,8 +3,13 @@
 #[path = "../examples/common/mod.rs"]
 mod common;
 
-use common::{Experiment, record_at, slope};
+use common::{Data, Experiment, median, normals, record_at, slope, trace};
+use faer::Mat;
+use sparsegp::likelihood::Gaussian;
+use sparsegp::model::InferenceOptions;
+use sparsegp::objective::Estimator;
 use sparsegp::report::{CurveSeries, Curves};
+use sparsegp::variational::{QUpdate, Schedule};
 use std::io::Write;
 
 #[test]
@@ -58,4 +63,18 @@ fn slopes_are_exponents_and_records_are_logarithmic() {
     assert!((slope(&points) + 1.5).abs() < 1e-12);
     assert_eq!(record_at(100, 3), [0, 1, 2, 5, 10, 22, 46, 100]);
     assert_eq!((record_at(0, 5), record_at(1, 5)), (vec![0], vec![0, 1]));
+}
+
+#[test]
+fn a_whole_natural_step_of_a_linear_model_is_its_posterior() {
+    let mut draw = normals(1);
+    let data = Data { x: Mat::from_fn(2, 5, |_, _| draw()), y: (0..5).map(|_| draw()).collect() };
+    let model = data.model(Gaussian::new(0.5), 2.0).expect("a model");
+    let posterior = data.posterior(model.clone()).expect("a posterior");
+    let options = InferenceOptions::full_batch(QUpdate::Ngd, Schedule::Constant(1.0));
+    let mut inference = data.infer(model, Estimator::Exact, options);
+    let seen = trace(&mut inference, &[0, 1, 3], |run, _| (run.iterations(), run.q().kl_to(&posterior)));
+    assert!(seen[0].1 > 0.1 && seen[1..].iter().all(|(_, kl)| kl.abs() < 1e-12));
+    assert_eq!(seen.iter().map(|(t, _)| *t).collect::<Vec<_>>(), [0, 1, 3]);
+    assert_eq!((median([3.0, 1.0, 2.0]), median([4.0, 1.0, 2.0, 3.0])), (2.0, 3.0));
 }

@@ -1,17 +1,22 @@
-//! What the experiments share: data sets, splits, where results go, slopes and when to record; no models.
+//! What the experiments share: data sets, splits, linear models of them, where results go, slopes, when to record and how.
 
 #![allow(dead_code)] // each experiment uses a part
 
 use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use sparsegp::collapsed::Dataset;
-use sparsegp::data::{
-    AtomicFile, Scaling, Schema, SchemaOptions, TargetKind, UnseenLevels, read_table, split,
-};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel};
+use sparsegp::data::{AtomicFile, Scaling, Schema, SchemaOptions, TargetKind, UnseenLevels, read_table};
+use sparsegp::latent::{LatentLayer, LinearLayer};
+use sparsegp::likelihood::Likelihood;
+use sparsegp::model::{CollapsedBound, CollapsedObjective, Inference, InferenceOptions, LatentModel};
+use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::report::{CurveSeries, Curves, curves};
-use sparsegp::variational::Normal;
+use sparsegp::variational::{Family, Normal};
 use sparsegp::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Where an experiment reads and writes.
 pub struct Experiment {
@@ -47,8 +52,7 @@ impl Experiment {
             return Ok(None);
         };
         let table = read_table(&path)?;
-        let options =
-            SchemaOptions { target: target.to_owned(), target_kind: kind, ..SchemaOptions::default() };
+        let options = SchemaOptions { target: target.into(), target_kind: kind, ..SchemaOptions::default() };
         let (schema, _) = Schema::infer(&table, &options)?;
         let x = schema.design(&table, UnseenLevels::Error)?;
         let y = schema.target(&table)?.unwrap_or_default();
@@ -67,6 +71,11 @@ impl Experiment {
     /// Draws a figure; nothing without points.
     pub fn figure(&self, file: &str, figure: &Curves) -> Result<()> {
         curves(figure).map_or(Ok(()), |svg| AtomicFile::write_all_to(&self.out.join(file), svg.as_bytes()))
+    }
+
+    /// Draws series in logarithmic axes of these names.
+    pub fn logarithmic(&self, file: &str, (x, y): (&str, &str), series: Vec<CurveSeries>) -> Result<()> {
+        self.figure(file, &Curves { axes: (x.to_owned(), y.to_owned()), log_x: true, log_y: true, series })
     }
 }
 
@@ -91,6 +100,24 @@ impl Data {
         Dataset::of(self.x.as_ref(), &self.y)
     }
 
+    /// A linear model of these inputs; the coefficients have independent normal priors with mean 0 and this variance.
+    pub fn model(&self, likelihood: impl Likelihood + 'static, variance: f64) -> Result<LatentModel> {
+        let layer = LinearLayer::isotropic(self.x.nrows(), 0.0, variance)?.into();
+        Ok(LatentModel { layer, likelihood: Box::new(likelihood), fix_inducing: true })
+    }
+
+    /// Inference of a normal posterior with a full covariance by the ELBO, from the model's prior.
+    pub fn infer(
+        &self,
+        model: LatentModel,
+        estimator: Estimator,
+        options: InferenceOptions,
+    ) -> Inference<'_> {
+        let q = Normal::standard(Family::Full, model.layer.dim());
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
+        Inference::new(model, q, objective, self.set(), options)
+    }
+
     /// The exact posterior of a model with Gaussian noise.
     pub fn posterior(&self, model: LatentModel) -> Result<Normal> {
         let mut closed = CollapsedObjective::new(model, self.set(), CollapsedBound::Elbo { beta: 1.0 });
@@ -107,12 +134,11 @@ impl Data {
 
     /// Random training and test rows by seed.
     pub fn split(&self, test_fraction: f64, seed: u64) -> Result<(Data, Data)> {
-        let rows = split(self.y.len(), test_fraction, 0.0, seed)?;
+        let rows = sparsegp::data::split(self.y.len(), test_fraction, 0.0, seed)?;
         Ok((self.take(&rows.train), self.take(&rows.test)))
     }
 
-    /// Scales inputs, and targets if wanted, to mean 0 and variance 1 here; `Scaling::scale_inputs` and `scale_target` do
-    /// the same to other rows.
+    /// Scales inputs, and targets if wanted, to mean 0 and variance 1 here; the result can do the same to other rows.
     pub fn standardise(&mut self, target: bool) -> Scaling {
         let scaling = Scaling::standardise(self.x.as_ref(), &self.y);
         let scaling = if target { scaling } else { scaling.with_original_target() };
@@ -120,6 +146,19 @@ impl Data {
         scaling.scale_target(&mut self.y);
         scaling
     }
+}
+
+/// Draws from the standard normal distribution by seed.
+pub fn normals(seed: u64) -> impl FnMut() -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    move || StandardNormal.sample(&mut random)
+}
+
+/// The middle one, or the upper of the two in the middle.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted = Vec::from_iter(values);
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 /// A series without error bars.
@@ -146,4 +185,16 @@ pub fn record_at(last: usize, per_decade: usize) -> Vec<usize> {
     at.sort_unstable();
     at.dedup();
     at
+}
+
+/// What is seen after these iterations; `see` is told the seconds that the steps up to there took.
+pub fn trace<T>(run: &mut Inference, at: &[usize], mut see: impl FnMut(&mut Inference, f64) -> T) -> Vec<T> {
+    let (mut seen, mut seconds) = (Vec::new(), 0.0);
+    for &t in at {
+        let clock = Instant::now();
+        (run.iterations()..t).for_each(|_| _ = run.step());
+        seconds += clock.elapsed().as_secs_f64();
+        seen.push(see(run, seconds));
+    }
+    seen
 }
