@@ -8,7 +8,6 @@ mod common;
 
 use common::{Data, Experiment, series};
 use sparsegp::data::TargetKind;
-use sparsegp::latent::LatentLayer;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::BatchPlan;
 use sparsegp::model::{
@@ -40,7 +39,7 @@ fn main() -> sparsegp::Result<()> {
         let options = FitOptions {
             likelihood: Some(likelihood),
             inducing: Some(inducing),
-            polish: Some(false),
+            polish: false,
             epochs: Some(usize::MAX),
             tolerance: Some(0.0),
             ..FitOptions::default()
@@ -57,7 +56,7 @@ fn main() -> sparsegp::Result<()> {
             let polish = word.len() > 20;
             let options = FitOptions {
                 q_update: if polish { QUpdate::Ngd } else { word.parse()? },
-                polish: Some(polish),
+                polish,
                 max_seconds: Some(table_seconds),
                 ..options.clone()
             };

@@ -292,7 +292,7 @@ fn solve(
 ) -> (LatentModel, Normal) {
     let mut model = LatentModel { layer: layer.into(), likelihood: kind.build(0), fix_inducing: true };
     model.refresh().expect("a layer");
-    let q = Normal::standard(Family::Full, sparsegp::latent::LatentLayer::dim(&model.layer));
+    let q = Normal::standard(Family::Full, model.layer.dim());
     let mut rule = NaturalGradient::new(&q);
     let mut variational = VariationalModel::new(model, q, Objective::elbo(1.0), y.len());
     for step in 0..100 {

@@ -76,7 +76,7 @@ fn gradients_from_samples_are_unbiased() {
     let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior").reduced_to(x.as_ref().subcols(0, 2));
     let narrow = x.subrows(0, 2).to_owned();
     let cases: [Case<'_>; 3] = [
-        (&inducing, &BernoulliLogit, &x, &classes),
+        (&*inducing, &BernoulliLogit, &x, &classes),
         (&linear, &PoissonSoftplus, &narrow, &counts),
         (&reduced, &BernoulliLogit, &x, &classes),
     ];

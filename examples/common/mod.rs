@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::{AtomicFile, Scaling, Schema, SchemaOptions, TargetKind, UnseenLevels, read_table};
-use sparsegp::latent::{LatentLayer, LinearLayer};
+use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Likelihood;
 use sparsegp::model::{CollapsedBound, CollapsedObjective, Inference, InferenceOptions, LatentModel};
 use sparsegp::objective::{Estimator, Loss, Objective};

@@ -4,7 +4,7 @@ use crate::common::{Data, record_at, series};
 use crate::regulariser::{COEFFICIENT, Regularised};
 use faer::Mat;
 use sparsegp::Result;
-use sparsegp::latent::{LatentLayer, LinearLayer};
+use sparsegp::latent::LinearLayer;
 use sparsegp::model::{Inference, InferenceOptions, LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::report::CurveSeries;

@@ -184,19 +184,13 @@ impl BatchPass {
         self.sampling.as_ref().map_or(0, Sampling::count)
     }
 
-    /// The same pass with room for `b` data.
-    pub fn resized(
-        &self,
-        layer: &dyn LatentLayer,
-        likelihood: &dyn Likelihood,
-        objective: Objective,
-        q: &Normal,
-        b: usize,
-    ) -> Self {
-        let mut larger = BatchPass::new(layer, likelihood, objective, q, b);
-        (larger.seed, larger.runs) = (self.seed, self.runs);
-        larger.set_samples(self.samples());
-        larger
+    /// Goes on drawing and counting where `other` is, which was used for the same problem with other buffers.
+    pub fn go_on_from(&mut self, other: &BatchPass) {
+        (self.seed, self.runs) = (other.seed, other.runs);
+        self.set_samples(other.samples());
+        if let Some(first) = self.blocks.first_mut() {
+            first.loss.counts = other.estimator_counts();
+        }
     }
 
     /// What sampling estimators did so far.

@@ -29,6 +29,9 @@ pub(super) struct Sampling {
     points: Mat<f64>,
     factor: Mat<f64>,
     factorizer: Factorizer,
+    /// `C⁻ᵀ` and `C⁻ᵀ U`.
+    inverse: Mat<f64>,
+    back: Mat<f64>,
     /// `∂/∂w_l` of the batch's losses over L, a column each.
     slopes: Mat<f64>,
     mean: Vec<f64>,
@@ -75,6 +78,8 @@ impl Sampling {
             points: Mat::zeros(m, count),
             factor: Mat::zeros(order, order),
             factorizer: Factorizer::new(order),
+            inverse: Mat::zeros(order, order),
+            back: Mat::zeros(order, count),
             slopes: Mat::zeros(m, count),
             mean: vec![0.0; m],
             cov: Matrix::zeros(family, m),
@@ -89,6 +94,7 @@ impl Sampling {
             self.count = count;
             (self.noise, self.points, self.slopes) =
                 (Mat::zeros(m, count), Mat::zeros(m, count), Mat::zeros(m, count));
+            self.back = Mat::zeros(self.factor.nrows(), count);
         }
     }
 
@@ -119,7 +125,6 @@ impl Sampling {
                 if self.factorizer.cholesky(self.factor.as_mut()).is_err() {
                     return false;
                 }
-                linalg::clear_upper(self.factor.as_mut());
             }
             (_, MatrixRef::Diagonal(variances)) => {
                 for (u, w) in self.noise.as_ref().col_iter().zip(self.points.as_mut().col_iter_mut()) {
@@ -197,7 +202,7 @@ impl Sampling {
         blocks.for_each(|block| self.slopes += &block.slopes);
         // e_l/L, with the prior's part.
         let share = beta / self.count as f64;
-        self.slopes += faer::Scale(share) * &self.points;
+        add_scaled(&mut self.slopes, share, &self.points);
         let landing = matches!(self.estimator, Estimator::StickingTheLanding { .. });
         match q.cov() {
             MatrixRef::Diagonal(variances) => self.finish_diagonal(variances, beta, landing),
@@ -224,27 +229,28 @@ impl Sampling {
     }
 
     fn finish_full(&mut self, factor: Option<Factor<'_>>, beta: f64, landing: bool) {
-        let (Matrix::Full(path), Matrix::Full(cov)) = (&mut self.path, &mut self.cov) else { return };
-        let inverse =
-            if landing || factor.is_none() { inverse_transposed(&self.factor, factor) } else { Mat::new() };
-        if landing {
-            let share = -beta / self.count as f64;
-            let left = (inverse.as_ref(), Shape::Full);
-            product_seq(self.slopes.as_mut(), Accum::Add, left, self.noise.as_ref(), share);
+        if landing || factor.is_none() {
+            self.invert(matches!(factor, Some(Factor::Symmetric(_))));
+            let left = (self.inverse.as_ref(), Shape::Full);
+            product_seq(self.back.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         }
+        if landing {
+            add_scaled(&mut self.slopes, -beta / self.count as f64, &self.back);
+        }
+        let (Matrix::Full(path), Matrix::Full(cov)) = (&mut self.path, &mut self.cov) else { return };
         let left = (self.slopes.as_ref(), Shape::Full);
         if factor.is_some() {
             let right = (self.noise.transpose(), Shape::Full);
             product(path.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
-            *path -= faer::Scale(beta) * &self.factor;
+            add_scaled(path, -beta, &self.factor);
             if landing {
                 // The entropy's own gradient, −β C⁻ᵀ, is left to the rule.
-                *path += faer::Scale(beta) * &inverse;
+                add_scaled(path, beta, &self.inverse);
             }
             return;
         }
-        let back = &inverse * &self.noise;
-        product(path.as_mut(), Part::All, Accum::Replace, left, (back.transpose(), Shape::Full), 0.25);
+        let right = (self.back.transpose(), Shape::Full);
+        product(path.as_mut(), Part::All, Accum::Replace, left, right, 0.25);
         for j in 0..path.ncols() {
             for i in j..path.nrows() {
                 cov[(i, j)] = path[(i, j)] + path[(j, i)];
@@ -252,26 +258,35 @@ impl Sampling {
         }
         linalg::add_diagonal(cov.as_mut(), -0.5 * beta);
         if landing {
-            let (left, right) = ((inverse.as_ref(), Shape::Upper), (inverse.transpose(), Shape::Lower));
+            let inverse = self.inverse.as_ref();
+            let (left, right) = ((inverse, Shape::Upper), (inverse.transpose(), Shape::Lower));
             product(cov.as_mut(), Part::Lower, Accum::Add, left, right, 0.5 * beta);
         }
         reflect_lower(cov.as_mut());
     }
+
+    /// Fills `inverse` with `C⁻ᵀ`; with zeros for a symmetric C that rounding has made indefinite.
+    fn invert(&mut self, symmetric: bool) {
+        // Room that is overwritten afterwards in either case.
+        let Matrix::Full(lower) = &mut self.path else { return };
+        if !symmetric {
+            linalg::invert_lower(self.factor.as_ref(), lower.as_mut());
+            self.inverse.copy_from(lower.transpose());
+            return;
+        }
+        self.inverse.copy_from(&self.factor);
+        if self.factorizer.cholesky(self.inverse.as_mut()).is_err() {
+            self.inverse.as_mut().fill(0.0);
+            return;
+        }
+        linalg::invert_lower(self.inverse.as_ref(), lower.as_mut());
+        linalg::gram_of_inverse(lower.as_ref(), self.inverse.as_mut());
+    }
 }
 
-/// `C⁻ᵀ`.
-fn inverse_transposed(c: &Mat<f64>, factor: Option<Factor<'_>>) -> Mat<f64> {
-    let m = c.nrows();
-    let mut inverse = Mat::zeros(m, m);
-    if let Some(Factor::Symmetric(_)) = factor {
-        let mut root = c.clone();
-        if Factorizer::new(m).cholesky(root.as_mut()).is_ok() {
-            let mut lower = Mat::zeros(m, m);
-            linalg::invert_lower(root.as_ref(), lower.as_mut());
-            linalg::gram_of_inverse(lower.as_ref(), inverse.as_mut());
-        }
-        return inverse;
+/// `out ← out + scale · a`.
+fn add_scaled(out: &mut Mat<f64>, scale: f64, a: &Mat<f64>) {
+    for (out, a) in out.as_mut().col_iter_mut().zip(a.col_iter()) {
+        out.iter_mut().zip(a.iter()).for_each(|(out, a)| *out += scale * a);
     }
-    linalg::invert_lower(c.as_ref(), inverse.as_mut());
-    inverse.transpose().to_owned()
 }

@@ -1,10 +1,10 @@
 //! The layers a model can have, as one type: inducing points or linear features, with what is trained in them; no y.
 
 use super::inducing::FactorizationFailure;
-use super::{InducingLayer, Jitter, LatentLayer, LayerGradient, LayerScratch, LinearLayer};
-use crate::linalg::Shape;
-use faer::{Mat, MatMut, MatRef};
+use super::{InducingLayer, Jitter, LatentLayer, LinearLayer};
+use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Parameter, Scratch};
+use std::ops::Deref;
 
 /// Who produces the features of a model.
 #[derive(Clone)]
@@ -107,56 +107,16 @@ impl Layer {
             Layer::Linear(layer) => layer.base_covariance(x),
         }
     }
+}
 
-    fn as_dyn(&self) -> &dyn LatentLayer {
+/// What its layer can do.
+impl Deref for Layer {
+    type Target = dyn LatentLayer;
+
+    fn deref(&self) -> &(dyn LatentLayer + 'static) {
         match self {
             Layer::Inducing(layer) => layer.as_ref(),
             Layer::Linear(layer) => layer,
         }
-    }
-}
-
-impl LatentLayer for Layer {
-    fn dim(&self) -> usize {
-        self.as_dyn().dim()
-    }
-
-    fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)> {
-        self.as_dyn().whitening()
-    }
-
-    fn prior_share(&self) -> f64 {
-        self.as_dyn().prior_share()
-    }
-
-    fn features(
-        &self,
-        x: MatRef<'_, f64>,
-        k: MatMut<'_, f64>,
-        base: &mut [f64],
-        offset: &mut [f64],
-        scratch: &mut Scratch,
-    ) {
-        self.as_dyn().features(x, k, base, offset, scratch);
-    }
-
-    fn zero_gradient(&self) -> LayerGradient {
-        self.as_dyn().zero_gradient()
-    }
-
-    fn features_adjoint(
-        &self,
-        x: MatRef<'_, f64>,
-        features: (MatRef<'_, f64>, MatRef<'_, f64>),
-        base_bar: &[f64],
-        offset_bar: &[f64],
-        grad: &mut LayerGradient,
-        scratch: &mut Scratch,
-    ) {
-        self.as_dyn().features_adjoint(x, features, base_bar, offset_bar, grad, scratch);
-    }
-
-    fn whitening_adjoint(&self, g: MatMut<'_, f64>, grad: &mut LayerGradient, scratch: &mut LayerScratch) {
-        self.as_dyn().whitening_adjoint(g, grad, scratch);
     }
 }

@@ -3,61 +3,7 @@
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::objective::Estimator;
-use crate::variational::{Average, Family, Guard, QUpdate};
-
-/// What a rule takes, which decides about the options that go with it.
-impl QUpdate {
-    /// Whether its steps are mixing weights, at most 1.
-    pub fn mixes(self) -> bool {
-        match self {
-            QUpdate::Ngd | QUpdate::ProjectedNgvi => true,
-            QUpdate::SrVn | QUpdate::Adam | QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => false,
-        }
-    }
-
-    /// Whether it takes the entropy's part of a reparameterised gradient, instead of having that part without a gradient.
-    pub fn entropy_gradient(self) -> bool {
-        match self {
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProxSgd | QUpdate::ProjectedNgvi => false,
-            QUpdate::Adam | QUpdate::ProjSgd | QUpdate::BwGd => true,
-        }
-    }
-
-    /// Whether gradients may stick the landing; a proximal step has the whole entropy itself.
-    pub fn sticks_the_landing(self) -> bool {
-        match self {
-            QUpdate::ProxSgd => false,
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam | QUpdate::ProjSgd | QUpdate::ProjectedNgvi => true,
-            QUpdate::BwGd => true,
-        }
-    }
-
-    /// Whether a guard can keep its steps positive definite.
-    pub fn takes_guard(self) -> bool {
-        match self {
-            QUpdate::Ngd => true,
-            QUpdate::SrVn | QUpdate::Adam | QUpdate::ProxSgd | QUpdate::ProjSgd => false,
-            QUpdate::ProjectedNgvi | QUpdate::BwGd => false,
-        }
-    }
-
-    /// Whether it projects q to bounds.
-    pub fn projects(self) -> bool {
-        match self {
-            QUpdate::ProjectedNgvi => true,
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam => false,
-            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => false,
-        }
-    }
-
-    /// Whether it uses the smoothness of the negative log joint.
-    pub fn takes_smoothness(self) -> bool {
-        match self {
-            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => true,
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::Adam | QUpdate::ProjectedNgvi => false,
-        }
-    }
-}
+use crate::variational::{Average, Family, Guard};
 
 impl FitOptions {
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
@@ -70,7 +16,7 @@ impl FitOptions {
             ("--q-smoothness", self.q_smoothness.is_some()),
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
-            ("--no-polish", self.polish.is_some()),
+            ("--no-polish", !self.polish),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

@@ -6,7 +6,6 @@ use crate::collapsed::{
 };
 use crate::gradient::Form;
 use crate::hyper::{FreeVector, HyperObjective};
-use crate::latent::LatentLayer;
 use crate::variational::{Family, Normal};
 
 /// Which collapsed quantity is minimised.
@@ -45,7 +44,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
-        let stream = DataStream::new(&model.layer, data.len());
+        let stream = DataStream::new(&*model.layer, data.len());
         let free = FreeVector::new(&model.descriptors());
         let natural = model.natural();
         let q = Normal::standard(Family::Full, model.layer.dim());
@@ -82,7 +81,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
-        self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
         upper_bound(&self.stream.statistics, self.noise()).ok().map(|bound| bound.value)
     }
 
@@ -90,7 +89,7 @@ impl<'a> CollapsedObjective<'a> {
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         self.model.refresh().ok()?;
         let noise = self.noise();
-        self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
         let bound = upper_bound(&self.stream.statistics, noise).ok()?;
         self.backward(&bound.adjoint);
         self.model.flatten_gradient(&self.stream.gradient, &[bound.noise_bar], &mut self.flat);
@@ -114,7 +113,7 @@ impl<'a> CollapsedObjective<'a> {
     fn backward(&mut self, adjoint: &StatisticsAdjoint) {
         let direct = self.model.layer.condition_estimate() <= Self::DIRECT_GUARD;
         let form = if direct { Form::Direct } else { Form::Stable };
-        self.stream.backward(&self.model.layer, self.data, adjoint, form);
+        self.stream.backward(&*self.model.layer, self.data, adjoint, form);
     }
 
     /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in the stream.
@@ -126,7 +125,7 @@ impl<'a> CollapsedObjective<'a> {
         let noise = self.noise();
         match self.bound {
             CollapsedBound::Elbo { beta } => {
-                self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
                 let bound = collapsed_elbo(&self.stream.statistics, noise, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -135,7 +134,7 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Square { beta } => {
-                self.stream.forward(&self.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
                 let bound = square_loss(&self.stream.statistics, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -144,12 +143,12 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Fitc => {
-                self.stream.forward(&self.model.layer, self.data, Weighting::Residual(noise));
+                self.stream.forward(&*self.model.layer, self.data, Weighting::Residual(noise));
                 let bound = fitc(&self.stream.statistics).ok()?;
                 let mut noise_bar = 0.0;
                 if gradient {
                     let posterior = (bound.q.mean(), bound.q.cov().full());
-                    noise_bar = self.stream.backward_fitc(&self.model.layer, self.data, noise, posterior);
+                    noise_bar = self.stream.backward_fitc(&*self.model.layer, self.data, noise, posterior);
                 }
                 self.q = bound.q;
                 Some((bound.value, noise_bar))

@@ -8,7 +8,7 @@ use super::posterior::{Posterior, Root, Roots};
 use super::select::BetaCurve;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
-use crate::latent::{InducingLayer, Jitter, LatentLayer, Layer, LinearLayer};
+use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};

@@ -2,6 +2,7 @@
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{absolute_jitter, diagnose};
+use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
@@ -15,10 +16,9 @@ use crate::hyper::{
     AdamOptions, FreeVector, LbfgsOptions, Limits, Monitor, Outcome, Record, StopReason, minimize_adam,
     minimize_lbfgs,
 };
-use crate::latent::LatentLayer;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::EstimatorCounts;
-use crate::variational::{Family, Normal, QUpdate, RuleOptions, UpdateRule};
+use crate::variational::{Family, Normal, QUpdate};
 use serde::{Deserialize, Serialize};
 
 /// Inputs (`D × n`, one column per datum) and targets on the scale the model sees.
@@ -274,24 +274,27 @@ fn train_svgp(
         && svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
         && options.objective == ObjectiveKind::Elbo
         && options.family == Family::Full;
-    let fixed = options.hyper_mode() == Hyper::Fixed || FreeVector::new(&svgp.model.descriptors()).is_empty();
-    let full_batch = fixed
+    let free = match options.hyper_mode() {
+        Hyper::Fixed => FreeVector::new(&[]),
+        _ => FreeVector::new(&svgp.model.descriptors()),
+    };
+    let full_batch = free.is_empty()
         && polishes
         && !options.asks_for_batches()
         && n <= FULL_BATCH_ROWS
         && options.q_update == QUpdate::Ngd
         && options.q_step.is_none();
+    let plan = options.inference(n, &svgp.model);
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
     let before = (!gaussian_elbo && !full_batch).then(|| {
-        let rule = options.inference(n, &svgp.model).rule;
-        svgp.set_q(rule.admit(svgp.q().clone()));
+        svgp.set_q(plan.rule.admit(svgp.q().clone()));
         let value = full_objective(&mut svgp, (data.train, batch));
         (svgp.model.clone(), svgp.q().clone(), value)
     });
     let (mut svgp, mut outcome) = if full_batch {
         solve_fixed(svgp, (data.train, batch), options, monitor)?
     } else {
-        train_on_batches(svgp, data, options, monitor)?
+        train_on_batches((svgp, free, plan), data, options, monitor)?
     };
     let sampling = sampled.then(|| svgp.estimator_counts());
     let (model, q, value) = if gaussian_elbo {
@@ -311,8 +314,7 @@ fn train_svgp(
         } else {
             let limits =
                 SolveLimits { steps: polish_steps(n), tolerance: 0.1 * options.stopping_tolerance() };
-            let mut rule = polishing_rule(svgp.q(), options);
-            let (value, polished) = solve_q(&mut svgp, (data.train, batch), rule.as_mut(), limits, None);
+            let (value, polished) = solve_q(&mut svgp, (data.train, batch), options.q_guard, limits, None);
             counts.add(polished);
             value
         };
@@ -341,11 +343,6 @@ fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Va
     }
 }
 
-/// The rule of full-batch steps: natural gradients, which need no step size of their own.
-fn polishing_rule(q: &Normal, options: &FitOptions) -> Box<dyn UpdateRule> {
-    RuleOptions { guard: options.q_guard, ..RuleOptions::of(QUpdate::Ngd) }.build(q)
-}
-
 /// q by full-batch steps, hyper-parameters as they are.
 fn solve_fixed(
     mut svgp: VariationalModel,
@@ -353,9 +350,8 @@ fn solve_fixed(
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
-    let mut rule = polishing_rule(svgp.q(), options);
     let limits = SolveLimits { steps: options.epoch_limit(), tolerance: options.stopping_tolerance() };
-    let (value, counts) = solve_q(&mut svgp, (train, batch), rule.as_mut(), limits, Some(monitor));
+    let (value, counts) = solve_q(&mut svgp, (train, batch), options.q_guard, limits, Some(monitor));
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -372,16 +368,12 @@ fn solve_fixed(
 
 /// q and hyper-parameters by mini-batches.
 fn train_on_batches(
-    svgp: VariationalModel,
+    (svgp, free, plan): (VariationalModel, FreeVector, InferenceOptions),
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
-    let free = match options.hyper_mode() {
-        Hyper::Fixed => FreeVector::new(&[]),
-        _ => FreeVector::new(&svgp.model.descriptors()),
-    };
-    let mut training = BatchTraining::new(svgp, free, data, options);
+    let mut training = BatchTraining::new(svgp, free, data, plan);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
     let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);

@@ -3,6 +3,7 @@
 use super::batches::{BatchPlan, BatchStream};
 use super::latent::LatentModel;
 use super::rows::Rows;
+use super::solve::full_objective;
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::gradient::Batch;
@@ -177,24 +178,10 @@ impl<'a> Inference<'a> {
         self.rule.restart(self.model.q());
     }
 
-    /// The objective of `q` on all data, a sum.
-    pub fn objective_of(&mut self, q: &Normal) -> f64 {
-        let current = self.model.q().clone();
-        self.model.set_q(q.clone());
-        let value = self.objective();
-        self.model.set_q(current);
-        value
-    }
-
     /// The objective of the last iterate on all data, a sum.
     pub fn objective(&mut self) -> f64 {
-        let part = self.largest_part();
-        super::solve::full_objective(&mut self.model, (self.data, part))
-    }
-
-    /// Rows that are evaluated together when all are.
-    fn largest_part(&self) -> usize {
-        self.model.capacity().min(self.data.len())
+        let part = self.model.capacity().min(self.data.len());
+        full_objective(&mut self.model, (self.data, part))
     }
 
     /// Steps taken.

@@ -8,36 +8,32 @@ use faer::{Mat, MatRef};
 impl LinearLayer {
     /// Means and standard deviations (p each) of the coefficients under q(w).
     pub fn coefficient_moments(&self, q: &Normal) -> (Vec<f64>, Vec<f64>) {
-        let (p, prior) = (self.coefficient_count(), self.prior_mean());
-        let (mut means, mut deviations) = (Vec::with_capacity(p), Vec::with_capacity(p));
-        let mut unit = vec![0.0; p];
-        for j in 0..p {
-            let (offset, a, residual) = match (self.prior_deviations(), self.basis()) {
-                // Coefficient j alone, without a vector of p for each.
-                (Some(d), Some(u)) => {
-                    let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
-                    let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
-                    (prior[j], a, residual)
-                }
-                (Some(d), None) => {
-                    means.push(prior[j] + d[j] * q.mean()[j]);
-                    let variance = match q.cov() {
-                        MatrixRef::Full(cov) => cov[(j, j)],
-                        MatrixRef::Diagonal(variances) => variances[j],
-                    };
-                    deviations.push(d[j] * variance.sqrt());
-                    continue;
-                }
-                (None, _) => {
-                    unit.fill(0.0);
-                    unit[j] = 1.0;
-                    self.functional(&unit)
-                }
-            };
-            means.push(offset + dot(&a, q.mean()));
-            deviations.push((residual + quadratic(q, &a)).max(0.0).sqrt());
+        let moments = (0..self.coefficient_count()).map(|j| self.coefficient(j, q));
+        moments.map(|(mean, variance)| (mean, variance.sqrt())).unzip()
+    }
+
+    /// Mean and variance of coefficient j, without a vector of p for independent ones.
+    fn coefficient(&self, j: usize, q: &Normal) -> (f64, f64) {
+        let prior = self.prior_mean()[j];
+        match (self.prior_deviations(), self.basis()) {
+            (Some(d), None) => {
+                let variance = match q.cov() {
+                    MatrixRef::Full(cov) => cov[(j, j)],
+                    MatrixRef::Diagonal(variances) => variances[j],
+                };
+                (prior + d[j] * q.mean()[j], d[j] * d[j] * variance)
+            }
+            (Some(d), Some(u)) => {
+                let a: Vec<f64> = u.row(j).iter().map(|u| d[j] * u).collect();
+                let residual = (d[j] * d[j] - dot(&a, &a)).max(0.0);
+                moments((prior, &a, residual), q)
+            }
+            (None, _) => {
+                let unit: Vec<f64> =
+                    (0..self.coefficient_count()).map(|i| if i == j { 1.0 } else { 0.0 }).collect();
+                self.functional_moments(&unit, q)
+            }
         }
-        (means, deviations)
     }
 
     /// Mean (p) and covariance (`p × p`) of the coefficients under q(w).
@@ -61,7 +57,7 @@ impl LinearLayer {
     /// Mean and variance of the linear functional `cᵀβ` under q(w).
     pub fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
         let (offset, a, residual) = self.functional(c);
-        (offset + dot(&a, q.mean()), (residual + quadratic(q, &a)).max(0.0))
+        moments((offset, &a, residual), q)
     }
 
     /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
@@ -77,15 +73,12 @@ impl LinearLayer {
     /// The posterior q(w) of this layer in the coordinates of `other`, a layer of the same prior. What lies outside its
     /// basis is the prior's there; `None` if the covariance is not positive definite.
     pub fn carry(&self, q: &Normal, other: &LinearLayer) -> Option<Normal> {
-        if self.basis().is_none() && other.basis().is_none() {
-            return Some(q.clone());
-        }
         let (from, to) = (q.dim(), other.dim());
         let turn = match (self.basis(), other.basis()) {
             (Some(u), Some(v)) => v.transpose() * u,
             (Some(u), None) => u.to_owned(),
             (None, Some(v)) => v.transpose().to_owned(),
-            (None, None) => Mat::identity(to, from),
+            (None, None) => return Some(q.clone()),
         };
         let change = q.cov().to_dense() - Mat::<f64>::identity(from, from);
         let cov = Mat::<f64>::identity(to, to) + &turn * change * turn.transpose();
@@ -93,6 +86,11 @@ impl LinearLayer {
         matvec(turn.as_ref(), q.mean(), &mut mean);
         Normal::new(mean, cov).ok()
     }
+}
+
+/// `o + aᵀm` and `r + aᵀSa`.
+fn moments((offset, a, residual): (f64, &[f64], f64), q: &Normal) -> (f64, f64) {
+    (offset + dot(a, q.mean()), (residual + quadratic(q, a)).max(0.0))
 }
 
 /// `aᵀSa`.

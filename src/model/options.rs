@@ -118,8 +118,8 @@ pub struct FitOptions {
     pub q_nonnegative: bool,
     /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd); found on the way when absent.
     pub q_smoothness: Option<f64>,
-    /// Whether a fit ends with full-batch steps on q (elbo and dlm-log); by the rule when absent.
-    pub polish: Option<bool>,
+    /// Whether a fit may end with full-batch steps on q (elbo and dlm-log).
+    pub polish: bool,
     /// How hyper-parameters are tuned; by the objective when absent.
     pub hyper: Option<Hyper>,
     /// With which solver; by the objective when absent.
@@ -181,7 +181,7 @@ impl Default for FitOptions {
             q_bounds: None,
             q_nonnegative: false,
             q_smoothness: None,
-            polish: None,
+            polish: true,
             hyper: None,
             hyper_optimizer: None,
             warm_start: 100,
@@ -279,10 +279,9 @@ impl FitOptions {
     /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
     /// that minimises the objective.
     pub fn polishes(&self) -> bool {
-        let free = self.q_average == Average::None
-            && !self.estimator.is_sampled()
-            && self.q_update != QUpdate::ProjectedNgvi;
-        self.polish.unwrap_or(true) && free
+        let free =
+            self.q_average == Average::None && !self.estimator.is_sampled() && !self.q_update.projects();
+        self.polish && free
     }
 
     /// Whether batches were asked for where all data at once would do.

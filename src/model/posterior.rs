@@ -3,7 +3,7 @@
 use super::latent::LatentModel;
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::{LatentLayer, Layer};
+use crate::latent::Layer;
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
 use crate::quadrature::Integrator;
@@ -226,7 +226,6 @@ fn roots(layer: &Layer, q: &Normal) -> Roots {
         if Factorizer::new(m).cholesky(cov.as_mut()).is_err() {
             cov.as_mut().fill(f64::NAN);
         }
-        linalg::clear_upper(cov.as_mut());
         return Roots { reduction: None, increase: Some(Root::Upper(cov.transpose().to_owned())) };
     }
     let shrinkage = Mat::from_fn(m, m, |i, j| if i == j { share } else { 0.0 } - cov[(i, j)]);

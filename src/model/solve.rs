@@ -5,7 +5,7 @@ use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
-use crate::variational::{DataGradient, Matrix, Normal, UpdateRule};
+use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions};
 
 /// When to stop solving for q.
 #[derive(Clone, Copy, Debug)]
@@ -65,14 +65,14 @@ impl<'a> FullBatch<'a> {
     }
 }
 
-/// Moves q by `rule` along full-batch gradients in batches of `batch` rows, from mixing weight 1 down: a step that raises
-/// the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated at all.
+/// Moves q by natural gradients, which need no step size of their own, on all data in batches of `batch` rows, from mixing
+/// weight 1 down: a step that raises the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated at all.
 ///
 /// With a `monitor` every step is recorded as an epoch; without, the steps are silent.
 pub(super) fn solve_q(
     svgp: &mut VariationalModel,
     (data, batch): (Dataset<'_>, usize),
-    rule: &mut dyn UpdateRule,
+    guard: Guard,
     limits: SolveLimits,
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> (f64, UpdateCounts) {
@@ -82,14 +82,14 @@ pub(super) fn solve_q(
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let n = data.len() as f64;
     let (mut step, mut small) = (1.0, 0);
-    rule.restart(svgp.q());
+    let mut rule = RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }.build(svgp.q());
     for _ in 0..limits.steps {
         if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
             break;
         }
         let before: Normal = svgp.q().clone();
         let gradient = full.gradient();
-        let info = svgp.update_q_along(rule, gradient, step);
+        let info = svgp.update_q_along(rule.as_mut(), gradient, step);
         counts.rollbacks += info.rollbacks;
         if info.step == 0.0 {
             break;

@@ -13,10 +13,10 @@ use crate::data::moments::Moments;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, Record, minimize_lbfgs};
-use crate::latent::{InducingLayer, LatentLayer, LinearLayer, choose_inducing};
+use crate::latent::{InducingLayer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
 use crate::objective::{Objective, Targets};
-use crate::variational::{Family, Normal, QUpdate, RuleOptions};
+use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::parse;
@@ -62,10 +62,8 @@ fn linear_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Resu
     if intercept {
         layer = layer.with_intercept();
     }
-    if options.family == Family::Full {
-        layer = layer.reduced_to(train.x);
-    }
-    Ok(LatentModel { layer: layer.into(), likelihood, fix_inducing: true })
+    let layer = layer.suited_to(train.x, options.family).into();
+    Ok(LatentModel { layer, likelihood, fix_inducing: true })
 }
 
 /// A value of f for every observation that explains it.
@@ -165,10 +163,9 @@ pub(super) fn warm_start(
     let q = q.unwrap_or_else(|| first_posterior(&model, family, subset));
     let batch = options.batch_size.min(subset.len());
     let objective = Objective { nodes: options.quadrature_nodes, ..Objective::elbo(options.beta.max(1e-2)) };
-    let mut rule = RuleOptions { guard: options.q_guard, ..RuleOptions::of(QUpdate::Ngd) }.build(&q);
     let mut svgp = VariationalModel::new(model, q, objective, batch);
     let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
-    let (value, solved) = solve_q(&mut svgp, (subset, batch), rule.as_mut(), limits, None);
+    let (value, solved) = solve_q(&mut svgp, (subset, batch), options.q_guard, limits, None);
     if !value.is_finite() {
         return Err(failed_start());
     }

@@ -1,8 +1,7 @@
 //! Joint training on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
 
 use super::fit::TrainingData;
-use super::inference::Inference;
-use super::options::FitOptions;
+use super::inference::{Inference, InferenceOptions};
 use super::posterior::{Posterior, Score};
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
@@ -24,14 +23,13 @@ impl<'a> BatchTraining<'a> {
         model: VariationalModel,
         free: FreeVector,
         data: TrainingData<'a>,
-        options: &FitOptions,
+        plan: InferenceOptions,
     ) -> Self {
         let natural = model.model.natural();
-        let options = options.inference(data.train.len(), &model.model);
         BatchTraining {
             theta: free.pack(&natural),
             natural,
-            inference: Inference::of(model, data.train, options),
+            inference: Inference::of(model, data.train, plan),
             free,
             validation: data.validation,
             best: None,

@@ -2,7 +2,6 @@
 
 use super::latent::LatentModel;
 use crate::gradient::{Batch, BatchPass, Form, Problem};
-use crate::latent::LatentLayer;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::variational::{DataGradient, Factor, Matrix, Normal, StepInfo, UpdateRule};
@@ -37,7 +36,7 @@ impl VariationalModel {
 
     /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
     pub fn new(model: LatentModel, q: Normal, objective: Objective, batch: usize) -> Self {
-        let pass = BatchPass::new(&model.layer, model.likelihood.as_ref(), objective, &q, batch);
+        let pass = BatchPass::new(&*model.layer, model.likelihood.as_ref(), objective, &q, batch);
         VariationalModel {
             model,
             q,
@@ -87,13 +86,11 @@ impl VariationalModel {
     pub fn reserve(&mut self, batch: usize) {
         if batch > self.capacity {
             self.capacity = batch.max(2 * self.capacity);
-            self.pass = self.pass.resized(
-                &self.model.layer,
-                self.model.likelihood.as_ref(),
-                self.objective,
-                &self.q,
-                self.capacity,
-            );
+            let likelihood = self.model.likelihood.as_ref();
+            let mut larger =
+                BatchPass::new(&*self.model.layer, likelihood, self.objective, &self.q, self.capacity);
+            larger.go_on_from(&self.pass);
+            self.pass = larger;
         }
     }
 
@@ -150,7 +147,7 @@ impl VariationalModel {
         if train_theta && self.parameterization == Parameterization::Whitened {
             let (q, beta) = (&mut self.q, self.objective.beta);
             let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
-            return (value, self.pass.finish_theta(&self.model.layer, update));
+            return (value, self.pass.finish_theta(&*self.model.layer, update));
         }
         if train_theta {
             // The prior's part of the gradient needs q as it was.
@@ -171,7 +168,7 @@ impl VariationalModel {
     fn run_data(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         let form = self.form();
         let problem = Problem {
-            layer: &self.model.layer,
+            layer: &*self.model.layer,
             likelihood: self.model.likelihood.as_ref(),
             objective: self.objective,
             q: &self.q,
@@ -181,7 +178,7 @@ impl VariationalModel {
     }
 
     fn finish_theta(&mut self) {
-        self.pass.finish_theta(&self.model.layer, |_| ());
+        self.pass.finish_theta(&*self.model.layer, |_| ());
         if self.parameterization == Parameterization::Unwhitened {
             self.add_prior_adjoint();
         }

@@ -28,6 +28,39 @@ words! {
     }
 }
 
+/// What a rule takes, which decides about the options that go with it.
+impl QUpdate {
+    /// Whether its steps are mixing weights, at most 1.
+    pub fn mixes(self) -> bool {
+        matches!(self, QUpdate::Ngd | QUpdate::ProjectedNgvi)
+    }
+
+    /// Whether it takes the entropy's part of a reparameterised gradient, instead of having that part without a gradient.
+    pub fn entropy_gradient(self) -> bool {
+        matches!(self, QUpdate::Adam | QUpdate::ProjSgd | QUpdate::BwGd)
+    }
+
+    /// Whether gradients may stick the landing; a proximal step has the whole entropy itself.
+    pub fn sticks_the_landing(self) -> bool {
+        self != QUpdate::ProxSgd
+    }
+
+    /// Whether a guard can keep its steps positive definite.
+    pub fn takes_guard(self) -> bool {
+        self == QUpdate::Ngd
+    }
+
+    /// Whether it projects q to bounds.
+    pub fn projects(self) -> bool {
+        self == QUpdate::ProjectedNgvi
+    }
+
+    /// Whether it uses the smoothness of the negative log joint.
+    pub fn takes_smoothness(self) -> bool {
+        matches!(self, QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd)
+    }
+}
+
 /// Everything that a rule can be told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleOptions {
@@ -61,7 +94,7 @@ impl RuleOptions {
 
     /// The posterior nearest to `q` that satisfies the constraints of the rule (projected-ngvi), or `q` itself.
     pub fn admit(&self, q: Normal) -> Normal {
-        if self.update != QUpdate::ProjectedNgvi {
+        if !self.update.projects() {
             return q;
         }
         let (low, high) = usable(self.bounds);

@@ -5,7 +5,7 @@ use super::{assert_gradient, assert_vector, cases, columns_of, inverse, model};
 use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{LatentLayer, Layer, LinearLayer};
+use sparsegp::latent::{Layer, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
 use sparsegp::model::{
     CollapsedBound, CollapsedObjective, LatentModel, Parameterization, Posterior, VariationalModel,

@@ -266,7 +266,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         q_bounds: training.q_bounds,
         q_nonnegative: training.q_nonnegative,
         q_smoothness: training.q_smoothness,
-        polish: training.no_polish.then_some(false),
+        polish: !training.no_polish,
         warm_start: training.warm_start.unwrap_or(default.warm_start),
         learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
         batch_size: training.batch_size.unwrap_or(default.batch_size),
