@@ -1,4 +1,4 @@
-//! A macro for options that are one of a few words, read and written by them; no options.
+//! Macros for options that are read and written as text, among them those of a few words; no options.
 
 /// Declares an option with a fixed set of words, read and written by them.
 macro_rules! words {
@@ -32,4 +32,23 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+/// Stores a type that is written as text and parsed from it as that text (`#[serde(try_from = "String", into = "String")]`).
+macro_rules! stored_as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = $crate::error::Error;
+
+            fn try_from(text: String) -> $crate::error::Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.to_string()
+            }
+        }
+    };
+}
+
+pub(crate) use {stored_as_text, words};

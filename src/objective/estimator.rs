@@ -3,6 +3,7 @@
 use super::{LossScratch, PiecewiseBound, rejection};
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Local, Observation};
+use crate::words::stored_as_text;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
@@ -250,16 +251,4 @@ impl FromStr for Estimator {
     }
 }
 
-impl TryFrom<String> for Estimator {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Estimator> for String {
-    fn from(estimator: Estimator) -> String {
-        estimator.to_string()
-    }
-}
+stored_as_text!(Estimator);

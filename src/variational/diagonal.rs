@@ -15,7 +15,7 @@
 //! Samples' own gradient G = ∂F/∂c of the data part stands for `2b c`. Sources: those of the rules for full covariances; for
 //! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
 
-use super::natural::needs_trust;
+use super::natural::{PRECISION_RANGE, TRUST_RADIUS, needs_trust};
 use super::projected_natural::{clip, usable};
 use super::proximal::prox_entry;
 use super::smoothness::Smoothness;
@@ -74,10 +74,6 @@ pub struct DiagonalRule {
 }
 
 impl DiagonalRule {
-    /// The largest relative change of a precision in a step within the trust region.
-    const TRUST_RADIUS: f64 = 0.5;
-    /// The precision that the projection of a guard puts in the place of one that is not positive.
-    const LEAST_PRECISION: f64 = 1e-4;
     /// The standard deviations whose squares and inverse squares are finite with room to spare.
     const DEVIATIONS: (f64, f64) = (1e-75, 1e75);
 
@@ -255,7 +251,7 @@ impl DiagonalRule {
 /// The largest share of ρ with which the precision changes by at most the trust radius.
 fn trusted(x: &Coordinate, rho: f64, beta: f64) -> f64 {
     let change = (x.mixed(rho, beta) / x.precision() - 1.0).abs();
-    if change > DiagonalRule::TRUST_RADIUS { rho * DiagonalRule::TRUST_RADIUS / change } else { rho }
+    if change > TRUST_RADIUS { rho * TRUST_RADIUS / change } else { rho }
 }
 
 /// The new precision as a guard makes it; still not positive where the step has to be halved.
@@ -270,7 +266,7 @@ fn guarded(x: &Coordinate, rho: f64, beta: f64, guard: Guard) -> f64 {
             let change = plain - x.precision();
             plain + 0.5 * change * change / x.precision()
         }
-        Guard::Projection => DiagonalRule::LEAST_PRECISION,
+        Guard::Projection => PRECISION_RANGE.0,
     }
 }
 

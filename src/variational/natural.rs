@@ -23,7 +23,10 @@
 //! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
 use super::factor::is_valid_lower;
-use super::{DataGradient, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient};
+use super::{
+    DataGradient, MAX_HALVINGS, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix,
+    mean_gradient,
+};
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -47,10 +50,10 @@ words! {
 }
 
 /// The eigenvalues that a projected precision may have.
-const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
+pub(super) const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
 
 /// The largest relative change of S⁻¹ in a step within the trust region.
-const TRUST_RADIUS: f64 = 0.5;
+pub(super) const TRUST_RADIUS: f64 = 0.5;
 
 /// Whether what a gradient says about the curvature cannot be trusted over a long way: where it is not that of the mean,
 /// and where it comes from slopes at few samples.
@@ -74,9 +77,6 @@ pub struct NaturalGradient {
 }
 
 impl NaturalGradient {
-    /// How often a step may be halved before it is rejected.
-    const MAX_HALVINGS: usize = 30;
-
     /// A rule for `q`, whose precision is computed once here, with the default guard.
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
@@ -235,7 +235,7 @@ impl NaturalGradient {
             return (Some(step), rollbacks);
         }
         let mut rho = 0.5 * step;
-        for _ in 0..Self::MAX_HALVINGS {
+        for _ in 0..MAX_HALVINGS {
             self.mix(gradient, beta, rho);
             if self.factorises() {
                 return (Some(rho), rollbacks);

@@ -1,6 +1,7 @@
 //! Size schedules: how many data or Monte Carlo samples iteration t uses; no step sizes, no drawing.
 
 use crate::error::{Error, Result};
+use crate::words::stored_as_text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -76,19 +77,7 @@ impl FromStr for SizeSchedule {
     }
 }
 
-impl TryFrom<String> for SizeSchedule {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<SizeSchedule> for String {
-    fn from(schedule: SizeSchedule) -> String {
-        schedule.to_string()
-    }
-}
+stored_as_text!(SizeSchedule);
 
 #[cfg(test)]
 mod tests {
