@@ -11,6 +11,8 @@ pub enum ErrorKind {
     Data,
     /// The fit failed numerically although everything reasonable was tried (exit status 4).
     Fit,
+    /// The user interrupted the work (exit status 130).
+    Interrupted,
 }
 
 /// An error with one clear line and, where there is something to try, a hint.
@@ -40,6 +42,11 @@ impl Error {
         Error { kind: ErrorKind::Fit, message: message.into(), hint: None }
     }
 
+    /// Work that the user interrupted; say what is left of it.
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Error { kind: ErrorKind::Interrupted, message: message.into(), hint: None }
+    }
+
     /// The same error with something to try.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -56,12 +63,13 @@ impl Error {
         self.hint.as_deref()
     }
 
-    /// The exit status of the command line: 2 usage, 3 data, 4 fit.
+    /// The exit status of the command line: 2 usage, 3 data, 4 fit, 130 interrupted.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             ErrorKind::Usage => 2,
             ErrorKind::Data => 3,
             ErrorKind::Fit => 4,
+            ErrorKind::Interrupted => 130,
         }
     }
 }

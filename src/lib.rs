@@ -1,5 +1,6 @@
 //! Sparse Gaussian processes that are fast, calibrated and hard to break.
 
+pub mod checkpoint;
 pub mod collapsed;
 pub mod columns;
 pub mod compare;

@@ -1,7 +1,10 @@
 //! Adam's running moments of a gradient (Kingma & Ba 2015); one vector, one step, no problem.
 
+use crate::checkpoint::Archive;
+use serde::{Deserialize, Serialize};
+
 /// First and second moments with bias correction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moments {
     first: Vec<f64>,
     second: Vec<f64>,
@@ -28,6 +31,23 @@ impl Moments {
             *v = b2 * *v + (1.0 - b2) * g * g;
             *x -= rate * (*m / c1) / ((*v / c2).sqrt() + Self::EPSILON);
         }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Passes the moments through an archive; their number stays.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        archive.numbers(&mut self.first);
+        archive.numbers(&mut self.second);
+        archive.value(&mut self.count);
     }
 
     /// Forgets everything, as after a roll-back.

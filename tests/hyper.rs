@@ -1,9 +1,10 @@
 //! The solvers on functions whose minimum is known, with regions that cannot be evaluated, and the stopping rules.
 
+use sparsegp::checkpoint::Archive;
 use sparsegp::hyper::*;
 
 fn limits(epochs: usize) -> Limits {
-    Limits { epochs, seconds: None, tolerance: 0.0, window: 10, plateaus: 0, patience: 5 }
+    Limits { epochs, seconds: None, tolerance: 0.0, window: 10, plateaus: 0, patience: 5, target: None }
 }
 
 /// Rosenbrock's function in the plane, not finite where `x₀ > wall`.
@@ -88,6 +89,11 @@ impl StochasticObjective for Bowl {
     fn keep(&mut self, x: &[f64]) {
         self.kept = x.to_vec();
     }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.value(&mut self.step);
+        archive.list(&mut self.kept);
+    }
 }
 
 #[test]
@@ -157,7 +163,20 @@ fn the_stopping_test_is_smoothed_and_counts_plateaus() {
 fn time_limits_end_a_fit_between_epochs() {
     let mut ignore = |_: &Record| {};
     let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
-    assert!(monitor.out_of_time());
+    monitor.look_around();
+    assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
+    let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
     monitor.record(1.0, None);
     assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
+}
+
+#[test]
+fn a_score_that_was_asked_for_ends_a_fit() {
+    let mut ignore = |_: &Record| {};
+    let mut monitor = Monitor::new(Limits { target: Some(0.5), ..limits(1000) }, &mut ignore);
+    monitor.record(0.6, None);
+    monitor.record(0.4, Some(0.7));
+    assert_eq!(monitor.stopped(), None, "the validation score counts where there is one");
+    monitor.record(0.6, Some(0.5));
+    assert_eq!(monitor.stopped(), Some(StopReason::TargetReached));
 }

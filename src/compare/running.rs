@@ -5,6 +5,7 @@ use super::results::{FitOutcome, Results, Role, Row};
 use super::store::{Seen, Store};
 use crate::data::{Table, UnseenLevels};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hyper::Session;
 use crate::metrics::Metrics;
 use crate::model::{
     Betas, FitOptions, FitRequest, FittedModel, GridFit, fit_grid, fit_table, grid_validation, refit_best,
@@ -191,7 +192,7 @@ impl Work<'_> {
         (betas, inner): (&Betas, &FittedModel),
         test: &Table,
     ) -> Result<(Vec<Row>, FittedModel)> {
-        let fits = fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut |_| {})?;
+        let fits = fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut Session::new(&mut |_| {}))?;
         let mut rows = Vec::new();
         for beta in betas.grid(request.table.rows()) {
             rows.push(match fits.iter().find(|fit| fit.point.beta == beta) {
@@ -205,7 +206,7 @@ impl Work<'_> {
                 },
             });
         }
-        let (fit, curve) = refit_best(request, &fits, &mut |_| {})?;
+        let (fit, curve) = refit_best(request, &fits, &mut Session::new(&mut |_| {}))?;
         let score = curve.points.iter().find(|point| point.beta == curve.chosen).and_then(|best| best.score);
         let row = self.row(unit, Role::Selected, &fit.model, test)?;
         rows.push(Row { validation_score: score, ..row });

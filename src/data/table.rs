@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
 use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
 
 /// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
 const CLOSE: f64 = 0.75;
@@ -72,6 +73,29 @@ impl Table {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// A digest (SHA-256, in hexadecimal) of names and values: tables of equal digests are the same data.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        let text = |hash: &mut Sha256, text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        for NamedColumn { name, column } in &self.columns {
+            text(&mut hash, name);
+            match column {
+                Column::Number(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
+                Column::Text(column) => {
+                    column.levels().iter().for_each(|level| text(&mut hash, level));
+                    let codes = column.codes().map(|code| code.map_or(u64::MAX, |code| code as u64));
+                    codes.for_each(|code| hash.update(code.to_le_bytes()));
+                }
+                Column::Unsupported { data_type, .. } => text(&mut hash, data_type),
+            }
+        }
+        hash.update((self.rows as u64).to_le_bytes());
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// How many rows of the file come before this table; 0 unless it is a later block of a stream.

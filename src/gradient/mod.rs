@@ -6,6 +6,7 @@
 
 mod sampling;
 
+use crate::checkpoint::Archive;
 use crate::columns;
 use crate::data::random::{Purpose, generator};
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
@@ -190,6 +191,20 @@ impl BatchPass {
         self.set_samples(other.samples());
         if let Some(first) = self.blocks.first_mut() {
             first.loss.counts = other.estimator_counts();
+        }
+    }
+
+    /// Passes where drawing and counting have come to through an archive.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        let (mut samples, mut counts) = (self.samples(), self.estimator_counts());
+        archive.value(&mut self.runs);
+        archive.value(&mut samples);
+        archive.value(&mut counts);
+        if archive.is_reading() && archive.is_sound() {
+            self.set_samples(samples);
+            for (i, block) in self.blocks.iter_mut().enumerate() {
+                block.loss.counts = if i == 0 { counts } else { EstimatorCounts::default() };
+            }
         }
     }
 

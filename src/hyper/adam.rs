@@ -1,11 +1,15 @@
 //! Adam (Kingma & Ba 2015) as an argmin solver for objectives whose value and gradient come from one mini-batch.
 
-use super::{Monitor, Outcome, StopReason};
+use super::trace::{Epochs, Iterate, Observer};
+use super::{HyperObjective, Monitor, Outcome, StopReason};
+use crate::checkpoint::Archive;
 use crate::moments::Moments;
+use argmin::core::observers::ObserverMode;
 use argmin::core::{
-    Error as ArgminError, Executor, Gradient, IterState, KV, Problem, Solver, State, TerminationReason,
+    Error as ArgminError, Executor, Gradient, KV, Problem, Solver, TerminationReason,
     TerminationStatus,
 };
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -32,9 +36,35 @@ pub trait StochasticObjective {
 
     /// Called when the epoch just ended has the best validation score so far.
     fn keep(&mut self, theta: &[f64]);
+
+    /// Passes own state through an archive.
+    fn archive(&mut self, archive: &mut Archive);
 }
 
-type Iterate = IterState<Vec<f64>, Vec<f64>, (), (), (), f64>;
+/// An objective of all data at once, every step of which is an epoch.
+pub struct FullBatch<'a>(pub &'a mut dyn HyperObjective);
+
+impl StochasticObjective for FullBatch<'_> {
+    fn steps_per_epoch(&self) -> usize {
+        1
+    }
+
+    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        self.0.value_and_gradient(theta, gradient)
+    }
+
+    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
+        self.0.validate(theta)
+    }
+
+    fn keep(&mut self, theta: &[f64]) {
+        self.0.keep(theta);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        self.0.archive(archive);
+    }
+}
 
 struct Shared<'a> {
     objective: &'a mut dyn StochasticObjective,
@@ -57,21 +87,53 @@ impl Gradient for Stochastic<'_> {
     }
 }
 
-/// The solver; roll-backs go to the last point that could be evaluated, at half the rate.
-struct Adam<'a, 'm> {
-    options: AdamOptions,
+/// Where a run is; roll-backs go to the last point that could be evaluated, at half the rate.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Progress {
+    theta: Vec<f64>,
     moments: Moments,
-    shared: Rc<RefCell<Shared<'a>>>,
-    monitor: Rc<RefCell<&'a mut Monitor<'m>>>,
     last_good: Option<Vec<f64>>,
     failures_in_a_row: usize,
-    rollbacks: Rc<RefCell<usize>>,
+    rollbacks: usize,
     shrink: f64,
-    data_count: f64,
-    steps_per_epoch: usize,
     step: usize,
     epoch_sum: f64,
     epoch_count: usize,
+}
+
+impl Progress {
+    fn new(start: Vec<f64>) -> Progress {
+        Progress {
+            moments: Moments::new(start.len()),
+            theta: start,
+            last_good: None,
+            failures_in_a_row: 0,
+            rollbacks: 0,
+            shrink: 1.0,
+            step: 0,
+            epoch_sum: 0.0,
+            epoch_count: 0,
+        }
+    }
+
+    /// Whether it is of a vector of `n` numbers and `epochs` epochs.
+    fn fits(&self, n: usize, epochs: usize, steps_per_epoch: usize) -> bool {
+        self.theta.len() == n
+            && self.moments.len() == n
+            && self.last_good.as_ref().is_none_or(|good| good.len() == n)
+            && self.step / steps_per_epoch == epochs
+    }
+}
+
+/// The solver.
+struct Adam<'a, 'm> {
+    options: AdamOptions,
+    progress: Rc<RefCell<Progress>>,
+    shared: Rc<RefCell<Shared<'a>>>,
+    monitor: Rc<RefCell<&'a mut Monitor<'m>>>,
+    epochs: Epochs,
+    data_count: f64,
+    steps_per_epoch: usize,
 }
 
 impl Adam<'_, '_> {
@@ -82,26 +144,56 @@ impl Adam<'_, '_> {
     const PLATEAU_CUT: f64 = 0.3;
 
     /// The rate at the current step.
-    fn rate(&self) -> f64 {
+    fn rate(&self, progress: &Progress) -> f64 {
         let plateaus = self.monitor.borrow().plateaus();
         let total = self.monitor.borrow().limits().epochs.saturating_mul(self.steps_per_epoch) as f64;
-        let left = 1.0 - self.step as f64 / total.max(1.0);
+        let left = 1.0 - progress.step as f64 / total.max(1.0);
         let decay = if self.options.decay_share > 0.0 {
             (left / self.options.decay_share).clamp(0.01, 1.0)
         } else {
             1.0
         };
-        self.options.rate * self.shrink * decay * Self::PLATEAU_CUT.powi(plateaus as i32)
+        self.options.rate * progress.shrink * decay * Self::PLATEAU_CUT.powi(plateaus as i32)
     }
 
-    fn end_epoch(&mut self, theta: &[f64]) {
-        let mean = self.epoch_sum / self.epoch_count.max(1) as f64 / self.data_count;
-        let validation = self.shared.borrow_mut().objective.end_epoch(theta);
-        if self.monitor.borrow_mut().record(mean, validation) {
-            self.shared.borrow_mut().objective.keep(theta);
+    /// Moves along a gradient that can be used.
+    fn descend(&self, progress: &mut Progress, value: f64, gradient: &[f64]) {
+        progress.failures_in_a_row = 0;
+        progress.epoch_sum += value;
+        progress.epoch_count += 1;
+        match &mut progress.last_good {
+            Some(good) => good.copy_from_slice(&progress.theta),
+            none => *none = Some(progress.theta.clone()),
         }
-        (self.epoch_sum, self.epoch_count) = (0.0, 0);
+        let rate = self.rate(progress);
+        progress.moments.step(&mut progress.theta, gradient, rate);
     }
+
+    /// Goes back to the last point that could be evaluated.
+    fn roll_back(&self, progress: &mut Progress) {
+        progress.failures_in_a_row += 1;
+        progress.rollbacks += 1;
+        progress.shrink *= 0.5;
+        progress.moments.reset();
+        if let Some(good) = &progress.last_good {
+            progress.theta.copy_from_slice(good);
+        }
+        if progress.failures_in_a_row > Self::MAX_FAILURES || progress.last_good.is_none() {
+            self.monitor.borrow_mut().stop(StopReason::NoProgress);
+        }
+    }
+}
+
+/// Passes the whole of a run through an archive.
+fn pass(
+    archive: &mut Archive,
+    monitor: &mut Monitor<'_>,
+    progress: &mut Progress,
+    objective: &mut dyn StochasticObjective,
+) {
+    monitor.archive(archive);
+    archive.value(progress);
+    objective.archive(archive);
 }
 
 impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
@@ -114,42 +206,38 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
         problem: &mut Problem<Stochastic<'a>>,
         mut state: Iterate,
     ) -> Result<(Iterate, Option<KV>), ArgminError> {
-        let mut theta = state.take_param().unwrap_or_default();
-        let gradient = problem.gradient(&theta)?;
+        let progress = &mut *self.progress.borrow_mut();
+        let gradient = problem.gradient(&progress.theta)?;
         let value = self.shared.borrow().value;
         if value.is_finite() && gradient.iter().all(|g| g.is_finite()) {
-            self.failures_in_a_row = 0;
-            self.epoch_sum += value;
-            self.epoch_count += 1;
-            match &mut self.last_good {
-                Some(good) => good.copy_from_slice(&theta),
-                none => *none = Some(theta.clone()),
-            }
-            let rate = self.rate();
-            self.moments.step(&mut theta, &gradient, rate);
+            self.descend(progress, value, &gradient);
         } else {
-            self.failures_in_a_row += 1;
-            *self.rollbacks.borrow_mut() += 1;
-            self.shrink *= 0.5;
-            self.moments.reset();
-            if let Some(good) = &self.last_good {
-                theta.copy_from_slice(good);
-            }
-            if self.failures_in_a_row > Self::MAX_FAILURES || self.last_good.is_none() {
-                self.monitor.borrow_mut().stop(StopReason::NoProgress);
-            }
+            self.roll_back(progress);
         }
-        self.step += 1;
-        if self.step.is_multiple_of(self.steps_per_epoch) {
-            self.end_epoch(&theta);
-        } else if self.monitor.borrow().out_of_time() {
-            self.monitor.borrow_mut().stop(StopReason::MaxSeconds);
+        progress.step += 1;
+        let mut kv = KV::new();
+        if progress.step.is_multiple_of(self.steps_per_epoch) {
+            let mean = progress.epoch_sum / progress.epoch_count.max(1) as f64 / self.data_count;
+            kv.insert(Epochs::KEY, mean.into());
+            (progress.epoch_sum, progress.epoch_count) = (0.0, 0);
         }
-        Ok((state.param(theta).cost(value), None))
+        // argmin's state carries the cost alone: copies of the vector would be made in every step.
+        state.cost = value;
+        Ok((state, Some(kv)))
     }
 
     fn terminate(&mut self, _state: &Iterate) -> TerminationStatus {
-        match self.monitor.borrow().stopped() {
+        let (progress, shared) = (&mut *self.progress.borrow_mut(), &mut *self.shared.borrow_mut());
+        let monitor = &mut **self.monitor.borrow_mut();
+        for objective in self.epochs.take() {
+            let validation = shared.objective.end_epoch(&progress.theta);
+            if monitor.record(objective, validation) {
+                shared.objective.keep(&progress.theta);
+            }
+        }
+        monitor.look_around();
+        monitor.save_if_due(|monitor, archive| pass(archive, monitor, progress, shared.objective));
+        match monitor.stopped() {
             Some(_) => TerminationStatus::Terminated(TerminationReason::SolverConverged),
             None => TerminationStatus::NotTerminated,
         }
@@ -167,40 +255,43 @@ pub fn minimize_adam(
     monitor: &mut Monitor<'_>,
 ) -> Outcome {
     let steps_per_epoch = objective.steps_per_epoch().max(1);
+    let mut progress = Progress::new(start.clone());
+    if let Some(mut saved) = monitor.begin_stage() {
+        pass(&mut saved, monitor, &mut progress, objective);
+        if !progress.fits(start.len(), monitor.records().len(), steps_per_epoch) {
+            saved.refuse();
+            progress = Progress::new(start);
+        }
+        monitor.resumed(&saved);
+    }
+    let progress = Rc::new(RefCell::new(progress));
     let shared = Rc::new(RefCell::new(Shared { objective, value: f64::NAN }));
     let monitor = Rc::new(RefCell::new(monitor));
-    let rollbacks = Rc::new(RefCell::new(0));
+    let epochs = Epochs::default();
     let solver = Adam {
         options,
-        moments: Moments::new(start.len()),
+        progress: Rc::clone(&progress),
         shared: Rc::clone(&shared),
         monitor: Rc::clone(&monitor),
-        last_good: None,
-        failures_in_a_row: 0,
-        rollbacks: Rc::clone(&rollbacks),
-        shrink: 1.0,
+        epochs: epochs.clone(),
         data_count,
         steps_per_epoch,
-        step: 0,
-        epoch_sum: 0.0,
-        epoch_count: 0,
     };
-    let result = Executor::new(Stochastic(shared), solver)
-        .configure(|state| state.param(start.clone()).max_iters(u64::MAX))
+    // How argmin ended does not matter: where it came to is in the progress.
+    let _ = Executor::new(Stochastic(Rc::clone(&shared)), solver)
+        .configure(|state| state.max_iters(u64::MAX))
+        .add_observer(Observer { epochs, every_iteration: false }, ObserverMode::Always)
         .timer(false)
         .run();
-    let monitor = monitor.borrow();
-    let per_epoch = monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count);
-    let (theta, iterations) = match result {
-        Ok(done) => (done.state.get_param().cloned().unwrap_or(start), done.state.get_iter() as usize),
-        Err(_) => (start, 0),
-    };
+    let (progress, shared) = (&mut *progress.borrow_mut(), &mut *shared.borrow_mut());
+    let monitor = &mut **monitor.borrow_mut();
+    monitor.end_stage(|monitor, archive| pass(archive, monitor, progress, shared.objective));
     Outcome {
-        theta,
-        value: per_epoch,
-        iterations,
-        evaluations: iterations,
-        rollbacks: *rollbacks.borrow(),
+        theta: progress.theta.clone(),
+        value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
+        iterations: progress.step,
+        evaluations: progress.step,
+        rollbacks: progress.rollbacks,
         reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
     }
 }

@@ -1,12 +1,16 @@
 //! L-BFGS from argmin, with one evaluation per point, restarts after a failed line search, and our stopping rules.
 
+use super::trace::{Epochs, Iterate, Observer};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
+use crate::checkpoint::Archive;
+use argmin::core::observers::ObserverMode;
 use argmin::core::{
-    CostFunction, Error as ArgminError, Executor, Gradient, IterState, KV, Problem, Solver, State,
-    TerminationReason, TerminationStatus,
+    CostFunction, Error as ArgminError, Executor, Gradient, KV, Problem, Solver, State, TerminationReason,
+    TerminationStatus,
 };
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -27,26 +31,76 @@ impl Default for LbfgsOptions {
     }
 }
 
-type Iterate = IterState<Vec<f64>, Vec<f64>, (), (), (), f64>;
 type Search = MoreThuenteLineSearch<Vec<f64>, Vec<f64>, f64>;
+type Inner = LBFGS<Search, Vec<f64>, Vec<f64>, f64>;
 
-#[derive(Clone)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Point {
     theta: Vec<f64>,
     value: f64,
     gradient: Vec<f64>,
 }
 
-/// What outlives argmin's runs: the objective, the last evaluations, the best point.
-struct Memo<'a, 'm> {
-    objective: &'a mut dyn HyperObjective,
-    monitor: &'a mut Monitor<'m>,
-    data_count: f64,
+/// Where the search is: what outlives argmin's runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Progress {
+    /// Where the present run started, and with steps of which length.
+    from: Vec<f64>,
+    first_step: f64,
+    /// The best value before the present run.
+    before: Option<f64>,
+    restarts: usize,
+    iterations: usize,
     scale: f64,
     recent: [Option<Point>; 2],
     best: Option<Point>,
     evaluations: usize,
     failures: usize,
+}
+
+impl Progress {
+    fn new(start: Vec<f64>, first_step: f64) -> Progress {
+        Progress {
+            from: start,
+            first_step,
+            before: None,
+            restarts: 0,
+            iterations: 0,
+            scale: 1.0,
+            recent: [None, None],
+            best: None,
+            evaluations: 0,
+            failures: 0,
+        }
+    }
+
+    /// Whether it is of vectors of `n` numbers.
+    fn fits(&self, n: usize) -> bool {
+        let mut points = self.recent.iter().chain([&self.best]).flatten();
+        self.from.len() == n && points.all(|point| point.theta.len() == n && point.gradient.len() == n)
+    }
+}
+
+/// The objective with its progress, behind argmin's back.
+struct Memo<'a, 'm> {
+    objective: &'a mut dyn HyperObjective,
+    monitor: &'a mut Monitor<'m>,
+    data_count: f64,
+    progress: Progress,
+}
+
+/// Passes the whole of a search through an archive, with the run under way if there is one.
+fn pass(
+    archive: &mut Archive,
+    monitor: &mut Monitor<'_>,
+    progress: &mut Progress,
+    objective: &mut dyn HyperObjective,
+    run: &mut Option<(Inner, Iterate)>,
+) {
+    monitor.archive(archive);
+    archive.value(progress);
+    archive.value(run);
+    objective.archive(archive);
 }
 
 impl Memo<'_, '_> {
@@ -56,20 +110,20 @@ impl Memo<'_, '_> {
     /// A point that cannot be evaluated is given a bowl around the best point, `f* + (1 + |f*|)(1 + ‖θ − θ*‖²)`, so that a
     /// line search that strayed there comes back instead of giving up. It is never accepted: it lies above the start.
     fn evaluate(&mut self, theta: &[f64]) -> Option<&Point> {
-        let known = self.recent.iter().position(|p| p.as_ref().is_some_and(|p| p.theta == theta));
+        let known = self.progress.recent.iter().position(|p| p.as_ref().is_some_and(|p| p.theta == theta));
         if let Some(i) = known {
-            return self.recent[i].as_ref();
+            return self.progress.recent[i].as_ref();
         }
         if !theta.iter().all(|x| x.is_finite()) {
             return None;
         }
         let mut gradient = vec![0.0; theta.len()];
         let mut value = self.objective.value_and_gradient(theta, &mut gradient);
-        self.evaluations += 1;
+        self.progress.evaluations += 1;
         let usable = value.is_finite() && gradient.iter().all(|g| g.is_finite());
         if !usable {
-            self.failures += 1;
-            let best = self.best.as_ref()?;
+            self.progress.failures += 1;
+            let best = self.progress.best.as_ref()?;
             let weight = 1.0 + best.value.abs();
             let mut distance = 0.0;
             for (g, (x, b)) in gradient.iter_mut().zip(theta.iter().zip(&best.theta)) {
@@ -79,12 +133,12 @@ impl Memo<'_, '_> {
             value = best.value + weight * (1.0 + distance);
         }
         let point = Point { theta: theta.to_vec(), value, gradient };
-        if usable && self.best.as_ref().is_none_or(|best| value < best.value) {
-            self.best = Some(point.clone());
+        if usable && self.progress.best.as_ref().is_none_or(|best| value < best.value) {
+            self.progress.best = Some(point.clone());
         }
-        self.recent.swap(0, 1);
-        self.recent[0] = Some(point);
-        self.recent[0].as_ref()
+        self.progress.recent.swap(0, 1);
+        self.progress.recent[0] = Some(point);
+        self.progress.recent[0].as_ref()
     }
 }
 
@@ -101,7 +155,7 @@ impl CostFunction for Shared<'_, '_> {
 
     fn cost(&self, theta: &Vec<f64>) -> Result<f64, ArgminError> {
         let mut memo = self.0.borrow_mut();
-        let scale = memo.scale;
+        let scale = memo.progress.scale;
         memo.evaluate(theta).map(|p| p.value * scale).ok_or_else(unusable)
     }
 }
@@ -112,7 +166,7 @@ impl Gradient for Shared<'_, '_> {
 
     fn gradient(&self, theta: &Vec<f64>) -> Result<Vec<f64>, ArgminError> {
         let mut memo = self.0.borrow_mut();
-        let scale = memo.scale;
+        let scale = memo.progress.scale;
         let point = memo.evaluate(theta).ok_or_else(unusable)?;
         Ok(point.gradient.iter().map(|g| g * scale).collect())
     }
@@ -120,9 +174,31 @@ impl Gradient for Shared<'_, '_> {
 
 /// argmin's L-BFGS with our stopping rules: every iteration is one epoch for the monitor.
 struct Monitored<'a, 'm> {
-    inner: LBFGS<Search, Vec<f64>, Vec<f64>, f64>,
+    inner: Inner,
     memo: Rc<RefCell<Memo<'a, 'm>>>,
-    iterations: Rc<RefCell<usize>>,
+    epochs: Epochs,
+}
+
+impl Monitored<'_, '_> {
+    /// Takes in the iterations since the last call, and looks at what happens outside.
+    fn report(&mut self, state: &Iterate) {
+        let memo = &mut *self.memo.borrow_mut();
+        let (progress, objective) = (&mut memo.progress, &mut *memo.objective);
+        for cost in self.epochs.take() {
+            progress.iterations += 1;
+            let point = state.get_param();
+            let validation = point.and_then(|theta| objective.validate(theta));
+            let best = memo.monitor.record(cost / progress.scale / memo.data_count, validation);
+            if let (Some(theta), Some(_), true) = (point, validation, best) {
+                objective.keep(theta);
+            }
+        }
+        memo.monitor.look_around();
+        memo.monitor.save_if_due(|monitor, archive| {
+            let mut run = Some((self.inner.clone(), state.clone()));
+            pass(archive, monitor, progress, objective, &mut run);
+        });
+    }
 }
 
 impl<'a, 'm> Solver<Shared<'a, 'm>, Iterate> for Monitored<'a, 'm> {
@@ -143,25 +219,18 @@ impl<'a, 'm> Solver<Shared<'a, 'm>, Iterate> for Monitored<'a, 'm> {
         problem: &mut Problem<Shared<'a, 'm>>,
         state: Iterate,
     ) -> Result<(Iterate, Option<KV>), ArgminError> {
-        let (state, kv) = self.inner.next_iter(problem, state)?;
-        // A failed line search comes back without a point: not an iteration.
-        if state.get_param().is_some() {
-            *self.iterations.borrow_mut() += 1;
-            let mut memo = self.memo.borrow_mut();
-            let per_datum = state.get_cost() / memo.scale / memo.data_count;
-            memo.monitor.record(per_datum, None);
-        }
-        Ok((state, kv))
+        self.inner.next_iter(problem, state)
     }
 
     fn terminate(&mut self, state: &Iterate) -> TerminationStatus {
+        self.report(state);
         if self.memo.borrow().monitor.stopped().is_some() {
             return TerminationStatus::Terminated(TerminationReason::SolverConverged);
         }
         if state.get_param().is_none() {
             return TerminationStatus::NotTerminated;
         }
-        <LBFGS<_, _, _, _> as Solver<Shared<'a, 'm>, Iterate>>::terminate(&mut self.inner, state)
+        <Inner as Solver<Shared<'a, 'm>, Iterate>>::terminate(&mut self.inner, state)
     }
 }
 
@@ -176,78 +245,95 @@ pub fn minimize_lbfgs(
     options: LbfgsOptions,
     monitor: &mut Monitor<'_>,
 ) -> Outcome {
-    let memo = Rc::new(RefCell::new(Memo {
-        objective,
-        monitor,
-        data_count,
-        scale: 1.0,
-        recent: [None, None],
-        best: None,
-        evaluations: 0,
-        failures: 0,
-    }));
-    let iterations = Rc::new(RefCell::new(0));
-    let mut restarts = 0;
-    let mut first_step = options.first_step;
-    let mut from = start.clone();
-    while memo.borrow_mut().evaluate(&from).is_some() && !from.is_empty() {
-        let before = memo.borrow().best.as_ref().map(|p| p.value);
-        rescale(&mut memo.borrow_mut(), &from, first_step);
+    let mut progress = Progress::new(start.clone(), options.first_step);
+    let mut run = None;
+    if let Some(mut saved) = monitor.begin_stage() {
+        pass(&mut saved, monitor, &mut progress, objective, &mut run);
+        if !progress.fits(start.len()) {
+            saved.refuse();
+            progress = Progress::new(start.clone(), options.first_step);
+        }
+        monitor.resumed(&saved);
+    }
+    let memo = Rc::new(RefCell::new(Memo { objective, monitor, data_count, progress }));
+    while !start.is_empty() && memo.borrow().monitor.stopped().is_none() {
+        if run.is_none() {
+            memo.borrow_mut().rescale();
+        }
         // How argmin ended does not matter: what it found is in the memo.
-        let _ = run(&memo, &iterations, from, options.memory);
-        let state = memo.borrow();
-        if state.monitor.stopped().is_some() {
+        let _ = search(&memo, options.memory, run.take());
+        let memo = &mut *memo.borrow_mut();
+        if memo.monitor.stopped().is_some() {
             break;
         }
-        let Some(best) = state.best.as_ref() else { break };
-        let improved = before.is_none_or(|b| best.value < b - 1e-12 * b.abs());
-        from = best.theta.clone();
-        let gradient_norm = best.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        drop(state);
-        restarts += 1;
-        // A run that gained something is resumed at the normal step; one that did not, at a tenth of the last.
-        first_step = if improved { options.first_step } else { first_step * 0.1 };
-        if gradient_norm <= 1e-9 * data_count {
-            memo.borrow_mut().monitor.stop(StopReason::Converged);
-            break;
-        }
-        if restarts > options.max_restarts || first_step < 1e-7 {
-            memo.borrow_mut().monitor.stop(StopReason::NoProgress);
-            break;
+        if !memo.start_again(options) {
+            memo.monitor.stop(StopReason::NoProgress);
         }
     }
-    let state = memo.borrow();
-    let iterations = *iterations.borrow();
-    let best = state.best.as_ref();
+    let Memo { objective, monitor, progress, .. } = &mut *memo.borrow_mut();
+    monitor.end_stage(|monitor, archive| {
+        progress.recent = [None, None];
+        pass(archive, monitor, progress, *objective, &mut None);
+    });
+    let best = progress.best.as_ref();
     Outcome {
         theta: best.map_or(start, |p| p.theta.clone()),
         value: best.map_or(f64::NAN, |p| p.value),
-        iterations,
-        evaluations: state.evaluations,
-        rollbacks: state.failures,
-        reason: state.monitor.stopped().unwrap_or(StopReason::NoProgress),
+        iterations: progress.iterations,
+        evaluations: progress.evaluations,
+        rollbacks: progress.failures,
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
     }
 }
 
-/// Scales the objective so that the first, steepest-descent step has length `first_step` at most.
-fn rescale(memo: &mut Memo<'_, '_>, from: &[f64], first_step: f64) {
-    if let Some(point) = memo.evaluate(from) {
-        let norm = point.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        memo.scale = first_step / norm.max(f64::MIN_POSITIVE);
+impl Memo<'_, '_> {
+    /// Scales the objective so that the first, steepest-descent step has length `first_step` at most.
+    fn rescale(&mut self) {
+        let from = self.progress.from.clone();
+        let norm = self.evaluate(&from).map(|p| p.gradient.iter().map(|g| g * g).sum::<f64>().sqrt());
+        if let Some(norm) = norm {
+            self.progress.scale = self.progress.first_step / norm.max(f64::MIN_POSITIVE);
+        }
+        self.progress.before = self.progress.best.as_ref().map(|best| best.value);
+    }
+
+    /// Prepares another run from the best point; false when there is nothing to be gained by one.
+    fn start_again(&mut self, options: LbfgsOptions) -> bool {
+        let progress = &mut self.progress;
+        let Some(best) = &progress.best else { return false };
+        let improved = progress.before.is_none_or(|b| best.value < b - 1e-12 * b.abs());
+        let gradient_norm = best.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        progress.from.clone_from(&best.theta);
+        progress.restarts += 1;
+        // A run that gained something is resumed at the normal step; one that did not, at a tenth of the last.
+        progress.first_step = if improved { options.first_step } else { progress.first_step * 0.1 };
+        if gradient_norm <= 1e-9 * self.data_count {
+            self.monitor.stop(StopReason::Converged);
+        }
+        progress.restarts <= options.max_restarts && progress.first_step >= 1e-7
     }
 }
 
-fn run<'a, 'm>(
+/// One run of argmin's L-BFGS, or the rest of one.
+fn search<'a, 'm>(
     memo: &Rc<RefCell<Memo<'a, 'm>>>,
-    iterations: &Rc<RefCell<usize>>,
-    from: Vec<f64>,
     memory: usize,
+    resumed: Option<(Inner, Iterate)>,
 ) -> Result<(), ArgminError> {
-    let search = MoreThuenteLineSearch::new().with_c(1e-4, 0.9)?;
-    let inner = LBFGS::new(search, memory).with_tolerance_grad(0.0)?.with_tolerance_cost(0.0)?;
-    let solver = Monitored { inner, memo: Rc::clone(memo), iterations: Rc::clone(iterations) };
+    let epochs = Epochs::default();
+    let (inner, state) = match resumed {
+        Some((inner, state)) => (inner, state),
+        None => {
+            let search = MoreThuenteLineSearch::new().with_c(1e-4, 0.9)?;
+            let inner = LBFGS::new(search, memory).with_tolerance_grad(0.0)?.with_tolerance_cost(0.0)?;
+            let from = memo.borrow().progress.from.clone();
+            (inner, Iterate::new().param(from).max_iters(u64::MAX))
+        }
+    };
+    let solver = Monitored { inner, memo: Rc::clone(memo), epochs: epochs.clone() };
     Executor::new(Shared(Rc::clone(memo)), solver)
-        .configure(|state| state.param(from).max_iters(u64::MAX))
+        .configure(|_| state)
+        .add_observer(Observer { epochs, every_iteration: true }, ObserverMode::Always)
         .timer(false)
         .run()
         .map(|_| ())

@@ -3,17 +3,36 @@
 mod adam;
 mod lbfgs;
 mod monitor;
+mod trace;
 mod vector;
 
-pub use adam::{AdamOptions, StochasticObjective, minimize_adam};
+pub use adam::{AdamOptions, FullBatch, StochasticObjective, minimize_adam};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
-pub use monitor::{Limits, Monitor, Record, StopReason};
+pub use monitor::{Limits, Monitor, Record, Session, StopReason};
 pub use vector::{Descriptor, FreeVector};
+
+use crate::checkpoint::Archive;
 
 /// A smooth function of an unconstrained vector.
 pub trait HyperObjective {
     /// The value at `theta`, with its gradient written to `gradient`; not finite where it cannot be evaluated.
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
+
+    /// The validation score at `theta`, where an iteration ended, if there is one.
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let _ = theta;
+        None
+    }
+
+    /// Called when the point that was validated last has the best score so far.
+    fn keep(&mut self, theta: &[f64]) {
+        let _ = theta;
+    }
+
+    /// Passes what values depend on besides `theta`, and what was kept, through an archive.
+    fn archive(&mut self, archive: &mut Archive) {
+        let _ = archive;
+    }
 }
 
 /// How a minimisation ended.

@@ -142,6 +142,11 @@ impl InducingLayer {
         self.l.as_ref()
     }
 
+    /// Its inverse.
+    pub fn inverse_factor(&self) -> MatRef<'_, f64> {
+        self.linv.as_ref()
+    }
+
     /// The requested jitter.
     pub fn jitter(&self) -> Jitter {
         self.jitter

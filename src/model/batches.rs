@@ -77,6 +77,31 @@ impl BatchStream {
         self.per_epoch
     }
 
+    /// Goes on after the first `batches` batches; false for more than any fit draws.
+    pub fn go_to(&mut self, batches: usize) -> bool {
+        const MOST: usize = 1 << 32;
+        if batches > MOST {
+            return false;
+        }
+        *self = BatchStream::new(self.n, self.plan, self.seed);
+        match self.plan {
+            // Their rows depend on the number of the batch alone.
+            BatchPlan::Independent(_) => self.iteration = batches,
+            BatchPlan::Epochs(_) => {
+                let (epochs, rest) = (batches / self.per_epoch, batches % self.per_epoch);
+                self.epoch = epochs as u64;
+                (0..rest).for_each(|_| {
+                    self.next_of_epoch();
+                });
+                self.iteration = batches;
+            }
+            BatchPlan::Sized(_) => (0..batches).for_each(|_| {
+                self.next_batch();
+            }),
+        }
+        true
+    }
+
     /// The rows of the next batch.
     pub fn next_batch(&mut self) -> &[usize] {
         let t = self.iteration;
@@ -153,6 +178,23 @@ mod tests {
         assert_eq!(BatchStream::new(10, BatchPlan::Sized(growing), 0).per_epoch(), 4);
         let capped = drawn(BatchPlan::Sized(SizeSchedule::Constant(99)), 7, 3);
         assert!(capped.iter().all(|batch| batch.len() == 7));
+    }
+
+    #[test]
+    fn going_to_a_batch_leads_to_the_batches_after_it() {
+        let growing = SizeSchedule::Power { exponent: 1.0 };
+        let plans = [BatchPlan::Epochs(3), BatchPlan::Sized(growing), BatchPlan::Independent(growing)];
+        for plan in plans {
+            let batches = drawn(plan, 10, 25);
+            for from in [0, 1, 4, 5, 8, 19] {
+                let mut stream = BatchStream::new(10, plan, 5);
+                stream.next_batch();
+                assert!(stream.go_to(from));
+                let rest: Vec<Vec<usize>> = (from..25).map(|_| stream.next_batch().to_vec()).collect();
+                assert_eq!(rest, batches[from..], "{plan:?} from {from}");
+            }
+            assert!(!BatchStream::new(10, plan, 5).go_to(usize::MAX));
+        }
     }
 
     #[test]

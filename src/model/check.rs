@@ -1,9 +1,10 @@
 //! Which options go together: models, rules that move q, estimators and schedules; no values of single options.
 
-use super::options::{FitOptions, ModelKind, ObjectiveKind};
+use super::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
+use crate::likelihood::LikelihoodKind;
 use crate::objective::Estimator;
-use crate::variational::{Average, Family, Guard};
+use crate::variational::{Average, Family, Guard, QUpdate};
 
 impl FitOptions {
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
@@ -50,6 +51,78 @@ impl FitOptions {
             .hint("use --objective vfe, which is exact for linear models with Gaussian noise"));
         }
         Ok(())
+    }
+
+    /// Refuses ways to tune hyper-parameters that the objective, or the solver, does not allow.
+    pub(super) fn check_hyper(&self) -> Result<()> {
+        let (objective, collapsed) = (self.objective, self.is_collapsed());
+        match self.hyper {
+            Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,
+            Some(mode @ (Hyper::Joint | Hyper::Alternating | Hyper::Dual)) if collapsed => {
+                return Err(Error::usage(format!(
+                    "--hyper {mode} is for objectives with a q of their own; --objective {objective} solves for it exactly"
+                ))
+                .hint("use --hyper collapsed or fixed, or --objective elbo"));
+            }
+            Some(Hyper::Alternating) => self.check_alternation()?,
+            Some(Hyper::Dual) => self.check_sites()?,
+            _ => {}
+        }
+        match (self.hyper_optimizer, self.hyper_mode()) {
+            (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) => Err(Error::usage(format!(
+                "--hyper-optimizer lbfgs needs an objective without the noise of mini-batches, which --hyper {mode} has"
+            ))
+            .hint("use --hyper alternating, or collapsed with Gaussian noise")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to collapse what has no closed form.
+    fn check_collapse(&self) -> Result<()> {
+        let kind = self.likelihood_kind();
+        if self.objective == ObjectiveKind::Elbo && kind == LikelihoodKind::Gaussian {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "--hyper collapsed needs an objective whose q has a closed form, not {} with the {kind} likelihood",
+            self.objective
+        ))
+        .hint("--hyper alternating solves for q by natural gradients instead"))
+    }
+
+    /// Refuses what full-batch solving for q has no use for.
+    fn check_alternation(&self) -> Result<()> {
+        let sampled = self.estimator.is_sampled();
+        let name = [
+            ("--q-update", self.q_update != QUpdate::Ngd),
+            ("--q-step", self.q_step.is_some()),
+            ("--q-average", self.q_average != Average::None),
+            ("--batch-schedule", self.batch_schedule.is_some()),
+            ("--estimator", sampled),
+            ("--no-polish", !self.polish),
+        ];
+        match name.into_iter().find_map(|(name, given)| given.then_some(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::usage(format!(
+                "{name} is for mini-batch steps; --hyper alternating solves for q on all data by natural gradients"
+            ))
+            .hint(format!("leave {name} out, or use --hyper joint"))),
+        }
+    }
+
+    /// Refuses sites where q has none.
+    fn check_sites(&self) -> Result<()> {
+        let why = [
+            (self.objective != ObjectiveKind::Elbo, "--objective elbo"),
+            (self.model != ModelKind::Gp, "--model gp"),
+            (self.family != Family::Full, "--family full"),
+            (self.q_update != QUpdate::Ngd, "--q-update ngd"),
+        ];
+        match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
+            None => Ok(()),
+            Some(needed) => Err(Error::usage(format!("--hyper dual keeps q as Gaussian sites: it needs {needed}"))
+                .hint("use --hyper joint or alternating")),
+        }
     }
 
     /// Refuses what the rule that moves q, or the lack of one, has no use for.

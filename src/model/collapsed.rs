@@ -1,6 +1,8 @@
 //! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
 
 use super::latent::LatentModel;
+use super::posterior::{Posterior, Score};
+use crate::checkpoint::Archive;
 use crate::collapsed::{
     DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
 };
@@ -35,6 +37,9 @@ pub struct CollapsedObjective<'a> {
     natural: Vec<f64>,
     flat: Vec<f64>,
     q: Normal,
+    validation: Option<(Dataset<'a>, Score)>,
+    /// The point with the best validation score.
+    kept: Option<Vec<f64>>,
 }
 
 impl<'a> CollapsedObjective<'a> {
@@ -48,7 +53,19 @@ impl<'a> CollapsedObjective<'a> {
         let free = FreeVector::new(&model.descriptors());
         let natural = model.natural();
         let q = Normal::standard(Family::Full, model.layer.dim());
-        CollapsedObjective { model, data, bound, stream, free, natural, flat: Vec::new(), q }
+        let flat = Vec::new();
+        CollapsedObjective { model, data, bound, stream, free, natural, flat, q, validation: None, kept: None }
+    }
+
+    /// Scores every iteration on held-out rows, so that the best can be kept.
+    pub fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
+        self.validation = Some((validation, score));
+        self
+    }
+
+    /// The free vector with the best validation score, where there is validation.
+    pub fn kept(&self) -> Option<Vec<f64>> {
+        self.kept.clone()
     }
 
     /// The free, unconstrained vector of the current parameters.
@@ -168,5 +185,22 @@ impl HyperObjective for CollapsedObjective<'_> {
             Some((value, flat)) => value + self.free.pull_back(&self.natural, &flat, gradient),
             None => f64::NAN,
         }
+    }
+
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let (rows, score) = self.validation?;
+        Some(match self.solve(theta) {
+            Some(_) => Posterior::new(&self.model, &self.q).score(rows, score),
+            None => f64::NAN,
+        })
+    }
+
+    fn keep(&mut self, theta: &[f64]) {
+        self.kept = Some(theta.to_vec());
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        let length = self.free.len();
+        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
     }
 }

@@ -172,6 +172,15 @@ impl FittedModel {
         safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
     }
 
+    /// A digest (SHA-256, in hexadecimal) of everything that is in its file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FittedModel::to_bytes`].
+    pub fn digest(&self) -> Result<String> {
+        Ok(hexadecimal(&Sha256::digest(self.to_bytes()?)))
+    }
+
     /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
     ///
     /// # Errors
@@ -264,8 +273,12 @@ impl Checksum {
     }
 
     fn finish(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.0.finalize())
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Why bytes are not a usable model.

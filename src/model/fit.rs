@@ -1,11 +1,13 @@
 //! The fit loop: training by the chosen objective from a start, and its summary; no files, no tables.
 
+use super::alternating::Alternating;
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{absolute_jitter, diagnose};
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
-use super::options::{FitOptions, Hyper, ObjectiveKind};
+use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
 use super::posterior::Posterior;
+use super::select::score_of;
 use super::solve::{SolveLimits, full_objective, solve_q};
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
@@ -13,8 +15,8 @@ use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{
-    AdamOptions, FreeVector, LbfgsOptions, Limits, Monitor, Outcome, Record, StopReason, minimize_adam,
-    minimize_lbfgs,
+    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Limits, Monitor, Outcome, Record,
+    Session, StopReason, minimize_adam, minimize_lbfgs,
 };
 use crate::likelihood::LikelihoodKind;
 use crate::objective::EstimatorCounts;
@@ -120,8 +122,20 @@ pub fn fit_arrays(
     start: Option<&Start>,
     listener: &mut dyn FnMut(&Record),
 ) -> Result<Fitted> {
+    fit_arrays_in(data, options, start, &mut Session::new(listener))
+}
+
+/// Fits a model within a session, which may interrupt it and keeps its state.
+///
+/// Errors: as for [`fit_arrays`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+pub fn fit_arrays_in(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    start: Option<&Start>,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
     options.validate()?;
-    let options = &options.settled();
+    let options = &options.settled(data.train.len());
     check_shapes(data, start)?;
     if options.objective == ObjectiveKind::Fitc && !data.train.targets.weights.is_empty() {
         return Err(Error::usage("--objective fitc takes no sample weights")
@@ -144,28 +158,34 @@ pub fn fit_arrays(
         ))
         .hint("check the scale of the inputs, or leave --no-standardize out")
     })?;
-    let limits = Limits {
-        epochs: options.epoch_limit(),
-        seconds: options.max_seconds,
-        tolerance: options.stopping_tolerance(),
-        window: 10,
-        plateaus: if options.is_collapsed() { 0 } else { 2 },
-        patience: options.patience,
-    };
-    let mut monitor = Monitor::new(limits, listener);
+    let mut monitor = session.monitor(limits(options));
     if options.objective == ObjectiveKind::DlmSquare {
         if start.is_none() && options.hyper_mode() != Hyper::Fixed {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
-            model = evidence_start(model, data.train, options, &monitor)?;
+            model = evidence_start(model, data.train, options, &mut monitor)?;
         }
         hold_amplitude(&mut model);
     }
     let trained = if options.is_collapsed() {
-        train_collapsed(model, data.train, options, &mut monitor)?
+        train_collapsed(model, data, options, &mut monitor)?
     } else {
         train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
     };
+    monitor.check()?;
     Ok(finish(trained, data.train, options, &monitor))
+}
+
+fn limits(options: &FitOptions) -> Limits {
+    Limits {
+        epochs: options.epoch_limit(),
+        seconds: options.max_seconds,
+        tolerance: options.stopping_tolerance(),
+        window: 10,
+        // A solver with a step size cuts it when progress ends.
+        plateaus: if options.optimizer() == HyperOptimizer::Adam { 2 } else { 0 },
+        patience: options.patience,
+        target: options.stop_at,
+    }
 }
 
 fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
@@ -211,7 +231,7 @@ pub(super) fn failed_start() -> Error {
 
 fn train_collapsed(
     model: LatentModel,
-    train: Dataset<'_>,
+    data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
@@ -220,10 +240,13 @@ fn train_collapsed(
         ObjectiveKind::DlmSquare => CollapsedBound::Square { beta: options.beta },
         _ => CollapsedBound::Elbo { beta: options.beta },
     };
-    let n = train.len() as f64;
-    let mut objective = CollapsedObjective::new(model, train, bound);
+    let n = data.train.len() as f64;
+    let mut objective = CollapsedObjective::new(model, data.train, bound);
+    if let Some(validation) = data.validation {
+        objective = objective.with_validation(validation, score_of(options));
+    }
     let start = objective.start();
-    let outcome = if options.hyper_mode() == Hyper::Fixed || start.is_empty() {
+    let mut outcome = if options.hyper_mode() == Hyper::Fixed || start.is_empty() {
         let value = objective.solve(&start).ok_or_else(failed_start)?;
         monitor.record(value / n, None);
         monitor.stop(StopReason::Converged);
@@ -236,8 +259,12 @@ fn train_collapsed(
             reason: StopReason::Converged,
         }
     } else {
-        minimize_lbfgs(&mut objective, start, n, LbfgsOptions::default(), monitor)
+        minimize(&mut objective, start, n, options, monitor)
     };
+    monitor.check()?;
+    if let Some(best) = objective.kept() {
+        outcome.theta = best;
+    }
     let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
     let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
@@ -245,8 +272,31 @@ fn train_collapsed(
     Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome })
 }
 
+/// Minimises an objective of all data with the solver that was asked for.
+fn minimize(
+    objective: &mut dyn HyperObjective,
+    start: Vec<f64>,
+    n: f64,
+    options: &FitOptions,
+    monitor: &mut Monitor<'_>,
+) -> Outcome {
+    match options.optimizer() {
+        HyperOptimizer::Lbfgs => minimize_lbfgs(objective, start, n, LbfgsOptions::default(), monitor),
+        HyperOptimizer::Adam => {
+            minimize_adam(&mut FullBatch(objective), start, n, adam_options(options), monitor)
+        }
+    }
+}
+
+fn adam_options(options: &FitOptions) -> AdamOptions {
+    AdamOptions { rate: options.learning_rate, decay_share: 0.5 }
+}
+
 /// The most rows that training at fixed hyper-parameters takes through full-batch steps.
 const FULL_BATCH_ROWS: usize = 20_480;
+
+/// The most full-batch steps on q for one step on hyper-parameters.
+const ALTERNATING_STEPS: usize = 30;
 
 /// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
 fn polish_steps(n: usize) -> usize {
@@ -263,10 +313,12 @@ fn train_svgp(
     let n = data.train.len();
     let batch = options.batch_size.min(n);
     let (model, q, mut counts) = warm_start(start, fresh, data.train, options, monitor)?;
+    monitor.check()?;
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
     let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
     let mut svgp = VariationalModel::new(model, q, options.mini_batch_objective(), batch)
         .with_direct_guard(guard)
+        .with_parameterization(options.parameterization())
         .with_seed(options.seed);
     let sampled = svgp.objective().estimator().is_sampled();
     let polishes = options.polishes();
@@ -293,9 +345,12 @@ fn train_svgp(
     });
     let (mut svgp, mut outcome) = if full_batch {
         solve_fixed(svgp, (data.train, batch), options, monitor)?
+    } else if options.hyper_mode() == Hyper::Alternating && !free.is_empty() {
+        train_alternating((svgp, free), data, options, monitor)?
     } else {
         train_on_batches((svgp, free, plan), data, options, monitor)?
     };
+    monitor.check()?;
     let sampling = sampled.then(|| svgp.estimator_counts());
     let (model, q, value) = if gaussian_elbo {
         // With Gaussian noise the optimal q at the final parameters is one natural-gradient step with ρ = 1 on the full
@@ -366,6 +421,27 @@ fn solve_fixed(
     Ok((svgp, outcome))
 }
 
+/// Hyper-parameters on all data, q solved for at every step.
+fn train_alternating(
+    (svgp, free): (VariationalModel, FreeVector),
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<(VariationalModel, Outcome)> {
+    let limits = SolveLimits { steps: ALTERNATING_STEPS, tolerance: 1e-2 * options.stopping_tolerance() };
+    let mut objective = Alternating::new(svgp, free, data, options.q_guard, limits);
+    let start = objective.start();
+    let mut outcome = minimize(&mut objective, start, data.train.len() as f64, options, monitor);
+    monitor.check()?;
+    let (svgp, value, counts) = objective.into_best();
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    outcome.evaluations = counts.evaluations;
+    outcome.rollbacks += counts.rollbacks;
+    Ok((svgp, Outcome { value, ..outcome }))
+}
+
 /// q and hyper-parameters by mini-batches.
 fn train_on_batches(
     (svgp, free, plan): (VariationalModel, FreeVector, InferenceOptions),
@@ -375,8 +451,9 @@ fn train_on_batches(
 ) -> Result<(VariationalModel, Outcome)> {
     let mut training = BatchTraining::new(svgp, free, data, plan);
     let start = training.start();
-    let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
-    let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);
+    let n = data.train.len() as f64;
+    let mut outcome = minimize_adam(&mut training, start, n, adam_options(options), monitor);
+    monitor.check()?;
     outcome.rollbacks += training.q_rollbacks();
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());

@@ -1,6 +1,6 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
-use super::fit::{FitSummary, Start, TrainingData, fit_arrays};
+use super::fit::{FitSummary, Start, TrainingData, fit_arrays_in};
 use super::latent::LatentModel;
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
@@ -11,7 +11,7 @@ use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
 };
 use crate::error::{Error, Result};
-use crate::hyper::Record;
+use crate::hyper::{Record, Session};
 use crate::latent::Layer;
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
@@ -88,12 +88,21 @@ pub struct TableFit {
 /// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
 /// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
+    fit_table_in(request, &mut Session::new(listener))
+}
+
+/// Fits a model to a table within a session, which may interrupt the fit and keeps its state.
+///
+/// # Errors
+///
+/// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let FitRequest { table, options, .. } = *request;
     let (schema, mut warnings) = schema_of(request)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
-    let options = &options.settled();
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
+    let options = &options.settled(rows.train.len());
     let data = Columns::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
@@ -106,6 +115,12 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     train.scale(&scaling);
     let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows));
     let (validation, test) = (held_out(rows.validation), held_out(rows.test));
+    let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
+    if let Some((found, path)) =
+        session.checkpoint().and_then(|c| Some((c.finished_fit()?, c.path().display().to_string())))
+    {
+        return Ok(TableFit { model: FittedModel::from_bytes(&path, &found)?, validation, test });
+    }
     let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
     let training = TrainingData {
         train: train.dataset(),
@@ -114,7 +129,7 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     };
     let start =
         request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
-    let mut fitted = fit_arrays(training, options, start.as_ref(), listener)?;
+    let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
     warnings.append(&mut fitted.summary.warnings);
     fitted.summary.warnings = warnings;
     let model = FittedModel {
@@ -129,6 +144,9 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
         program: env!("CARGO_PKG_VERSION").to_owned(),
         beta_curve: None,
     };
+    if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
+        checkpoint.finish_fit(mark, model.to_bytes()?);
+    }
     Ok(TableFit { model, validation, test })
 }
 

@@ -5,6 +5,7 @@ use super::latent::LatentModel;
 use super::rows::Rows;
 use super::solve::full_objective;
 use super::variational::VariationalModel;
+use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::objective::Objective;
@@ -172,10 +173,35 @@ impl<'a> Inference<'a> {
         averaged.unwrap_or_else(|| self.q().clone())
     }
 
+    /// Passes everything that decides how inference goes on through an archive.
+    pub(super) fn archive(&mut self, archive: &mut Archive) {
+        self.model.archive(archive);
+        self.rule.archive(archive);
+        self.average.archive(archive);
+        self.safe.archive(archive);
+        archive.value(&mut self.shrink);
+        archive.value(&mut self.rows_used);
+        archive.value(&mut self.samples_used);
+        archive.value(&mut self.rollbacks);
+        archive.value(&mut self.iterations);
+        if archive.is_reading() && archive.is_sound() && !self.batches.go_to(self.iterations) {
+            archive.refuse();
+        }
+    }
+
     /// Goes on from another q.
     pub fn replace_q(&mut self, q: Normal) {
         self.model.set_q(q);
         self.rule.restart(self.model.q());
+    }
+
+    /// Moves θ and Z, and q as the model's parameterisation says; on failure nothing has changed.
+    pub(super) fn set_natural(&mut self, natural: &[f64]) -> bool {
+        let moved = self.model.set_natural(natural);
+        if moved && self.model.carries_q() {
+            self.rule.restart(self.model.q());
+        }
+        moved
     }
 
     /// The objective of the last iterate on all data, a sum.

@@ -1,6 +1,8 @@
 //! Models and their training: wiring of layers, objectives, updates and solvers; fitted models; no algebra.
 
+mod alternating;
 mod batches;
+mod carry;
 mod check;
 mod coefficients;
 mod collapsed;
@@ -22,12 +24,14 @@ mod training;
 mod variational;
 
 pub use batches::{BatchPlan, BatchStream};
+pub use carry::Parameterization;
+
 pub use check::foreign;
 pub use coefficients::Coefficient;
 pub use collapsed::{CollapsedBound, CollapsedObjective};
-pub use fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays};
+pub use fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays, fit_arrays_in};
 pub(crate) use fitted::find_schema;
-pub use fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table};
+pub use fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table, fit_table_in};
 pub use inference::{Inference, InferenceOptions};
 pub use latent::LatentModel;
 pub use options::{FitOptions, Hyper, HyperOptimizer, MeanKind, ModelKind, ObjectiveKind};
@@ -36,4 +40,4 @@ pub use predictions::{Prediction, Predictions};
 pub use select::{
     BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, grid_validation, refit_best, select_beta,
 };
-pub use variational::{Parameterization, VariationalModel};
+pub use variational::VariationalModel;

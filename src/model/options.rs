@@ -1,6 +1,7 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
 use super::batches::BatchPlan;
+use super::carry::Parameterization;
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;
@@ -43,7 +44,11 @@ words! {
     Hyper, "hyper-parameter mode" {
         /// Together with q, from one gradient.
         Joint = "joint",
-        /// With q solved exactly inside (vfe and fitc).
+        /// On all data, with q solved for by natural gradients at every step.
+        Alternating = "alternating",
+        /// Together with q, which is kept as sites, so that it moves with the prior (Adam, Chang, Khan & Solin 2021).
+        Dual = "dual",
+        /// With q solved exactly inside (Gaussian noise).
         Collapsed = "collapsed",
         /// Not at all.
         Fixed = "fixed",
@@ -53,9 +58,9 @@ words! {
 words! {
     /// The solver for hyper-parameters.
     HyperOptimizer, "hyper-parameter optimizer" {
-        /// Adam, for mini-batches.
+        /// Adam, for mini-batches too.
         Adam = "adam",
-        /// L-BFGS, for collapsed objectives.
+        /// L-BFGS, where q is solved for.
         Lbfgs = "lbfgs",
     }
 }
@@ -142,6 +147,8 @@ pub struct FitOptions {
     /// Stop when the objective falls by less than this many nats per datum and epoch, smoothed; by the objective when
     /// absent.
     pub tolerance: Option<f64>,
+    /// Stop once the validation score, or the objective per datum where there is none, is no larger than this.
+    pub stop_at: Option<f64>,
     /// Epochs without a better validation score before stopping.
     pub patience: usize,
     /// The share of the training rows held out for validation.
@@ -192,6 +199,7 @@ impl Default for FitOptions {
             epochs: None,
             max_seconds: None,
             tolerance: None,
+            stop_at: None,
             patience: 20,
             validation_fraction: 0.0,
             seed: 0,
@@ -206,6 +214,11 @@ impl FitOptions {
     /// Whether q is solved in closed form on the full batch.
     pub fn is_collapsed(&self) -> bool {
         !matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
+    }
+
+    /// Whether q will be solved for in closed form: by the objective, or as its hyper-parameters are tuned.
+    pub fn collapses(&self) -> bool {
+        self.is_collapsed() || self.hyper == Some(Hyper::Collapsed)
     }
 
     /// The likelihood's family, Gaussian when none was named.
@@ -225,6 +238,26 @@ impl FitOptions {
     /// How hyper-parameters are tuned, by the objective where nothing was said.
     pub fn hyper_mode(&self) -> Hyper {
         self.hyper.unwrap_or(if self.is_collapsed() { Hyper::Collapsed } else { Hyper::Joint })
+    }
+
+    /// The solver for hyper-parameters, by their mode where nothing was said.
+    pub fn optimizer(&self) -> HyperOptimizer {
+        self.hyper_optimizer.unwrap_or(match self.hyper_mode() {
+            Hyper::Collapsed | Hyper::Alternating => HyperOptimizer::Lbfgs,
+            Hyper::Joint | Hyper::Dual | Hyper::Fixed => HyperOptimizer::Adam,
+        })
+    }
+
+    /// What stays put when hyper-parameters move: the sites, where the posterior has them.
+    pub(super) fn parameterization(&self) -> Parameterization {
+        let sites = match self.hyper_mode() {
+            Hyper::Dual => true,
+            // q is solved for again from there; sites of the predictive log loss may have negative precisions.
+            Hyper::Alternating => self.objective == ObjectiveKind::Elbo,
+            _ => false,
+        };
+        let full = self.model == ModelKind::Gp && self.family == Family::Full;
+        if sites && full { Parameterization::Sites } else { Parameterization::Whitened }
     }
 
     /// The epoch limit, by the objective where nothing was said.
@@ -300,17 +333,18 @@ impl FitOptions {
         self.model == ModelKind::Glm && chosen
     }
 
-    /// The options with what follows from the others: a linear model with Gaussian noise has its evidence and posterior in
-    /// closed form, which is what its ELBO becomes unless something was said about how to get there.
-    pub fn settled(&self) -> FitOptions {
+    /// The options for `n` data with what follows from the others: with Gaussian noise the ELBO collapses, and then is vfe's
+    /// objective. That is how hyper-parameters are tuned when it was asked for, for a linear model also when nothing was said
+    /// about how to get there.
+    pub fn settled(&self, _n: usize) -> FitOptions {
         let untold = *self == self.without_steps()
             && self.hyper != Some(Hyper::Joint)
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.validation_fraction == 0.0;
-        let conjugate = self.model == ModelKind::Glm
-            && self.likelihood_kind() == LikelihoodKind::Gaussian
-            && self.objective == ObjectiveKind::Elbo;
-        let objective = if conjugate && untold { ObjectiveKind::Vfe } else { self.objective };
+        let conjugate = self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
+        let asked = self.hyper == Some(Hyper::Collapsed);
+        let closed = self.model == ModelKind::Glm && untold;
+        let objective = if conjugate && (asked || closed) { ObjectiveKind::Vfe } else { self.objective };
         FitOptions { objective, ..self.clone() }
     }
 
@@ -382,6 +416,9 @@ impl FitOptions {
         if let Some(seconds) = self.max_seconds {
             positive("--max-seconds", seconds)?;
         }
+        if self.stop_at.is_some_and(|target| !target.is_finite()) {
+            return Err(Error::usage("--stop-at must be a finite number"));
+        }
         if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
             return Err(Error::usage("--tolerance must be zero or a positive number"));
         }
@@ -441,29 +478,10 @@ impl FitOptions {
                 self.estimator
             )));
         }
-        match (self.hyper, collapsed) {
-            (Some(Hyper::Collapsed), false) => {
-                return Err(Error::usage("--hyper collapsed needs --objective vfe, fitc or dlm-square"));
-            }
-            (Some(Hyper::Joint), true) => {
-                return Err(Error::usage(format!(
-                    "--objective {} solves for q exactly: use --hyper collapsed or fixed",
-                    self.objective
-                )));
-            }
-            _ => {}
+        self.check_hyper()?;
+        if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
+            return Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"));
         }
-        match (self.hyper_optimizer, collapsed) {
-            (Some(HyperOptimizer::Lbfgs), false) => Err(Error::usage(
-                "--hyper-optimizer lbfgs needs a full-batch objective: --objective vfe, fitc or dlm-square",
-            )),
-            (Some(HyperOptimizer::Adam), true) => Err(Error::usage(
-                "--hyper-optimizer adam needs a mini-batch objective: --objective elbo or dlm-log",
-            )),
-            _ if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 => {
-                Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"))
-            }
-            _ => self.check_steps(),
-        }
+        self.check_steps()
     }
 }

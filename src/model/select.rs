@@ -1,10 +1,10 @@
 //! The choice of β by held-out rows: a grid of fits, each started from its neighbour, and a refit at the best; no β of its own.
 
-use super::fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table};
+use super::fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table_in};
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Score;
 use crate::error::{Error, Result};
-use crate::hyper::{Record, StopReason};
+use crate::hyper::{Session, StopReason};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -112,11 +112,11 @@ pub struct GridFit {
 ///
 /// # Errors
 ///
-/// As for [`fit_table`], when the first fit fails; a later one that fails counts as one with an infinite score.
+/// As for [`fit_table_in`](super::fit_table_in), when the first fit fails; a later one that fails counts as one with an infinite score.
 pub fn fit_grid(
     request: &FitRequest<'_>,
     betas: &Betas,
-    listener: &mut dyn FnMut(&Record),
+    session: &mut Session<'_>,
 ) -> Result<Vec<GridFit>> {
     let base =
         FitOptions { validation_fraction: grid_validation(request.options), ..request.options.clone() };
@@ -125,7 +125,7 @@ pub fn fit_grid(
         .min_by(|&a, &b| grid[a].ln().abs().total_cmp(&grid[b].ln().abs()))
         .ok_or_else(|| Error::usage("--betas names no value"))?;
     let options = FitOptions { beta: grid[first], ..base.clone() };
-    let middle = grid_fit(&FitRequest { options: &options, ..*request }, listener)?;
+    let middle = grid_fit(&FitRequest { options: &options, ..*request }, session)?;
     let short = FitOptions { epochs: Some(base.epoch_limit().div_ceil(3)), ..base };
     let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Vec<GridFit> {
         let mut fits: Vec<GridFit> = Vec::new();
@@ -135,7 +135,10 @@ pub fn fit_grid(
             let request =
                 FitRequest { options: &options, start: Some(start), keep_posterior: true, ..*request };
             // A β that cannot be fitted is passed over: its neighbours go on without it.
-            fits.extend(grid_fit(&request, listener).ok());
+            fits.extend(grid_fit(&request, session).ok());
+            if session.is_interrupted() {
+                break;
+            }
         }
         fits
     };
@@ -147,8 +150,8 @@ pub fn fit_grid(
     Ok(above)
 }
 
-fn grid_fit(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<GridFit> {
-    let fit = fit_table(request, listener)?;
+fn grid_fit(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<GridFit> {
+    let fit = fit_table_in(request, session)?;
     let score = fit.validation.as_ref().map(|part| score(&fit.model, part)).filter(|s| s.is_finite());
     let point = BetaPoint { beta: request.options.beta, score, seconds: fit.model.summary().seconds };
     Ok(GridFit { point, fit })
@@ -178,14 +181,14 @@ pub fn curve(fits: &[GridFit]) -> Option<BetaCurve> {
 ///
 /// # Errors
 ///
-/// As for [`fit_table`], and when no fit of the grid has a finite score.
+/// As for [`fit_table_in`](super::fit_table_in), and when no fit of the grid has a finite score.
 pub fn select_beta(
     request: &FitRequest<'_>,
     betas: &Betas,
-    listener: &mut dyn FnMut(&Record),
+    session: &mut Session<'_>,
 ) -> Result<(TableFit, BetaCurve)> {
-    let fits = fit_grid(request, betas, listener)?;
-    refit_best(request, &fits, listener)
+    let fits = fit_grid(request, betas, session)?;
+    refit_best(request, &fits, session)
 }
 
 /// Fits again with the best β of a grid that was fitted for the same request, on all training rows: q, and the
@@ -199,7 +202,7 @@ pub fn select_beta(
 pub fn refit_best(
     request: &FitRequest<'_>,
     fits: &[GridFit],
-    listener: &mut dyn FnMut(&Record),
+    session: &mut Session<'_>,
 ) -> Result<(TableFit, BetaCurve)> {
     let curve = curve(fits).ok_or_else(|| {
         Error::fit("no β of the grid gave finite validation scores").hint("try larger --betas, or --beta 1")
@@ -216,7 +219,7 @@ pub fn refit_best(
     };
     let start = request.start.filter(|_| fixed).or(best);
     let mut fit =
-        fit_table(&FitRequest { options: &options, start, keep_posterior: true, ..*request }, listener)?;
+        fit_table_in(&FitRequest { options: &options, start, keep_posterior: true, ..*request }, session)?;
     fit.model.beta_curve = Some(curve.clone());
     Ok((fit, curve))
 }

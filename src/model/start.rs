@@ -12,7 +12,7 @@ use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
-use crate::hyper::{LbfgsOptions, Limits, Monitor, Record, minimize_lbfgs};
+use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingLayer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
 use crate::objective::{Objective, Targets};
@@ -122,7 +122,7 @@ pub(super) fn warm_start(
     fresh: bool,
     train: Dataset<'_>,
     options: &FitOptions,
-    monitor: &Monitor<'_>,
+    monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Normal, UpdateCounts)> {
     let Start { model, q } = start;
     if let Some(q) = q {
@@ -212,7 +212,7 @@ pub(super) fn evidence_start(
     model: LatentModel,
     train: Dataset<'_>,
     options: &FitOptions,
-    monitor: &Monitor<'_>,
+    monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
     let subset = subset(train, options.seed);
     let options = FitOptions { beta: 1.0, ..options.clone() };
@@ -225,7 +225,7 @@ fn gaussian_start(
     improve: bool,
     subset: Dataset<'_>,
     options: &FitOptions,
-    monitor: &Monitor<'_>,
+    monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Normal, UpdateCounts)> {
     let bound = CollapsedBound::Elbo { beta: options.beta.clamp(0.1, 10.0) };
     let mut objective = CollapsedObjective::new(model, subset, bound);
@@ -236,12 +236,13 @@ fn gaussian_start(
             epochs: options.warm_start,
             seconds: monitor.limits().seconds.map(|s| 0.5 * s),
             plateaus: 0,
+            target: None,
             ..*monitor.limits()
         };
-        let mut silent = |_: &Record| {};
-        let mut warm = Monitor::new(limits, &mut silent);
+        let mut warm = monitor.nested(limits);
         let count = subset.len() as f64;
         let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
+        monitor.check()?;
         counts.rollbacks = outcome.rollbacks;
         theta = outcome.theta;
     }

@@ -4,6 +4,7 @@ use super::fit::TrainingData;
 use super::inference::{Inference, InferenceOptions};
 use super::posterior::{Posterior, Score};
 use super::variational::VariationalModel;
+use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::hyper::{FreeVector, StochasticObjective};
 use crate::variational::Normal;
@@ -68,7 +69,7 @@ impl<'a> BatchTraining<'a> {
         }
         self.free.unpack(theta, &mut self.natural);
         let moved = self.natural.iter().all(|x| x.is_finite())
-            && self.inference.model_mut().set_natural(&self.natural);
+            && self.inference.set_natural(&self.natural);
         if moved {
             self.theta.copy_from_slice(theta);
         } else {
@@ -110,5 +111,17 @@ impl StochasticObjective for BatchTraining<'_> {
         if self.validation.is_some() {
             self.best = Some((self.natural.clone(), self.inference.averaged()));
         }
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        self.inference.archive(archive);
+        let like = (self.natural.clone(), self.inference.q().clone());
+        archive.option(&mut self.best, || like, |(natural, q), archive| {
+            archive.numbers(natural);
+            q.archive(archive);
+        });
+        // The model may be a step behind what the solver asks for.
+        self.natural = self.inference.model().model.natural();
+        archive.numbers(&mut self.theta);
     }
 }

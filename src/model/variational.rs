@@ -1,20 +1,11 @@
 //! A latent linear model with its posterior: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
 
+use super::carry::{self, Parameterization};
 use super::latent::LatentModel;
+use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Problem};
-use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective};
-use crate::variational::{DataGradient, Factor, Matrix, Normal, StepInfo, UpdateRule};
-use faer::{Accum, Mat, MatRef};
-
-/// What stays put when θ and Z of a sparse GP move: the whitened w, or u = f(Z) itself (for a full covariance).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parameterization {
-    /// q(w) with `u = L w`: the default. q moves with the prior.
-    Whitened,
-    /// q(u): the gradient in θ has a further part through `P = K_uu`.
-    Unwhitened,
-}
+use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -33,6 +24,9 @@ pub struct VariationalModel {
 impl VariationalModel {
     /// The direct form loses about ε·cond(K_uu) of `k_ii` in the variances: with this guard, at most about 2·10⁻⁸.
     pub const DIRECT_GUARD: f64 = 1e8;
+
+    /// More rows than any batch has: a saved state that asks for more is damaged.
+    const LARGEST_BATCH: usize = 1 << 24;
 
     /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
     pub fn new(model: LatentModel, q: Normal, objective: Objective, batch: usize) -> Self {
@@ -85,13 +79,40 @@ impl VariationalModel {
     /// Makes room for batches of `batch` data, at least twice what there was if there has to be more.
     pub fn reserve(&mut self, batch: usize) {
         if batch > self.capacity {
-            self.capacity = batch.max(2 * self.capacity);
-            let likelihood = self.model.likelihood.as_ref();
-            let mut larger =
-                BatchPass::new(&*self.model.layer, likelihood, self.objective, &self.q, self.capacity);
-            larger.go_on_from(&self.pass);
-            self.pass = larger;
+            self.resize(batch.max(2 * self.capacity));
         }
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        let likelihood = self.model.likelihood.as_ref();
+        let mut other = BatchPass::new(&*self.model.layer, likelihood, self.objective, &self.q, capacity);
+        other.go_on_from(&self.pass);
+        self.pass = other;
+    }
+
+    /// Passes parameters, q and where sampling has come to through an archive. Buffers become as large as they were: how
+    /// sums are grouped depends on it.
+    pub(super) fn archive(&mut self, archive: &mut Archive) {
+        let (mut natural, mut capacity) = (self.model.natural(), self.capacity);
+        archive.numbers(&mut natural);
+        archive.value(&mut capacity);
+        let sensible = capacity == self.capacity || (1..=Self::LARGEST_BATCH).contains(&capacity);
+        if !sensible || !natural.iter().all(|x| x.is_finite()) {
+            archive.refuse();
+            return;
+        }
+        if archive.is_reading() {
+            self.model.set_natural(&natural);
+            if self.model.refresh().is_err() {
+                archive.refuse();
+            }
+            if capacity != self.capacity {
+                self.resize(capacity);
+            }
+        }
+        self.q.archive(archive);
+        self.pass.archive(archive);
     }
 
     /// What sampling estimators did so far.
@@ -179,27 +200,13 @@ impl VariationalModel {
 
     fn finish_theta(&mut self) {
         self.pass.finish_theta(&*self.model.layer, |_| ());
-        if self.parameterization == Parameterization::Unwhitened {
-            self.add_prior_adjoint();
-        }
-    }
-
-    /// With u fixed, `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ` move with L: `G` gains `m̄ mᵀ + 2 S̄ S`, where `m̄ = Ag + βm` and
-    /// `S̄ = B + (β/2)(I − S⁻¹)`.
-    fn add_prior_adjoint(&mut self) {
-        let (beta, m) = (self.objective.beta, self.q.dim());
-        let (mean, cov) = (self.q.mean(), self.q.cov().full());
-        let mut g = Mat::zeros(m, m);
-        let left = (self.pass.cov_gradient.as_ref().full(), Shape::Full);
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
-        for j in 0..m {
-            for i in j..m {
-                let bar = self.pass.mean_gradient[i] + beta * mean[i];
-                let identity = if i == j { 1.0 } else { 0.0 };
-                g[(i, j)] += bar * mean[j] + beta * (cov[(i, j)] - identity);
-            }
-        }
-        let mut scratch = crate::latent::LayerScratch::new(m);
+        let (q, beta) = (&self.q, self.objective.beta);
+        let mut g = match self.parameterization {
+            Parameterization::Whitened => return,
+            Parameterization::Unwhitened => carry::unwhitened_adjoint(q, &self.pass.q_gradient(), beta),
+            Parameterization::Sites => carry::sites_adjoint(q, &self.pass.q_gradient(), beta),
+        };
+        let mut scratch = crate::latent::LayerScratch::new(q.dim());
         self.model.layer.whitening_adjoint(g.as_mut(), &mut self.pass.layer_gradient, &mut scratch);
     }
 
@@ -240,12 +247,21 @@ impl VariationalModel {
         (self.model, self.q)
     }
 
-    /// Moves θ and Z and refactorises; on failure nothing has changed. In the unwhitened parameterisation q(u) stays.
+    /// Whether q changes with θ and Z, so that what a rule carries has to be taken up again.
+    pub fn carries_q(&self) -> bool {
+        self.parameterization != Parameterization::Whitened
+    }
+
+    /// Moves θ and Z and refactorises; on failure nothing has changed. What the parameterisation says stays put does.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
         let before = self.model.natural();
-        let unwhitened = self.parameterization == Parameterization::Unwhitened;
-        let old_factor =
-            self.model.layer.inducing().filter(|_| unwhitened).map(|layer| layer.factor().to_owned());
+        let old = self.model.layer.inducing().filter(|_| self.carries_q()).map(|layer| {
+            if self.parameterization == Parameterization::Sites {
+                layer.inverse_factor().to_owned()
+            } else {
+                layer.factor().to_owned()
+            }
+        });
         self.model.set_natural(values);
         if self.model.refresh().is_err() {
             // The factor is a function of the parameters, and these were factorised before.
@@ -253,27 +269,12 @@ impl VariationalModel {
             let _ = self.model.refresh();
             return false;
         }
-        if let Some(l) = old_factor {
-            self.carry(l.as_ref());
+        if let (Some(old), Some(layer)) = (old, self.model.layer.inducing()) {
+            match self.parameterization {
+                Parameterization::Sites => carry::carry_sites(&mut self.q, old.as_ref(), layer.factor()),
+                _ => carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref()),
+            }
         }
         true
-    }
-
-    /// `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`: the whitened form of an unchanged q(u).
-    fn carry(&mut self, l: MatRef<'_, f64>) {
-        let m = self.q.dim();
-        let (Some((linv, _)), Matrix::Full(cov)) = (self.model.layer.whitening(), &mut self.q.cov) else {
-            return;
-        };
-        let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
-        product(t.as_mut(), Part::Lower, Accum::Replace, (linv, Shape::Lower), (l, Shape::Lower), 1.0);
-        let lower = (t.as_ref(), Shape::Lower);
-        product(half.as_mut(), Part::All, Accum::Replace, lower, (cov.as_ref(), Shape::Full), 1.0);
-        let upper = (t.transpose(), Shape::Upper);
-        product(cov.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), upper, 1.0);
-        reflect_lower(cov.as_mut());
-        let mean = self.q.mean.clone();
-        linalg::matvec(t.as_ref(), &mean, &mut self.q.mean);
-        self.q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();
     }
 }

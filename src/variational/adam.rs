@@ -5,6 +5,7 @@
 
 use super::factor::{energy_gradient, lower_factor, set_covariance};
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
+use crate::checkpoint::Archive;
 use crate::linalg::{Part, Shape};
 use crate::moments::Moments;
 use faer::Mat;
@@ -93,6 +94,12 @@ impl UpdateRule for AdamRule {
         lower_factor(q, &mut self.factor);
         self.moments.reset();
         self.pack(q);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
+        archive.numbers(&mut self.position);
+        self.moments.archive(archive);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

@@ -1,5 +1,6 @@
 //! Averages of the iterates (m, S) of a fit: in expectation parameters, or over the tail; no updates of q.
 
+use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::words::words;
 
@@ -144,6 +145,17 @@ impl IterateAverage {
             )));
         }
         Ok(())
+    }
+
+    /// Passes the averages through an archive.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
+        archive.value(&mut self.count);
+        archive.value(&mut self.dim);
+        for block in [&mut self.older, &mut self.newer] {
+            archive.value(&mut block.count);
+            archive.list(&mut block.mean);
+            archive.list(&mut block.second);
+        }
     }
 
     /// How many iterates were taken in.

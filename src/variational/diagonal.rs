@@ -23,6 +23,7 @@ use super::{
     DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, QUpdate, RuleOptions, StepInfo,
     UpdateRule, is_sane,
 };
+use crate::checkpoint::Archive;
 use crate::moments::Moments;
 
 /// A coordinate of q with the gradient in it.
@@ -296,6 +297,18 @@ impl UpdateRule for DiagonalRule {
         self.mean_precision.clear();
         self.moments.reset();
         self.smoothness.reset();
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.numbers(&mut self.deviations);
+        archive.list(&mut self.mean_precision);
+        if ![0, self.deviations.len()].contains(&self.mean_precision.len()) {
+            archive.refuse();
+            self.mean_precision.clear();
+        }
+        archive.numbers(&mut self.position);
+        self.moments.archive(archive);
+        self.smoothness.archive(archive);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

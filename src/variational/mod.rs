@@ -31,6 +31,7 @@ pub use size_schedule::SizeSchedule;
 pub use square_root::SquareRoot;
 pub use wasserstein::Wasserstein;
 
+use crate::checkpoint::Archive;
 use faer::MatRef;
 
 /// The data part of the gradient with respect to `(m, S)`; the rules add the KL's part themselves.
@@ -74,6 +75,9 @@ pub trait UpdateRule: Send {
 
     /// Forgets what the rule carries from step to step and takes up `q`, which was changed outside.
     fn restart(&mut self, q: &Normal);
+
+    /// Passes what the rule carries from step to step through an archive.
+    fn archive(&mut self, archive: &mut Archive);
 
     /// The factor of S that the rule moves, where it moves one; reparameterised gradients are then in it.
     fn factor(&self) -> Option<Factor<'_>> {

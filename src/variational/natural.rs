@@ -27,6 +27,7 @@ use super::{
     DataGradient, MAX_HALVINGS, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix,
     mean_gradient,
 };
+use crate::checkpoint::Archive;
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
@@ -293,5 +294,11 @@ impl UpdateRule for NaturalGradient {
         } else {
             self.precision = Mat::identity(m, m);
         }
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.precision);
+        let m = self.precision.nrows();
+        archive.option(&mut self.mean_precision, || Mat::zeros(m, m), |p, archive| archive.matrix(p));
     }
 }

@@ -1,5 +1,6 @@
 //! The variational family: q(w) = N(m, S) with S full or diagonal, and its KL divergence to the standard normal.
 
+use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, dot, trace};
 use crate::words::words;
@@ -175,6 +176,16 @@ impl Normal {
         }
         let log_det = variances.iter().map(|s| s.ln()).sum();
         Ok(Normal { mean, cov: Matrix::Diagonal(variances), log_det })
+    }
+
+    /// Passes the distribution through an archive; dimension and family stay.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
+        archive.numbers(&mut self.mean);
+        match &mut self.cov {
+            Matrix::Full(cov) => archive.matrix(cov),
+            Matrix::Diagonal(variances) => archive.numbers(variances),
+        }
+        archive.value(&mut self.log_det);
     }
 
     /// Dimension M.

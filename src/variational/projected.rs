@@ -15,6 +15,7 @@ use super::factor::energy_gradient;
 use super::smoothness::Smoothness;
 use super::{CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane_matrix, mean_gradient, move_mean};
+use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver, Part, Shape};
 use faer::{Mat, MatRef};
 
@@ -136,6 +137,12 @@ impl UpdateRule for Projected {
         } else {
             (self.factor, self.inverse) = (Mat::identity(q.dim(), q.dim()), Mat::identity(q.dim(), q.dim()));
         }
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
+        archive.matrix(&mut self.inverse);
+        self.smoothness.archive(archive);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

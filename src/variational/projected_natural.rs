@@ -7,6 +7,7 @@
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
+use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
 
@@ -127,5 +128,9 @@ impl UpdateRule for ProjectedNatural {
         } else {
             self.precision = Mat::identity(q.dim(), q.dim());
         }
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.precision);
     }
 }

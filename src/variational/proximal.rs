@@ -11,6 +11,7 @@ use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covarianc
 use super::smoothness::Smoothness;
 use super::{DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{mean_gradient, move_mean};
+use crate::checkpoint::Archive;
 use crate::linalg::{self, Part, Shape};
 use faer::{Mat, MatMut};
 
@@ -106,6 +107,11 @@ impl UpdateRule for Proximal {
     fn restart(&mut self, q: &Normal) {
         lower_factor(q, &mut self.factor);
         self.smoothness.reset();
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
+        self.smoothness.archive(archive);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

@@ -1,6 +1,7 @@
 //! The smoothness 𝓜 of the negative log joint, given or met so far, and the steps in its units; no rules.
 
 use super::RuleOptions;
+use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
 use faer::MatRef;
 
@@ -42,6 +43,13 @@ impl Smoothness {
     pub(super) fn reset(&mut self) {
         self.largest = 0.0;
         self.warm = false;
+    }
+
+    /// Passes what was met through an archive.
+    pub(super) fn archive(&mut self, archive: &mut Archive) {
+        archive.value(&mut self.largest);
+        archive.value(&mut self.warm);
+        archive.numbers(&mut self.vector);
     }
 
     /// 𝓜. At least β, which is the prior's part of it.

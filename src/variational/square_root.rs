@@ -13,6 +13,7 @@ use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covarianc
 use super::{
     DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient, move_mean,
 };
+use crate::checkpoint::Archive;
 use crate::linalg::{self, Part, Shape, product};
 use faer::{Accum, Mat};
 
@@ -115,6 +116,10 @@ impl UpdateRule for SquareRoot {
 
     fn restart(&mut self, q: &Normal) {
         lower_factor(q, &mut self.factor);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

@@ -14,6 +14,7 @@ use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
     mean_gradient, move_mean,
 };
+use crate::checkpoint::Archive;
 use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
 use faer::{Accum, Mat};
 
@@ -111,5 +112,11 @@ impl UpdateRule for Wasserstein {
         factor::lower_factor(q, &mut self.factor);
         linalg::invert_lower(self.factor.as_ref(), self.inverse.as_mut());
         self.smoothness.reset();
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
+        archive.matrix(&mut self.inverse);
+        self.smoothness.archive(archive);
     }
 }

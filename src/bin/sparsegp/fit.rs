@@ -5,9 +5,11 @@ use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::output;
 use super::predict::{BLOCK_ROWS, Columns};
 use super::progress::Progress;
-use super::{coefficients, inspect, page};
+use super::{coefficients, inspect, interruption, page};
+use sparsegp::checkpoint::Identity;
 use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task, read_table};
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table, select_beta};
+use sparsegp::hyper::{Record, Session};
+use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table_in, select_beta};
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -28,10 +30,16 @@ pub fn run(args: &FitArgs) -> Result<()> {
         start: start.as_ref(),
         keep_posterior: false,
     };
-    let progress = Progress::new(options.epoch_limit(), args.output.quiet);
+    let identity = || identity(args, &options, &table.digest(), start.as_ref());
+    let mut checkpoint = interruption::checkpoint(args, identity)?;
+    let progress = Progress::new(options.settled(table.rows()).epoch_limit(), args.output.quiet);
+    let mut listener = |record: &Record| progress.show(record);
+    let mut session = Session::new(&mut listener)
+        .with_interrupt(interruption::listen()?)
+        .with_checkpoint(&mut checkpoint);
     let fitted = match &args.objective.betas {
-        Some(betas) => select_beta(&request, betas, &mut |record| progress.show(record))?.0,
-        None => fit_table(&request, &mut |record| progress.show(record))?,
+        Some(betas) => select_beta(&request, betas, &mut session)?.0,
+        None => fit_table_in(&request, &mut session)?,
     };
     drop(progress);
     let model = &fitted.model;
@@ -56,7 +64,31 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     document.test = test.as_ref().map(|test| test.report.clone());
     write_files(args, model, fitted.test.as_ref(), &document, test.as_ref())?;
-    show(args, model, &document, test.as_ref())
+    show(args, model, &document, test.as_ref())?;
+    interruption::finish(args, checkpoint);
+    Ok(())
+}
+
+/// What the course of the fit depends on.
+fn identity(args: &FitArgs, options: &FitOptions, data: &str, start: Option<&FittedModel>) -> Result<Identity> {
+    let mut identity: Identity = vec![
+        ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
+        ("the data's digest".into(), data.into()),
+    ];
+    if let Some(start) = start {
+        identity.push(("the start model's digest".into(), start.digest()?));
+    }
+    let parts = [serde_json::to_value(options), serde_json::to_value(args.columns.schema_options())];
+    for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
+        // A time limit does not change the steps before it.
+        if name != "max_seconds" {
+            identity.push((name, value.to_string()));
+        }
+    }
+    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
+    identity.push(("betas".into(), betas));
+    identity.push(("test_fraction".into(), args.held_out.test_fraction.to_string()));
+    Ok(identity)
 }
 
 /// Refuses, before any work, what cannot end well.
@@ -64,12 +96,12 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
     let output = &args.output;
-    if let (true, Some(name)) = (options.is_collapsed(), args.mini_batch_option()) {
-        let objective = options.objective;
+    if let (true, Some(name)) = (options.collapses(), args.mini_batch_option()) {
+        let (objective, hyper) = (options.objective, options.hyper_mode());
         return Err(Error::usage(format!(
-            "{name} is for mini-batches and has no effect on --objective {objective}"
+            "{name} is for mini-batches and has no effect on --objective {objective} with --hyper {hyper}"
         ))
-        .hint(format!("leave {name} out, or use --objective elbo or dlm-log")));
+        .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
     }
     if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
         return Err(Error::usage("--hyper-optimizer has no effect with --hyper fixed"));
@@ -95,7 +127,14 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
     }
-    let outputs = [&output.model_out, &output.metrics, &output.predictions, &output.report];
+    interruption::check(args)?;
+    let outputs = [
+        &output.model_out,
+        &output.metrics,
+        &output.predictions,
+        &output.report,
+        &args.interruption.checkpoint,
+    ];
     let outputs: Vec<&Path> = outputs.into_iter().flatten().map(|path| path.as_path()).collect();
     let inputs = [Some(&args.data), args.held_out.test.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|path| path.as_path()).collect();

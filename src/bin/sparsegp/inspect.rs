@@ -64,13 +64,15 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         row(
             "stopped",
             format!(
-                "{} after {} epochs, {:.1} s",
+                "{} after {} epochs, {:.1} s: {}",
                 summary.stop_reason.word(),
                 summary.epochs,
-                summary.seconds
+                summary.seconds,
+                summary.stop_reason.sentence()
             ),
         ),
     ]);
+    rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
     if !options.is_collapsed() {
         rows.push(row("q", format!("{} covariance, by {}", options.family, options.q_update)));
     }

@@ -7,6 +7,7 @@ mod demo;
 mod evaluate;
 mod fit;
 mod inspect;
+mod interruption;
 mod output;
 mod page;
 mod predict;

@@ -62,7 +62,7 @@ pub struct CompareArgs {
 impl CompareArgs {
     /// The first option that was given although it only has an effect on mini-batches and their warm start.
     pub fn mini_batch_option(&self) -> Option<&'static str> {
-        self.training.mini_batch_option().or(self.training.warm_start.map(|_| "--warm-start"))
+        self.training.mini_batch_option(false).or(self.training.warm_start.map(|_| "--warm-start"))
     }
 
     /// Refuses options that the model, or the rule that moves q, has no use for.

@@ -34,7 +34,26 @@ pub struct FitArgs {
     #[command(flatten)]
     pub held_out: HeldOutArgs,
     #[command(flatten)]
+    pub interruption: InterruptionArgs,
+    #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What is kept for the case that the fit is interrupted.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Interruption")]
+pub struct InterruptionArgs {
+    /// Keep what the fit needs to go on in this file, which is removed when the fit is done. Without it Ctrl-C still leaves a
+    /// checkpoint, in MODEL.checkpoint for --model-out MODEL, else in DATA.checkpoint in the present folder
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// How often it is written
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint", allow_negative_numbers = true)]
+    pub checkpoint_every: f64,
+    /// Go on from a checkpoint, to the same numbers as if nothing had happened; data and options have to be the same. A file
+    /// that --checkpoint names too may be absent: then the fit starts
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
 }
 
 /// What is minimised, and from where.
@@ -52,10 +71,13 @@ pub struct ObjectiveArgs {
     /// auto: n, n/2, n/4, … down to 0.01; then fit again with the best
     #[arg(long, value_name = "LIST", value_parser = betas)]
     pub betas: Option<Betas>,
-    /// How hyper-parameters and inducing inputs are tuned [default: joint for elbo and dlm-log, else collapsed]
+    /// How hyper-parameters and inducing inputs are tuned: with q from one gradient of mini-batches (joint), the same with q
+    /// kept as sites that move with the prior (dual, elbo), on all data with q solved for by natural gradients at every step
+    /// (alternating) or in closed form (collapsed, Gaussian noise), or not at all (fixed) [default: joint for elbo and
+    /// dlm-log, else collapsed]
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
-    /// The solver for them [default: adam for elbo and dlm-log, else lbfgs]
+    /// The solver for them: adam, or lbfgs where q is solved for [default: lbfgs for alternating and collapsed, else adam]
     #[arg(long, value_parser = words(HyperOptimizer::WORDS, HyperOptimizer::from_str))]
     pub hyper_optimizer: Option<HyperOptimizer>,
     /// Start from the columns, scaling, hyper-parameters, and kernel and inducing inputs (gp) or prior (glm) of a saved
@@ -88,7 +110,8 @@ const DECIDED_BY_FROM: [&str; 16] = [
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Held-out rows")]
 pub struct HeldOutArgs {
-    /// The share of the rows held out to choose when to stop (elbo, dlm-log) or which β (--betas; default there: 0.2)
+    /// The share of the rows held out to choose when to stop and which parameters to keep, or which β (--betas; default
+    /// there: 0.2)
     #[arg(long, value_name = "SHARE")]
     pub validation_fraction: Option<f64>,
     /// A file of rows to report on
@@ -131,10 +154,12 @@ impl FitArgs {
     pub fn mini_batch_option(&self) -> Option<&'static str> {
         let warm_start =
             self.training.warm_start.filter(|_| self.objective.objective != ObjectiveKind::DlmSquare);
-        let held_out = self.held_out.validation_fraction.is_some_and(|share| share > 0.0);
-        let stops = held_out && self.objective.betas.is_none();
-        let warm_start = warm_start.map(|_| "--warm-start");
-        self.training.mini_batch_option().or(warm_start).or(stops.then_some("--validation-fraction"))
+        self.training.mini_batch_option(self.uses_rate()).or(warm_start.map(|_| "--warm-start"))
+    }
+
+    /// Whether full-batch steps have a learning rate.
+    fn uses_rate(&self) -> bool {
+        self.objective.hyper_optimizer == Some(HyperOptimizer::Adam)
     }
 
     /// What the model is: as asked for, or as the model that is started from.
@@ -154,7 +179,7 @@ impl FitArgs {
         // Whoever says how mini-batches are to be used wants them, although linear models may have a closed form.
         let batches = model == ModelKind::Glm
             && objective.objective == ObjectiveKind::Elbo
-            && self.training.mini_batch_option().is_some();
+            && self.training.mini_batch_option(self.uses_rate()).is_some();
         FitOptions {
             model,
             objective: objective.objective,

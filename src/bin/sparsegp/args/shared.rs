@@ -161,6 +161,9 @@ pub struct TrainingArgs {
     /// Stop when the smoothed objective falls by less, in nats per row and epoch; 0 never stops [default: 1e-5]
     #[arg(long, value_name = "NATS")]
     pub tolerance: Option<f64>,
+    /// Stop once the validation NLL, or the objective per row where no rows are held out for it, is no larger than this
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
+    pub stop_at: Option<f64>,
     /// Stop after this many epochs without a better validation score [default: 20]
     #[arg(long, value_name = "EPOCHS", requires = "validation_fraction")]
     pub patience: Option<usize>,
@@ -170,8 +173,9 @@ pub struct TrainingArgs {
 }
 
 impl TrainingArgs {
-    /// The first option that was given although it only has an effect on mini-batches, besides the warm start.
-    pub fn mini_batch_option(&self) -> Option<&'static str> {
+    /// The first option that was given although it only has an effect on mini-batches, besides the warm start; the learning
+    /// rate is also for other steps where these have one.
+    pub fn mini_batch_option(&self, has_rate: bool) -> Option<&'static str> {
         first([
             ("--family", self.family.is_some()),
             ("--q-update", self.q_update.is_some()),
@@ -182,7 +186,7 @@ impl TrainingArgs {
             ("--q-nonnegative", self.q_nonnegative),
             ("--q-smoothness", self.q_smoothness.is_some()),
             ("--no-polish", self.no_polish),
-            ("--learning-rate", self.learning_rate.is_some()),
+            ("--learning-rate", self.learning_rate.is_some() && !has_rate),
             ("--batch-size", self.batch_size.is_some()),
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
@@ -275,6 +279,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         epochs: training.epochs,
         max_seconds: training.max_seconds,
         tolerance: training.tolerance,
+        stop_at: training.stop_at,
         patience: training.patience.unwrap_or(default.patience),
         seed: training.seed,
         jitter: model.jitter.unwrap_or(default.jitter),

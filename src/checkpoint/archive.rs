@@ -1,0 +1,229 @@
+//! The state of a computation as bytes, written and taken up again by one and the same code; no files.
+
+use faer::Mat;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Bytes that state goes to or comes from.
+///
+/// What keeps state names its parts once, in a fixed order, to an archive: a writing one copies them, a reading one
+/// replaces them, so that the two directions cannot differ. All numbers come back to the last bit. Bytes that do not fit
+/// leave the rest of the state as it is, which [`Archive::is_intact`] tells.
+#[derive(Debug)]
+pub struct Archive {
+    bytes: Vec<u8>,
+    /// Where reading has come to; `None` while writing.
+    at: Option<usize>,
+    intact: bool,
+}
+
+impl Archive {
+    /// An archive that takes in state.
+    pub fn writer() -> Archive {
+        Archive { bytes: Vec::new(), at: None, intact: true }
+    }
+
+    /// An archive that gives back the state that these bytes were written for.
+    pub fn reader(bytes: Vec<u8>) -> Archive {
+        Archive { bytes, at: Some(0), intact: true }
+    }
+
+    /// Whether state is replaced by what is here.
+    pub fn is_reading(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Whether everything that was asked for was there and, when reading, nothing else.
+    pub fn is_intact(&self) -> bool {
+        self.intact && self.at.is_none_or(|at| at == self.bytes.len())
+    }
+
+    /// Says that what was read makes no sense.
+    pub fn refuse(&mut self) {
+        self.intact = false;
+    }
+
+    /// Whether what was read so far makes sense.
+    pub fn is_sound(&self) -> bool {
+        self.intact
+    }
+
+    /// The bytes that were written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Any value that can be serialised.
+    pub fn value<T: Serialize + DeserializeOwned>(&mut self, value: &mut T) {
+        match self.at {
+            None => match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
+                Ok(bytes) => self.bytes = bytes,
+                Err(_) => self.intact = false,
+            },
+            Some(at) if self.intact => match postcard::take_from_bytes(&self.bytes[at..]) {
+                Ok((read, rest)) => {
+                    *value = read;
+                    self.at = Some(self.bytes.len() - rest.len());
+                }
+                Err(_) => self.intact = false,
+            },
+            Some(_) => {}
+        }
+    }
+
+    /// Numbers of which there are always as many.
+    pub fn numbers(&mut self, values: &mut [f64]) {
+        let Some(at) = self.at else {
+            self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            return;
+        };
+        let end = at + size_of_val(values);
+        match self.bytes.get(at..end) {
+            Some(bytes) if self.intact => {
+                let (cells, _) = bytes.as_chunks::<8>();
+                values.iter_mut().zip(cells).for_each(|(value, &cell)| *value = f64::from_le_bytes(cell));
+                self.at = Some(end);
+            }
+            _ => self.intact = false,
+        }
+    }
+
+    /// As many numbers as there are.
+    pub fn list(&mut self, values: &mut Vec<f64>) {
+        let mut count = values.len() as u64;
+        self.value(&mut count);
+        if let Some(at) = self.at {
+            // A count that no file has bytes for would ask for all memory there is.
+            if !self.intact || count > (self.bytes.len() - at) as u64 / 8 {
+                self.intact = false;
+                return;
+            }
+            values.resize(count as usize, 0.0);
+        }
+        self.numbers(values);
+    }
+
+    /// A matrix of a size that is known.
+    pub fn matrix(&mut self, matrix: &mut Mat<f64>) {
+        (0..matrix.ncols()).for_each(|j| self.numbers(matrix.col_as_slice_mut(j)));
+    }
+
+    /// Bytes of any length.
+    pub fn blob(&mut self, blob: &mut Vec<u8>) {
+        let mut length = blob.len() as u64;
+        self.value(&mut length);
+        let Some(at) = self.at else {
+            self.bytes.extend_from_slice(blob);
+            return;
+        };
+        if !self.intact || length > (self.bytes.len() - at) as u64 {
+            self.intact = false;
+            return;
+        }
+        let end = at + length as usize;
+        blob.clear();
+        blob.extend_from_slice(&self.bytes[at..end]);
+        self.at = Some(end);
+    }
+
+    /// What may be absent; `make` makes one to be filled.
+    pub fn option<T>(
+        &mut self,
+        option: &mut Option<T>,
+        make: impl FnOnce() -> T,
+        part: impl FnOnce(&mut T, &mut Archive),
+    ) {
+        let mut present = option.is_some();
+        self.value(&mut present);
+        if !present {
+            *option = None;
+        } else {
+            part(option.get_or_insert_with(make), self);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct State {
+        name: String,
+        numbers: [f64; 3],
+        list: Vec<f64>,
+        matrix: Mat<f64>,
+        maybe: Option<Vec<f64>>,
+    }
+
+    impl State {
+        fn pass(&mut self, archive: &mut Archive) {
+            archive.value(&mut self.name);
+            archive.numbers(&mut self.numbers);
+            archive.list(&mut self.list);
+            archive.matrix(&mut self.matrix);
+            archive.option(&mut self.maybe, Vec::new, |list, archive| archive.list(list));
+        }
+
+        fn bytes(&mut self) -> Vec<u8> {
+            let mut archive = Archive::writer();
+            self.pass(&mut archive);
+            assert!(archive.is_intact());
+            archive.into_bytes()
+        }
+    }
+
+    fn full() -> State {
+        State {
+            name: "a".into(),
+            numbers: [f64::NAN, -0.0, f64::MIN_POSITIVE / 8.0],
+            list: vec![1.0, f64::NEG_INFINITY],
+            matrix: Mat::from_fn(2, 3, |i, j| (i * 10 + j) as f64),
+            maybe: Some(vec![0.1]),
+        }
+    }
+
+    fn empty() -> State {
+        State {
+            name: String::new(),
+            numbers: [0.0; 3],
+            list: vec![],
+            matrix: Mat::zeros(2, 3),
+            maybe: None,
+        }
+    }
+
+    #[test]
+    fn state_comes_back_to_the_last_bit() {
+        let bytes = full().bytes();
+        let mut state = empty();
+        let mut archive = Archive::reader(bytes.clone());
+        state.pass(&mut archive);
+        assert!(archive.is_intact());
+        assert_eq!(state.bytes(), bytes);
+        assert_eq!(state.numbers[0].to_bits(), f64::NAN.to_bits());
+    }
+
+    #[test]
+    fn bytes_that_do_not_fit_are_told() {
+        let bytes = full().bytes();
+        for length in 0..bytes.len() {
+            let mut archive = Archive::reader(bytes[..length].to_vec());
+            empty().pass(&mut archive);
+            assert!(!archive.is_intact(), "{length} of {} bytes", bytes.len());
+        }
+        let longer = [bytes.as_slice(), &[0]].concat();
+        let mut archive = Archive::reader(longer);
+        empty().pass(&mut archive);
+        assert!(!archive.is_intact());
+    }
+
+    #[test]
+    fn a_count_beyond_the_bytes_asks_for_no_memory() {
+        let mut archive = Archive::writer();
+        archive.value(&mut (u64::MAX / 16));
+        let mut archive = Archive::reader(archive.into_bytes());
+        let mut list = Vec::new();
+        archive.list(&mut list);
+        assert!(!archive.is_intact() && list.is_empty());
+    }
+}

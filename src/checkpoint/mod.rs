@@ -1,0 +1,298 @@
+//! Checkpoints of fits: a file of the states of their stages, by which an interrupted fit goes on to the same bits; no maths.
+
+mod archive;
+
+pub use archive::Archive;
+
+use crate::data::AtomicFile;
+use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What the file says it is.
+const MAGIC: &[u8; 20] = b"sparsegp-checkpoint\n";
+
+/// The version of the format; it changes whenever a state does.
+const VERSION: u32 = 1;
+
+/// The bytes before the contents: what the file is, its version, and the checksum of the rest.
+const HEADER: usize = MAGIC.len() + 4 + 32;
+
+/// What decides about the course of a fit, by name: its options, and digests of its data. A checkpoint belongs to one.
+pub type Identity = Vec<(String, String)>;
+
+/// A stage of a fit: the work of one solver, or a whole fit that is done.
+#[derive(Clone, Debug, PartialEq)]
+struct Stage {
+    whole_fit: bool,
+    state: Vec<u8>,
+}
+
+/// The states of the stages that a fit went through, kept in a file.
+///
+/// A fit is a fixed sequence of stages. It asks for the state of each as it comes to it ([`Checkpoint::begin`]), so that
+/// stages that were finished end at once with what they found, and the one under way goes on where it was. What lies
+/// between stages is done again; it depends on data, options and seed alone.
+#[derive(Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    identity: Identity,
+    every: Option<Duration>,
+    stages: Vec<Stage>,
+    at: usize,
+    saved: Instant,
+    failure: Option<Error>,
+    damaged: bool,
+}
+
+impl Checkpoint {
+    /// A checkpoint without states, in a file that is written every so often, or only on interruption.
+    pub fn new(path: &Path, identity: Identity, every: Option<Duration>) -> Checkpoint {
+        let (path, saved) = (path.to_owned(), Instant::now());
+        Checkpoint { path, identity, every, stages: Vec::new(), at: 0, saved, failure: None, damaged: false }
+    }
+
+    /// Takes up the states in `file`, which another checkpoint of the same identity wrote.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is no checkpoint, is damaged, was written by another version of the program, or
+    /// belongs to a fit of other data or options.
+    pub fn resume(mut self, file: &Path) -> Result<Checkpoint> {
+        let name = file.display().to_string();
+        let bytes =
+            std::fs::read(file).map_err(|error| Error::data(format!("{name}: cannot be read: {error}")))?;
+        let (identity, stages) = parse(&name, bytes)?;
+        check_identity(&name, &identity, &self.identity)?;
+        self.stages = stages;
+        Ok(self)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The saved state of the stage that begins, if there is one.
+    pub fn begin(&mut self) -> Option<Archive> {
+        self.stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| Archive::reader(stage.state.clone()))
+    }
+
+    /// Whether it is time to save the state of the stage under way.
+    pub fn is_due(&self) -> bool {
+        self.every.is_some_and(|every| self.saved.elapsed() >= every)
+    }
+
+    /// Takes in the state of the stage under way and writes the file.
+    ///
+    /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
+    pub fn save(&mut self, state: Vec<u8>) {
+        self.put(Stage { whole_fit: false, state });
+        self.write();
+    }
+
+    /// Takes in the last state of the stage under way; the next one begins.
+    pub fn finish_stage(&mut self, state: Vec<u8>) {
+        self.put(Stage { whole_fit: false, state });
+        self.at += 1;
+        if self.is_due() {
+            self.write();
+        }
+    }
+
+    /// Where a fit of several stages begins, for [`Checkpoint::finish_fit`].
+    pub fn mark(&self) -> usize {
+        self.at
+    }
+
+    /// What the fit that begins here found, if it is done; the next one begins.
+    pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
+        let found = self.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
+        self.at += 1;
+        Some(found)
+    }
+
+    /// Replaces the stages since `mark` by what the fit found, and writes the file unless it is only for interruptions.
+    pub fn finish_fit(&mut self, mark: usize, found: Vec<u8>) {
+        self.stages.truncate(mark);
+        self.stages.push(Stage { whole_fit: true, state: found });
+        self.at = mark + 1;
+        if self.every.is_some() {
+            self.write();
+        }
+    }
+
+    /// Replaces the state of the stage under way; those of later stages, which a resumed fit comes to again, stay.
+    fn put(&mut self, stage: Stage) {
+        match self.stages.get_mut(self.at) {
+            Some(old) => *old = stage,
+            None => self.stages.push(stage),
+        }
+    }
+
+    /// Writes the file; the older one stays if that fails.
+    pub fn write(&mut self) {
+        self.saved = Instant::now();
+        self.failure = AtomicFile::write_all_to(&self.path, &self.to_bytes()).err();
+    }
+
+    /// Why the file could not be written the last time.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// Notes that a state did not fit the stage it was for.
+    pub fn note_damage(&mut self) {
+        self.damaged = true;
+    }
+
+    /// The error for states that did not fit.
+    pub fn damage(&self) -> Option<Error> {
+        self.damaged.then(|| damaged(&self.path.display().to_string(), "a state does not fit its stage"))
+    }
+
+    /// Removes the file, which a fit that is done has no use for.
+    pub fn remove(self) {
+        // Whoever removed it before did what is wanted.
+        let _ = std::fs::remove_file(&self.path);
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut contents = Archive::writer();
+        contents.value(&mut self.identity.clone());
+        contents.value(&mut self.stages.len());
+        for stage in &self.stages {
+            contents.value(&mut stage.whole_fit.clone());
+            contents.blob(&mut stage.state.clone());
+        }
+        let contents = contents.into_bytes();
+        let mut bytes = Vec::with_capacity(HEADER + contents.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&Sha256::digest(&contents));
+        bytes.extend_from_slice(&contents);
+        bytes
+    }
+}
+
+/// Reads a file's contents; `name` is what messages call it. Never panics, whatever the bytes.
+///
+/// # Errors
+///
+/// When it is no checkpoint, of another version, or damaged.
+pub fn inspect(name: &str, bytes: Vec<u8>) -> Result<Identity> {
+    parse(name, bytes).map(|(identity, _)| identity)
+}
+
+fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
+    if !bytes.starts_with(MAGIC) {
+        return Err(Error::data(format!("{name}: not a checkpoint"))
+            .hint("expected a file written by fit --checkpoint"));
+    }
+    if bytes.len() < HEADER {
+        return Err(damaged(name, "it ends within its header"));
+    }
+    let contents = bytes.split_off(HEADER);
+    let (version, checksum) = bytes[MAGIC.len()..].split_at(4);
+    if version != VERSION.to_le_bytes() {
+        return Err(Error::data(format!("{name}: a checkpoint of another version of the program"))
+            .hint("resume with the version that wrote it, or fit from the start"));
+    }
+    if checksum != Sha256::digest(&contents).as_slice() {
+        return Err(damaged(name, "its checksum is not that of its contents"));
+    }
+    let mut contents = Archive::reader(contents);
+    let (mut identity, mut count) = (Identity::new(), 0usize);
+    contents.value(&mut identity);
+    contents.value(&mut count);
+    let mut stages = Vec::new();
+    while stages.len() < count && contents.is_sound() {
+        let mut stage = Stage { whole_fit: false, state: Vec::new() };
+        contents.value(&mut stage.whole_fit);
+        contents.blob(&mut stage.state);
+        stages.push(stage);
+    }
+    if contents.is_intact() { Ok((identity, stages)) } else { Err(damaged(name, "its contents make no sense")) }
+}
+
+fn damaged(name: &str, what: &str) -> Error {
+    Error::data(format!("{name}: the checkpoint is damaged: {what}")).hint("fit from the start, without --resume")
+}
+
+/// Refuses a checkpoint of another fit, naming the first thing in which the two differ.
+fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<()> {
+    let of = |identity: &Identity, key: &str| identity.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+    let keys = expected.iter().chain(found).map(|(key, _)| key);
+    for key in keys {
+        let (there, here) = (of(found, key), of(expected, key));
+        if there != here {
+            let (there, here) =
+                (there.unwrap_or_else(|| "absent".into()), here.unwrap_or_else(|| "absent".into()));
+            return Err(Error::data(format!(
+                "{name}: belongs to another fit: {key} is {there} there, {here} here"
+            ))
+            .hint("resume with the same data and options, or fit from the start"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(seed: &str) -> Identity {
+        vec![("seed".into(), seed.into()), ("data".into(), "abc".into())]
+    }
+
+    fn stored(folder: &Path) -> PathBuf {
+        let path = folder.join("fit.checkpoint");
+        let mut checkpoint = Checkpoint::new(&path, identity("0"), Some(Duration::ZERO));
+        assert!(checkpoint.begin().is_none());
+        checkpoint.finish_stage(vec![1, 2]);
+        checkpoint.finish_stage(vec![3]);
+        checkpoint.finish_fit(0, vec![4]);
+        checkpoint.save(vec![5, 6]);
+        assert_eq!(checkpoint.failure(), None);
+        path
+    }
+
+    #[test]
+    fn stages_come_back_in_order_and_a_finished_fit_stands_for_its_stages() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = stored(folder.path());
+        let mut checkpoint = Checkpoint::new(&path, identity("0"), None).resume(&path).expect("the checkpoint");
+        assert_eq!(checkpoint.finished_fit(), Some(vec![4]));
+        assert_eq!(checkpoint.finished_fit(), None);
+        assert_eq!(checkpoint.begin().map(Archive::into_bytes), Some(vec![5, 6]));
+        checkpoint.finish_stage(vec![7]);
+        assert!(checkpoint.begin().is_none());
+        checkpoint.remove();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn other_fits_other_files_and_every_damage_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = stored(folder.path());
+        let other = Checkpoint::new(&path, identity("1"), None).resume(&path).expect_err("another seed");
+        assert!(other.to_string().ends_with("belongs to another fit: seed is 0 there, 1 here"), "{other}");
+        let bytes = std::fs::read(&path).expect("the file");
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(inspect("f", damaged).is_err(), "byte {at}");
+            assert!(inspect("f", bytes[..at].to_vec()).is_err(), "{at} bytes");
+        }
+        assert_eq!(inspect("f", bytes).expect("intact"), identity("0"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_a_note_and_leaves_the_older_one() {
+        let path = Path::new("no/such/folder/fit.checkpoint");
+        let mut checkpoint = Checkpoint::new(path, identity("0"), Some(Duration::ZERO));
+        checkpoint.save(vec![1]);
+        assert!(checkpoint.failure().is_some());
+    }
+}

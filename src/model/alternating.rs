@@ -1,0 +1,141 @@
+//! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
+
+use super::fit::{TrainingData, UpdateCounts};
+use super::posterior::{Posterior, Score};
+use super::solve::{SolveLimits, solve_q};
+use super::variational::VariationalModel;
+use crate::checkpoint::Archive;
+use crate::collapsed::Dataset;
+use crate::gradient::Batch;
+use crate::hyper::{FreeVector, HyperObjective};
+use crate::variational::{Guard, Normal};
+
+/// A model whose q is solved for on all data whenever θ and Z have moved, by natural gradients from where q was.
+///
+/// At the best q the objective's derivative in q is zero, so its derivative in θ is the partial one.
+pub(super) struct Alternating<'a> {
+    model: VariationalModel,
+    free: FreeVector,
+    natural: Vec<f64>,
+    data: TrainingData<'a>,
+    batch: usize,
+    guard: Guard,
+    limits: SolveLimits,
+    counts: UpdateCounts,
+    /// The point with the best validation score, or the lowest value where there is no validation.
+    best: Option<Solved>,
+    /// The point evaluated last, whose q the next one starts from.
+    last: Option<Solved>,
+}
+
+/// Parameters with their q and value.
+#[derive(Clone)]
+struct Solved {
+    natural: Vec<f64>,
+    q: Normal,
+    value: f64,
+}
+
+impl Solved {
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.numbers(&mut self.natural);
+        self.q.archive(archive);
+        archive.value(&mut self.value);
+    }
+}
+
+impl<'a> Alternating<'a> {
+    pub(super) fn new(
+        model: VariationalModel,
+        free: FreeVector,
+        data: TrainingData<'a>,
+        guard: Guard,
+        limits: SolveLimits,
+    ) -> Self {
+        let (natural, batch) = (model.model.natural(), model.capacity());
+        let counts = UpdateCounts::default();
+        Alternating { natural, model, free, data, batch, guard, limits, counts, best: None, last: None }
+    }
+
+    /// The free vector to start from.
+    pub(super) fn start(&self) -> Vec<f64> {
+        self.free.pack(&self.natural)
+    }
+
+    /// The best point, its value (a sum, without priors), and how much work q was.
+    pub(super) fn into_best(mut self) -> (VariationalModel, f64, UpdateCounts) {
+        let Some(best) = self.best.take() else { return (self.model, f64::NAN, self.counts) };
+        self.model.set_natural(&best.natural);
+        self.model.set_q(best.q);
+        (self.model, best.value, self.counts)
+    }
+
+    /// Moves to `theta` and solves for q; the value there, not finite if that failed.
+    fn solve(&mut self, theta: &[f64]) -> f64 {
+        self.free.unpack(theta, &mut self.natural);
+        if let Some(last) = &self.last {
+            // A point that could not be evaluated may have left any q behind.
+            self.model.set_natural(&last.natural);
+            self.model.set_q(last.q.clone());
+        }
+        if !(self.natural.iter().all(|x| x.is_finite()) && self.model.set_natural(&self.natural)) {
+            return f64::NAN;
+        }
+        let data = (self.data.train, self.batch);
+        let (value, counts) = solve_q(&mut self.model, data, self.guard, self.limits, None);
+        self.counts.add(counts);
+        value
+    }
+
+    /// The gradient at the present point in natural units.
+    fn gradient(&mut self) -> Vec<f64> {
+        let (train, mut sum) = (self.data.train, vec![0.0; self.natural.len()]);
+        for from in (0..train.len()).step_by(self.batch) {
+            let part: Dataset<'_> = train.part(from, self.batch.min(train.len() - from));
+            self.model.evaluate(Batch { x: part.x, targets: part.targets, scale: 1.0 }, true);
+            sum.iter_mut().zip(self.model.theta_gradient()).for_each(|(sum, g)| *sum += g);
+        }
+        self.counts.evaluations += 1;
+        sum
+    }
+}
+
+impl HyperObjective for Alternating<'_> {
+    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let value = self.solve(theta);
+        if !value.is_finite() {
+            return f64::NAN;
+        }
+        let flat = self.gradient();
+        let solved = Solved { natural: self.natural.clone(), q: self.model.q().clone(), value };
+        if self.data.validation.is_none() && self.best.as_ref().is_none_or(|best| value < best.value) {
+            self.best = Some(solved.clone());
+        }
+        self.last = Some(solved);
+        value + self.free.pull_back(&self.natural, &flat, gradient)
+    }
+
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let validation = self.data.validation?;
+        let value = self.solve(theta);
+        if !value.is_finite() {
+            return Some(f64::NAN);
+        }
+        self.last = Some(Solved { natural: self.natural.clone(), q: self.model.q().clone(), value });
+        Some(Posterior::new(&self.model.model, self.model.q()).score(validation, Score::LogLoss))
+    }
+
+    fn keep(&mut self, _theta: &[f64]) {
+        self.best.clone_from(&self.last);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        self.model.archive(archive);
+        let like = Solved { natural: self.natural.clone(), q: self.model.q().clone(), value: f64::NAN };
+        for point in [&mut self.best, &mut self.last] {
+            archive.option(point, || like.clone(), |point, archive| point.archive(archive));
+        }
+        archive.value(&mut self.counts.evaluations);
+        archive.value(&mut self.counts.rollbacks);
+    }
+}
