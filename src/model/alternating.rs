@@ -1,5 +1,6 @@
 //! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
 
+use super::carry::Parameterization;
 use super::fit::{TrainingData, UpdateCounts};
 use super::posterior::{Posterior, Score};
 use super::solve::{SolveLimits, solve_q};
@@ -87,14 +88,16 @@ impl<'a> Alternating<'a> {
         value
     }
 
-    /// The gradient at the present point in natural units.
+    /// The gradient at the present point in natural units: the partial one, whatever moves with θ.
     fn gradient(&mut self) -> Vec<f64> {
         let (train, mut sum) = (self.data.train, vec![0.0; self.natural.len()]);
+        let held = self.model.hold(Parameterization::Whitened);
         for from in (0..train.len()).step_by(self.batch) {
             let part: Dataset<'_> = train.part(from, self.batch.min(train.len() - from));
             self.model.evaluate(Batch { x: part.x, targets: part.targets, scale: 1.0 }, true);
             sum.iter_mut().zip(self.model.theta_gradient()).for_each(|(sum, g)| *sum += g);
         }
+        self.model.hold(held);
         self.counts.evaluations += 1;
         sum
     }

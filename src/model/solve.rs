@@ -101,6 +101,11 @@ pub(super) fn solve_q(
             value = next;
             step = (2.0 * info.step).min(1.0);
             small = if gain < limits.tolerance { small + 1 } else { 0 };
+        } else if next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0 {
+            // Within rounding of the best there is.
+            svgp.set_q(before);
+            rule.restart(svgp.q());
+            small = 3;
         } else {
             svgp.set_q(before);
             rule.restart(svgp.q());

@@ -49,6 +49,11 @@ impl VariationalModel {
         self
     }
 
+    /// Chooses what stays put when θ moves from here on; the choice before is returned.
+    pub(super) fn hold(&mut self, parameterization: Parameterization) -> Parameterization {
+        std::mem::replace(&mut self.parameterization, parameterization)
+    }
+
     /// Allows the direct form while the estimate of cond(K_uu) is at most `guard`; `None` for the stable form always.
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
