@@ -455,6 +455,11 @@ fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Ch
 }
 
 fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
+    // Each level takes memory before a parameter could contradict it.
+    let levels = description.schema.encoding().levels().len();
+    if description.likelihood == LikelihoodKind::Ordinal && description.levels != levels {
+        return Err(Unusable::damaged("its levels are not those of its target"));
+    }
     let mut likelihood = description.likelihood.build(description.levels);
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
