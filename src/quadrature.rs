@@ -408,7 +408,8 @@ impl<L: Likelihood + ?Sized> Tilted<'_, L> {
             let curvature =
                 1.0 - self.sd * self.sd * self.likelihood.curvature(self.at, self.mu + self.sd * z);
             // An exponential that has overflown makes both infinite.
-            let at_top = slope.is_finite() && slope.abs() <= 0.1 * curvature.max(1.0).sqrt();
+            let at_top =
+                slope.is_finite() && curvature.is_finite() && slope.abs() <= 0.1 * curvature.max(1.0).sqrt();
             if slope.is_nan() || at_top {
                 break;
             }

@@ -29,7 +29,7 @@ macro_rules! log_scale {
         }
 
         fn curvature(&self, at: Observation, f: f64) -> f64 {
-            -at.y * (-f).exp()
+            -(at.y.ln() - f).exp()
         }
 
         fn resolution(&self, _: Observation) -> Resolution {

@@ -71,7 +71,7 @@ impl Likelihood for PoissonExp {
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
-        -at.exposure * f.exp()
+        -(f + at.exposure.ln()).exp()
     }
 
     fn resolution(&self, _: Observation) -> Resolution {

@@ -15,7 +15,7 @@ use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Parameter, parse};
+use sparsegp_kernels::{Parameter, Transform, parse};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -396,6 +396,10 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     if description.scaling.dims() != dims {
         return Err(Unusable::damaged("its scaling is for another number of inputs"));
     }
+    let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
+    if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
+        return Err(Unusable::damaged("a scale is not above 0"));
+    }
     let (layer, fix_inducing) = layer(&description.layer, arrays, dims)?;
     let m = layer.dim();
     let cov = match arrays.shape(name::COVARIANCE)?.len() {
@@ -483,9 +487,11 @@ fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a stored parameter can take the place of another.
+/// Whether a stored parameter can take the place of another. Training may have ended on the edge of a range, but never with
+/// a negative scale.
 fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
+    let signed = parameter.transform == Transform::Identity;
     stored.name == parameter.name
         && stored.values.len() == parameter.values.len()
-        && stored.values.iter().all(|value| value.is_finite())
+        && stored.values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
 }
