@@ -40,7 +40,7 @@ const WIDTH: f64 = 0.5;
 const NORMAL_WIDTH: f64 = 0.75;
 
 /// No integral takes more nodes.
-const MOST_NODES: usize = 4096;
+const MOST_NODES: usize = 1 << 15;
 
 /// Evenly spaced standardised nodes with their normal weights, which sum to 1.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ impl Rule {
     }
 }
 
-/// Rules of 21, 31, 43, … 3621 nodes.
+/// Rules of 21, 31, 43, … 14483 nodes.
 static LADDER: LazyLock<Vec<Rule>> =
-    LazyLock::new(|| (0..16).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)))).collect());
+    LazyLock::new(|| (0..20).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)))).collect());
 
 /// The rule and the buffers of expectations, one per thread of work.
 #[derive(Clone, Debug)]
@@ -369,9 +369,10 @@ fn rule_for(c: f64) -> &'static Rule {
     LADDER.iter().find(|rule| rule.step <= step).unwrap_or(&LADDER[LADDER.len() - 1])
 }
 
-/// A variance below this is taken for this one: the derivative in v divides by its root.
+/// A variance below this is taken for this one: the derivative in v divides by its root. Around a large mean floats are
+/// further apart, by `1e-16 μ` against a root of `1e-9 μ`.
 pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
-    v.max(1e-12 * (1.0 + mu * mu))
+    v.max(1e-12 * (1.0 + 1e-6 * mu * mu))
 }
 
 /// `log p(y|μ + √v z) − z²/2` as a function of z.
@@ -402,10 +403,14 @@ impl<L: Likelihood + ?Sized> Tilted<'_, L> {
         let (mut low, mut high) = (end.min(0.0), end.max(0.0));
         let mut z = 0.0;
         let mut slope = slope;
-        for _ in 0..60 {
+        // Halving alone takes this many steps from the widest bracket of floats to neighbours around 1.
+        for _ in 0..200 {
             let curvature =
                 1.0 - self.sd * self.sd * self.likelihood.curvature(self.at, self.mu + self.sd * z);
-            if slope.is_nan() || slope.abs() <= 0.1 * curvature.max(1.0).sqrt() {
+            // An exponential that has overflown makes both infinite.
+            let at_top =
+                slope.is_finite() && curvature.is_finite() && slope.abs() <= 0.1 * curvature.max(1.0).sqrt();
+            if slope.is_nan() || at_top {
                 break;
             }
             if slope > 0.0 {

@@ -31,15 +31,17 @@ impl Affine {
             return if low == high { Affine { shift: low, scale: 1.0 } } else { Affine::IDENTITY };
         }
         // Moments of the place within [low, high], a number in [0, 1], so that no square can overflow or vanish. Halving
-        // both ends keeps their distance representable when the values span the whole range of floats.
-        let half_range = high / 2.0 - low / 2.0;
+        // both ends keeps their distance representable when the values span the whole range of floats; the smallest
+        // numbers of all have no halves.
+        let part = if (high - low).is_finite() { 1.0 } else { 0.5 };
+        let range = high * part - low * part;
         let mut place = Moments::default();
         for value in values() {
-            place.push((value / 2.0 - low / 2.0) / half_range);
+            place.push((value * part - low * part) / range);
         }
         let mean = place.mean().unwrap_or(0.0);
         let deviation = place.variance().unwrap_or(0.0).sqrt();
-        let scale = half_range * (2.0 * deviation);
+        let scale = range * (deviation / part);
         Affine {
             shift: low * (1.0 - mean) + high * mean,
             scale: if scale > 0.0 { scale } else { high - low },
@@ -184,8 +186,11 @@ mod tests {
             assert_relative_eq!(affine.apply(size), 1.0, max_relative = 1e-12);
             assert_relative_eq!(affine.apply(-size), -1.0, max_relative = 1e-12);
         }
-        let tiny = Affine::standardise(|| [5e-324, 1e-323].into_iter());
-        assert!(tiny.scale > 0.0 && tiny.apply(1e-323).is_finite());
+        for tiny in [[5e-324, 1e-323], [0.0, 5e-324]] {
+            let affine = Affine::standardise(|| tiny.into_iter());
+            assert!(affine.shift.is_finite() && affine.scale > 0.0, "{affine:?}");
+            assert!(tiny.into_iter().all(|value| affine.apply(value).is_finite()));
+        }
         let far = Affine::standardise(|| [f64::MAX, 0.9 * f64::MAX].into_iter());
         assert!(far.apply(-f64::MAX).is_finite());
         assert_eq!(Affine::standardise(std::iter::empty), Affine::IDENTITY);

@@ -59,7 +59,8 @@ macro_rules! bernoulli {
         }
 
         fn predictive_moments(&self, at: (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
-            let p = $predictive(at, integrator);
+            // Quadrature may end a rounding above 1.
+            let p = f64::min($predictive(at, integrator), 1.0);
             (p, p * (1.0 - p))
         }
 

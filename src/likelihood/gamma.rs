@@ -29,7 +29,7 @@ macro_rules! log_scale {
         }
 
         fn curvature(&self, at: Observation, f: f64) -> f64 {
-            -at.y * (-f).exp()
+            -(at.y.ln() - f).exp()
         }
 
         fn resolution(&self, _: Observation) -> Resolution {
@@ -47,7 +47,8 @@ macro_rules! log_scale {
         }
 
         fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
-            gamma_cdf($shape(self), y * (-f).exp())
+            // In logarithms, as y and e^f may both be too small or too large for a float.
+            if y <= 0.0 { 0.0 } else { gamma_cdf($shape(self), (y.ln() - f).exp()) }
         }
 
         /// `log y` has standard deviation of about 1/√k.
@@ -56,8 +57,9 @@ macro_rules! log_scale {
         }
 
         fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
-            rand_distr::Gamma::new($shape(self), f.exp())
-                .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE))
+            // A scale that has underflown leaves the smallest number, one that has overflown infinity.
+            let draw = rand_distr::Gamma::new($shape(self), 1.0).map_or(f64::NAN, |d| d.sample(random));
+            (draw.max(f64::MIN_POSITIVE) * f.exp()).max(f64::MIN_POSITIVE)
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.

@@ -96,7 +96,8 @@ impl Likelihood for NegativeBinomial {
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
         let (mean, alpha) = (exposure * f.exp(), self.alpha());
         let relative = Gamma::new(1.0 / alpha, alpha).map_or(f64::NAN, |d| d.sample(random));
-        poisson_draw(mean * relative, random)
+        // 0·∞ is no rate.
+        poisson_draw(if relative > 0.0 { mean * relative } else { 0.0 }, random)
     }
 
     /// `Var y = E m + α E m² + Var m`, m log-normal.

@@ -161,13 +161,25 @@ pub(super) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
     if a.max(b) > 1e30 {
         return f64::from(u8::from(x * (a + b) >= a));
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * rest.ln()).exp();
+    // The smaller of x and 1 − x has all its digits, the other has not.
+    let (log_x, log_rest) = if x < rest { (x.ln(), (-x).ln_1p()) } else { ((-rest).ln_1p(), rest.ln()) };
+    let front = (a * log_x + b * log_rest - ln_beta(a, b)).exp();
     let p = if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {
         1.0 - front * beta_fraction(b, a, rest) / b
     };
     p.clamp(0.0, 1.0)
+}
+
+/// `log Γ(a) Γ(b)/Γ(a + b)`, without the difference of two logarithms that agree in all digits when a shape is large.
+fn ln_beta(a: f64, b: f64) -> f64 {
+    let (small, large) = (a.min(b), a.max(b));
+    if large < 8.0 {
+        return ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b);
+    }
+    let rest = stirling_rest::<pulp::Scalar>(large).0 - stirling_rest::<pulp::Scalar>(a + b).0;
+    ln_gamma(small) - (a + b - 0.5) * (small / large).ln_1p() - small * large.ln() + small + rest
 }
 
 /// The continued fraction of the incomplete beta function (DLMF 8.17.22) by Lentz's method; the number of terms it takes

@@ -15,7 +15,7 @@ use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Parameter, parse};
+use sparsegp_kernels::{Parameter, Transform, parse};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -409,6 +409,10 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     if description.scaling.dims() != dims {
         return Err(Unusable::damaged("its scaling is for another number of inputs"));
     }
+    let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
+    if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
+        return Err(Unusable::damaged("a scale is not above 0"));
+    }
     let (layer, fix_inducing) = layer(&description.layer, arrays, dims)?;
     let m = layer.dim();
     let cov = match arrays.shape(name::COVARIANCE)?.len() {
@@ -468,6 +472,11 @@ fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Ch
 }
 
 fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
+    // Each level takes memory before a parameter could contradict it.
+    let levels = description.schema.encoding().levels().len();
+    if description.likelihood == LikelihoodKind::Ordinal && description.levels != levels {
+        return Err(Unusable::damaged("its levels are not those of its target"));
+    }
     let mut likelihood = description.likelihood.build(description.levels);
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
@@ -491,9 +500,11 @@ fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a stored parameter can take the place of another.
+/// Whether a stored parameter can take the place of another. Training may have ended on the edge of a range, but never with
+/// a negative scale.
 fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
+    let signed = parameter.transform == Transform::Identity;
     stored.name == parameter.name
         && stored.values.len() == parameter.values.len()
-        && stored.values.iter().all(|value| value.is_finite())
+        && stored.values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
 }

@@ -1,0 +1,182 @@
+//! Fuzzes what `tests/fuzzing/model.rs` does with an input, with mutations that keep the description JSON; no checks.
+#![no_main]
+
+#[path = "../../tests/fuzzing/mod.rs"]
+mod fuzzing;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    fuzzing::model::run(input);
+});
+
+libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let mut random = ChaCha8Rng::seed_from_u64(u64::from(seed));
+    let changed = if random.random_bool(0.7) { mutated(&data[..size], &mut random) } else { None };
+    match changed {
+        Some(text) if text.len() <= max_size => {
+            data[..text.len()].copy_from_slice(text.as_bytes());
+            text.len()
+        }
+        // Bytes at random, for everything that is not JSON or does not fit.
+        _ => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
+    }
+});
+
+/// The text form with some values of the description or some words of the arrays replaced.
+fn mutated(data: &[u8], random: &mut ChaCha8Rng) -> Option<String> {
+    let text = std::str::from_utf8(data).ok()?;
+    let (description, arrays) = text.split_once('\n')?;
+    if random.random_bool(0.3) {
+        return Some(format!("{description}\n{}", mutated_arrays(arrays, random)));
+    }
+    let mut description: Value = serde_json::from_str(description).ok()?;
+    for _ in 0..random.random_range(1..4) {
+        let leaves = count(&description);
+        mutate(&mut description, &mut random.random_range(0..leaves), random);
+    }
+    Some(format!("{description}\n{arrays}"))
+}
+
+fn mutated_arrays(arrays: &str, random: &mut ChaCha8Rng) -> String {
+    let words: Vec<&str> = arrays.split(' ').collect();
+    let at = random.random_range(0..words.len());
+    let replaced =
+        |(k, word): (usize, &&str)| if k == at { number(random).to_string() } else { (*word).to_owned() };
+    words.iter().enumerate().map(replaced).collect::<Vec<_>>().join(" ")
+}
+
+/// The number of values in a document, containers included.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// Changes the value that comes after `left` others.
+fn mutate(value: &mut Value, left: &mut usize, random: &mut ChaCha8Rng) -> bool {
+    if *left == 0 {
+        *value = replacement(value, random);
+        return true;
+    }
+    *left -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().any(|item| mutate(item, left, random)),
+        Value::Object(fields) => fields.values_mut().any(|field| mutate(field, left, random)),
+        _ => false,
+    }
+}
+
+/// A value that is likely to be taken for the old one.
+fn replacement(old: &Value, random: &mut ChaCha8Rng) -> Value {
+    match old {
+        Value::Array(items) if !items.is_empty() => {
+            let mut items = items.clone();
+            let at = random.random_range(0..items.len());
+            if random.random_bool(0.5) {
+                items.push(items[at].clone());
+            } else {
+                items.remove(at);
+            }
+            Value::Array(items)
+        }
+        Value::Object(fields) if !fields.is_empty() => {
+            let mut fields = fields.clone();
+            let name = fields.keys().nth(random.random_range(0..fields.len())).cloned().unwrap_or_default();
+            fields.remove(&name);
+            Value::Object(fields)
+        }
+        Value::Bool(flag) => json!(!flag),
+        Value::String(_) => json!(WORDS[random.random_range(0..WORDS.len())]),
+        _ => number(random),
+    }
+}
+
+fn number(random: &mut ChaCha8Rng) -> Value {
+    const NUMBERS: [f64; 16] = [
+        0.0,
+        -1.0,
+        1.0,
+        2.0,
+        0.5,
+        -0.0,
+        1e-300,
+        1e300,
+        -1e300,
+        5e-324,
+        f64::MAX,
+        f64::MIN,
+        1e-12,
+        1e12,
+        1e6,
+        709.0,
+    ];
+    match random.random_range(0..20usize) {
+        k if k < NUMBERS.len() => json!(NUMBERS[k]),
+        16 => Value::Null,
+        17 => json!(u64::MAX),
+        _ => json!(random.random_range(0..100_000u32)),
+    }
+}
+
+/// Kernels, likelihoods, kinds of target, levels and names that mean something somewhere in a description.
+const WORDS: &[&str] = &[
+    "",
+    "x",
+    "y",
+    "a",
+    "1",
+    "2",
+    "3",
+    "NaN",
+    "rbf",
+    "rbf(ard)",
+    "matern12",
+    "periodic(ard)",
+    "cosine",
+    "linear(ard)",
+    "polynomial(degree=5)",
+    "arccosine(order=2)",
+    "rq + white",
+    "scale(rbf * constant)",
+    "rbf[0]",
+    "gaussian",
+    "bernoulli-probit",
+    "bernoulli-logit",
+    "poisson",
+    "poisson-softplus",
+    "negative-binomial",
+    "student-t",
+    "gamma",
+    "exponential",
+    "beta-logit",
+    "beta-probit",
+    "ordinal",
+    "real",
+    "positive",
+    "unit_interval",
+    "count",
+    "binary",
+    "regression",
+    "classification",
+    "numeric",
+    "categorical",
+    "elbo",
+    "dlm-square",
+    "variance",
+    "lengthscales",
+    "scale",
+    "Identity",
+    "glm",
+    "gp",
+    "shift",
+    "first_edge",
+    "gaps",
+    "df",
+    "alpha",
+    "noise_variance",
+];

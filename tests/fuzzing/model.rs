@@ -1,0 +1,188 @@
+//! Model files: what is read predicts, and is written to a file that predicts the same; no fitting.
+//!
+//! A checksum keeps damaged files out, and a fuzzer with them. So there is a text form of the file's contents that is put
+//! into a container with a right header and checksum: the JSON description on the first line, then a line per array,
+//! `name side side: value value …`. Values are repeated, or cut, to fill the shape.
+
+use rand::SeedableRng;
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use sha2::{Digest, Sha256};
+use sparsegp::data::{Column, Feature, NamedColumn, Schema, Table, UnseenLevels};
+use sparsegp::model::{FittedModel, Predictions};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The most values of one array: files that are larger are no more interesting.
+const MOST_VALUES: usize = 4096;
+
+/// Reads bytes as a model file, and as the text form of one. Accepted is what is a model either way.
+pub fn run(bytes: &[u8]) -> bool {
+    let mut accepted = check(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Some(file) = pack(text)
+    {
+        accepted |= check(&file);
+    }
+    accepted
+}
+
+fn check(file: &[u8]) -> bool {
+    let model = match FittedModel::from_bytes("model", file) {
+        Ok(model) => model,
+        Err(error) => {
+            assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{error}");
+            return false;
+        }
+    };
+    assert!(model.hyperparameters().iter().all(|(_, value)| value.is_finite()));
+    let again = model.to_bytes().expect("what was read can be written");
+    let again = FittedModel::from_bytes("again", &again).unwrap_or_else(|error| panic!("{error}"));
+    let Some(table) = rows_for(model.schema()) else { return true };
+    match (predictions(&model, &table), predictions(&again, &table)) {
+        (Ok(before), Ok(after)) => assert_eq!(before, after, "a copy predicts otherwise"),
+        (Err(before), Err(after)) => assert_eq!(before, after),
+        (before, after) => panic!("{before:?} against {after:?}"),
+    }
+    true
+}
+
+/// Three rows of a model's columns: near 0, far out, and the last categories. `None` when columns share a name.
+fn rows_for(schema: &Schema) -> Option<Table> {
+    let features = schema.features().iter().map(|feature| {
+        let column = match feature {
+            Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
+            Feature::Categorical { levels, .. } => {
+                let ends = [levels.first(), levels.last(), levels.last()];
+                Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
+            }
+        };
+        NamedColumn { name: feature.name().to_owned(), column }
+    });
+    let exposure = schema
+        .exposure_name()
+        .map(|name| NamedColumn { name: name.to_owned(), column: Column::Number(vec![1.0, 1e-6, 20.0]) });
+    Table::new("rows", features.chain(exposure).collect()).ok()
+}
+
+/// Everything a model says about every row, as the bits of its numbers.
+fn predictions(model: &FittedModel, table: &Table) -> Result<Vec<u64>, String> {
+    let predictions = model.predict(table, UnseenLevels::Zeros).map_err(|error| error.to_string())?;
+    let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
+    if let Ok(draws) = model.samples(table, UnseenLevels::Zeros, 2, 1) {
+        said.extend(draws.concat());
+    }
+    said.extend(model.coefficients().unwrap_or_default().iter().map(|coefficient| coefficient.mean));
+    // All that is not a number is the same; its sign and payload mean nothing.
+    Ok(said.into_iter().map(|value| if value.is_nan() { f64::NAN } else { value }.to_bits()).collect())
+}
+
+fn of_row(predictions: &Predictions<'_>, row: usize) -> Vec<f64> {
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(3);
+    let moments = predictions.row(row);
+    let mut said = vec![moments.mean, moments.variance, moments.latent_mean, moments.latent_variance];
+    said.extend([0.05, 0.5, 0.999].map(|p| predictions.quantile(row, p)));
+    said.extend([0.0, 1.0, 0.25, 300.0].map(|target| predictions.log_density(row, target)));
+    said.push(predictions.draw(row, &mut random));
+    said
+}
+
+/// The container of a text form; nothing where the text is none.
+pub fn pack(text: &str) -> Option<Vec<u8>> {
+    let mut lines = text.lines();
+    let description = lines.next()?;
+    let arrays: Vec<Array> =
+        lines.filter(|line| !line.trim().is_empty()).map(Array::parse).collect::<Option<_>>()?;
+    container("2", description, &arrays)
+}
+
+/// A model file of this version, description and arrays with the checksum that belongs to them.
+pub fn container(version: &str, description: &str, arrays: &[Array]) -> Option<Vec<u8>> {
+    let mut sorted: Vec<&Array> = arrays.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let metadata = HashMap::from(
+        [
+            ("format", "sparsegp-model"),
+            ("version", version),
+            ("model", description),
+            ("sha256", &checksum(description, &sorted)),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned())),
+    );
+    let mut views = Vec::with_capacity(sorted.len());
+    for array in sorted {
+        let view = TensorView::new(Dtype::F64, array.shape.clone(), &array.bytes).ok()?;
+        views.push((array.name.clone(), view));
+    }
+    safetensors::serialize(views, Some(metadata)).ok()
+}
+
+fn checksum(description: &str, sorted: &[&Array]) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| hash.update(bytes);
+    let length = |length: usize| (length as u64).to_le_bytes();
+    add(&length(description.len()));
+    add(description.as_bytes());
+    for array in sorted {
+        add(&length(array.name.len()));
+        add(array.name.as_bytes());
+        add(&length(array.shape.len()));
+        array.shape.iter().for_each(|&side| add(&length(side)));
+        add(&array.bytes);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The description and the arrays of a good model file.
+pub fn contents(file: &[u8]) -> (String, Vec<Array>) {
+    let (_, header) = SafeTensors::read_metadata(file).expect("a container");
+    let description =
+        header.metadata().as_ref().and_then(|metadata| metadata.get("model")).expect("a description");
+    let tensors = SafeTensors::deserialize(file).expect("a container").tensors();
+    let array = |(name, tensor): (String, TensorView<'_>)| Array {
+        name,
+        shape: tensor.shape().to_vec(),
+        bytes: tensor.data().to_vec(),
+    };
+    (description.clone(), tensors.into_iter().map(array).collect())
+}
+
+/// The text form of a good model file: what a new seed of the corpus is made of.
+pub fn unpack(file: &[u8]) -> String {
+    let (mut text, mut arrays) = contents(file);
+    arrays.sort_by(|a, b| a.name.cmp(&b.name));
+    for array in arrays {
+        write!(text, "\n{}", array.name).expect("a string takes text");
+        array.shape.iter().for_each(|side| write!(text, " {side}").expect("a string takes text"));
+        text.push(':');
+        let (cells, _) = array.bytes.as_chunks::<8>();
+        cells
+            .iter()
+            .for_each(|cell| write!(text, " {:e}", f64::from_le_bytes(*cell)).expect("a string takes text"));
+    }
+    text + "\n"
+}
+
+/// A named array of 64-bit floats, row-major.
+pub struct Array {
+    name: String,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    fn parse(line: &str) -> Option<Array> {
+        let (head, values) = line.split_once(':')?;
+        let mut head = head.split_whitespace();
+        let name = head.next()?.to_owned();
+        let shape: Vec<usize> = head.map(|side| side.parse().ok()).collect::<Option<_>>()?;
+        let count = shape.iter().try_fold(1usize, |product, &side| product.checked_mul(side))?;
+        let values: Vec<f64> =
+            values.split_whitespace().map(|value| value.parse().ok()).collect::<Option<_>>()?;
+        if count > MOST_VALUES || values.is_empty() {
+            return None;
+        }
+        let bytes = values.iter().cycle().take(count).flat_map(|value| value.to_le_bytes()).collect();
+        Some(Array { name, shape, bytes })
+    }
+}
