@@ -1,13 +1,18 @@
-//! Hyper-parameter solvers: one vector, one value-and-gradient function, argmin behind both; no GP types.
+//! Hyper-parameters as one vector with constraints, and the solvers for it, argmin behind both; no GP types.
 
 mod adam;
+mod constraints;
 mod lbfgs;
 mod monitor;
+mod overlay;
 mod vector;
 
 pub use adam::{AdamOptions, StochasticObjective, minimize_adam};
+pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::{Limits, Monitor, Record, StopReason};
+pub(crate) use overlay::range_words;
+pub use overlay::{Belief, Overlay, Setting};
 pub use vector::{Descriptor, FreeVector};
 
 /// A smooth function of an unconstrained vector.

@@ -7,7 +7,7 @@ use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
 use super::solve::{SolveLimits, full_objective, solve_q};
-use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
+use super::start::{evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
@@ -131,7 +131,7 @@ pub fn fit_arrays(
         Some(start) => start.clone(),
         None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
     };
-    apply_fixes(&mut model, &options.fix)?;
+    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
     model.refresh().map_err(|failure| {
         let why = if failure.not_finite {
             "the kernel matrix holds values that are not finite"
@@ -294,7 +294,7 @@ fn train_svgp(
     let (mut svgp, mut outcome) = if full_batch {
         solve_fixed(svgp, (data.train, batch), options, monitor)?
     } else {
-        train_on_batches((svgp, free, plan), data, options, monitor)?
+        train_on_batches((svgp, free.clone(), plan), data, options, monitor)?
     };
     let sampling = sampled.then(|| svgp.estimator_counts());
     let (model, q, value) = if gaussian_elbo {
@@ -319,7 +319,7 @@ fn train_svgp(
             value
         };
         let (model, q) = svgp.into_parts();
-        better_of((model, q, value), before, &mut outcome)
+        better_of((model, q, value), before, &free, &mut outcome)
     };
     if !value.is_finite() {
         return Err(failed_start());
@@ -332,10 +332,13 @@ fn train_svgp(
 /// A model, its posterior and the objective there.
 type Valued = (LatentModel, Normal, f64);
 
-/// What training ended with, or what it started from if that is better: training that diverged does no harm.
-fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
+/// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
+fn better_of(after: Valued, before: Option<Valued>, free: &FreeVector, outcome: &mut Outcome) -> Valued {
+    let penalised = |(model, _, value): &Valued| value + free.penalty(&model.natural());
     match before {
-        Some(before) if before.2.is_finite() && (!after.2.is_finite() || after.2 > before.2) => {
+        Some(before)
+            if before.2.is_finite() && (!after.2.is_finite() || penalised(&after) > penalised(&before)) =>
+        {
             outcome.reason = StopReason::NoProgress;
             before
         }

@@ -194,6 +194,7 @@ fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) 
         mean: prior.mean,
         prior_mean: prior.prior_mean,
         prior_variance: prior.prior_variance,
+        standardize: prior.standardize,
         ..options.clone()
     })
 }

@@ -4,6 +4,7 @@ mod batches;
 mod check;
 mod coefficients;
 mod collapsed;
+mod constraints;
 mod diagnose;
 mod file;
 mod fit;
