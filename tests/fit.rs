@@ -129,12 +129,16 @@ fn noise_that_explains_everything_is_pointed_out() {
     let mut normals = Normals::new(8);
     let (x, y) = (normals.mat(2, 300), normals.vec(300));
     let fitted = fit(&x, &y, &options(ObjectiveKind::Vfe)).expect("fit");
-    assert!(fitted.summary.warnings.iter().any(|w| w.contains("noise variance explains")));
+    assert!(fitted.summary.warnings.iter().any(|w| w.to_string().contains("noise variance explains")));
     let (x, _) = data(9, 1, 300);
     let y: Vec<f64> = (0..300).map(|j| 2.0 * x[(0, j)]).collect();
     let options = FitOptions { kernel: "linear".into(), inducing: Some(1), ..options(ObjectiveKind::Vfe) };
     let fitted = fit(&x, &y, &options).expect("fit");
-    assert!(fitted.summary.warnings.iter().any(|w| w.contains("at its floor")), "{:?}", fitted.summary);
+    assert!(
+        fitted.summary.warnings.iter().any(|w| w.to_string().contains("at its floor")),
+        "{:?}",
+        fitted.summary
+    );
 }
 
 #[test]

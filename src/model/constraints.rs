@@ -6,10 +6,7 @@ use crate::hyper::{Belief, Constraints, FreeVector, range_words};
 use crate::latent::InducingLayer;
 use sparsegp_kernels::{Kernel, Prior};
 
-/// How far above the start of a lengthscale, in its logarithm, its weak prior is centred.
-const WEAK_SHIFT: f64 = std::f64::consts::SQRT_2;
-
-/// The standard deviation of the logarithm of a lengthscale under its weak prior.
+/// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
 
 impl LatentModel {
@@ -27,15 +24,16 @@ impl LatentModel {
         Ok(())
     }
 
-    /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised inputs: log-normal, with the
-    /// median a factor exp(√2) above √D, for D inputs that the kernel sees, and σ = √3 (Hvarfner, Hellsten & Nardi 2024,
-    /// equation 7).
+    /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised inputs: log-normal with
+    /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
+    /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
         let Some(kernel) = self.layer.inducing().map(InducingLayer::kernel) else { return Vec::new() };
         let mut names = self.own_descriptors().into_iter().filter(|d| d.prior.is_none()).map(|d| d.name);
         let names: Vec<String> = names.by_ref().collect();
         let expected = weak_lengthscales(kernel, self.layer.input_dims());
-        let prior = |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SHIFT, sigma: WEAK_SIGMA };
+        let prior =
+            |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };
         let priors = expected.into_iter().map(|(name, start)| (format!("kernel.{name}"), prior(start)));
         priors.filter(|(name, _)| names.contains(name)).collect()
     }

@@ -1,7 +1,8 @@
 //! The fit loop: training by the chosen objective from a start, and its summary; no files, no tables.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::diagnose::{absolute_jitter, diagnose};
+use super::diagnose::{Finished, absolute_jitter, diagnose};
+use super::failure::{explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
@@ -10,6 +11,7 @@ use super::solve::{SolveLimits, full_objective, solve_q};
 use super::start::{evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
+use super::warning::{Warning, read_warnings};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{
@@ -93,7 +95,8 @@ pub struct FitSummary {
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// What a user should know.
-    pub warnings: Vec<String>,
+    #[serde(deserialize_with = "read_warnings")]
+    pub warnings: Vec<Warning>,
     /// One record per epoch.
     pub trace: Vec<Record>,
 }
@@ -132,18 +135,20 @@ pub fn fit_arrays(
         None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
     };
     model.constrain(&options.constraints, options.default_priors && options.standardize)?;
-    model.refresh().map_err(|failure| {
-        let why = if failure.not_finite {
-            "the kernel matrix holds values that are not finite"
-        } else {
-            "K_uu is singular"
-        };
-        Error::fit(format!(
-            "the starting point cannot be evaluated: {why} (jitter up to {:e} tried)",
-            failure.jitter
-        ))
-        .hint("check the scale of the inputs, or leave --no-standardize out")
-    })?;
+    model.refresh().map_err(|failure| singular_start(&failure, &model, data.train))?;
+    let at_start = model.clone();
+    train(Start { model, q }, start.is_none(), data, options, listener)
+        .map_err(|error| explained(error, &at_start, data.train))
+}
+
+/// Training from a start that is refreshed; `fresh` when it came from the data.
+fn train(
+    Start { mut model, q }: Start,
+    fresh: bool,
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    listener: &mut dyn FnMut(&Record),
+) -> Result<Fitted> {
     let limits = Limits {
         epochs: options.epoch_limit(),
         seconds: options.max_seconds,
@@ -154,7 +159,7 @@ pub fn fit_arrays(
     };
     let mut monitor = Monitor::new(limits, listener);
     if options.objective == ObjectiveKind::DlmSquare {
-        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
+        if fresh && options.hyper_mode() != Hyper::Fixed {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             model = evidence_start(model, data.train, options, &monitor)?;
         }
@@ -163,9 +168,9 @@ pub fn fit_arrays(
     let trained = if options.is_collapsed() {
         train_collapsed(model, data.train, options, &mut monitor)?
     } else {
-        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
+        train_svgp(Start { model, q }, fresh, data, options, &mut monitor)?
     };
-    Ok(finish(trained, data.train, options, &monitor))
+    Ok(finish(trained, data, options, &monitor))
 }
 
 fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
@@ -202,11 +207,17 @@ struct Trained {
     upper: Option<f64>,
     sampling: Option<EstimatorCounts>,
     outcome: Outcome,
+    taken_back: TakenBack,
 }
 
-pub(super) fn failed_start() -> Error {
-    Error::fit("the objective is not finite at the starting point")
-        .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
+/// Steps of training itself that were taken back or shrunk; those of warm starts and final steps on q, whose sizes are a
+/// search, are not among them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TakenBack {
+    /// On hyper-parameters.
+    pub hyper: usize,
+    /// On q.
+    pub q: usize,
 }
 
 fn train_collapsed(
@@ -242,7 +253,8 @@ fn train_collapsed(
     let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome })
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back })
 }
 
 /// The most rows that training at fixed hyper-parameters takes through full-batch steps.
@@ -291,8 +303,9 @@ fn train_svgp(
         let value = full_objective(&mut svgp, (data.train, batch));
         (svgp.model.clone(), svgp.q().clone(), value)
     });
-    let (mut svgp, mut outcome) = if full_batch {
-        solve_fixed(svgp, (data.train, batch), options, monitor)?
+    let (mut svgp, mut outcome, taken_back) = if full_batch {
+        let (svgp, outcome) = solve_fixed(svgp, (data.train, batch), options, monitor)?;
+        (svgp, outcome, TakenBack::default())
     } else {
         train_on_batches((svgp, free.clone(), plan), data, options, monitor)?
     };
@@ -326,7 +339,7 @@ fn train_svgp(
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
-    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
+    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, taken_back })
 }
 
 /// A model, its posterior and the objective there.
@@ -375,24 +388,28 @@ fn train_on_batches(
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
-) -> Result<(VariationalModel, Outcome)> {
+) -> Result<(VariationalModel, Outcome, TakenBack)> {
     let mut training = BatchTraining::new(svgp, free, data, plan);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
     let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);
-    outcome.rollbacks += training.q_rollbacks();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks() };
+    outcome.rollbacks += taken_back.q;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    Ok((training.into_best(), outcome))
+    Ok((training.into_best(), outcome, taken_back))
 }
 
-fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
-    let Trained { model, q, value, elbo, upper, sampling, outcome } = trained;
+fn finish(trained: Trained, data: TrainingData<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
+    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back } = trained;
     let seconds = monitor.elapsed().as_secs_f64();
-    let warnings = diagnose(&model, train, options, &outcome);
+    let posterior = Posterior::new(&model, &q);
+    let finished =
+        Finished { model: &model, posterior: &posterior, data, options, outcome: &outcome, taken_back };
+    let warnings = diagnose(&finished);
     let summary = FitSummary {
-        objective: value / train.len() as f64,
+        objective: value / data.train.len() as f64,
         objective_sum: value,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
@@ -408,6 +425,5 @@ fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &
         warnings,
         trace: monitor.records().to_vec(),
     };
-    let posterior = Posterior::new(&model, &q);
     Fitted { model, q, posterior, summary }
 }

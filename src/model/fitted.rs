@@ -6,6 +6,7 @@ use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::select::BetaCurve;
+use super::warning::Warning;
 use crate::collapsed::Dataset;
 use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
@@ -89,7 +90,7 @@ pub struct TableFit {
 /// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
 pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
     let FitRequest { table, options, .. } = *request;
-    let (schema, mut warnings) = schema_of(request)?;
+    let (schema, mut notes) = schema_of(request)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
     let options = &options.settled();
@@ -97,8 +98,8 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     let data = Columns::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
-    warnings.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
-    warnings.extend(two_valued(&schema, &train.targets));
+    notes.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
+    notes.extend(two_valued(&schema, &train.targets));
     let scaling = match request.start {
         Some(start) => start.scaling.clone(),
         None => scaling_for(options, &train),
@@ -115,8 +116,9 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     let start =
         request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
     let mut fitted = fit_arrays(training, options, start.as_ref(), listener)?;
-    warnings.append(&mut fitted.summary.warnings);
-    fitted.summary.warnings = warnings;
+    let names = schema.input_names();
+    fitted.summary.warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
+    fitted.summary.warnings.splice(..0, notes.into_iter().map(Warning::from));
     let model = FittedModel {
         options: as_used(options, &fitted.model),
         schema,

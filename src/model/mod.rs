@@ -6,9 +6,11 @@ mod coefficients;
 mod collapsed;
 mod constraints;
 mod diagnose;
+mod failure;
 mod file;
 mod fit;
 mod fitted;
+mod geometry;
 mod inference;
 mod latent;
 mod linear;
@@ -21,6 +23,7 @@ mod solve;
 mod start;
 mod training;
 mod variational;
+mod warning;
 
 pub use batches::{BatchPlan, BatchStream};
 pub use check::foreign;
@@ -38,3 +41,4 @@ pub use select::{
     BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, grid_validation, refit_best, select_beta,
 };
 pub use variational::{Parameterization, VariationalModel};
+pub use warning::{Input, Warning};

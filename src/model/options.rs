@@ -231,6 +231,11 @@ impl FitOptions {
         self.hyper.unwrap_or(if self.is_collapsed() { Hyper::Collapsed } else { Hyper::Joint })
     }
 
+    /// The solver of the hyper-parameters, which the objective decides.
+    pub fn solver(&self) -> HyperOptimizer {
+        if self.is_collapsed() { HyperOptimizer::Lbfgs } else { HyperOptimizer::Adam }
+    }
+
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective {

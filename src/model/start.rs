@@ -1,7 +1,8 @@
 //! Where training starts: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::fit::{Start, UpdateCounts, failed_start};
+use super::failure::failed_start;
+use super::fit::{Start, UpdateCounts};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use super::posterior::Posterior;

@@ -3,7 +3,7 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{BetaCurve, Coefficient, FitOptions, FittedModel, HyperOptimizer, ModelKind};
+use crate::model::{BetaCurve, Coefficient, FitOptions, FittedModel, ModelKind};
 use crate::objective::EstimatorCounts;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ impl FitFigures {
             stop_reason: summary.stop_reason,
             rollbacks: summary.rollbacks,
             jitter: summary.jitter,
-            warnings: summary.warnings.clone(),
+            warnings: summary.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -171,7 +171,7 @@ fn training_config(options: &FitOptions) -> Value {
         "estimator": options.estimator,
         "quadrature_nodes": options.quadrature_nodes,
         "hyper": options.hyper_mode(),
-        "hyper_optimizer": optimizer(options),
+        "hyper_optimizer": options.solver(),
         "epochs": options.epoch_limit(),
         "max_seconds": options.max_seconds,
         "tolerance": options.stopping_tolerance(),
@@ -206,11 +206,6 @@ fn jitter(jitter: Jitter) -> String {
         Jitter::Relative(value) => format!("{value:e}"),
         Jitter::Absolute(value) => format!("abs:{value:e}"),
     }
-}
-
-/// The solver of the hyper-parameters, which the objective decides.
-fn optimizer(options: &FitOptions) -> HyperOptimizer {
-    if options.is_collapsed() { HyperOptimizer::Lbfgs } else { HyperOptimizer::Adam }
 }
 
 fn as_map<S: Serializer, T: Serialize>(values: &[(String, T)], serializer: S) -> Result<S::Ok, S::Error> {
