@@ -32,8 +32,7 @@ fn model(m: usize) -> LatentModel {
     let kernel = Box::new(Stationary::rbf(1.0, &[2.8; DIMS]));
     let z = points(m, 0.37).transpose().to_owned();
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("layer");
-    let mut model =
-        LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
+    let mut model = LatentModel::new(layer.into(), Box::new(Gaussian::new(0.1)), false);
     model.refresh().expect("K_uu factorises");
     model
 }

@@ -96,7 +96,7 @@ fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(LatentModel, faer:
     let mean = likelihood.initialise(&y, &[]);
     let z = choose_inducing(x.as_ref(), INDUCING, InducingInit::KMeans, kernel.as_ref(), 0)?;
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT)?.with_mean(mean, false);
-    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
+    let mut model = LatentModel::new(layer.into(), likelihood, false);
     model.refresh().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
     Ok((model, x, y))
 }

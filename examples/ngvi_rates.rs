@@ -95,7 +95,7 @@ fn main() -> sparsegp::Result<()> {
 
 fn model(data: &Data) -> sparsegp::Result<LatentModel> {
     let layer = LinearLayer::isotropic(data.x.nrows(), 0.0, 1.0)?;
-    Ok(LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(1.0)), fix_inducing: true })
+    Ok(LatentModel::new(layer.into(), Box::new(Gaussian::new(1.0)), true))
 }
 
 /// KL of the last and of the averaged iterate, and training NLPD, at the given iterations.

@@ -104,8 +104,7 @@ fn step_timer(
     let z = Mat::from_fn(m, d, |_, _| normal());
     let kernel = Box::new(Stationary::rbf(1.0, &vec![(d as f64).sqrt(); d]));
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT)?.with_mean(0.0, false);
-    let mut model =
-        LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(0.1)), fix_inducing: false };
+    let mut model = LatentModel::new(layer.into(), Box::new(Gaussian::new(0.1)), false);
     model.refresh().map_err(|e| format!("{e:?}"))?;
     let free = FreeVector::new(&model.descriptors());
     let mut natural = model.natural();

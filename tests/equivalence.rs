@@ -10,7 +10,7 @@ use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::gradient::Batch;
-use sparsegp::kernels::{Kernel, Polynomial};
+use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{
@@ -244,7 +244,7 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let z = Normals::new(9).mat(d, d);
         let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
         let likelihood = Box::new(Gaussian::new(0.3));
-        let mut start = LatentModel { layer: layer_gp.into(), likelihood, fix_inducing: false };
+        let mut start = LatentModel::new(layer_gp.into(), likelihood, false);
         start.refresh().expect("K_uu factorises");
         let set = Dataset::of(x.as_ref(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });

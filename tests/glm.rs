@@ -7,6 +7,7 @@ use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, MatRef, Side};
 use sparsegp::data::{SchemaOptions, Table, UnseenLevels, read_csv, read_table};
 use sparsegp::gradient::Batch;
+use sparsegp::hyper::Constraints;
 use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
@@ -115,7 +116,7 @@ fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units
     for mean in [MeanKind::Constant, MeanKind::Zero] {
         let intercept = mean == MeanKind::Constant;
         let options = FitOptions {
-            fix: vec![("likelihood.noise_variance".into(), noise)],
+            constraints: Constraints::fixing([("likelihood.noise_variance", noise)]).expect("a name"),
             mean,
             prior_mean,
             prior_variance,
@@ -290,7 +291,7 @@ fn solve(
     x: MatRef<'_, f64>,
     y: &[f64],
 ) -> (LatentModel, Normal) {
-    let mut model = LatentModel { layer: layer.into(), likelihood: kind.build(0), fix_inducing: true };
+    let mut model = LatentModel::new(layer.into(), kind.build(0), true);
     model.refresh().expect("a layer");
     let q = Normal::standard(Family::Full, model.layer.dim());
     let mut rule = NaturalGradient::new(&q);
@@ -448,7 +449,7 @@ fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
     let some = all.take(&[0, 2, 3, 5, 6, 9]);
     let options = FitOptions {
         likelihood: Some(LikelihoodKind::StudentT),
-        fix: vec![("likelihood.scale".into(), 0.3), ("likelihood.df".into(), 5.0)],
+        constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),
         tolerance: Some(0.0),
         ..glm()
     };
@@ -518,7 +519,7 @@ fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
     // Either family takes up the posterior of the other, and ends at its own optimum.
     let counted = FitOptions {
         likelihood: Some(LikelihoodKind::StudentT),
-        fix: vec![("likelihood.scale".into(), 0.3), ("likelihood.df".into(), 5.0)],
+        constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),
         tolerance: Some(0.0),
         ..glm()
     };

@@ -5,6 +5,7 @@ use safetensors::SafeTensors;
 use sha2::{Digest, Sha256};
 use sparsegp::data::{SchemaOptions, Table};
 use sparsegp::data::{UnseenLevels, read_csv};
+use sparsegp::hyper::Constraints;
 use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
 use std::sync::OnceLock;
 
@@ -106,7 +107,7 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
 #[test]
 fn what_was_fixed_stays_fixed_and_a_fit_can_start_from_the_file() {
     let mut first = options(ObjectiveKind::Vfe, "rbf");
-    first.fix = vec![("likelihood.noise_variance".into(), 0.25)];
+    first.constraints = Constraints::fixing([("likelihood.noise_variance", 0.25)]).expect("a name");
     let saved = FittedModel::from_bytes("m", &fit(&first, None).to_bytes().expect("bytes")).expect("a model");
     let again = fit(&options(ObjectiveKind::Vfe, "unused"), Some(&saved));
     let noise = |model: &FittedModel| {

@@ -6,6 +6,7 @@ use common::{Normals, data, model, posterior};
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
+use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{
@@ -249,7 +250,7 @@ fn adam_and_natural_gradients_agree_on_classification() {
         let options = FitOptions {
             likelihood: Some(LikelihoodKind::BernoulliProbit),
             inducing: Some(12),
-            fix: vec![("kernel.variance".into(), 4.0)],
+            constraints: Constraints::fixing([("kernel.variance", 4.0)]).expect("a name"),
             q_update,
             epochs: Some(epochs),
             ..FitOptions::default()

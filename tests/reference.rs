@@ -46,7 +46,7 @@ fn model(
 ) -> LatentModel {
     let layer =
         InducingLayer::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
-    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
+    let mut model = LatentModel::new(layer.into(), likelihood, false);
     model.refresh().expect("K_uu factorises");
     model
 }

@@ -132,11 +132,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let (x, y) = data(6, 3, 50);
     let layer = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
     let likelihood = Gaussian::new(0.4);
-    let start = LatentModel {
-        layer: layer.clone().into(),
-        likelihood: Box::new(likelihood.clone()),
-        fix_inducing: true,
-    };
+    let start = LatentModel::new(layer.clone().into(), Box::new(likelihood.clone()), true);
     let set = Dataset::of(x.as_ref(), &y);
     let mut exact = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
     let theta = exact.start();

@@ -6,6 +6,7 @@ mod dense;
 
 use dense::dense_gp;
 use faer::Mat;
+use sparsegp::hyper::Constraints;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table};
 use sparsegp::kernels::parse;
@@ -198,7 +199,7 @@ fn extreme_hyper_parameters_are_survived() {
                 let options = FitOptions {
                     kernel: "rbf".into(),
                     inducing: Some(ROWS),
-                    fix: vec![(name.into(), value)],
+                    constraints: Constraints::fixing([(name, value)]).expect("a name"),
                     epochs: Some(3),
                     ..options(ModelKind::Gp, objective)
                 };
@@ -267,7 +268,7 @@ fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Ji
         parse(&format!("rbf(lengthscales={lengthscale:e}, variance=1.5)"), x.nrows()).expect("a kernel");
     let z = Mat::from_fn(z.len(), x.nrows(), |i, d| x[(d, z[i])]);
     let layer = InducingLayer::new(kernel, z, jitter).expect("a layer").with_mean(0.2, true);
-    LatentModel { layer: layer.into(), likelihood: Box::new(Gaussian::new(noise)), fix_inducing: true }
+    LatentModel::new(layer.into(), Box::new(Gaussian::new(noise)), true)
 }
 
 fn fit_given(model: LatentModel, objective: ObjectiveKind, beta: f64, x: &Mat<f64>, y: &[f64]) -> Fitted {

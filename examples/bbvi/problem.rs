@@ -51,7 +51,7 @@ impl Problem {
     fn inference(&self, objective: Objective, options: InferenceOptions) -> Result<Inference<'_>> {
         let d = self.data.x.nrows();
         let layer = LinearLayer::isotropic(d, 0.0, 1.0)?.into();
-        let model = LatentModel { layer, likelihood: self.likelihood.clone(), fix_inducing: true };
+        let model = LatentModel::new(layer, self.likelihood.clone(), true);
         Ok(Inference::new(model, Normal::standard(Family::Full, d), objective, self.data.set(), options))
     }
 

@@ -103,7 +103,7 @@ impl Data {
     /// A linear model of these inputs; the coefficients have independent normal priors with mean 0 and this variance.
     pub fn model(&self, likelihood: impl Likelihood + 'static, variance: f64) -> Result<LatentModel> {
         let layer = LinearLayer::isotropic(self.x.nrows(), 0.0, variance)?.into();
-        Ok(LatentModel { layer, likelihood: Box::new(likelihood), fix_inducing: true })
+        Ok(LatentModel::new(layer, Box::new(likelihood), true))
     }
 
     /// Inference of a normal posterior with a full covariance by the ELBO, from the model's prior.

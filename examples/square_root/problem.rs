@@ -74,7 +74,7 @@ impl Problem {
         let x = Mat::from_fn(d, rows, |i, j| if j < n { train.x[(i, j)] } else { f64::from(i == j - n) });
         let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();
         let likelihood = Box::new(Regularised(total));
-        let model = LatentModel { layer: layer.into(), likelihood, fix_inducing: true };
+        let model = LatentModel::new(layer.into(), likelihood, true);
         Ok(Problem { train: Data { x, y }, n, test, model, family, smoothness })
     }
 

@@ -1,5 +1,6 @@
-//! A named hyper-parameter: its natural values, the transform to the optimiser's space, its prior; no kernel.
+//! A named hyper-parameter: its natural values and the transform to the optimiser's space; no kernel, no priors.
 
+use crate::Prior;
 use serde::{Deserialize, Serialize};
 
 /// The map from an unconstrained number `u` (what an optimiser sees) to a natural value (what a formula uses).
@@ -11,6 +12,11 @@ pub enum Transform {
     Positive {
         /// The floor the value stays above.
         lower: f64,
+    },
+    /// `value = upper − exp(−u)`.
+    Below {
+        /// The ceiling the value stays below.
+        upper: f64,
     },
     /// `value = lower + (upper − lower) / (1 + exp(−u))`.
     Bounded {
@@ -30,6 +36,7 @@ impl Transform {
         match self {
             Transform::Identity => u,
             Transform::Positive { lower } => lower + u.exp(),
+            Transform::Below { upper } => upper - (-u).exp(),
             Transform::Bounded { lower, upper } => lower + (upper - lower) / (1.0 + (-u).exp()),
         }
     }
@@ -39,6 +46,7 @@ impl Transform {
         match self {
             Transform::Identity => value,
             Transform::Positive { lower } => (value - lower).ln(),
+            Transform::Below { upper } => -(upper - value).ln(),
             Transform::Bounded { lower, upper } => ((value - lower) / (upper - value)).ln(),
         }
     }
@@ -48,71 +56,67 @@ impl Transform {
         match self {
             Transform::Identity => 1.0,
             Transform::Positive { lower } => value - lower,
+            Transform::Below { upper } => upper - value,
             Transform::Bounded { lower, upper } => (value - lower) * (upper - value) / (upper - lower),
         }
     }
 
     /// Whether `value` is finite and strictly inside the transform's range.
     pub fn admits(self, value: f64) -> bool {
-        value.is_finite()
-            && match self {
-                Transform::Identity => true,
-                Transform::Positive { lower } => value > lower,
-                Transform::Bounded { lower, upper } => value > lower && value < upper,
-            }
+        let (lower, upper) = self.range();
+        value.is_finite() && value > lower && value < upper
     }
-}
 
-/// A prior density over the natural value; only its logarithm up to a constant enters an objective.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Prior {
-    /// `log x ~ N(mu, sigma²)`.
-    LogNormal {
-        /// Mean of the logarithm.
-        mu: f64,
-        /// Standard deviation of the logarithm.
-        sigma: f64,
-    },
-    /// Gamma with density ∝ `x^(shape−1) exp(−rate·x)`.
-    Gamma {
-        /// Shape, positive.
-        shape: f64,
-        /// Rate, positive.
-        rate: f64,
-    },
-    /// `x ~ N(mean, sd²)`.
-    Normal {
-        /// Mean.
-        mean: f64,
-        /// Standard deviation.
-        sd: f64,
-    },
-    /// Half-Cauchy with density ∝ `1 / (1 + (x/scale)²)` on `x > 0`.
-    HalfCauchy {
-        /// Scale, positive: the median.
-        scale: f64,
-    },
-}
-
-impl Prior {
-    /// `log p(x)` up to a constant, and its derivative in `x`.
-    pub fn log_density(self, x: f64) -> (f64, f64) {
+    /// What values stay above and below; infinite where there is no end.
+    pub fn range(self) -> (f64, f64) {
         match self {
-            Prior::LogNormal { mu, sigma } => {
-                let z = (x.ln() - mu) / sigma;
-                (-0.5 * z * z - x.ln(), -(z / sigma + 1.0) / x)
-            }
-            Prior::Gamma { shape, rate } => ((shape - 1.0) * x.ln() - rate * x, (shape - 1.0) / x - rate),
-            Prior::Normal { mean, sd } => {
-                let z = (x - mean) / sd;
-                (-0.5 * z * z, -z / sd)
-            }
-            Prior::HalfCauchy { scale } => {
-                let z = x / scale;
-                // −2z/(1+z²)/scale, written so that a large z does not overflow.
-                let slope = if z.abs() > 1.0 { -2.0 / (1.0 / z + z) } else { -2.0 * z / (1.0 + z * z) };
-                (-2.0 * z.hypot(1.0).ln(), slope / scale)
-            }
+            Transform::Identity => (f64::NEG_INFINITY, f64::INFINITY),
+            Transform::Positive { lower } => (lower, f64::INFINITY),
+            Transform::Below { upper } => (f64::NEG_INFINITY, upper),
+            Transform::Bounded { lower, upper } => (lower, upper),
+        }
+    }
+
+    /// The transform to values that stay within both ranges: this one's and `lower` to `upper`, either of which may be
+    /// infinite; `None` when there are no such values.
+    pub fn within(self, lower: f64, upper: f64) -> Option<Transform> {
+        let (own_lower, own_upper) = self.range();
+        let (lower, upper) = (lower.max(own_lower), upper.min(own_upper));
+        if lower.is_nan() || upper.is_nan() || lower >= upper {
+            return None;
+        }
+        Some(match (lower.is_finite(), upper.is_finite()) {
+            (false, false) => Transform::Identity,
+            (true, false) => Transform::Positive { lower },
+            (false, true) => Transform::Below { upper },
+            (true, true) => Transform::Bounded { lower, upper },
+        })
+    }
+
+    /// `value` where the transform admits it, else a value inside, at `share` of the range from the end that was passed;
+    /// of an infinite range, at `share` of the end's size. What is not a number stays so.
+    pub fn inside(self, value: f64, share: f64) -> f64 {
+        if self.admits(value) {
+            return value;
+        }
+        let (lower, upper) = self.range();
+        let width = upper - lower;
+        let reach = |end: f64| {
+            share
+                * if width.is_finite() {
+                    width
+                } else if end == 0.0 {
+                    1.0
+                } else {
+                    end.abs()
+                }
+        };
+        if value <= lower {
+            lower + reach(lower)
+        } else if value >= upper {
+            upper - reach(upper)
+        } else {
+            value
         }
     }
 }
@@ -213,6 +217,7 @@ mod tests {
             Transform::Identity,
             Transform::POSITIVE,
             Transform::Positive { lower: 0.3 },
+            Transform::Below { upper: 5.0 },
             Transform::Bounded { lower: -1.0, upper: 4.0 },
         ];
         for transform in transforms {
@@ -228,28 +233,33 @@ mod tests {
         assert!(!Transform::POSITIVE.admits(0.0));
         assert!(!Transform::POSITIVE.admits(f64::INFINITY));
         assert!(!Transform::Bounded { lower: 0.0, upper: 1.0 }.admits(1.0));
+        assert!(!Transform::Below { upper: 1.0 }.admits(1.0));
     }
 
     #[test]
-    fn prior_slopes_match_finite_differences() {
-        let priors = [
-            Prior::LogNormal { mu: 0.4, sigma: 0.7 },
-            Prior::Gamma { shape: 2.5, rate: 1.3 },
-            Prior::Normal { mean: 0.2, sd: 1.7 },
-            Prior::HalfCauchy { scale: 0.8 },
-        ];
-        for prior in priors {
-            for x in [0.05, 0.9, 3.0, 40.0] {
-                let want = slope(|x| prior.log_density(x).0, x);
-                let got = prior.log_density(x).1;
-                assert!(
-                    (got - want).abs() < 1e-7 * (1.0 + want.abs()),
-                    "{prior:?} at {x}: {got} against {want}"
-                );
-            }
+    fn ranges_meet_and_values_outside_are_moved_inside() {
+        let (none, infinite) = (f64::NEG_INFINITY, f64::INFINITY);
+        let floor = Transform::Positive { lower: 1e-6 };
+        assert_eq!(floor.within(none, 0.5), Some(Transform::Bounded { lower: 1e-6, upper: 0.5 }));
+        assert_eq!(floor.within(0.0, infinite), Some(floor), "a floor is kept");
+        assert_eq!(Transform::Identity.within(none, 2.0), Some(Transform::Below { upper: 2.0 }));
+        assert_eq!(Transform::POSITIVE.within(-3.0, -1.0), None);
+        let bounded = Transform::Bounded { lower: 1.0, upper: 3.0 };
+        for (transform, value, want) in [
+            (bounded, 2.9, 2.9),
+            (bounded, 0.0, 1.2),
+            (bounded, 3.0, 2.8),
+            (Transform::POSITIVE, 0.0, 0.1),
+            (Transform::Positive { lower: -5.0 }, -7.0, -4.5),
+            (Transform::Below { upper: 2.0 }, 2.0, 1.8),
+        ] {
+            let inside = transform.inside(value, 0.1);
+            assert!(
+                transform.admits(inside) && (inside - want).abs() < 1e-12,
+                "{transform:?} {value}: {inside}"
+            );
         }
-        let (value, slope) = Prior::HalfCauchy { scale: 1e-150 }.log_density(1e150);
-        assert!(value.is_finite() && slope.is_finite());
+        assert!(bounded.inside(f64::NAN, 0.1).is_nan());
     }
 
     #[test]

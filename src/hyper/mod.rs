@@ -1,14 +1,19 @@
-//! Hyper-parameter solvers: one vector, one value-and-gradient function, argmin behind both; no GP types.
+//! Hyper-parameters as one vector with constraints, and the solvers for it, argmin behind both; no GP types.
 
 mod adam;
+mod constraints;
 mod lbfgs;
 mod monitor;
+mod overlay;
 mod trace;
 mod vector;
 
 pub use adam::{AdamOptions, FullBatch, StochasticObjective, minimize_adam};
+pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::{Limits, Monitor, Record, Session, StopReason};
+pub(crate) use overlay::range_words;
+pub use overlay::{Belief, Overlay, Setting};
 pub use vector::{Descriptor, FreeVector};
 
 use crate::checkpoint::Archive;

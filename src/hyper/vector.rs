@@ -13,6 +13,8 @@ pub struct Descriptor {
     pub prior: Option<Prior>,
     /// Whether training leaves it alone.
     pub fixed: bool,
+    /// The group of values that are one free number, for tied ones; they have the same transform.
+    pub tie: Option<usize>,
     /// How far one unit of the free number goes in the transformed space. Solvers start from the identity as their idea
     /// of the curvature, so all free numbers should matter about equally.
     pub unit: f64,
@@ -28,13 +30,19 @@ impl Descriptor {
                 transform: parameter.transform,
                 prior: parameter.prior,
                 fixed: parameter.fixed,
+                tie: None,
                 unit: 1.0,
             })
             .collect()
     }
+
+    /// Whether the value has a name that users may say: all but the inducing inputs.
+    pub fn is_named(&self) -> bool {
+        !self.name.starts_with("inducing.")
+    }
 }
 
-/// A free value: where it is in the natural vector, and how it is seen.
+/// A free number: where it is in the natural vector, and how it is seen.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     index: usize,
@@ -43,23 +51,38 @@ struct Free {
     unit: f64,
 }
 
-/// Which of the natural values are free, and how they are transformed.
+/// Which of the natural values are free, how they are transformed, and which of them are one number.
 #[derive(Clone, Debug)]
 pub struct FreeVector {
     free: Vec<Free>,
+    /// Further natural values that follow a free number: their index, and that of the free number.
+    followers: Vec<(usize, usize)>,
 }
 
 impl FreeVector {
-    /// The free entries among `descriptors`, which are in the order of the natural vector.
+    /// How far inside its range a value that rounding put on the edge is seen, where it has a finite free number.
+    const EDGE: f64 = 1e-9;
+
+    /// The free entries among `descriptors`, which are in the order of the natural vector. Tied ones are one number, with
+    /// the first one's prior, and none of them is free when one is fixed.
     pub fn new(descriptors: &[Descriptor]) -> Self {
-        let free = descriptors.iter().enumerate().filter(|(_, d)| !d.fixed);
-        let seen = |(index, d): (usize, &Descriptor)| Free {
-            index,
-            transform: d.transform,
-            prior: d.prior,
-            unit: d.unit,
-        };
-        FreeVector { free: free.map(seen).collect() }
+        let held: Vec<usize> = descriptors.iter().filter(|d| d.fixed).filter_map(|d| d.tie).collect();
+        let mut leaders: Vec<(usize, usize)> = Vec::new();
+        let (mut free, mut followers) = (Vec::new(), Vec::new());
+        for (index, d) in descriptors.iter().enumerate() {
+            if d.fixed || d.tie.is_some_and(|group| held.contains(&group)) {
+                continue;
+            }
+            let leader = d.tie.and_then(|group| leaders.iter().find(|leader| leader.0 == group));
+            match leader {
+                Some(&(_, slot)) => followers.push((index, slot)),
+                None => {
+                    leaders.extend(d.tie.map(|group| (group, free.len())));
+                    free.push(Free { index, transform: d.transform, prior: d.prior, unit: d.unit });
+                }
+            }
+        }
+        FreeVector { free, followers }
     }
 
     /// The number of free entries.
@@ -74,7 +97,8 @@ impl FreeVector {
 
     /// The free vector of `natural`.
     pub fn pack(&self, natural: &[f64]) -> Vec<f64> {
-        self.free.iter().map(|f| f.transform.inverse(natural[f.index]) / f.unit).collect()
+        let free = |f: &Free| f.transform.inverse(f.transform.inside(natural[f.index], Self::EDGE)) / f.unit;
+        self.free.iter().map(free).collect()
     }
 
     /// Writes the free entries of `natural`, leaving the fixed ones.
@@ -82,22 +106,36 @@ impl FreeVector {
         for (f, &u) in self.free.iter().zip(theta) {
             natural[f.index] = f.transform.value(u * f.unit);
         }
+        self.follow(natural);
+    }
+
+    /// Writes the tied entries of `natural` that follow another.
+    pub fn follow(&self, natural: &mut [f64]) {
+        for &(index, slot) in &self.followers {
+            natural[index] = natural[self.free[slot].index];
+        }
+    }
+
+    /// `−Σ log p` over the free numbers with a prior (natural density, up to constants).
+    pub fn penalty(&self, natural: &[f64]) -> f64 {
+        let term = |f: &Free| Some(f.prior?.log_density(natural[f.index]).0);
+        -self.free.iter().filter_map(term).sum::<f64>()
     }
 
     /// Turns a gradient in natural units into one in the free vector, adds the priors' `−log p` to it, and returns
     /// `−Σ log p` (natural density, up to constants).
     pub fn pull_back(&self, natural: &[f64], natural_gradient: &[f64], out: &mut [f64]) -> f64 {
-        let mut penalty = 0.0;
+        for (f, out) in self.free.iter().zip(&mut *out) {
+            *out = natural_gradient[f.index];
+        }
+        for &(index, slot) in &self.followers {
+            out[slot] += natural_gradient[index];
+        }
         for (f, out) in self.free.iter().zip(out) {
             let x = natural[f.index];
-            let mut bar = natural_gradient[f.index];
-            if let Some(prior) = f.prior {
-                let (log_density, derivative) = prior.log_density(x);
-                penalty -= log_density;
-                bar -= derivative;
-            }
-            *out = bar * f.transform.derivative(x) * f.unit;
+            let slope = f.prior.map_or(0.0, |prior| prior.log_density(x).1);
+            *out = (*out - slope) * f.transform.derivative(x) * f.unit;
         }
-        penalty
+        self.penalty(natural)
     }
 }

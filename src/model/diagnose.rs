@@ -1,13 +1,50 @@
-//! What a user should know about a fit: warnings with their evidence and the option to try; no training.
+//! Checks of a finished fit for what a user should know, each with its evidence; no training, no words.
 
+use super::fit::{TakenBack, TrainingData};
+use super::geometry::{Crowding, Neighbours, influence, sample, spread};
 use super::latent::LatentModel;
-use super::options::FitOptions;
+use super::options::{FitOptions, HyperOptimizer, ObjectiveKind};
+use super::posterior::{Posterior, Score};
+use super::rows::Rows;
+use super::warning::{Input, Warning};
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
-use crate::latent::Jitter;
+use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp_kernels::Scratch;
+
+/// Above this condition number of `K_uu` fewer than six digits of the weights are left.
+const ILL_CONDITIONED: f64 = 1e10;
+
+/// The share of inducing inputs that may repeat others before that is worth a word.
+const DUPLICATE_SHARE: f64 = 0.1;
+
+/// An input is irrelevant when crossing its range changes f by less than this share of the variance that f has over the
+/// rows: by less than a hundredth of its standard deviation.
+const IRRELEVANT_SHARE: f64 = 1e-4;
+
+/// Rows are memorised when the median correlation with the nearest neighbour is below this.
+const MEMORISED: f64 = 0.2;
+
+/// The share of the steps that may be taken back before that is worth a word.
+const TAKEN_BACK_SHARE: f64 = 0.2;
+
+/// The most rows whose training loss is compared with that of the validation rows.
+const MOST_TRAINING_ROWS: usize = 2000;
+
+/// The difference of validation and training NLL that looks like overfitting, in nats and in standard errors.
+const OVERFITTED: (f64, f64) = (0.5, 3.0);
+
+/// A finished fit.
+pub(super) struct Finished<'a> {
+    pub model: &'a LatentModel,
+    pub posterior: &'a Posterior,
+    pub data: TrainingData<'a>,
+    pub options: &'a FitOptions,
+    pub outcome: &'a Outcome,
+    pub taken_back: TakenBack,
+}
 
 /// The absolute jitter in use.
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
@@ -24,54 +61,125 @@ pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
 }
 
 /// Warnings about a finished fit.
-pub(super) fn diagnose(
-    model: &LatentModel,
-    train: Dataset<'_>,
-    options: &FitOptions,
-    outcome: &Outcome,
-) -> Vec<String> {
+pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
+    let noise = about_noise(fit);
+    let learned = !matches!(noise, Some(Warning::NoiseExplainsAll { .. }));
+    let mut warnings: Vec<Warning> = noise.into_iter().collect();
+    if let Some(layer) = fit.model.layer.inducing() {
+        warnings.extend(about_inducing_inputs(layer));
+        if learned {
+            warnings.extend(about_lengthscales(fit, layer));
+        }
+    }
+    warnings.extend(about_overfitting(fit));
+    warnings.extend(about_steps(fit));
+    warnings.extend(about_the_end(fit));
+    warnings
+}
+
+fn about_noise(fit: &Finished<'_>) -> Option<Warning> {
+    if fit.model.likelihood.kind() != LikelihoodKind::Gaussian
+        || fit.options.objective == ObjectiveKind::DlmSquare
+    {
+        return None;
+    }
+    let variance = Moments::of(fit.data.train.targets.y.iter().copied()).variance()?;
+    let mut noise = f64::NAN;
+    fit.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
+    if noise > 0.98 * variance {
+        let sparse = fit.model.layer.inducing().is_some();
+        return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
+    }
+    (noise < 2.0 * Gaussian::NOISE_FLOOR).then_some(Warning::NoiseAtFloor { noise })
+}
+
+fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
+    let condition = layer.condition_estimate().min(f64::MAX);
+    let raised = layer.used_jitter() != layer.jitter();
+    let crowding = Crowding::of(layer.kernel(), layer.z());
+    let inducing = layer.z().nrows();
+    if raised || condition > ILL_CONDITIONED {
+        let raised_to = match layer.used_jitter() {
+            Jitter::Relative(ratio) if raised => Some(ratio),
+            _ => None,
+        };
+        return Some(Warning::IllConditioned {
+            condition,
+            raised_to,
+            close_pairs: crowding.close_pairs,
+            inducing,
+        });
+    }
+    let many = crowding.duplicates > 1 && crowding.duplicates as f64 > DUPLICATE_SHARE * inducing as f64;
+    many.then_some(Warning::NearDuplicates {
+        duplicates: crowding.duplicates,
+        inducing,
+        closest: crowding.closest,
+    })
+}
+
+fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning> {
+    let train = fit.data.train;
     let mut warnings = Vec::new();
-    if model.likelihood.kind() == LikelihoodKind::Gaussian {
-        warnings.extend(about_noise(model, train));
+    let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).transpose());
+    let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
+    if let Some(variance) = spread {
+        let influence = influence(layer.kernel(), train);
+        let small = |share: &Option<f64>| share.is_some_and(|share| share < IRRELEVANT_SHARE * variance);
+        let irrelevant = influence.iter().enumerate().filter(|(_, share)| small(share));
+        let inputs: Vec<Input> = irrelevant.map(|(index, _)| Input { index, name: None }).collect();
+        if !inputs.is_empty() {
+            warnings.push(Warning::Irrelevant { inputs });
+        }
     }
-    if let Some(layer) = model.layer.inducing().filter(|layer| layer.used_jitter() != layer.jitter()) {
-        warnings.push(format!(
-            "the jitter had to be raised from {:?} to {:?}: inducing inputs are nearly duplicates or lengthscales very long; try fewer --inducing",
-            layer.jitter(),
-            layer.used_jitter()
-        ));
-    }
-    if outcome.rollbacks > 0 {
-        warnings.push(format!("{} steps were taken back or shrunk", outcome.rollbacks));
-    }
-    if outcome.reason == StopReason::NoProgress {
-        warnings.push(
-            "training did not improve on its start, which was kept; try a smaller --learning-rate or --q-step, or --q-guard trust".into(),
-        );
-    }
-    if outcome.reason == StopReason::MaxEpochs && options.epochs.is_none() {
-        warnings.push("the epoch limit came before convergence; try more --epochs".into());
+    if let Some(neighbours) = Neighbours::of(layer.kernel(), train).filter(|n| n.correlation < MEMORISED) {
+        let input = Input { index: neighbours.input, name: None };
+        warnings.push(Warning::Memorised { input, correlation: neighbours.correlation });
     }
     warnings
 }
 
-fn about_noise(model: &LatentModel, train: Dataset<'_>) -> Option<String> {
-    let variance = Moments::of(train.targets.y.iter().copied()).variance()?;
-    let mut noise = f64::NAN;
-    model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
-    if noise > 0.98 * variance {
-        let advice = match model.layer.inducing() {
-            Some(_) => "try another --kernel or --seed",
-            None => "try other columns, or --model gp",
-        };
-        return Some(format!(
-            "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; {advice}",
-            100.0 * noise / variance
-        ));
+/// Mean and squared standard error of the losses of a data set.
+fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
+    let moments = Moments::of(posterior.losses(data, Score::LogLoss));
+    let count = moments.count() as f64;
+    Some((moments.mean()?, moments.variance()? / (count - 1.0).max(1.0)))
+}
+
+fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
+    let validation = fit.data.validation.filter(|_| fit.options.objective != ObjectiveKind::DlmSquare)?;
+    let train = fit.data.train;
+    let rows = spread(train.len(), MOST_TRAINING_ROWS);
+    let mut some = Rows::new(train, rows.len());
+    some.take(train, &rows);
+    let (training, error) = mean_loss(fit.posterior, some.data())?;
+    let (validation, other) = mean_loss(fit.posterior, validation)?;
+    let error = (error + other).sqrt();
+    let difference = validation - training;
+    (difference > OVERFITTED.0 && difference > OVERFITTED.1 * error && difference.is_finite())
+        .then_some(Warning::Overfitted { training, validation, error })
+}
+
+fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
+    let TakenBack { hyper, q } = fit.taken_back;
+    let of = fit.outcome.evaluations;
+    let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
+    let adam = fit.options.optimizer() == HyperOptimizer::Adam;
+    let mut warnings = Vec::new();
+    // Line searches try points that they may well come back from; every failure of Adam costs half the rate for good.
+    if if adam { hyper > 0 } else { many(hyper) } {
+        warnings.push(Warning::HyperSteps { count: hyper, of, halved: adam });
     }
-    (noise < 2.0 * Gaussian::NOISE_FLOOR).then(|| {
-        format!(
-            "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with --exclude"
-        )
-    })
+    if many(q) {
+        warnings.push(Warning::QSteps { count: q, of });
+    }
+    warnings
+}
+
+fn about_the_end(fit: &Finished<'_>) -> Option<Warning> {
+    match fit.outcome.reason {
+        StopReason::NoProgress => Some(Warning::NoProgress),
+        StopReason::MaxEpochs if fit.options.epochs.is_none() => Some(Warning::EpochLimit),
+        _ => None,
+    }
 }

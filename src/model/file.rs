@@ -8,6 +8,7 @@ use super::posterior::{Posterior, Root, Roots};
 use super::select::BetaCurve;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
+use crate::hyper::Overlay;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::variational::{Matrix, MatrixRef, Normal};
@@ -61,6 +62,8 @@ struct Description {
     likelihood: LikelihoodKind,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
+    #[serde(default)]
+    overlay: Overlay,
     log_det_q: f64,
     training_rows: usize,
     schema: Schema,
@@ -217,6 +220,7 @@ impl FittedModel {
             likelihood: self.model.likelihood.kind(),
             levels: self.model.likelihood.levels(),
             likelihood_parameters,
+            overlay: self.model.overlay.clone(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
             schema: self.schema.clone(),
@@ -420,7 +424,11 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
         _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
-    let model = LatentModel { layer, likelihood: likelihood(&description)?, fix_inducing };
+    let mut model = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
+    if !description.overlay.suits(&model.descriptors()) {
+        return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
+    }
+    model.overlay = description.overlay;
     let roots =
         Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
     let posterior = Posterior::from_factors(&model, arrays.values(name::WEIGHTS, &[m])?, roots);

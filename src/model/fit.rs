@@ -2,16 +2,18 @@
 
 use super::alternating::Alternating;
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::diagnose::{absolute_jitter, diagnose};
+use super::diagnose::{Finished, absolute_jitter, diagnose};
+use super::failure::{explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
 use super::posterior::Posterior;
 use super::select::score_of;
 use super::solve::{SolveLimits, full_objective, solve_q};
-use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
+use super::start::{evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
+use super::warning::{Warning, read_warnings};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{
@@ -95,7 +97,8 @@ pub struct FitSummary {
     /// The absolute jitter in use at the end.
     pub jitter: f64,
     /// What a user should know.
-    pub warnings: Vec<String>,
+    #[serde(deserialize_with = "read_warnings")]
+    pub warnings: Vec<Warning>,
     /// One record per epoch.
     pub trace: Vec<Record>,
 }
@@ -145,22 +148,24 @@ pub fn fit_arrays_in(
         Some(start) => start.clone(),
         None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
     };
-    apply_fixes(&mut model, &options.fix)?;
-    model.refresh().map_err(|failure| {
-        let why = if failure.not_finite {
-            "the kernel matrix holds values that are not finite"
-        } else {
-            "K_uu is singular"
-        };
-        Error::fit(format!(
-            "the starting point cannot be evaluated: {why} (jitter up to {:e} tried)",
-            failure.jitter
-        ))
-        .hint("check the scale of the inputs, or leave --no-standardize out")
-    })?;
+    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+    model.refresh().map_err(|failure| singular_start(&failure, &model, data.train))?;
+    let at_start = model.clone();
+    train(Start { model, q }, start.is_none(), data, options, session)
+        .map_err(|error| explained(error, &at_start, data.train))
+}
+
+/// Training from a start that is refreshed; `fresh` when it came from the data.
+fn train(
+    Start { mut model, q }: Start,
+    fresh: bool,
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
     let mut monitor = session.monitor(limits(options));
     if options.objective == ObjectiveKind::DlmSquare {
-        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
+        if fresh && options.hyper_mode() != Hyper::Fixed {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             model = evidence_start(model, data.train, options, &mut monitor)?;
         }
@@ -169,10 +174,10 @@ pub fn fit_arrays_in(
     let trained = if options.is_collapsed() {
         train_collapsed(model, data, options, &mut monitor)?
     } else {
-        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
+        train_svgp(Start { model, q }, fresh, data, options, &mut monitor)?
     };
     monitor.check()?;
-    Ok(finish(trained, data.train, options, &monitor))
+    Ok(finish(trained, data, options, &monitor))
 }
 
 fn limits(options: &FitOptions) -> Limits {
@@ -222,11 +227,17 @@ struct Trained {
     upper: Option<f64>,
     sampling: Option<EstimatorCounts>,
     outcome: Outcome,
+    taken_back: TakenBack,
 }
 
-pub(super) fn failed_start() -> Error {
-    Error::fit("the objective is not finite at the starting point")
-        .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
+/// Steps of training itself that were taken back or shrunk; those of warm starts and final steps on q, whose sizes are a
+/// search, are not among them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TakenBack {
+    /// On hyper-parameters.
+    pub hyper: usize,
+    /// On q.
+    pub q: usize,
 }
 
 fn train_collapsed(
@@ -269,7 +280,8 @@ fn train_collapsed(
     let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome })
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back })
 }
 
 /// Minimises an objective of all data with the solver that was asked for.
@@ -343,12 +355,13 @@ fn train_svgp(
         let value = full_objective(&mut svgp, (data.train, batch));
         (svgp.model.clone(), svgp.q().clone(), value)
     });
-    let (mut svgp, mut outcome) = if full_batch {
-        solve_fixed(svgp, (data.train, batch), options, monitor)?
+    let (mut svgp, mut outcome, taken_back) = if full_batch {
+        let (svgp, outcome) = solve_fixed(svgp, (data.train, batch), options, monitor)?;
+        (svgp, outcome, TakenBack::default())
     } else if options.hyper_mode() == Hyper::Alternating && !free.is_empty() {
-        train_alternating((svgp, free), data, options, monitor)?
+        train_alternating((svgp, free.clone()), data, options, monitor)?
     } else {
-        train_on_batches((svgp, free, plan), data, options, monitor)?
+        train_on_batches((svgp, free.clone(), plan), data, options, monitor)?
     };
     monitor.check()?;
     let sampling = sampled.then(|| svgp.estimator_counts());
@@ -374,23 +387,26 @@ fn train_svgp(
             value
         };
         let (model, q) = svgp.into_parts();
-        better_of((model, q, value), before, &mut outcome)
+        better_of((model, q, value), before, &free, &mut outcome)
     };
     if !value.is_finite() {
         return Err(failed_start());
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
-    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
+    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, taken_back })
 }
 
 /// A model, its posterior and the objective there.
 type Valued = (LatentModel, Normal, f64);
 
-/// What training ended with, or what it started from if that is better: training that diverged does no harm.
-fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
+/// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
+fn better_of(after: Valued, before: Option<Valued>, free: &FreeVector, outcome: &mut Outcome) -> Valued {
+    let penalised = |(model, _, value): &Valued| value + free.penalty(&model.natural());
     match before {
-        Some(before) if before.2.is_finite() && (!after.2.is_finite() || after.2 > before.2) => {
+        Some(before)
+            if before.2.is_finite() && (!after.2.is_finite() || penalised(&after) > penalised(&before)) =>
+        {
             outcome.reason = StopReason::NoProgress;
             before
         }
@@ -427,7 +443,7 @@ fn train_alternating(
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
-) -> Result<(VariationalModel, Outcome)> {
+) -> Result<(VariationalModel, Outcome, TakenBack)> {
     let limits = SolveLimits { steps: ALTERNATING_STEPS, tolerance: 1e-2 * options.stopping_tolerance() };
     let mut objective = Alternating::new(svgp, free, data, options.q_guard, limits);
     let start = objective.start();
@@ -437,9 +453,9 @@ fn train_alternating(
     if !value.is_finite() {
         return Err(failed_start());
     }
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
     outcome.evaluations = counts.evaluations;
-    outcome.rollbacks += counts.rollbacks;
-    Ok((svgp, Outcome { value, ..outcome }))
+    Ok((svgp, Outcome { value, ..outcome }, taken_back))
 }
 
 /// q and hyper-parameters by mini-batches.
@@ -448,25 +464,29 @@ fn train_on_batches(
     data: TrainingData<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
-) -> Result<(VariationalModel, Outcome)> {
+) -> Result<(VariationalModel, Outcome, TakenBack)> {
     let mut training = BatchTraining::new(svgp, free, data, plan);
     let start = training.start();
     let n = data.train.len() as f64;
     let mut outcome = minimize_adam(&mut training, start, n, adam_options(options), monitor);
     monitor.check()?;
-    outcome.rollbacks += training.q_rollbacks();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks() };
+    outcome.rollbacks += taken_back.q;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    Ok((training.into_best(), outcome))
+    Ok((training.into_best(), outcome, taken_back))
 }
 
-fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
-    let Trained { model, q, value, elbo, upper, sampling, outcome } = trained;
+fn finish(trained: Trained, data: TrainingData<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
+    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back } = trained;
     let seconds = monitor.elapsed().as_secs_f64();
-    let warnings = diagnose(&model, train, options, &outcome);
+    let posterior = Posterior::new(&model, &q);
+    let finished =
+        Finished { model: &model, posterior: &posterior, data, options, outcome: &outcome, taken_back };
+    let warnings = diagnose(&finished);
     let summary = FitSummary {
-        objective: value / train.len() as f64,
+        objective: value / data.train.len() as f64,
         objective_sum: value,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
@@ -482,6 +502,5 @@ fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &
         warnings,
         trace: monitor.records().to_vec(),
     };
-    let posterior = Posterior::new(&model, &q);
     Fitted { model, q, posterior, summary }
 }

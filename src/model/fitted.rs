@@ -6,6 +6,7 @@ use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::select::BetaCurve;
+use super::warning::Warning;
 use crate::collapsed::Dataset;
 use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
@@ -98,7 +99,7 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
 /// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let FitRequest { table, options, .. } = *request;
-    let (schema, mut warnings) = schema_of(request)?;
+    let (schema, mut notes) = schema_of(request)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
@@ -106,8 +107,8 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let data = Columns::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
-    warnings.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
-    warnings.extend(two_valued(&schema, &train.targets));
+    notes.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
+    notes.extend(two_valued(&schema, &train.targets));
     let scaling = match request.start {
         Some(start) => start.scaling.clone(),
         None => scaling_for(options, &train),
@@ -130,8 +131,9 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let start =
         request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
-    warnings.append(&mut fitted.summary.warnings);
-    fitted.summary.warnings = warnings;
+    let names = schema.input_names();
+    fitted.summary.warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
+    fitted.summary.warnings.splice(..0, notes.into_iter().map(Warning::from));
     let model = FittedModel {
         options: as_used(options, &fitted.model),
         schema,
@@ -212,6 +214,7 @@ fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) 
         mean: prior.mean,
         prior_mean: prior.prior_mean,
         prior_variance: prior.prior_variance,
+        standardize: prior.standardize,
         ..options.clone()
     })
 }

@@ -1,6 +1,6 @@
 //! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
 
-use crate::hyper::Descriptor;
+use crate::hyper::{Descriptor, Overlay};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, Layer, LayerGradient};
 use crate::likelihood::Likelihood;
@@ -19,9 +19,16 @@ pub struct LatentModel {
     pub likelihood: Box<dyn Likelihood>,
     /// Whether `Z` stays where it is.
     pub fix_inducing: bool,
+    /// What is said about single values by name: bounds, priors, fixed and tied ones.
+    pub overlay: Overlay,
 }
 
 impl LatentModel {
+    /// A model about whose values nothing is said besides what its parameters say themselves.
+    pub fn new(layer: Layer, likelihood: Box<dyn Likelihood>, fix_inducing: bool) -> Self {
+        LatentModel { layer, likelihood, fix_inducing, overlay: Overlay::default() }
+    }
+
     /// Visits kernel parameters, the mean and the likelihood's parameters, in the order of the flat vector.
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         self.layer.for_each_parameter(visit);
@@ -36,6 +43,13 @@ impl LatentModel {
 
     /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
     pub fn descriptors(&self) -> Vec<Descriptor> {
+        let mut descriptors = self.own_descriptors();
+        self.overlay.apply(&mut descriptors);
+        descriptors
+    }
+
+    /// The same by what the parameters say themselves.
+    pub(super) fn own_descriptors(&self) -> Vec<Descriptor> {
         let mut out = Vec::new();
         if let Some(layer) = self.layer.inducing() {
             let names = layer.kernel().parameter_names();
@@ -55,6 +69,7 @@ impl LatentModel {
                 transform: Transform::Identity,
                 prior: None,
                 fixed: self.fix_inducing,
+                tie: None,
                 unit,
             }));
         }
@@ -65,7 +80,7 @@ impl LatentModel {
     pub fn named_values(&self) -> Vec<(String, f64)> {
         let values = self.natural();
         let descriptors = self.descriptors().into_iter().zip(values);
-        descriptors.filter(|(d, _)| !d.name.starts_with("inducing.")).map(|(d, v)| (d.name, v)).collect()
+        descriptors.filter(|(d, _)| d.is_named()).map(|(d, v)| (d.name, v)).collect()
     }
 
     /// The flat natural vector.

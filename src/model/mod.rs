@@ -6,10 +6,13 @@ mod carry;
 mod check;
 mod coefficients;
 mod collapsed;
+mod constraints;
 mod diagnose;
+mod failure;
 mod file;
 mod fit;
 mod fitted;
+mod geometry;
 mod inference;
 mod latent;
 mod linear;
@@ -22,6 +25,7 @@ mod solve;
 mod start;
 mod training;
 mod variational;
+mod warning;
 
 pub use batches::{BatchPlan, BatchStream};
 pub use carry::Parameterization;
@@ -41,3 +45,4 @@ pub use select::{
     BetaCurve, BetaPoint, Betas, GridFit, curve, fit_grid, grid_validation, refit_best, select_beta,
 };
 pub use variational::VariationalModel;
+pub use warning::{Input, Warning};

@@ -6,6 +6,7 @@ use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;
 use crate::error::{Error, Result};
+use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Estimator, Loss, Objective};
@@ -157,8 +158,10 @@ pub struct FitOptions {
     pub seed: u64,
     /// The jitter on `K_uu`.
     pub jitter: Jitter,
-    /// Parameters fixed by name, at a value on the scale the model sees.
-    pub fix: Vec<(String, f64)>,
+    /// What is said about hyper-parameters by name, on the scale the model sees.
+    pub constraints: Constraints,
+    /// Whether lengthscales about which nothing is said have a weak prior, where inputs are standardised.
+    pub default_priors: bool,
     /// Whether inputs and target are standardised.
     pub standardize: bool,
 }
@@ -204,7 +207,8 @@ impl Default for FitOptions {
             validation_fraction: 0.0,
             seed: 0,
             jitter: Jitter::DEFAULT,
-            fix: Vec::new(),
+            constraints: Constraints::default(),
+            default_priors: true,
             standardize: true,
         }
     }
@@ -442,6 +446,7 @@ impl FitOptions {
             }
             _ => {}
         }
+        self.constraints.validate()?;
         self.validate_combination()
     }
 

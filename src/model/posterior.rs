@@ -138,20 +138,25 @@ impl Posterior {
 
     /// The score of predictions of a data set, on the scale of the model.
     pub fn score(&self, data: Dataset<'_>, score: Score) -> f64 {
+        // Collected before they are summed, so that the sum does not depend on the threads.
+        let losses = self.losses(data, score);
+        let terms = losses.iter().enumerate().map(|(i, loss)| data.targets.weight(i) * loss);
+        terms.sum::<f64>() / data.targets.total_weight()
+    }
+
+    /// The loss of every datum without its weight, on the scale of the model.
+    pub fn losses(&self, data: Dataset<'_>, score: Score) -> Vec<f64> {
         let marginals = self.marginals(data.x);
         let targets = data.targets;
-        let term = |integrator: &mut Integrator, i: usize| {
+        let loss = |integrator: &mut Integrator, i: usize| {
             let at = targets.at(i);
             let latent = (marginals.mean[i], marginals.variance[i]);
-            targets.weight(i)
-                * match score {
-                    Score::LogLoss => -self.likelihood.log_predictive(at, latent, &mut [], integrator).value,
-                    Score::SquaredError => (at.y - latent.0).powi(2),
-                }
+            match score {
+                Score::LogLoss => -self.likelihood.log_predictive(at, latent, &mut [], integrator).value,
+                Score::SquaredError => (at.y - latent.0).powi(2),
+            }
         };
-        // Collected before they are summed, so that the sum does not depend on the threads.
-        let terms: Vec<f64> = (0..data.len()).into_par_iter().map_init(Integrator::default, term).collect();
-        terms.iter().sum::<f64>() / targets.total_weight()
+        (0..data.len()).into_par_iter().map_init(Integrator::default, loss).collect()
     }
 
     fn block(

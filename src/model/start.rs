@@ -1,7 +1,8 @@
 //! Where training starts: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::fit::{Start, UpdateCounts, failed_start};
+use super::failure::failed_start;
+use super::fit::{Start, UpdateCounts};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use super::posterior::Posterior;
@@ -40,7 +41,7 @@ pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: us
     let constant = if options.mean == MeanKind::Constant { centre } else { 0.0 };
     let layer =
         InducingLayer::new(kernel, z, options.jitter)?.with_mean(constant, options.mean == MeanKind::Zero);
-    Ok(LatentModel { layer: layer.into(), likelihood, fix_inducing: options.fix_inducing })
+    Ok(LatentModel::new(layer.into(), likelihood, options.fix_inducing))
 }
 
 /// The prior variance of an intercept: wide for anything that is standardised or the logarithm of a rate.
@@ -63,7 +64,7 @@ fn linear_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Resu
         layer = layer.with_intercept();
     }
     let layer = layer.suited_to(train.x, options.family).into();
-    Ok(LatentModel { layer, likelihood, fix_inducing: true })
+    Ok(LatentModel::new(layer, likelihood, true))
 }
 
 /// A value of f for every observation that explains it.
@@ -74,35 +75,6 @@ fn working_responses(likelihood: &dyn Likelihood, targets: Targets<'_>) -> Vec<f
 /// The population variance, 0 of no values.
 fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
     Moments::of(values).variance().unwrap_or(0.0)
-}
-
-/// Fixes parameters by their full names.
-pub(super) fn apply_fixes(model: &mut LatentModel, fixes: &[(String, f64)]) -> Result<()> {
-    for (name, value) in fixes {
-        let descriptors = model.descriptors();
-        let named = descriptors.iter().take_while(|d| !d.name.starts_with("inducing."));
-        let index = named.clone().position(|d| &d.name == name).ok_or_else(|| {
-            let known: Vec<&str> = named.map(|d| d.name.as_str()).collect();
-            Error::usage(format!("--fix: there is no parameter '{name}', only {}", known.join(", ")))
-        })?;
-        let mut at = 0;
-        let mut admitted = true;
-        model.for_each_parameter_mut(&mut |p| {
-            if (at..at + p.values.len()).contains(&index) {
-                admitted = p.transform.admits(*value);
-                p.values[index - at] = *value;
-                // A parameter's values share their status: fixing one of several lengthscales fixes them all.
-                p.fixed = true;
-            }
-            at += p.values.len();
-        });
-        if !admitted {
-            return Err(Error::usage(format!(
-                "--fix {name}={value}: the value is outside the parameter's range"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
@@ -158,6 +130,7 @@ pub(super) fn warm_start(
         if let (Some(layer), Some(constant)) = (model.layer.inducing_mut(), constant) {
             *layer.mean_mut() = constant;
         }
+        model.join_ties();
         q = Some(if family == Family::Full { start } else { start.mean_field() });
     }
     let q = q.unwrap_or_else(|| first_posterior(&model, family, subset));

@@ -21,6 +21,9 @@ pub struct Document {
     fit: FitFigures,
     #[serde(serialize_with = "as_map")]
     hyperparameters: Vec<(String, f64)>,
+    /// What is special about hyper-parameters, in words.
+    #[serde(serialize_with = "as_map")]
+    hyperparameter_notes: Vec<(String, String)>,
     coefficients: Option<Vec<Coefficient>>,
     /// The figures of the validation rows.
     pub validation: Option<Report>,
@@ -74,6 +77,7 @@ impl Document {
             config: config(model),
             fit: FitFigures::of(model),
             hyperparameters: model.hyperparameters(),
+            hyperparameter_notes: model.model().constraint_notes(),
             coefficients: model.coefficients(),
             validation: None,
             test: None,
@@ -114,7 +118,7 @@ impl FitFigures {
             stop_reason: summary.stop_reason,
             rollbacks: summary.rollbacks,
             jitter: summary.jitter,
-            warnings: summary.warnings.clone(),
+            warnings: summary.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -132,8 +136,6 @@ fn config(model: &FittedModel) -> Value {
 /// What the model is; null for what another model has.
 fn model_config(model: &FittedModel) -> Value {
     let options = model.options();
-    let fixed: serde_json::Map<String, Value> =
-        options.fix.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
     let gp = |value: Value| if sparse { value } else { Value::Null };
@@ -155,7 +157,8 @@ fn model_config(model: &FittedModel) -> Value {
         "fix_inducing": gp(json!(options.fix_inducing)),
         "jitter": gp(json!(jitter(options.jitter))),
         "warm_start": gp(json!(options.warm_start)),
-        "fix": fixed,
+        "constraints": options.constraints,
+        "default_priors": gp(json!(options.default_priors && options.standardize)),
         "standardize": options.standardize,
     })
 }
@@ -206,7 +209,7 @@ fn jitter(jitter: Jitter) -> String {
     }
 }
 
-fn as_map<S: Serializer>(values: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+fn as_map<S: Serializer, T: Serialize>(values: &[(String, T)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(values.len()))?;
     for (name, value) in values {
         map.serialize_entry(name, value)?;

@@ -54,7 +54,7 @@ pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> Lat
     });
     let layer = InducingLayer::new(kernel, normals.mat(m, d), jitter).expect("layer").with_mean(0.3, false);
     let likelihood = Box::new(Gaussian::new(0.2));
-    let mut model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
+    let mut model = LatentModel::new(layer.into(), likelihood, false);
     model.refresh().expect("K_uu factorises");
     model
 }

@@ -106,6 +106,12 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
         return Err(Error::usage("--hyper-optimizer has no effect with --hyper fixed"));
     }
+    if let (Some(Hyper::Fixed), Some(name)) = (options.hyper, options.constraints.about_training()) {
+        return Err(Error::usage(format!(
+            "{name} is about hyper-parameters in training and has no effect with --hyper fixed"
+        ))
+        .hint("--fix NAME=VALUE sets one; leave --hyper out to train the others"));
+    }
     if let Some(path) = &output.predictions {
         if args.held_out.test.is_none() && args.held_out.test_fraction == 0.0 {
             return Err(Error::usage(

@@ -21,9 +21,8 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         return output::print(&document.to_json());
     }
     let mut text = output::table(&overview(&model));
-    let parameters = model.hyperparameters().into_iter();
     let rows: Vec<_> =
-        parameters.map(|(name, value)| vec![format!("  {name}"), output::number(value)]).collect();
+        hyperparameters(&model).into_iter().map(|row| [vec!["".to_owned()], row].concat()).collect();
     if !rows.is_empty() {
         text.push_str("\nhyper-parameters (on the scale the model sees)\n");
         text.push_str(&output::table(&rows));
@@ -82,6 +81,14 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         rows.push(row("log evidence", text));
     }
     rows
+}
+
+/// Hyper-parameters with their values and what is special about them.
+pub fn hyperparameters(model: &FittedModel) -> Vec<Vec<String>> {
+    let notes = model.model().constraint_notes();
+    let note = |name: &str| notes.iter().find(|note| note.0 == name).map_or("", |note| &note.1).to_owned();
+    let row = |(name, value): (String, f64)| vec![name.clone(), output::number(value), note(&name)];
+    model.hyperparameters().into_iter().map(row).collect()
 }
 
 /// What the latent function is.

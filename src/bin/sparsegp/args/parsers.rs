@@ -21,10 +21,8 @@ pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
     Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
 }
 
-pub fn named_value(text: &str) -> Result<(String, f64), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    let value = value.trim().parse().map_err(|_| format!("'{value}' is not a number"))?;
-    Ok((name.trim().to_owned(), value))
+pub fn on(word: &str) -> sparsegp::Result<bool> {
+    Ok(word == "on")
 }
 
 pub fn jitter(text: &str) -> Result<Jitter, String> {

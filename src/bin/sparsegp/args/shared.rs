@@ -1,9 +1,10 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{bounds, jitter, named_value, words};
+use super::parsers::{bounds, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::data::{SchemaOptions, Task};
+use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{FitOptions, MeanKind, ModelKind, foreign};
@@ -87,14 +88,49 @@ pub struct ModelArgs {
     /// Leave the inducing inputs where they start (gp)
     #[arg(long)]
     pub fix_inducing: bool,
-    /// Fix a hyper-parameter at a value on the scale the model sees, for example likelihood.noise_variance=0.01;
-    /// may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = named_value)]
-    pub fix: Vec<(String, f64)>,
     /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
     /// (gp) [default: 1e-6]
     #[arg(long, value_name = "VALUE", value_parser = jitter)]
     pub jitter: Option<Jitter>,
+    #[command(flatten)]
+    pub constraints: ConstraintArgs,
+}
+
+/// What is known about hyper-parameters. NAME is one that a fit prints (kernel.lengthscales.0), a parameter for all of its
+/// values (kernel.lengthscales), or either with * for any characters (*.lengthscales); values are on the scale the model
+/// sees, that of standardised columns. All but --default-priors may be given several times.
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Hyper-parameters by NAME (full, without its number, or with *; standardised scale)"
+)]
+pub struct ConstraintArgs {
+    /// Fix hyper-parameters at a value, or where they start, for example likelihood.noise_variance=0.01
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub fix: Vec<FixFor>,
+    /// Keep hyper-parameters between two values; one of them may be left out, as in '*.lengthscales=0.1,'
+    #[arg(long, value_name = "NAME=LO,HI")]
+    pub bounds: Vec<BoundsFor>,
+    /// Give hyper-parameters a prior: lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd), halfcauchy(scale), or none;
+    /// training then finds the mode of the objective with it
+    #[arg(long, value_name = "NAME=DIST")]
+    pub prior: Vec<PriorFor>,
+    /// Make hyper-parameters one number, for example kernel.rbf.lengthscales,kernel.matern52.lengthscales
+    #[arg(long, value_name = "NAME,NAME")]
+    pub tie: Vec<Tie>,
+    /// Whether lengthscales have a weak prior where nothing is said about them (gp on standardised columns) [default: on]
+    #[arg(long, value_name = "ON|OFF", value_parser = words(&["on", "off"], on))]
+    pub default_priors: Option<bool>,
+}
+
+impl ConstraintArgs {
+    fn constraints(&self) -> Constraints {
+        Constraints {
+            bounds: self.bounds.clone(),
+            fix: self.fix.clone(),
+            ties: self.tie.clone(),
+            priors: self.prior.clone(),
+        }
+    }
 }
 
 /// How the model is trained.
@@ -224,6 +260,7 @@ pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> spa
             ("--fix-inducing", model.fix_inducing),
             ("--jitter", model.jitter.is_some()),
             ("--warm-start", training.warm_start.is_some()),
+            ("--default-priors", model.constraints.default_priors.is_some()),
         ]),
     };
     name.map_or(Ok(()), |name| Err(foreign(name, kind)))?;
@@ -283,7 +320,8 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         patience: training.patience.unwrap_or(default.patience),
         seed: training.seed,
         jitter: model.jitter.unwrap_or(default.jitter),
-        fix: model.fix.clone(),
+        constraints: model.constraints.constraints(),
+        default_priors: model.constraints.default_priors.unwrap_or(default.default_priors),
         standardize: !columns.no_standardize,
         ..default
     }

@@ -5,6 +5,7 @@ use crate::evaluate::Evaluation;
 use sparsegp::Result;
 use sparsegp::data::column::Column;
 use sparsegp::data::{NamedColumn, Scaling, Table, UnseenLevels, read_csv};
+use sparsegp::hyper::Constraints;
 use sparsegp::model::{FitOptions, FittedModel, ObjectiveKind};
 use sparsegp::report::Series;
 
@@ -37,7 +38,7 @@ fn base_options(table: &Table) -> Result<FitOptions> {
     let year = 1.0 / Scaling::standardise(x, &[]).inputs[0].scale;
     Ok(FitOptions {
         kernel: "linear + rbf + periodic * rbf + rational_quadratic".to_owned(),
-        fix: vec![("kernel.periodic.period".to_owned(), year)],
+        constraints: Constraints::fixing([("kernel.periodic.period", year)])?,
         inducing: Some(200),
         ..FitOptions::default()
     })

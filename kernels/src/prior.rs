@@ -1,0 +1,171 @@
+//! Prior densities of hyper-parameters and their text form; no parameters, no transforms.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A prior density over the natural value; only its logarithm up to a constant enters an objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Prior {
+    /// `log x ~ N(mu, sigma²)`.
+    LogNormal {
+        /// Mean of the logarithm.
+        mu: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// Gamma with density ∝ `x^(shape−1) exp(−rate·x)`.
+    Gamma {
+        /// Shape, positive.
+        shape: f64,
+        /// Rate, positive.
+        rate: f64,
+    },
+    /// `x ~ N(mean, sd²)`.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        sd: f64,
+    },
+    /// Half-Cauchy with density ∝ `1 / (1 + (x/scale)²)` on `x > 0`.
+    HalfCauchy {
+        /// Scale, positive: the median.
+        scale: f64,
+    },
+}
+
+impl Prior {
+    /// `log p(x)` up to a constant, and its derivative in `x`.
+    pub fn log_density(self, x: f64) -> (f64, f64) {
+        match self {
+            Prior::LogNormal { mu, sigma } => {
+                let z = (x.ln() - mu) / sigma;
+                (-0.5 * z * z - x.ln(), -(z / sigma + 1.0) / x)
+            }
+            Prior::Gamma { shape, rate } => ((shape - 1.0) * x.ln() - rate * x, (shape - 1.0) / x - rate),
+            Prior::Normal { mean, sd } => {
+                let z = (x - mean) / sd;
+                (-0.5 * z * z, -z / sd)
+            }
+            Prior::HalfCauchy { scale } => {
+                let z = x / scale;
+                // −2z/(1+z²)/scale, written so that a large z does not overflow.
+                let slope = if z.abs() > 1.0 { -2.0 / (1.0 / z + z) } else { -2.0 * z / (1.0 + z * z) };
+                (-2.0 * z.hypot(1.0).ln(), slope / scale)
+            }
+        }
+    }
+}
+
+impl Prior {
+    /// The text forms, for messages.
+    pub const FORMS: &'static str =
+        "lognormal(mu,sigma), gamma(shape,rate), normal(mean,sd) or halfcauchy(scale)";
+
+    /// Whether its numbers are finite and its scales positive.
+    pub fn is_proper(self) -> bool {
+        let positive = |x: f64| x > 0.0 && x.is_finite();
+        match self {
+            Prior::LogNormal { mu: at, sigma: scale } | Prior::Normal { mean: at, sd: scale } => {
+                at.is_finite() && positive(scale)
+            }
+            Prior::Gamma { shape, rate } => positive(shape) && positive(rate),
+            Prior::HalfCauchy { scale } => positive(scale),
+        }
+    }
+
+    /// Whether it is a density of positive numbers alone.
+    pub fn needs_positive(self) -> bool {
+        !matches!(self, Prior::Normal { .. })
+    }
+}
+
+impl fmt::Display for Prior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Prior::LogNormal { mu, sigma } => write!(f, "lognormal({mu},{sigma})"),
+            Prior::Gamma { shape, rate } => write!(f, "gamma({shape},{rate})"),
+            Prior::Normal { mean, sd } => write!(f, "normal({mean},{sd})"),
+            Prior::HalfCauchy { scale } => write!(f, "halfcauchy({scale})"),
+        }
+    }
+}
+
+/// What is wrong with the text of a prior.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PriorError(String);
+
+impl FromStr for Prior {
+    type Err = PriorError;
+
+    fn from_str(text: &str) -> Result<Self, PriorError> {
+        let wrong = || PriorError(format!("'{text}' is not {}", Prior::FORMS));
+        let (name, rest) = text.trim().split_once('(').ok_or_else(wrong)?;
+        let inner = rest.strip_suffix(')').ok_or_else(wrong)?;
+        let numbers: Result<Vec<f64>, _> = inner.split(',').map(|part| part.trim().parse()).collect();
+        let numbers = numbers.map_err(|_| wrong())?;
+        let prior = match (name.trim().to_lowercase().as_str(), &numbers[..]) {
+            ("lognormal", &[mu, sigma]) => Prior::LogNormal { mu, sigma },
+            ("gamma", &[shape, rate]) => Prior::Gamma { shape, rate },
+            ("normal", &[mean, sd]) => Prior::Normal { mean, sd },
+            ("halfcauchy", &[scale]) => Prior::HalfCauchy { scale },
+            _ => return Err(wrong()),
+        };
+        if prior.is_proper() {
+            Ok(prior)
+        } else {
+            Err(PriorError(format!("'{text}' needs finite numbers, and scales, shapes and rates above 0")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Central difference with the step that balances truncation and rounding.
+    fn slope(f: impl Fn(f64) -> f64, x: f64) -> f64 {
+        let h = 6e-6 * x.abs().max(1e-3);
+        (f(x + h) - f(x - h)) / (2.0 * h)
+    }
+
+    #[test]
+    fn text_comes_back_and_nonsense_is_refused() {
+        for text in ["lognormal(0.5,2)", "gamma(2,1.5)", "normal(-1,0.3)", "halfcauchy(0.8)"] {
+            assert_eq!(text.parse::<Prior>().map(|prior| prior.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(" Gamma( 2, 3 )".parse(), Ok(Prior::Gamma { shape: 2.0, rate: 3.0 }));
+        for text in ["", "flat", "gamma", "gamma(2)", "gamma(2,1,3)", "gamma(2,x)", "gamma(2,1", "beta(1,1)"]
+        {
+            let error = text.parse::<Prior>().expect_err(text).to_string();
+            assert!(error.contains("lognormal(mu,sigma)"), "{error}");
+        }
+        for text in ["gamma(0,1)", "lognormal(0,-1)", "normal(inf,1)", "halfcauchy(nan)"] {
+            assert!(text.parse::<Prior>().expect_err(text).to_string().contains("above 0"));
+        }
+    }
+
+    #[test]
+    fn prior_slopes_match_finite_differences() {
+        let priors = [
+            Prior::LogNormal { mu: 0.4, sigma: 0.7 },
+            Prior::Gamma { shape: 2.5, rate: 1.3 },
+            Prior::Normal { mean: 0.2, sd: 1.7 },
+            Prior::HalfCauchy { scale: 0.8 },
+        ];
+        for prior in priors {
+            for x in [0.05, 0.9, 3.0, 40.0] {
+                let want = slope(|x| prior.log_density(x).0, x);
+                let got = prior.log_density(x).1;
+                assert!(
+                    (got - want).abs() < 1e-7 * (1.0 + want.abs()),
+                    "{prior:?} at {x}: {got} against {want}"
+                );
+            }
+        }
+        let (value, slope) = Prior::HalfCauchy { scale: 1e-150 }.log_density(1e150);
+        assert!(value.is_finite() && slope.is_finite());
+    }
+}

@@ -1,0 +1,382 @@
+//! What a user says about hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
+
+use super::overlay::Overlay;
+use super::vector::Descriptor;
+use crate::error::{Error, Result};
+use crate::words::stored_as_text;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Prior;
+use std::fmt;
+use std::str::FromStr;
+
+/// Names of hyper-parameter values: a full name (`kernel.lengthscales.0`), the name of a parameter for all of its values
+/// (`kernel.lengthscales`), or either with `*` for any run of characters (`*.lengthscales`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NamePattern(String);
+
+impl NamePattern {
+    /// Whether it means the value of this full name.
+    pub fn matches(&self, name: &str) -> bool {
+        glob(self.0.as_bytes(), name.as_bytes())
+            || stem(name).is_some_and(|stem| glob(self.0.as_bytes(), stem.as_bytes()))
+    }
+}
+
+/// The name of the parameter that a numbered value belongs to.
+pub(super) fn stem(name: &str) -> Option<&str> {
+    let (stem, index) = name.rsplit_once('.')?;
+    index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
+}
+
+/// Whether `text` is what `pattern` says, `*` being any run of characters.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when what follows the last star does not fit: behind the star, one more character under it.
+    let mut retry = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            p += 1;
+            retry = Some((p, t));
+        } else if pattern.get(p) == Some(&text[t]) {
+            (p, t) = (p + 1, t + 1);
+        } else if let Some((star, from)) = retry {
+            (p, t) = (star, from + 1);
+            retry = Some((star, from + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for NamePattern {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let known = |c: char| c.is_ascii_alphanumeric() || "._*".contains(c);
+        if text.is_empty() || !text.chars().all(known) {
+            return Err(Error::usage(format!(
+                "'{text}' is no name of a hyper-parameter, expected one like kernel.lengthscales.0, kernel.lengthscales or *.variance"
+            )));
+        }
+        Ok(NamePattern(text.to_owned()))
+    }
+}
+
+stored_as_text!(NamePattern);
+
+/// A prior for the values of a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PriorFor {
+    /// Which values.
+    pub name: NamePattern,
+    /// Their prior; none takes one away.
+    pub prior: Option<Prior>,
+}
+
+impl FromStr for PriorFor {
+    type Err = Error;
+
+    /// `NAME=DIST`.
+    fn from_str(text: &str) -> Result<Self> {
+        let expected = || format!("expected NAME=DIST with DIST one of {}, or none", Prior::FORMS);
+        let (name, prior) = text
+            .split_once('=')
+            .ok_or_else(|| Error::usage(format!("'{text}' has no '=': {}", expected())))?;
+        let prior = match prior.trim() {
+            "none" => None,
+            prior => Some(prior.parse().map_err(|error| Error::usage(format!("{error}, or none")))?),
+        };
+        Ok(PriorFor { name: name.parse()?, prior })
+    }
+}
+
+impl fmt::Display for PriorFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prior {
+            Some(prior) => write!(f, "{}={prior}", self.name),
+            None => write!(f, "{}=none", self.name),
+        }
+    }
+}
+
+stored_as_text!(PriorFor);
+
+/// A range for the values of a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BoundsFor {
+    /// Which values.
+    pub name: NamePattern,
+    /// What they stay above, if anything.
+    pub lower: Option<f64>,
+    /// What they stay below, if anything.
+    pub upper: Option<f64>,
+}
+
+impl FromStr for BoundsFor {
+    type Err = Error;
+
+    /// `NAME=LO,HI`; either number may be left out.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::usage(format!(
+                "'{text}' {why}, expected NAME=LO,HI with LO below HI; either may be left out, as in NAME=0.1,"
+            ))
+        };
+        let (name, range) = text.split_once('=').ok_or_else(|| wrong("has no '='"))?;
+        let (lower, upper) = range.split_once(',').ok_or_else(|| wrong("has no ',' between two ends"))?;
+        let end = |part: &str| match part.trim() {
+            "" => Ok(None),
+            part => part
+                .parse()
+                .ok()
+                .filter(|x: &f64| x.is_finite())
+                .map(Some)
+                .ok_or_else(|| wrong("has an end that is no number")),
+        };
+        let (lower, upper) = (end(lower)?, end(upper)?);
+        match (lower, upper) {
+            (None, None) => Err(wrong("has no end")),
+            (Some(lower), Some(upper)) if lower >= upper => Err(wrong("holds no values")),
+            _ => Ok(BoundsFor { name: name.parse()?, lower, upper }),
+        }
+    }
+}
+
+impl fmt::Display for BoundsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
+        write!(f, "{}={},{}", self.name, end(self.lower), end(self.upper))
+    }
+}
+
+stored_as_text!(BoundsFor);
+
+/// Values of a name that training leaves alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FixFor {
+    /// Which values.
+    pub name: NamePattern,
+    /// Where they are; where they start when absent.
+    pub value: Option<f64>,
+}
+
+impl FromStr for FixFor {
+    type Err = Error;
+
+    /// `NAME=VALUE` or `NAME`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, value) = match text.split_once('=') {
+            None => (text, None),
+            Some((name, value)) => {
+                let number = value.trim().parse().ok().filter(|x: &f64| x.is_finite());
+                let number = number.ok_or_else(|| {
+                    Error::usage(format!("'{value}' is not a number, expected NAME=VALUE or NAME"))
+                })?;
+                (name, Some(number))
+            }
+        };
+        Ok(FixFor { name: name.parse()?, value })
+    }
+}
+
+impl fmt::Display for FixFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Some(value) => write!(f, "{}={value}", self.name),
+            None => self.name.fmt(f),
+        }
+    }
+}
+
+stored_as_text!(FixFor);
+
+/// Values that are one free number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Tie {
+    /// Which values; the number starts at the first one's.
+    pub names: Vec<NamePattern>,
+}
+
+impl FromStr for Tie {
+    type Err = Error;
+
+    /// `NAME,NAME,…`; one name will do where it means several values.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(Tie { names: text.split(',').map(str::parse).collect::<Result<_>>()? })
+    }
+}
+
+impl fmt::Display for Tie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+stored_as_text!(Tie);
+
+/// All that is said about hyper-parameters by name, on the scale the model sees. Later entries win over earlier ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Constraints {
+    /// Ranges; the parameter's own range, such as the floor of the noise variance, is kept.
+    pub bounds: Vec<BoundsFor>,
+    /// Values that stay where they are.
+    pub fix: Vec<FixFor>,
+    /// Values that are one free number.
+    pub ties: Vec<Tie>,
+    /// Priors, whose `−log p` is added to the objective in training (once for tied values).
+    pub priors: Vec<PriorFor>,
+}
+
+impl Constraints {
+    /// Nothing but values fixed by full name.
+    pub fn fixing<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Constraints> {
+        let fix =
+            values.into_iter().map(|(name, value)| Ok(FixFor { name: name.parse()?, value: Some(value) }));
+        Ok(Constraints { fix: fix.collect::<Result<_>>()?, ..Constraints::default() })
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Constraints::default()
+    }
+
+    /// The first option that says something about training alone, which values that nobody trains have no use for.
+    pub fn about_training(&self) -> Option<&'static str> {
+        let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
+        [
+            ("--prior", !self.priors.is_empty()),
+            ("--bounds", !self.bounds.is_empty()),
+            ("--tie", !self.ties.is_empty()),
+            ("--fix without a value", fixed_at_start),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// Refuses numbers that make no sense, which text never holds.
+    pub fn validate(&self) -> Result<()> {
+        if let Some(prior) = self.priors.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
+            return Err(Error::usage(format!("--prior {prior}: scales, shapes and rates must be above 0")));
+        }
+        let ends = |b: &BoundsFor| (b.lower.unwrap_or(f64::NEG_INFINITY), b.upper.unwrap_or(f64::INFINITY));
+        let ordered = |b: &&BoundsFor| ends(b).0 < ends(b).1;
+        if let Some(bounds) = self.bounds.iter().find(|bounds| !ordered(bounds)) {
+            return Err(Error::usage(format!(
+                "--bounds {bounds}: expected two numbers, the smaller one first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Puts all this into effect: settings go to `overlay`, and `values` move inside their bounds, to where they are
+    /// fixed, and together where they are tied. `descriptors` are those of the values, with `overlay` as it was.
+    ///
+    /// # Errors
+    /// Usage errors for names that mean nothing, values and priors that do not suit a range, and settings without an
+    /// effect.
+    pub fn impose(
+        &self,
+        overlay: &mut Overlay,
+        descriptors: &[Descriptor],
+        values: &mut [f64],
+    ) -> Result<()> {
+        let mut state = super::overlay::Imposing::new(overlay, descriptors, values);
+        self.bounds.iter().try_for_each(|bounds| state.bound(bounds))?;
+        self.fix.iter().try_for_each(|fix| state.fix(fix))?;
+        self.ties.iter().try_for_each(|tie| state.tie(tie))?;
+        self.priors.iter().try_for_each(|prior| state.believe(prior))?;
+        state.check_ties()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_values_parameters_and_stars() {
+        let matches =
+            |pattern: &str, name: &str| pattern.parse::<NamePattern>().expect(pattern).matches(name);
+        for (pattern, name, want) in [
+            ("kernel.lengthscales.0", "kernel.lengthscales.0", true),
+            ("kernel.lengthscales.0", "kernel.lengthscales.01", false),
+            ("kernel.lengthscales", "kernel.lengthscales.12", true),
+            ("kernel.lengthscales", "kernel.rbf.lengthscales", false),
+            ("kernel", "kernel.variance", false),
+            ("*.lengthscales", "kernel.rbf.lengthscales.3", true),
+            ("*.lengthscales", "kernel.lengthscales", true),
+            ("kernel.*.variance", "kernel.rbf_2.variance", true),
+            ("kernel.*.variance", "kernel.variance", false),
+            ("*", "mean.constant", true),
+            ("k*l.*s.1", "kernel.lengthscales.1", true),
+            ("k*l.*s.1", "kernel.lengthscales.2", false),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(matches(pattern, name), want, "{pattern} on {name}");
+        }
+        for text in ["", "a b", "kernel.[0]", "a=b"] {
+            assert!(text.parse::<NamePattern>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_comes_back() {
+        fn same<T: FromStr<Err = Error> + fmt::Display>(text: &str) {
+            let parsed = text.parse::<T>().map(|value| value.to_string());
+            assert_eq!(parsed, Ok(text.to_owned()));
+        }
+        same::<PriorFor>("kernel.variance=gamma(2,1.5)");
+        same::<PriorFor>("*.lengthscales=none");
+        same::<BoundsFor>("kernel.lengthscales=0.1,10");
+        same::<BoundsFor>("kernel.lengthscales=0.1,");
+        same::<BoundsFor>("kernel.lengthscales=,10");
+        same::<FixFor>("kernel.variance=2");
+        same::<FixFor>("kernel.variance");
+        same::<Tie>("kernel.rbf.lengthscales.0,kernel.matern52.*");
+    }
+
+    #[test]
+    fn wrong_text_says_what_is_expected() {
+        fn refused<T: FromStr<Err = Error>>(text: &str, words: &str) {
+            let error = text.parse::<T>().err().unwrap_or_else(|| panic!("accepted {text}"));
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        refused::<PriorFor>("kernel.variance", "NAME=DIST");
+        refused::<PriorFor>("kernel.variance=flat", "gamma(shape,rate)");
+        refused::<PriorFor>("kernel.variance=gamma(-1,2)", "above 0");
+        for text in ["k", "k=1", "k=1,0", "k=2,2", "k=,", "k=a,1", "k=0,inf"] {
+            refused::<BoundsFor>(text, "NAME=LO,HI");
+        }
+        refused::<FixFor>("k=x", "NAME=VALUE");
+        refused::<FixFor>("k=inf", "not a number");
+        refused::<FixFor>("=1", "name of a hyper-parameter");
+        refused::<Tie>("a,,b", "name of a hyper-parameter");
+    }
+
+    #[test]
+    fn all_of_it_round_trips_through_json() {
+        let constraints = Constraints {
+            bounds: vec!["a=,3".parse().expect("bounds")],
+            fix: vec!["b".parse().expect("fix")],
+            ties: vec!["c,d".parse().expect("tie")],
+            priors: vec!["e=none".parse().expect("prior")],
+        };
+        let text = serde_json::to_string(&constraints).expect("JSON");
+        assert_eq!(serde_json::from_str::<Constraints>(&text).expect("constraints"), constraints);
+    }
+}

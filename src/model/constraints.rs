@@ -1,0 +1,102 @@
+//! Constraints and weak priors put onto a model's hyper-parameters, and told again; no text, no training.
+
+use super::latent::LatentModel;
+use crate::error::Result;
+use crate::hyper::{Belief, Constraints, FreeVector, range_words};
+use crate::latent::InducingLayer;
+use sparsegp_kernels::{Kernel, Prior};
+
+/// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
+const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
+
+impl LatentModel {
+    /// Puts constraints into effect, on top of those that are in effect; `weak_priors` says whether lengthscales about which
+    /// nothing was said have [weak priors](LatentModel::weak_priors). Call [`LatentModel::refresh`] afterwards.
+    ///
+    /// # Errors
+    /// As for [`Constraints::impose`]; the model is then as it was.
+    pub fn constrain(&mut self, constraints: &Constraints, weak_priors: bool) -> Result<()> {
+        let (own, mut values, mut overlay) = (self.own_descriptors(), self.natural(), self.overlay.clone());
+        constraints.impose(&mut overlay, &own, &mut values)?;
+        overlay.set_default_priors(if weak_priors { self.weak_priors() } else { Vec::new() });
+        self.set_natural(&values);
+        self.overlay = overlay;
+        Ok(())
+    }
+
+    /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised inputs: log-normal with
+    /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
+    /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
+    pub fn weak_priors(&self) -> Vec<(String, Prior)> {
+        let Some(kernel) = self.layer.inducing().map(InducingLayer::kernel) else { return Vec::new() };
+        let mut names = self.own_descriptors().into_iter().filter(|d| d.prior.is_none()).map(|d| d.name);
+        let names: Vec<String> = names.by_ref().collect();
+        let expected = weak_lengthscales(kernel, self.layer.input_dims());
+        let prior =
+            |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };
+        let priors = expected.into_iter().map(|(name, start)| (format!("kernel.{name}"), prior(start)));
+        priors.filter(|(name, _)| names.contains(name)).collect()
+    }
+
+    /// Makes tied values one number again, the first one's, after a part of the model was replaced.
+    pub(super) fn join_ties(&mut self) {
+        let mut values = self.natural();
+        FreeVector::new(&self.descriptors()).follow(&mut values);
+        self.set_natural(&values);
+    }
+
+    /// What is special about each named value, in words: fixed, tied, within bounds, under a prior. Values about which there
+    /// is nothing to say are left out.
+    pub fn constraint_notes(&self) -> Vec<(String, String)> {
+        let own = self.own_descriptors();
+        let mut seen = own.clone();
+        self.overlay.apply(&mut seen);
+        let mut notes = Vec::new();
+        for (index, (own, seen_one)) in
+            own.iter().zip(&seen).enumerate().take_while(|(_, (d, _))| d.is_named())
+        {
+            let mut words = Vec::new();
+            if seen_one.fixed {
+                words.push("fixed".to_owned());
+            }
+            let leader = seen[..index].iter().find(|d| d.tie.is_some() && d.tie == seen_one.tie);
+            words.extend(leader.map(|leader| format!("tied to {}", leader.name)));
+            if seen_one.transform != own.transform {
+                words.push(range_words(seen_one.transform));
+            }
+            if let Some(prior) = seen_one.prior.filter(|_| !seen_one.fixed && leader.is_none()) {
+                let belief = self.overlay.setting(&seen_one.name).and_then(|setting| setting.belief);
+                let weak = if matches!(belief, Some(Belief::Default(_))) { " (weak)" } else { "" };
+                words.push(format!("prior {prior}{weak}"));
+            }
+            if !words.is_empty() {
+                notes.push((seen_one.name.clone(), words.join(", ")));
+            }
+        }
+        notes
+    }
+}
+
+/// The lengthscales of stationary kernels that compare inputs by distance, by name within the kernel, with their start on
+/// inputs of unit spread.
+fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
+    let mut unit = kernel.boxed_clone();
+    unit.for_each_parameter_mut(&mut |p| (p.fixed, p.given) = (false, false));
+    unit.initialise(&vec![1.0; dims], 1.0);
+    // Those of a periodic kernel are of the sine of distances.
+    let by_distance =
+        kernel.parts().into_iter().flat_map(|part| vec![part.label != "periodic"; part.parameters.len()]);
+    let mut about = kernel.parameter_names().into_iter().zip(by_distance);
+    let mut out = Vec::new();
+    unit.for_each_parameter(&mut |p| {
+        let Some((name, true)) = about.next() else { return };
+        if p.name != "lengthscales" {
+            return;
+        }
+        out.extend(p.values.iter().enumerate().map(|(i, &start)| {
+            let name = if p.values.len() == 1 { name.clone() } else { format!("{name}.{i}") };
+            (name, start)
+        }));
+    });
+    out
+}

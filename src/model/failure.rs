@@ -1,0 +1,118 @@
+//! Why a fit could not start: the cause found in parameters, `K_uu` or data, and the option to try; no recovery.
+
+use super::geometry::Crowding;
+use super::latent::LatentModel;
+use crate::collapsed::Dataset;
+use crate::error::{Error, ErrorKind};
+use crate::latent::inducing::FactorizationFailure;
+use faer::MatRef;
+
+/// Numbers beyond this overflow when they are squared a few times.
+const HUGE: f64 = 1e100;
+
+/// Why not even the start could be evaluated, and what to try.
+pub(super) struct Cause {
+    why: String,
+    advice: String,
+}
+
+/// The error of a start that cannot be evaluated, before anybody looked for the cause.
+pub(super) fn failed_start() -> Error {
+    Error::fit("the objective is not finite at the starting point")
+        .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
+}
+
+/// The error of a start whose `K_uu` has no factor.
+pub(super) fn singular_start(
+    failure: &FactorizationFailure,
+    model: &LatentModel,
+    train: Dataset<'_>,
+) -> Error {
+    let cause = out_of_range(model).or_else(|| huge_data(train)).unwrap_or_else(|| singular(failure, model));
+    Error::fit(format!("the starting point cannot be evaluated: {}", cause.why)).hint(cause.advice)
+}
+
+/// The same error, with the cause where one is found at the start of the fit, `model`.
+pub(super) fn explained(error: Error, model: &LatentModel, train: Dataset<'_>) -> Error {
+    if error.kind() != ErrorKind::Fit {
+        return error;
+    }
+    match out_of_range(model).or_else(|| huge_data(train)).or_else(|| ill_conditioned(model)) {
+        Some(cause) => Error::fit(format!("{error}: {}", cause.why)).hint(cause.advice),
+        None => error,
+    }
+}
+
+/// A hyper-parameter so large or small that formulas lose all digits.
+fn out_of_range(model: &LatentModel) -> Option<Cause> {
+    let beyond =
+        |value: f64| !(value.is_finite() && value.abs() < HUGE && (value == 0.0 || value.abs() > 1.0 / HUGE));
+    let (name, value) = model.named_values().into_iter().find(|&(_, value)| beyond(value))?;
+    Some(Cause {
+        why: format!("{name} is {value:e}, which is out of any range"),
+        advice: format!("give it a value with --fix {name}=VALUE, or a range with --bounds {name}=LO,HI"),
+    })
+}
+
+/// Inputs or targets whose squares overflow.
+fn huge_data(train: Dataset<'_>) -> Option<Cause> {
+    let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, |most: f64, x| most.max(x.abs()));
+    let y = largest(&mut train.targets.y.iter().copied());
+    let (what, size) = if y > HUGE {
+        ("the target".to_owned(), y)
+    } else {
+        let row = |input: usize| largest(&mut train.x.row(input).iter().copied());
+        let input = (0..train.x.nrows()).find(|&input| row(input) > HUGE)?;
+        (format!("input {input}, counted from 0,"), row(input))
+    };
+    Some(Cause {
+        why: format!("{what} reaches {size:.0e} on the scale the model sees"),
+        advice: "check the data, or leave --no-standardize out".to_owned(),
+    })
+}
+
+/// What closeness of the inducing inputs has to do with it.
+fn crowding_words(model: &LatentModel) -> String {
+    let Some(layer) = model.layer.inducing() else { return String::new() };
+    let Crowding { close_pairs, closest, .. } = Crowding::of(layer.kernel(), layer.z());
+    match close_pairs {
+        0 => ", although no two inducing inputs are close to each other".to_owned(),
+        pairs => format!(
+            ", with {pairs} pairs of inducing inputs closer than 0.1 lengthscales (the closest: {closest:.1e})"
+        ),
+    }
+}
+
+fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
+    if failure.not_finite || !all_finite(model) {
+        return Cause {
+            why: "the kernel matrix K_uu holds values that are not finite".to_owned(),
+            advice: "check the scale of the inputs, or leave --no-standardize out".to_owned(),
+        };
+    }
+    Cause {
+        why: format!(
+            "K_uu is singular, even with a jitter of {:e} of its diagonal{}",
+            failure.jitter,
+            crowding_words(model)
+        ),
+        advice:
+            "try fewer --inducing, or start values for the kernel, such as --kernel 'rbf(lengthscales=0.5)'"
+                .to_owned(),
+    }
+}
+
+fn all_finite(model: &LatentModel) -> bool {
+    let finite = |z: MatRef<'_, f64>| z.col_iter().all(|column| column.iter().all(|x| x.is_finite()));
+    model.layer.inducing().is_none_or(|layer| finite(layer.z()))
+}
+
+/// A start that could be factorised, but barely.
+fn ill_conditioned(model: &LatentModel) -> Option<Cause> {
+    let layer = model.layer.inducing()?;
+    let condition = layer.condition_estimate();
+    (condition > 1e12).then(|| Cause {
+        why: format!("K_uu has a condition number of {condition:.0e}{}", crowding_words(model)),
+        advice: "try a larger --jitter or fewer --inducing".to_owned(),
+    })
+}

@@ -1,0 +1,146 @@
+//! How a kernel sees the inducing inputs and the data: distances in lengthscales, inputs without influence; no words.
+
+use crate::collapsed::Dataset;
+use faer::{Mat, MatRef};
+use sparsegp_kernels::{Inputs, Kernel, Scratch};
+
+/// The most points that are compared with each other.
+const MOST_POINTS: usize = 2000;
+
+/// `k(a_i, b_j)` of points in rows.
+fn cross(kernel: &dyn Kernel, a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let mut k = Mat::zeros(a.nrows(), b.nrows());
+    kernel.eval(Inputs::Cross { left: a, right: b }, k.as_mut(), &mut Scratch::new());
+    k
+}
+
+/// The distance, in lengthscales of a squared-exponential kernel, at which values have the correlation `rho`.
+fn lengthscales_apart(rho: f64) -> f64 {
+    if rho >= 1.0 {
+        0.0
+    } else if rho > 0.0 {
+        (-2.0 * rho.ln()).sqrt()
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// How close inducing inputs are.
+pub(super) struct Crowding {
+    /// Pairs closer than [`Crowding::CLOSE`].
+    pub close_pairs: usize,
+    /// Inducing inputs with an earlier one closer than [`Crowding::SAME`].
+    pub duplicates: usize,
+    /// The distance of the closest pair, in lengthscales.
+    pub closest: f64,
+}
+
+impl Crowding {
+    /// A distance that counts as close.
+    const CLOSE: f64 = 0.1;
+
+    /// A distance at which the second point tells less about f than the default jitter hides.
+    const SAME: f64 = 1e-3;
+
+    /// Of the points `z`, one per row. Distances come from correlations, so they mean something for every kernel.
+    pub fn of(kernel: &dyn Kernel, z: MatRef<'_, f64>) -> Crowding {
+        let z = z.subrows(0, z.nrows().min(MOST_POINTS));
+        let k = cross(kernel, z, z);
+        let mut crowding = Crowding { close_pairs: 0, duplicates: 0, closest: f64::INFINITY };
+        for j in 0..z.nrows() {
+            let mut nearest = f64::INFINITY;
+            for i in 0..j {
+                let apart = lengthscales_apart(k[(i, j)] / (k[(i, i)] * k[(j, j)]).sqrt());
+                crowding.close_pairs += usize::from(apart < Self::CLOSE);
+                nearest = nearest.min(apart);
+            }
+            crowding.duplicates += usize::from(nearest < Self::SAME);
+            crowding.closest = crowding.closest.min(nearest);
+        }
+        crowding
+    }
+}
+
+/// At most `most` rows of the data as points, evenly spread.
+pub(super) fn sample(data: Dataset<'_>, most: usize) -> Mat<f64> {
+    let rows = spread(data.len(), most);
+    Mat::from_fn(rows.len(), data.x.nrows(), |i, j| data.x[(j, rows[i])])
+}
+
+/// At most `most` of `n` indices, evenly spread.
+pub(super) fn spread(n: usize, most: usize) -> Vec<usize> {
+    let count = n.min(most);
+    (0..count).map(|i| i * n / count).collect()
+}
+
+/// For every input, the prior variance of the change of f as that input crosses its whole range (averaged over rows), and
+/// `None` for constant inputs.
+pub(super) fn influence(kernel: &dyn Kernel, data: Dataset<'_>) -> Vec<Option<f64>> {
+    const ROWS: usize = 16;
+    let base = sample(data, ROWS);
+    let all = sample(data, MOST_POINTS);
+    let mean_diag = |k: &Mat<f64>| (0..k.nrows()).map(|i| k[(i, i)]).sum::<f64>() / k.nrows() as f64;
+    (0..base.ncols())
+        .map(|input| {
+            let (low, high) = range(all.col(input).iter().copied())?;
+            let at = |value: f64| {
+                let mut moved = base.clone();
+                moved.col_mut(input).iter_mut().for_each(|x| *x = value);
+                moved
+            };
+            let (a, b) = (at(low), at(high));
+            let k = |a: &Mat<f64>, b: &Mat<f64>| mean_diag(&cross(kernel, a.as_ref(), b.as_ref()));
+            Some((k(&a, &a) + k(&b, &b) - 2.0 * k(&a, &b)).max(0.0))
+        })
+        .collect()
+}
+
+/// The ends of values, `None` when all are the same.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    (ends.0 < ends.1).then_some(ends)
+}
+
+/// How f at a row goes along with f at its nearest neighbour.
+pub(super) struct Neighbours {
+    /// The median correlation.
+    pub correlation: f64,
+    /// The input that separates neighbours most.
+    pub input: usize,
+}
+
+impl Neighbours {
+    /// Of a sample of the rows; `None` when there are too few rows to have neighbours, or too many to look at.
+    pub fn of(kernel: &dyn Kernel, data: Dataset<'_>) -> Option<Neighbours> {
+        const ROWS: usize = 64;
+        let n = data.len();
+        if !(3..=5 * MOST_POINTS).contains(&n) {
+            return None;
+        }
+        let points = data.x.transpose();
+        let own = |i: usize| points.subrows(i, 1);
+        let mut scale = vec![0.0; n];
+        for (i, k) in scale.iter_mut().enumerate() {
+            *k = cross(kernel, own(i), own(i))[(0, 0)];
+        }
+        let mut correlations = Vec::new();
+        let mut separation = vec![0.0; points.ncols()];
+        for row in spread(n, ROWS) {
+            let k = cross(kernel, own(row), points);
+            let rho = |j: usize| k[(0, j)] / (scale[row] * scale[j]).sqrt();
+            let nearest = (0..n).filter(|&j| j != row).max_by(|&a, &b| rho(a).total_cmp(&rho(b)))?;
+            correlations.push(rho(nearest));
+            for (input, sum) in separation.iter_mut().enumerate() {
+                let mut moved = own(row).to_owned();
+                moved[(0, input)] = points[(nearest, input)];
+                let k = |a, b| cross(kernel, a, b)[(0, 0)];
+                let along =
+                    k(own(row), moved.as_ref()) / (scale[row] * k(moved.as_ref(), moved.as_ref())).sqrt();
+                *sum += lengthscales_apart(along).min(10.0);
+            }
+        }
+        correlations.sort_by(f64::total_cmp);
+        let input = (0..separation.len()).max_by(|&a, &b| separation[a].total_cmp(&separation[b]))?;
+        Some(Neighbours { correlation: correlations[correlations.len() / 2], input })
+    }
+}

@@ -1,0 +1,280 @@
+//! What a user should know about a fit: one type of warning with its evidence, its words and the option to try; no checks.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// An input of the model, by index and, where columns have names, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Counted from 0.
+    pub index: usize,
+    /// The column, or column and category.
+    pub name: Option<String>,
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "'{name}'"),
+            None => write!(f, "{}", self.index),
+        }
+    }
+}
+
+/// Something about a fit that looks wrong, with the evidence for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Warning {
+    /// About the data.
+    Data {
+        /// What is odd.
+        text: String,
+    },
+    /// The inputs were not found to predict the target.
+    NoiseExplainsAll {
+        /// The noise variance over the target's.
+        share: f64,
+        /// Whether the model is a sparse GP.
+        sparse: bool,
+    },
+    /// The target is a nearly exact function of the inputs.
+    NoiseAtFloor {
+        /// The noise variance.
+        noise: f64,
+    },
+    /// `K_uu` has lost most digits.
+    IllConditioned {
+        /// An estimate of its condition number.
+        condition: f64,
+        /// The relative jitter that was needed, where the one asked for was too small.
+        raised_to: Option<f64>,
+        /// Pairs of inducing inputs closer than a tenth of a lengthscale.
+        close_pairs: usize,
+        /// Inducing inputs.
+        inducing: usize,
+    },
+    /// Many inducing inputs are where others are.
+    NearDuplicates {
+        /// How many have another one right beside them.
+        duplicates: usize,
+        /// Inducing inputs.
+        inducing: usize,
+        /// The distance of the closest pair, in lengthscales.
+        closest: f64,
+    },
+    /// Inputs that f hardly depends on.
+    Irrelevant {
+        /// Which.
+        inputs: Vec<Input>,
+    },
+    /// Rows are nearly independent of their neighbours.
+    Memorised {
+        /// The input that separates neighbours most.
+        input: Input,
+        /// The median correlation of f at a row and at its nearest neighbour.
+        correlation: f64,
+    },
+    /// Steps on hyper-parameters met points that could not be evaluated.
+    HyperSteps {
+        /// How many.
+        count: usize,
+        /// Of how many.
+        of: usize,
+        /// Whether each halved Adam's learning rate.
+        halved: bool,
+    },
+    /// Steps on q were shrunk or taken back.
+    QSteps {
+        /// How many.
+        count: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// Training did not improve on its start.
+    NoProgress,
+    /// The epoch limit came first.
+    EpochLimit,
+    /// Predictions of held-out rows are far worse than those of training rows.
+    Overfitted {
+        /// NLL per training row, on the scale the model sees.
+        training: f64,
+        /// NLL per validation row.
+        validation: f64,
+        /// The standard error of their difference.
+        error: f64,
+    },
+}
+
+impl Warning {
+    /// The options that may help, as they are typed; none where there is nothing to try.
+    pub fn options(&self) -> &'static [&'static str] {
+        match self {
+            Warning::Data { .. } => &[],
+            Warning::NoiseExplainsAll { sparse: true, .. } => &["--kernel", "--seed"],
+            Warning::NoiseExplainsAll { sparse: false, .. } => &["--features", "--model gp"],
+            Warning::NoiseAtFloor { .. } => &["--exclude"],
+            Warning::IllConditioned { .. } => &["--inducing", "--jitter", "--bounds"],
+            Warning::NearDuplicates { .. } => &["--inducing", "--fix-inducing"],
+            Warning::Irrelevant { .. } => &["--exclude"],
+            Warning::Memorised { .. } => &["--prior", "--bounds"],
+            Warning::HyperSteps { halved: true, .. } => &["--learning-rate"],
+            Warning::HyperSteps { halved: false, .. } => &["--bounds"],
+            Warning::QSteps { .. } => &["--q-step"],
+            Warning::NoProgress => &["--learning-rate", "--q-step", "--q-guard trust"],
+            Warning::EpochLimit => &["--epochs"],
+            Warning::Overfitted { .. } => &["--inducing", "--beta", "--objective elbo", "--prior"],
+        }
+    }
+
+    /// Says columns by name.
+    pub fn name_inputs(&mut self, names: &[String]) {
+        let name = |input: &mut Input| input.name = names.get(input.index).cloned();
+        match self {
+            Warning::Irrelevant { inputs } => inputs.iter_mut().for_each(name),
+            Warning::Memorised { input, .. } => name(input),
+            _ => {}
+        }
+    }
+}
+
+impl From<String> for Warning {
+    fn from(text: String) -> Self {
+        Warning::Data { text }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::Data { text } => f.write_str(text),
+            Warning::NoiseExplainsAll { share, sparse } => {
+                let advice = if *sparse { "another --kernel or --seed" } else { "other columns, or --model gp" };
+                write!(
+                    f,
+                    "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try {advice}",
+                    100.0 * share
+                )
+            }
+            Warning::NoiseAtFloor { noise } => write!(
+                f,
+                "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with --exclude"
+            ),
+            Warning::IllConditioned { condition, raised_to, close_pairs, inducing } => {
+                write!(f, "K_uu has a condition number of {condition:.0e}")?;
+                if let Some(jitter) = raised_to {
+                    write!(f, ", and the jitter had to be raised to {jitter:.0e}")?;
+                }
+                if *close_pairs > 0 {
+                    let pairs = if *close_pairs == 1 { "pair" } else { "pairs" };
+                    write!(
+                        f,
+                        ": {close_pairs} {pairs} of the {inducing} inducing inputs are closer than 0.1 lengthscales; try fewer --inducing or a larger --jitter"
+                    )
+                } else {
+                    f.write_str(": lengthscales or the variance are very large; try --bounds on them, or a larger --jitter")
+                }
+            }
+            Warning::NearDuplicates { duplicates, inducing, closest } => write!(
+                f,
+                "{duplicates} of {inducing} inducing inputs nearly repeat others (the closest two are {closest:.1e} lengthscales apart): try fewer --inducing, or --fix-inducing"
+            ),
+            Warning::Irrelevant { inputs } => write_irrelevant(f, inputs),
+            Warning::Memorised { input, correlation } => write!(
+                f,
+                "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a --prior or --bounds on the lengthscales"
+            ),
+            Warning::HyperSteps { count, of, halved: true } => write!(
+                f,
+                "{count} of {of} steps on hyper-parameters could not be evaluated and were taken back, each halving the learning rate; try a smaller --learning-rate"
+            ),
+            Warning::HyperSteps { count, of, halved: false } => write!(
+                f,
+                "{count} of {of} trial points of hyper-parameters could not be evaluated; try --bounds on the one that runs away"
+            ),
+            Warning::QSteps { count, of } => write!(
+                f,
+                "{count} of {of} steps on q were taken back or shrunk; try a smaller --q-step"
+            ),
+            Warning::NoProgress => f.write_str(
+                "training did not improve on its start, which was kept; try a smaller --learning-rate or --q-step, or --q-guard trust",
+            ),
+            Warning::EpochLimit => f.write_str("the epoch limit came before convergence; try more --epochs"),
+            Warning::Overfitted { training, validation, error } => write!(
+                f,
+                "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer --inducing, a larger --beta or --objective elbo, or a --prior on the lengthscales"
+            ),
+        }
+    }
+}
+
+/// The most inputs that are named.
+const MOST_NAMED: usize = 5;
+
+fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result {
+    let mut names: Vec<String> = inputs.iter().take(MOST_NAMED).map(Input::to_string).collect();
+    if inputs.len() > MOST_NAMED {
+        names.push(format!("{} more", inputs.len() - MOST_NAMED));
+    }
+    let (noun, verb) = if inputs.len() == 1 { ("input", "changes") } else { ("inputs", "change") };
+    write!(
+        f,
+        "{noun} {} hardly {verb} the prediction over their whole range (very long lengthscales): leaving them out with --exclude is quicker and may predict better",
+        names.join(", ")
+    )
+}
+
+/// Reads warnings from a model file; older ones hold their text alone.
+pub(super) fn read_warnings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Warning>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Text(String),
+        Typed(Warning),
+    }
+    let stored = Vec::<Stored>::deserialize(deserializer)?;
+    let warning = |stored| match stored {
+        Stored::Text(text) => Warning::Data { text },
+        Stored::Typed(warning) => warning,
+    };
+    Ok(stored.into_iter().map(warning).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_to_try_is_in_the_words() {
+        let input = Input { index: 3, name: None };
+        let warnings = [
+            Warning::NoiseExplainsAll { share: 0.99, sparse: true },
+            Warning::NoiseAtFloor { noise: 1e-6 },
+            Warning::IllConditioned { condition: 1e12, raised_to: None, close_pairs: 0, inducing: 9 },
+            Warning::NearDuplicates { duplicates: 3, inducing: 9, closest: 1e-4 },
+            Warning::Irrelevant { inputs: vec![input.clone()] },
+            Warning::Memorised { input, correlation: 0.1 },
+            Warning::HyperSteps { count: 1, of: 9, halved: true },
+            Warning::HyperSteps { count: 1, of: 9, halved: false },
+            Warning::QSteps { count: 1, of: 9 },
+            Warning::NoProgress,
+            Warning::EpochLimit,
+            Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
+        ];
+        for warning in warnings {
+            let text = warning.to_string();
+            let named = warning.options().iter().filter(|option| text.contains(**option)).count();
+            assert!(named > 0 && !text.contains('\n'), "{text}");
+            let stored = serde_json::to_string(&warning).expect("JSON");
+            assert_eq!(serde_json::from_str::<Warning>(&stored).expect("a warning"), warning);
+        }
+    }
+
+    #[test]
+    fn inputs_are_named_and_long_lists_cut() {
+        let inputs = (0..8).map(|index| Input { index, name: None }).collect();
+        let mut warning = Warning::Irrelevant { inputs };
+        assert!(warning.to_string().contains("inputs 0, 1, 2, 3, 4, 3 more"), "{warning}");
+        warning.name_inputs(&["a".into(), "b".into()]);
+        assert!(warning.to_string().contains("inputs 'a', 'b', 2"), "{warning}");
+    }
+}
