@@ -1,9 +1,12 @@
 //! Which options go together: models, rules that move q, estimators and schedules; no values of single options.
 
-use super::options::{FitOptions, ModelKind, ObjectiveKind};
+use super::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::objective::Estimator;
 use crate::variational::{Average, Family, Guard};
+
+/// The most starts: more would hardly be meant.
+const MOST_RESTARTS: usize = 256;
 
 impl FitOptions {
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
@@ -32,7 +35,8 @@ impl FitOptions {
                 ("--q-nonnegative", self.q_nonnegative),
             ],
             ModelKind::Glm => {
-                vec![("--inducing", self.inducing.is_some()), ("--fix-inducing", self.fix_inducing)]
+                let inducing = self.inducing.is_some() || self.growth.is_some();
+                vec![("--inducing", inducing), ("--fix-inducing", self.fix_inducing)]
             }
         };
         options.into_iter().find_map(|(name, given)| given.then_some(name))
@@ -48,6 +52,38 @@ impl FitOptions {
                 "--objective fitc does not apply to --model glm: a linear model has no residuals",
             )
             .hint("use --objective vfe, which is exact for linear models with Gaussian noise"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what makes no sense of the search for a start.
+    pub(super) fn check_search(&self) -> Result<()> {
+        if let Some(growth) = self.growth {
+            growth.validate()?;
+            if self.inducing.is_some() {
+                return Err(Error::usage("--inducing is a number or auto, not both"));
+            }
+        }
+        if !(1..=MOST_RESTARTS).contains(&self.restarts) {
+            return Err(Error::usage(format!(
+                "--restarts is {}, expected 1 to {MOST_RESTARTS}",
+                self.restarts
+            )));
+        }
+        if self.restarts == 1 {
+            return Ok(());
+        }
+        if self.hyper == Some(Hyper::Fixed) {
+            return Err(Error::usage(
+                "--restarts has no effect with --hyper fixed: the starts are hyper-parameters to train",
+            )
+            .hint("leave one of them out"));
+        }
+        if self.growth.is_some() {
+            return Err(Error::usage(
+                "--restarts cannot be had with --inducing auto: each is a search of its own",
+            )
+            .hint("find the number of inducing inputs first, then give it with --restarts"));
         }
         Ok(())
     }

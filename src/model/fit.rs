@@ -6,6 +6,7 @@ use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
+use super::search::{Search, fit_grown, fit_restarted};
 use super::solve::{SolveLimits, full_objective, solve_q};
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
@@ -108,6 +109,8 @@ pub struct Fitted {
     pub posterior: Posterior,
     /// What the fit did.
     pub summary: FitSummary,
+    /// How its start was found.
+    pub search: Search,
 }
 
 /// Fits a model. `listener` hears one record per epoch.
@@ -127,10 +130,26 @@ pub fn fit_arrays(
         return Err(Error::usage("--objective fitc takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
-    let Start { mut model, q } = match start {
-        Some(start) => start.clone(),
-        None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
-    };
+    match start {
+        Some(start) => fit_prepared(data, options, start.clone(), false, listener),
+        None if options.growth.is_some() => fit_grown(data, options, listener),
+        None if options.restarts > 1 => fit_restarted(data, options, listener),
+        None => {
+            let model = initial_model(data.train, options, data.levels)?;
+            fit_prepared(data, options, Start { model, q: None }, true, listener)
+        }
+    }
+}
+
+/// The fit proper, of settled options from a start; a `fresh` one has yet to see more of the data than their scale.
+pub(super) fn fit_prepared(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    start: Start,
+    fresh: bool,
+    listener: &mut dyn FnMut(&Record),
+) -> Result<Fitted> {
+    let Start { mut model, q } = start;
     apply_fixes(&mut model, &options.fix)?;
     model.refresh().map_err(|failure| {
         let why = if failure.not_finite {
@@ -154,7 +173,7 @@ pub fn fit_arrays(
     };
     let mut monitor = Monitor::new(limits, listener);
     if options.objective == ObjectiveKind::DlmSquare {
-        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
+        if fresh && options.hyper_mode() != Hyper::Fixed {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             model = evidence_start(model, data.train, options, &monitor)?;
         }
@@ -163,7 +182,7 @@ pub fn fit_arrays(
     let trained = if options.is_collapsed() {
         train_collapsed(model, data.train, options, &mut monitor)?
     } else {
-        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
+        train_svgp(Start { model, q }, fresh, data, options, &mut monitor)?
     };
     Ok(finish(trained, data.train, options, &monitor))
 }
@@ -406,5 +425,5 @@ fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &
         trace: monitor.records().to_vec(),
     };
     let posterior = Posterior::new(&model, &q);
-    Fitted { model, q, posterior, summary }
+    Fitted { model, q, posterior, summary, search: Search::default() }
 }

@@ -5,6 +5,7 @@ use super::latent::LatentModel;
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
+use super::search::Search;
 use super::select::BetaCurve;
 use crate::collapsed::Dataset;
 use crate::data::{
@@ -35,6 +36,7 @@ pub struct FittedModel {
     pub(super) rows: usize,
     pub(super) program: String,
     pub(super) beta_curve: Option<BetaCurve>,
+    pub(super) search: Search,
 }
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
@@ -115,6 +117,9 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
     let start =
         request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
     let mut fitted = fit_arrays(training, options, start.as_ref(), listener)?;
+    // A fit that goes on with another one's posterior owes its start to that one's search.
+    let before = request.start.filter(|_| request.keep_posterior).map(|start| start.search.clone());
+    let search = before.unwrap_or(fitted.search);
     warnings.append(&mut fitted.summary.warnings);
     fitted.summary.warnings = warnings;
     let model = FittedModel {
@@ -128,6 +133,7 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) ->
         rows: train.targets.len(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         beta_curve: None,
+        search,
     };
     Ok(TableFit { model, validation, test })
 }
@@ -388,6 +394,11 @@ impl FittedModel {
     /// What β was chosen by, if it was.
     pub fn beta_curve(&self) -> Option<&BetaCurve> {
         self.beta_curve.as_ref()
+    }
+
+    /// How the start of the fit was found: inducing inputs that were added until there were enough, or restarts.
+    pub fn search(&self) -> &Search {
+        &self.search
     }
 
     /// The version of the program that fitted it.

@@ -1,6 +1,7 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
 use super::batches::BatchPlan;
+use super::growth::Growth;
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;
@@ -98,6 +99,8 @@ pub struct FitOptions {
     pub mean: MeanKind,
     /// The number of inducing inputs; by the number of data when absent.
     pub inducing: Option<usize>,
+    /// Whether that number is found by adding them until there are enough. A start model brings its own.
+    pub growth: Option<Growth>,
     /// How they are chosen.
     pub inducing_init: InducingInit,
     /// Whether they stay where they are.
@@ -146,6 +149,8 @@ pub struct FitOptions {
     pub patience: usize,
     /// The share of the training rows held out for validation.
     pub validation_fraction: f64,
+    /// The number of starts that are compared by short fits; a start model is the only one.
+    pub restarts: usize,
     /// Seed of everything random.
     pub seed: u64,
     /// The jitter on `K_uu`.
@@ -171,6 +176,7 @@ impl Default for FitOptions {
             kernel: "rbf(ard)".into(),
             mean: MeanKind::Constant,
             inducing: None,
+            growth: None,
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
             family: Family::Full,
@@ -194,6 +200,7 @@ impl Default for FitOptions {
             tolerance: None,
             patience: 20,
             validation_fraction: 0.0,
+            restarts: 1,
             seed: 0,
             jitter: Jitter::DEFAULT,
             fix: Vec::new(),
@@ -410,6 +417,7 @@ impl FitOptions {
 
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
+        self.check_search()?;
         let collapsed = self.is_collapsed();
         let kind = self.likelihood_kind();
         if collapsed && kind != LikelihoodKind::Gaussian {

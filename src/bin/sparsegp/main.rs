@@ -11,6 +11,7 @@ mod output;
 mod page;
 mod predict;
 mod progress;
+mod search;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -1,0 +1,517 @@
+//! `--inducing auto`: inducing inputs are added until the bound gap or the held-out gain is small; no final fit.
+
+use super::collapsed::{CollapsedBound, CollapsedObjective};
+use super::fit::{Start, TrainingData, UpdateCounts, failed_start, fit_prepared};
+use super::latent::LatentModel;
+use super::options::{FitOptions, Hyper, ObjectiveKind};
+use super::posterior::{Posterior, Score};
+use super::rows::Rows;
+use super::start::{apply_fixes, gaussian_start, initial_model, subset};
+use crate::collapsed::{Dataset, dense_upper_bound};
+use crate::data::random::{Purpose, generator};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hyper::{Limits, Monitor, Record};
+use crate::latent::more_inducing;
+use crate::likelihood::LikelihoodKind;
+use crate::variational::{Family, Normal};
+use faer::Mat;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// How the number of inducing inputs is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// When to stop, in nats per datum; by the criterion when absent.
+    pub tolerance: Option<f64>,
+    /// The most inducing inputs; half the data and at most [`Growth::MOST`] when absent.
+    pub most: Option<usize>,
+}
+
+/// What tells whether inducing inputs are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Criterion {
+    /// The gap between an upper and a lower bound on the log evidence, per datum.
+    Gap,
+    /// The gain in the log density of held-out rows over the size before, per datum.
+    Validation,
+}
+
+/// Why no more inducing inputs were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrowthEnd {
+    /// The criterion fell below the tolerance.
+    Tolerance,
+    /// The most that are allowed were reached.
+    Most,
+    /// No row is left that inducing inputs do not explain already, up to the jitter.
+    Exhausted,
+    /// Half of the time limit was spent.
+    OutOfTime,
+    /// The next size could not be evaluated.
+    Failed,
+}
+
+/// A size that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InducingPoint {
+    /// The number of inducing inputs.
+    pub m: usize,
+    /// The lower bound on the log evidence (the ELBO) per datum.
+    pub lower: Option<f64>,
+    /// An upper bound on it per datum, with Gaussian noise.
+    pub upper: Option<f64>,
+    /// Their difference.
+    pub gap: Option<f64>,
+    /// The log loss of held-out rows per row, where the criterion is their gain.
+    pub validation: Option<f64>,
+    /// Seconds since the start.
+    pub seconds: f64,
+}
+
+/// How the number of inducing inputs was found. Everything is on the scale the model sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InducingCurve {
+    /// What was looked at.
+    pub criterion: Criterion,
+    /// When it was enough, in nats per datum.
+    pub tolerance: f64,
+    /// The most inducing inputs allowed.
+    pub most: usize,
+    /// Rows held out, where the criterion is their gain.
+    pub validation_rows: usize,
+    /// The sizes tried, rising.
+    pub points: Vec<InducingPoint>,
+    /// The size that was taken.
+    pub chosen: usize,
+    /// Why it ended.
+    pub end: GrowthEnd,
+    /// What is known of the final posterior, at the final hyper-parameters.
+    pub certificate: Option<Certificate>,
+}
+
+/// Bounds on the log evidence at the final hyper-parameters. The posterior of the sparse model, q, is no further from the exact
+/// one than their difference: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The lower bound (the ELBO of q), a sum over the data.
+    pub lower: f64,
+    /// The upper bound, a sum.
+    pub upper: f64,
+    /// Their difference, which bounds `KL(q ‖ p)`, in nats.
+    pub kl: f64,
+    /// The same per datum.
+    pub kl_per_row: f64,
+}
+
+impl Certificate {
+    fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
+        // Rounding may take an upper bound that is met exactly below the lower one.
+        let kl = (upper - lower).max(0.0);
+        kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
+    }
+
+    /// What it says.
+    pub fn words(&self) -> String {
+        format!(
+            "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",
+            self.kl, self.kl_per_row
+        )
+    }
+}
+
+/// The size to start from, and by how much each is larger than the one before. Doubling would overshoot more than it saves: the
+/// cost is about that of the last sizes.
+const FIRST: usize = 32;
+const FACTOR: f64 = 1.5;
+
+/// The most rows for which the whole kernel matrix is looked at.
+const DENSE_ROWS: usize = 16_384;
+
+/// The share of the rows held out to judge by, and the most of them.
+const HELD_OUT: f64 = 0.1;
+const MOST_HELD_OUT: usize = 5000;
+
+/// Each size takes a fifth of the iterations of a warm start.
+const WARM_SHARE: usize = 5;
+
+/// Adam's steps at each size, at least, where the likelihood is not Gaussian.
+const STEPS: usize = 60;
+
+/// What the upper bound may leave on the table, as a share of the tolerance.
+const SLACK: f64 = 0.05;
+
+/// The share of a time limit that growth may take.
+const TIME_SHARE: f64 = 0.5;
+
+impl Growth {
+    /// The most inducing inputs when nothing was said.
+    pub const MOST: usize = 2000;
+
+    /// The tolerances, in nats per datum, when nothing was said.
+    pub const GAP: f64 = 0.01;
+    /// See [`Growth::GAP`].
+    pub const GAIN: f64 = 0.005;
+
+    /// The most inducing inputs for `n` data.
+    pub fn most_for(&self, n: usize) -> usize {
+        self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
+    }
+
+    /// When to stop.
+    pub fn tolerance_for(&self, criterion: Criterion) -> f64 {
+        self.tolerance.unwrap_or(match criterion {
+            Criterion::Gap => Growth::GAP,
+            Criterion::Validation => Growth::GAIN,
+        })
+    }
+
+    /// Refuses values that make no sense.
+    pub(super) fn validate(&self) -> Result<()> {
+        if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
+            return Err(Error::usage(format!(
+                "--inducing-tolerance is {tolerance}, expected a positive number"
+            )));
+        }
+        if self.most == Some(0) {
+            return Err(Error::usage("--max-inducing is 0, expected at least 1"));
+        }
+        Ok(())
+    }
+}
+
+impl InducingCurve {
+    /// What is known of the choice, in one sentence.
+    pub fn words(&self) -> String {
+        let InducingCurve { chosen, tolerance, .. } = self;
+        let why = match (self.end, self.criterion) {
+            (GrowthEnd::Tolerance, Criterion::Gap) => {
+                format!("where the bounds on the log evidence were within {tolerance} nats per row")
+            }
+            (GrowthEnd::Tolerance, Criterion::Validation) => {
+                format!(
+                    "after which {} held-out rows gained less than {tolerance} nats per row",
+                    self.validation_rows
+                )
+            }
+            (GrowthEnd::Most, _) => "the most allowed".to_owned(),
+            (GrowthEnd::Exhausted, _) => "which explain all that the jitter lets them".to_owned(),
+            (GrowthEnd::OutOfTime, _) => "when the time was over".to_owned(),
+            (GrowthEnd::Failed, _) => "as more could not be evaluated".to_owned(),
+        };
+        let known = self.certificate.map_or(String::new(), |known| format!("; {}", known.words()));
+        format!("{chosen} inducing inputs, {why}{known}")
+    }
+
+    /// What a user should know when the tolerance was not met.
+    pub fn warning(&self) -> Option<String> {
+        let (m, tolerance) = (self.chosen, self.tolerance);
+        let left =
+            self.points.last().and_then(|point| point.gap).filter(|_| self.criterion == Criterion::Gap);
+        let left = left.map_or(String::new(), |gap| {
+            format!(
+                ": a gap of {gap:.3} nats per row between the bounds is left, above the tolerance {tolerance}"
+            )
+        });
+        let why = match self.end {
+            GrowthEnd::Tolerance => return None,
+            GrowthEnd::Exhausted if left.is_empty() => return None,
+            GrowthEnd::Exhausted => {
+                format!("{m} inducing inputs explain all that the jitter lets them{left}")
+            }
+            GrowthEnd::Most => format!(
+                "{m} inducing inputs, the most allowed, were not enough{left}; try more --max-inducing or a larger --inducing-tolerance"
+            ),
+            GrowthEnd::OutOfTime => format!(
+                "half of --max-seconds was over at {m} inducing inputs, which were not known to be enough{left}"
+            ),
+            GrowthEnd::Failed => {
+                format!("more than {m} inducing inputs could not be evaluated{left}; try a larger --jitter")
+            }
+        };
+        Some(why)
+    }
+}
+
+/// A model of some size with what is known of it.
+struct Grown {
+    model: LatentModel,
+    q: Normal,
+    point: InducingPoint,
+}
+
+impl Grown {
+    /// The same process with more inducing inputs: whitened, the weights of those that come later have the prior N(0, I)
+    /// whatever the others are, and that is their q until they are trained.
+    fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Normal)> {
+        let mut layer = self.model.layer.inducing()?.extended(z.as_ref());
+        layer.refresh().ok()?;
+        let model = LatentModel { layer: layer.into(), ..self.model.clone() };
+        Some((model, self.q.extended(z.nrows())))
+    }
+}
+
+/// Growth under way.
+struct Grower<'a> {
+    train: Dataset<'a>,
+    validation: Option<Dataset<'a>>,
+    levels: usize,
+    /// Those of the fit, for the ELBO: how well inducing inputs stand for all the data has nothing to do with what is
+    /// minimised afterwards.
+    options: FitOptions,
+    tolerance: f64,
+    started: Instant,
+    seconds: Option<f64>,
+}
+
+/// Grows a model of the training data from few inducing inputs, until there are enough.
+///
+/// # Errors
+///
+/// As for a fit, when not even the first size can be evaluated.
+pub(super) fn grow(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    growth: Growth,
+) -> Result<(Start, InducingCurve)> {
+    let (criterion, family) = (criterion(data.train, options), options.family);
+    let parts = match (criterion, data.validation) {
+        (Criterion::Validation, None) => hold_out(data.train, options.seed),
+        _ => None,
+    };
+    let (train, validation) = match &parts {
+        Some((train, validation)) => (train.data(), Some(validation.data())),
+        None => (data.train, data.validation.filter(|_| criterion == Criterion::Validation)),
+    };
+    let options = FitOptions {
+        objective: ObjectiveKind::Elbo,
+        beta: 1.0,
+        batch_size: options.batch_size,
+        learning_rate: options.learning_rate,
+        epochs: None,
+        tolerance: None,
+        validation_fraction: 0.0,
+        growth: None,
+        hyper: options.hyper.filter(|hyper| *hyper == Hyper::Fixed),
+        hyper_optimizer: None,
+        ..options.without_steps()
+    };
+    let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
+    let started = Instant::now();
+    let tolerance = growth.tolerance_for(criterion);
+    let mut grower = Grower { train, validation, levels: data.levels, options, tolerance, started, seconds };
+    let mut curve = InducingCurve {
+        criterion,
+        tolerance,
+        most: growth.most_for(train.len()),
+        validation_rows: validation.map_or(0, |part| part.len()),
+        points: Vec::new(),
+        chosen: 0,
+        end: GrowthEnd::Most,
+        certificate: None,
+    };
+    let Grown { model, q, point } = grower.run(&mut curve)?;
+    curve.chosen = point.m;
+    let q = if family == Family::Full { q } else { q.mean_field() };
+    Ok((Start { model, q: Some(q) }, curve))
+}
+
+/// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
+fn criterion(train: Dataset<'_>, options: &FitOptions) -> Criterion {
+    let gaussian = options.likelihood_kind() == LikelihoodKind::Gaussian;
+    let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
+    if certified { Criterion::Gap } else { Criterion::Validation }
+}
+
+/// Some random rows held out of the others; none where there are too few.
+fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(Rows, Rows)> {
+    let n = train.len();
+    let count = ((HELD_OUT * n as f64).ceil() as usize).min(MOST_HELD_OUT);
+    if count == 0 || count >= n {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(seed, Purpose::Growth, 0));
+    let (held_out, kept) = rows.split_at_mut(count);
+    let part = |rows: &mut [usize]| {
+        rows.sort_unstable();
+        let mut part = Rows::new(train, rows.len());
+        part.take(train, rows);
+        part
+    };
+    Some((part(kept), part(held_out)))
+}
+
+impl Grower<'_> {
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn left(&self) -> Option<f64> {
+        // A stage always gets some time: the first has to end with a model.
+        self.seconds.map(|limit| (limit - self.elapsed()).max(0.01 * limit))
+    }
+
+    /// Adds inducing inputs until there are enough; leaves the curve's end and points.
+    fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
+        let options = FitOptions { inducing: Some(FIRST.min(curve.most)), ..self.options.clone() };
+        let mut model = initial_model(self.train, &options, self.levels)?;
+        apply_fixes(&mut model, &options.fix)?;
+        let mut now = self.stage(model, None)?;
+        loop {
+            curve.points.push(now.point);
+            if curve.criterion == Criterion::Gap && now.point.gap.is_some_and(|gap| gap <= curve.tolerance) {
+                curve.end = GrowthEnd::Tolerance;
+                return Ok(now);
+            }
+            if now.point.m >= curve.most {
+                curve.end = GrowthEnd::Most;
+                return Ok(now);
+            }
+            if self.seconds.is_some_and(|limit| self.elapsed() >= limit) {
+                curve.end = GrowthEnd::OutOfTime;
+                return Ok(now);
+            }
+            let Some(next) = self.next(&now, curve)? else { return Ok(now) };
+            if curve.criterion == Criterion::Validation {
+                let gain = now.point.validation.zip(next.point.validation).map(|(now, next)| now - next);
+                if gain.is_some_and(|gain| gain < curve.tolerance) {
+                    curve.points.push(next.point);
+                    curve.end = GrowthEnd::Tolerance;
+                    return Ok(now);
+                }
+            }
+            now = next;
+        }
+    }
+
+    /// The next size; `None` with the curve's end set when there is none.
+    fn next(&mut self, now: &Grown, curve: &mut InducingCurve) -> Result<Option<Grown>> {
+        let m = now.point.m;
+        let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
+        let Some(layer) = now.model.layer.inducing() else { return Ok(None) };
+        let z = more_inducing(self.train.x, layer, size - m, self.options.seed)?;
+        if z.nrows() == 0 {
+            curve.end = GrowthEnd::Exhausted;
+            return Ok(None);
+        }
+        let next = match now.extended(&z) {
+            Some((model, q)) => self.stage(model, Some(q)),
+            None => Err(failed_start()),
+        };
+        match next {
+            Ok(next) => Ok(Some(next)),
+            Err(error) if error.kind() == ErrorKind::Fit => {
+                curve.end = GrowthEnd::Failed;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Improves a model of one size and measures it.
+    fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+        if model.likelihood.kind() == LikelihoodKind::Gaussian {
+            self.gaussian_stage(model)
+        } else {
+            self.variational_stage(model, q)
+        }
+    }
+
+    /// L-BFGS on the collapsed bound of a subset, then q and the bounds by all rows.
+    fn gaussian_stage(&mut self, mut model: LatentModel) -> Result<Grown> {
+        model.refresh().map_err(|_| failed_start())?;
+        let options =
+            FitOptions { warm_start: self.options.warm_start.div_ceil(WARM_SHARE), ..self.options.clone() };
+        let rows = subset(self.train, options.seed);
+        let mut silent = |_: &Record| {};
+        // The start takes half of what its monitor has.
+        let seconds = self.left().map(|left| 2.0 * left);
+        let limits = Limits {
+            epochs: options.warm_start,
+            seconds,
+            tolerance: options.stopping_tolerance(),
+            window: 10,
+            plateaus: 0,
+            patience: options.patience,
+        };
+        let monitor = Monitor::new(limits, &mut silent);
+        let improve = options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
+        let (model, ..): (LatentModel, Normal, UpdateCounts) =
+            gaussian_start(model, improve, rows.data(), &options, &monitor)?;
+        let n = self.train.len() as f64;
+        let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
+        let theta = objective.start();
+        let lower = -objective.solve(&theta).ok_or_else(failed_start)? / n;
+        let unweighted = self.train.targets.weights.is_empty();
+        let cheap = objective.evidence_upper_bound().filter(|_| unweighted);
+        let (model, q) = objective.into_parts();
+        let slack = SLACK * self.tolerance;
+        let dense = if self.validation.is_none() { dense(&model, self.train, slack * n) } else { None };
+        let upper = tighter(cheap, dense).map(|upper| upper / n);
+        let gap = upper.map(|upper| (upper - lower).max(0.0));
+        Ok(self.grown(model, q, InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
+    }
+
+    /// A short run of the ordinary fit of the ELBO.
+    fn variational_stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+        let n = self.train.len();
+        let per_epoch = n.div_ceil(self.options.batch_size.min(n));
+        let options = FitOptions {
+            epochs: Some(STEPS.div_ceil(per_epoch).max(3)),
+            max_seconds: self.left(),
+            ..self.options.clone()
+        };
+        let data = TrainingData { train: self.train, validation: None, levels: self.levels };
+        let fresh = q.is_none();
+        let fitted = fit_prepared(data, &options, Start { model, q }, fresh, &mut |_| {})?;
+        let lower = Some(-fitted.summary.objective);
+        Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
+    }
+
+    fn grown(&self, model: LatentModel, q: Normal, point: InducingPoint) -> Grown {
+        let score = |part| Posterior::new(&model, &q).score(part, Score::LogLoss);
+        let point = InducingPoint {
+            m: model.layer.dim(),
+            validation: self.validation.map(score).filter(|score| score.is_finite()),
+            seconds: self.elapsed(),
+            ..point
+        };
+        Grown { model, q, point }
+    }
+}
+
+impl InducingPoint {
+    fn of(lower: Option<f64>) -> InducingPoint {
+        InducingPoint { m: 0, lower, upper: None, gap: None, validation: None, seconds: 0.0 }
+    }
+}
+
+/// The smaller of two upper bounds.
+fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    [a, b].into_iter().flatten().filter(|bound| bound.is_finite()).min_by(f64::total_cmp)
+}
+
+/// The upper bound on the log evidence that looks at all pairs of rows, up to `slack` nats.
+fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
+    let noise = model.noise_variance()?;
+    dense_upper_bound(model.layer.inducing()?, train, noise, slack).ok()
+}
+
+/// What is known of a fitted q with this ELBO (a sum): Gaussian noise and rows that count once.
+pub(super) fn certificate(
+    model: &LatentModel,
+    train: Dataset<'_>,
+    lower: Option<f64>,
+    tolerance: f64,
+) -> Option<Certificate> {
+    let lower = lower.filter(|_| train.targets.weights.is_empty())?;
+    model.noise_variance()?;
+    let mut objective = CollapsedObjective::new(model.clone(), train, CollapsedBound::Elbo { beta: 1.0 });
+    let cheap = objective.evidence_upper_bound();
+    let n = train.len();
+    let close = if n <= DENSE_ROWS { dense(model, train, SLACK * tolerance * n as f64) } else { None };
+    Certificate::new(lower, tighter(cheap, close)?, n)
+}

@@ -1,0 +1,214 @@
+//! `--restarts`: several starts compared by short fits, the worse half dropped each time; no fit to the end.
+
+use super::fit::{Fitted, Start, TrainingData, fit_prepared};
+use super::latent::LatentModel;
+use super::options::{FitOptions, ObjectiveKind};
+use super::select::score_of;
+use super::start::initial_model;
+use crate::data::random::{Purpose, generator};
+use crate::error::{Error, ErrorKind, Result};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Transform;
+
+/// One of several starts of a fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restart {
+    /// Its number; 0 is the start that the data give.
+    pub start: usize,
+    /// The seed of its inducing inputs and of how its hyper-parameters differ.
+    pub seed: u64,
+    /// What it was compared by after each short fit that it took part in, smaller is better: the objective per datum, or the
+    /// validation score where there is one. Absent where the fit failed.
+    pub scores: Vec<Option<f64>>,
+    /// Why a fit from it failed, if one did.
+    pub error: Option<String>,
+    /// Whether it was fitted to the end.
+    pub chosen: bool,
+}
+
+/// Starting values are drawn between a tenth and ten times those that the data give, …
+const SPREAD: f64 = 10.0;
+
+/// … and the values of one parameter, such as lengthscales, within a factor of two besides.
+const SPREAD_WITHIN: f64 = 2.0;
+
+/// The first short fit: iterations of L-BFGS, or of the warm start before an epoch of mini-batches. Each next one is twice as
+/// long.
+const FIRST_BUDGET: usize = 10;
+
+/// The share of a time limit that all short fits may take together.
+const TIME_SHARE: f64 = 0.5;
+
+/// Starts with what is known of each.
+pub(super) struct Starts {
+    candidates: Vec<Candidate>,
+    last_error: Option<Error>,
+}
+
+struct Candidate {
+    model: LatentModel,
+    report: Restart,
+}
+
+impl Candidate {
+    /// The order from best to worst: failed ones last, then by how far they came, then by the last score.
+    fn rank(&self) -> (bool, std::cmp::Reverse<usize>, f64) {
+        let Restart { scores, error, .. } = &self.report;
+        let score = scores.last().copied().flatten().unwrap_or(f64::INFINITY);
+        (error.is_some(), std::cmp::Reverse(scores.len()), score)
+    }
+}
+
+/// Compares as many starts as the options say by short fits (successive halving: Jamieson & Talwalkar 2016). All fits
+/// have the seed of the options, and so the same subsets and batches.
+///
+/// # Errors
+///
+/// Those that are about the options or the data; numerical failures count as bad scores.
+pub(super) fn choose_start(data: TrainingData<'_>, options: &FitOptions) -> Result<Starts> {
+    let candidates = (0..options.restarts).map(|start| candidate(data, options, start));
+    let mut starts = Starts { candidates: candidates.collect::<Result<_>>()?, last_error: None };
+    let fits = (1..).map(|rung| options.restarts.div_ceil(1 << rung)).take_while(|&left| left > 1);
+    let fits: f64 = options.restarts as f64 + fits.sum::<usize>() as f64;
+    let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds / fits);
+    let mut left = options.restarts;
+    for rung in 0.. {
+        if left <= 1 {
+            break;
+        }
+        let short = FitOptions { max_seconds: seconds, ..short(options, rung) };
+        for index in 0..left {
+            starts.advance(index, data, &short)?;
+        }
+        starts.sort();
+        left = left.div_ceil(2);
+    }
+    Ok(starts)
+}
+
+/// The start number `start`: that of the data with other inducing inputs and, but for the first one, other values.
+fn candidate(data: TrainingData<'_>, options: &FitOptions, start: usize) -> Result<Candidate> {
+    let seed = options.seed.wrapping_add(start as u64);
+    let mut model = initial_model(data.train, &FitOptions { seed, ..options.clone() }, data.levels)?;
+    if start > 0 {
+        perturb(&mut model, seed);
+    }
+    let report = Restart { start, seed, scores: Vec::new(), error: None, chosen: false };
+    Ok(Candidate { model, report })
+}
+
+/// Multiplies every positive parameter that is trained by a random factor.
+fn perturb(model: &mut LatentModel, seed: u64) {
+    let mut random = generator(seed, Purpose::Restart, 0);
+    let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
+    model.for_each_parameter_mut(&mut |p| {
+        let Transform::Positive { lower } = p.transform else { return };
+        if p.fixed {
+            return;
+        }
+        let all = factor(SPREAD);
+        let several = p.values.len() > 1;
+        for value in &mut p.values {
+            let own = if several { factor(SPREAD_WITHIN) } else { 1.0 };
+            *value = lower + (*value - lower) * all * own;
+        }
+    });
+}
+
+/// The options of the short fits of a rung.
+fn short(options: &FitOptions, rung: usize) -> FitOptions {
+    let budget = FIRST_BUDGET << rung;
+    // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
+    let objective = match options.objective {
+        ObjectiveKind::DlmSquare => {
+            FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() }
+        }
+        _ => options.clone(),
+    };
+    let epochs = if options.is_collapsed() { budget } else { 1 << rung };
+    FitOptions {
+        epochs: Some(epochs.min(options.epoch_limit())),
+        warm_start: options.warm_start.min(budget),
+        restarts: 1,
+        ..objective
+    }
+}
+
+impl Starts {
+    /// A short fit from where the last one of a candidate ended.
+    fn advance(&mut self, index: usize, data: TrainingData<'_>, short: &FitOptions) -> Result<()> {
+        let candidate = &mut self.candidates[index];
+        if candidate.report.error.is_some() {
+            candidate.report.scores.push(None);
+            return Ok(());
+        }
+        let start = Start { model: candidate.model.clone(), q: None };
+        match fit_prepared(data, short, start, true, &mut |_| {}) {
+            Ok(fitted) => {
+                let score = score(&fitted, data, short);
+                if score.is_none() {
+                    candidate.report.error = Some("the score is not finite".into());
+                }
+                candidate.report.scores.push(score);
+                candidate.model = fitted.model;
+            }
+            Err(error) if error.kind() == ErrorKind::Fit => {
+                candidate.report.scores.push(None);
+                candidate.report.error = Some(error.to_string());
+                self.last_error = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// From best to worst; equal ones in the order of their numbers.
+    fn sort(&mut self) {
+        self.candidates.sort_by(|a, b| {
+            let ((af, al, a_score), (bf, bl, b_score)) = (a.rank(), b.rank());
+            let by_score = a_score.total_cmp(&b_score);
+            af.cmp(&bf).then(al.cmp(&bl)).then(by_score).then(a.report.start.cmp(&b.report.start))
+        });
+    }
+
+    /// The best start that has not failed.
+    ///
+    /// # Errors
+    ///
+    /// The last failure, when all have.
+    pub(super) fn best(&mut self) -> Result<Start> {
+        self.sort();
+        match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {
+            Some(best) => {
+                best.report.chosen = true;
+                Ok(Start { model: best.model.clone(), q: None })
+            }
+            None => Err(self.last_error.take().unwrap_or_else(|| Error::fit("no start has a finite score"))),
+        }
+    }
+
+    /// Gives up the start that was the best.
+    pub(super) fn reject(&mut self, error: Error) {
+        if let Some(best) = self.candidates.first_mut() {
+            best.report.chosen = false;
+            best.report.error = Some(error.to_string());
+        }
+        self.last_error = Some(error);
+    }
+
+    /// All starts by their numbers.
+    pub(super) fn into_report(mut self) -> Vec<Restart> {
+        self.candidates.sort_by_key(|candidate| candidate.report.start);
+        self.candidates.into_iter().map(|candidate| candidate.report).collect()
+    }
+}
+
+/// What a short fit is compared by.
+fn score(fitted: &Fitted, data: TrainingData<'_>, options: &FitOptions) -> Option<f64> {
+    let score = match data.validation {
+        Some(validation) => fitted.posterior.score(validation, score_of(options)),
+        None => fitted.summary.objective,
+    };
+    score.is_finite().then_some(score)
+}
