@@ -18,7 +18,7 @@ fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted
 fn oscillation(n: usize) -> (Mat<f64>, Vec<f64>) {
     let mut normals = Normals::new(1);
     let x = Mat::from_fn(1, n, |_, j| 3.4 * (j as f64 / n as f64 - 0.5));
-    let y = (0..n).map(|j| (14.0 * x[(0, j)]).sin() + 0.1 * normals.next()).collect();
+    let y = (0..n).map(|j| (8.0 * x[(0, j)]).sin() + 0.1 * normals.next()).collect();
     (x, y)
 }
 

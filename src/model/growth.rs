@@ -1,7 +1,8 @@
-//! `--inducing auto`: inducing inputs are added until the bound gap or the held-out gain is small; no final fit.
+//! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small; no final fit.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::fit::{Start, TrainingData, UpdateCounts, failed_start, fit_prepared};
+use super::inducing_curve::{Certificate, Criterion, Growth, GrowthEnd, InducingCurve, InducingPoint};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::{Posterior, Score};
@@ -9,118 +10,14 @@ use super::rows::Rows;
 use super::start::{apply_fixes, gaussian_start, initial_model, subset};
 use crate::collapsed::{Dataset, dense_upper_bound};
 use crate::data::random::{Purpose, generator};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::hyper::{Limits, Monitor, Record};
 use crate::latent::more_inducing;
 use crate::likelihood::LikelihoodKind;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
-use serde::{Deserialize, Serialize};
 use std::time::Instant;
-
-/// How the number of inducing inputs is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Growth {
-    /// When to stop, in nats per datum; by the criterion when absent.
-    pub tolerance: Option<f64>,
-    /// The most inducing inputs; half the data and at most [`Growth::MOST`] when absent.
-    pub most: Option<usize>,
-}
-
-/// What tells whether inducing inputs are enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Criterion {
-    /// The gap between an upper and a lower bound on the log evidence, per datum.
-    Gap,
-    /// The gain in the log density of held-out rows over the size before, per datum.
-    Validation,
-}
-
-/// Why no more inducing inputs were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GrowthEnd {
-    /// The criterion fell below the tolerance.
-    Tolerance,
-    /// The most that are allowed were reached.
-    Most,
-    /// No row is left that inducing inputs do not explain already, up to the jitter.
-    Exhausted,
-    /// Half of the time limit was spent.
-    OutOfTime,
-    /// The next size could not be evaluated.
-    Failed,
-}
-
-/// A size that was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InducingPoint {
-    /// The number of inducing inputs.
-    pub m: usize,
-    /// The lower bound on the log evidence (the ELBO) per datum.
-    pub lower: Option<f64>,
-    /// An upper bound on it per datum, with Gaussian noise.
-    pub upper: Option<f64>,
-    /// Their difference.
-    pub gap: Option<f64>,
-    /// The log loss of held-out rows per row, where the criterion is their gain.
-    pub validation: Option<f64>,
-    /// Seconds since the start.
-    pub seconds: f64,
-}
-
-/// How the number of inducing inputs was found. Everything is on the scale the model sees.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InducingCurve {
-    /// What was looked at.
-    pub criterion: Criterion,
-    /// When it was enough, in nats per datum.
-    pub tolerance: f64,
-    /// The most inducing inputs allowed.
-    pub most: usize,
-    /// Rows held out, where the criterion is their gain.
-    pub validation_rows: usize,
-    /// The sizes tried, rising.
-    pub points: Vec<InducingPoint>,
-    /// The size that was taken.
-    pub chosen: usize,
-    /// Why it ended.
-    pub end: GrowthEnd,
-    /// What is known of the final posterior, at the final hyper-parameters.
-    pub certificate: Option<Certificate>,
-}
-
-/// Bounds on the log evidence at the final hyper-parameters. The posterior of the sparse model, q, is no further from the exact
-/// one than their difference: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Certificate {
-    /// The lower bound (the ELBO of q), a sum over the data.
-    pub lower: f64,
-    /// The upper bound, a sum.
-    pub upper: f64,
-    /// Their difference, which bounds `KL(q ‖ p)`, in nats.
-    pub kl: f64,
-    /// The same per datum.
-    pub kl_per_row: f64,
-}
-
-impl Certificate {
-    fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
-        // Rounding may take an upper bound that is met exactly below the lower one.
-        let kl = (upper - lower).max(0.0);
-        kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
-    }
-
-    /// What it says.
-    pub fn words(&self) -> String {
-        format!(
-            "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",
-            self.kl, self.kl_per_row
-        )
-    }
-}
 
 /// The size to start from, and by how much each is larger than the one before. Doubling would overshoot more than it saves: the
 /// cost is about that of the last sizes.
@@ -145,95 +42,6 @@ const SLACK: f64 = 0.05;
 
 /// The share of a time limit that growth may take.
 const TIME_SHARE: f64 = 0.5;
-
-impl Growth {
-    /// The most inducing inputs when nothing was said.
-    pub const MOST: usize = 2000;
-
-    /// The tolerances, in nats per datum, when nothing was said.
-    pub const GAP: f64 = 0.01;
-    /// See [`Growth::GAP`].
-    pub const GAIN: f64 = 0.005;
-
-    /// The most inducing inputs for `n` data.
-    pub fn most_for(&self, n: usize) -> usize {
-        self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
-    }
-
-    /// When to stop.
-    pub fn tolerance_for(&self, criterion: Criterion) -> f64 {
-        self.tolerance.unwrap_or(match criterion {
-            Criterion::Gap => Growth::GAP,
-            Criterion::Validation => Growth::GAIN,
-        })
-    }
-
-    /// Refuses values that make no sense.
-    pub(super) fn validate(&self) -> Result<()> {
-        if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
-            return Err(Error::usage(format!(
-                "--inducing-tolerance is {tolerance}, expected a positive number"
-            )));
-        }
-        if self.most == Some(0) {
-            return Err(Error::usage("--max-inducing is 0, expected at least 1"));
-        }
-        Ok(())
-    }
-}
-
-impl InducingCurve {
-    /// What is known of the choice, in one sentence.
-    pub fn words(&self) -> String {
-        let InducingCurve { chosen, tolerance, .. } = self;
-        let why = match (self.end, self.criterion) {
-            (GrowthEnd::Tolerance, Criterion::Gap) => {
-                format!("where the bounds on the log evidence were within {tolerance} nats per row")
-            }
-            (GrowthEnd::Tolerance, Criterion::Validation) => {
-                format!(
-                    "after which {} held-out rows gained less than {tolerance} nats per row",
-                    self.validation_rows
-                )
-            }
-            (GrowthEnd::Most, _) => "the most allowed".to_owned(),
-            (GrowthEnd::Exhausted, _) => "which explain all that the jitter lets them".to_owned(),
-            (GrowthEnd::OutOfTime, _) => "when the time was over".to_owned(),
-            (GrowthEnd::Failed, _) => "as more could not be evaluated".to_owned(),
-        };
-        let known = self.certificate.map_or(String::new(), |known| format!("; {}", known.words()));
-        format!("{chosen} inducing inputs, {why}{known}")
-    }
-
-    /// What a user should know when the tolerance was not met.
-    pub fn warning(&self) -> Option<String> {
-        let (m, tolerance) = (self.chosen, self.tolerance);
-        let left =
-            self.points.last().and_then(|point| point.gap).filter(|_| self.criterion == Criterion::Gap);
-        let left = left.map_or(String::new(), |gap| {
-            format!(
-                ": a gap of {gap:.3} nats per row between the bounds is left, above the tolerance {tolerance}"
-            )
-        });
-        let why = match self.end {
-            GrowthEnd::Tolerance => return None,
-            GrowthEnd::Exhausted if left.is_empty() => return None,
-            GrowthEnd::Exhausted => {
-                format!("{m} inducing inputs explain all that the jitter lets them{left}")
-            }
-            GrowthEnd::Most => format!(
-                "{m} inducing inputs, the most allowed, were not enough{left}; try more --max-inducing or a larger --inducing-tolerance"
-            ),
-            GrowthEnd::OutOfTime => format!(
-                "half of --max-seconds was over at {m} inducing inputs, which were not known to be enough{left}"
-            ),
-            GrowthEnd::Failed => {
-                format!("more than {m} inducing inputs could not be evaluated{left}; try a larger --jitter")
-            }
-        };
-        Some(why)
-    }
-}
 
 /// A model of some size with what is known of it.
 struct Grown {
@@ -300,7 +108,7 @@ pub(super) fn grow(
     };
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
-    let tolerance = growth.tolerance_for(criterion);
+    let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
     let mut grower = Grower { train, validation, levels: data.levels, options, tolerance, started, seconds };
     let mut curve = InducingCurve {
         criterion,
@@ -362,10 +170,6 @@ impl Grower<'_> {
         let mut now = self.stage(model, None)?;
         loop {
             curve.points.push(now.point);
-            if curve.criterion == Criterion::Gap && now.point.gap.is_some_and(|gap| gap <= curve.tolerance) {
-                curve.end = GrowthEnd::Tolerance;
-                return Ok(now);
-            }
             if now.point.m >= curve.most {
                 curve.end = GrowthEnd::Most;
                 return Ok(now);
@@ -375,13 +179,10 @@ impl Grower<'_> {
                 return Ok(now);
             }
             let Some(next) = self.next(&now, curve)? else { return Ok(now) };
-            if curve.criterion == Criterion::Validation {
-                let gain = now.point.validation.zip(next.point.validation).map(|(now, next)| now - next);
-                if gain.is_some_and(|gain| gain < curve.tolerance) {
-                    curve.points.push(next.point);
-                    curve.end = GrowthEnd::Tolerance;
-                    return Ok(now);
-                }
+            if curve.is_enough(&now.point, &next.point) {
+                curve.points.push(next.point);
+                curve.end = GrowthEnd::Tolerance;
+                return Ok(now);
             }
             now = next;
         }
@@ -480,12 +281,6 @@ impl Grower<'_> {
             ..point
         };
         Grown { model, q, point }
-    }
-}
-
-impl InducingPoint {
-    fn of(lower: Option<f64>) -> InducingPoint {
-        InducingPoint { m: 0, lower, upper: None, gap: None, validation: None, seconds: 0.0 }
     }
 }
 

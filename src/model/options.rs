@@ -1,7 +1,7 @@
 //! What a user can ask of a fit, with defaults; validated before any work starts.
 
 use super::batches::BatchPlan;
-use super::growth::Growth;
+use super::inducing_curve::Growth;
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;

@@ -1,7 +1,8 @@
 //! How the start of a fit is found, and the fit from it; the two searches themselves are next door.
 
 use super::fit::{Fitted, TrainingData, fit_prepared};
-use super::growth::{InducingCurve, certificate, grow};
+use super::growth::{certificate, grow};
+use super::inducing_curve::InducingCurve;
 use super::options::FitOptions;
 use super::restarts::{Restart, choose_start};
 use crate::error::{ErrorKind, Result};

@@ -78,12 +78,12 @@ pub struct ModelArgs {
     /// The prior variance of every coefficient on standardised columns, the intercept apart (glm) [default: 1]
     #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
     pub prior_variance: Option<f64>,
-    /// The number of inducing inputs, or auto: as many as it takes until the bounds on the log evidence are close (Gaussian
-    /// noise, up to 16384 rows) or held-out rows gain nothing (gp) [default: a tenth of the training rows, within 50 and 500]
+    /// The number of inducing inputs, or auto: as many as it takes until the bounds on the log evidence are close and rise
+    /// no more (Gaussian noise, up to 16384 rows), or held-out rows gain nothing (gp) [default: a tenth of the training rows, within 50 and 500]
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
-    /// With --inducing auto: how close the bounds have to be, or how small the gain, in nats per row [default: 0.01 for
-    /// bounds, 0.005 for held-out rows]
+    /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
+    /// [default: 0.01]
     #[arg(long, value_name = "NATS", requires = "inducing", allow_negative_numbers = true)]
     pub inducing_tolerance: Option<f64>,
     /// With --inducing auto: the most inducing inputs [default: half the training rows, at most 2000]
