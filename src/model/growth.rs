@@ -1,7 +1,7 @@
 //! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small; no final fit.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::fit::{Start, TrainingData, UpdateCounts, failed_start, fit_prepared};
+use super::fit::{Start, TrainingData, failed_start, fit_prepared};
 use super::inducing_curve::{Certificate, Criterion, Growth, GrowthEnd, InducingCurve, InducingPoint};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
@@ -72,6 +72,7 @@ struct Grower<'a> {
     tolerance: f64,
     started: Instant,
     seconds: Option<f64>,
+    rollbacks: usize,
 }
 
 /// Grows a model of the training data from few inducing inputs, until there are enough.
@@ -109,7 +110,8 @@ pub(super) fn grow(
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
     let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
-    let mut grower = Grower { train, validation, levels: data.levels, options, tolerance, started, seconds };
+    let mut grower =
+        Grower { train, validation, levels: data.levels, options, tolerance, started, seconds, rollbacks: 0 };
     let mut curve = InducingCurve {
         criterion,
         tolerance,
@@ -119,9 +121,10 @@ pub(super) fn grow(
         chosen: 0,
         end: GrowthEnd::Most,
         certificate: None,
+        rollbacks: 0,
     };
     let Grown { model, q, point } = grower.run(&mut curve)?;
-    curve.chosen = point.m;
+    (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
     let q = if family == Family::Full { q } else { q.mean_field() };
     Ok((Start { model, q: Some(q) }, curve))
 }
@@ -240,8 +243,8 @@ impl Grower<'_> {
         };
         let monitor = Monitor::new(limits, &mut silent);
         let improve = options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
-        let (model, ..): (LatentModel, Normal, UpdateCounts) =
-            gaussian_start(model, improve, rows.data(), &options, &monitor)?;
+        let (model, _, counts) = gaussian_start(model, improve, rows.data(), &options, &monitor)?;
+        self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
         let theta = objective.start();
@@ -268,6 +271,7 @@ impl Grower<'_> {
         let data = TrainingData { train: self.train, validation: None, levels: self.levels };
         let fresh = q.is_none();
         let fitted = fit_prepared(data, &options, Start { model, q }, fresh, &mut |_| {})?;
+        self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
     }
@@ -309,4 +313,40 @@ pub(super) fn certificate(
     let n = train.len();
     let close = if n <= DENSE_ROWS { dense(model, train, SLACK * tolerance * n as f64) } else { None };
     Certificate::new(lower, tighter(cheap, close)?, n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latent::{InducingLayer, Jitter};
+    use crate::likelihood::Gaussian;
+    use sparsegp_kernels::parse;
+
+    #[test]
+    fn more_inducing_inputs_change_no_prediction_until_they_are_trained() {
+        let x = Mat::from_fn(1, 60, |_, j| (j as f64 * 0.618).fract() * 6.0);
+        let kernel = parse::parse("rbf(lengthscales=0.7)", 1).expect("a kernel");
+        let z = Mat::from_fn(5, 1, |i, _| 0.5 + i as f64);
+        let mut layer =
+            InducingLayer::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.2, false);
+        layer.refresh().expect("a factor");
+        let likelihood = Box::new(Gaussian::new(0.1));
+        let model = LatentModel { layer: layer.into(), likelihood, fix_inducing: false };
+        let cov = Mat::from_fn(5, 5, |i, j| if i == j { 0.4 } else { 0.1 });
+        let full = Normal::new(vec![1.0, -2.0, 0.5, 0.3, -0.7], cov).expect("q");
+        for q in [full.mean_field(), full] {
+            let before = Posterior::new(&model, &q).marginals(x.as_ref());
+            let grown = Grown { model: model.clone(), q, point: InducingPoint::of(None) };
+            let layer = grown.model.layer.inducing().expect("inducing inputs");
+            let more = more_inducing(x.as_ref(), layer, 4, 3).expect("more");
+            let (wider, carried) = grown.extended(&more).expect("a factor");
+            assert_eq!((wider.layer.dim(), carried.dim(), carried.family()), (9, 9, grown.q.family()));
+            assert!((carried.kl() - grown.q.kl()).abs() < 1e-12);
+            let after = Posterior::new(&wider, &carried).marginals(x.as_ref());
+            for (before, after) in [(before.mean, after.mean), (before.variance, after.variance)] {
+                let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;
+                assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");
+            }
+        }
+    }
 }

@@ -81,6 +81,8 @@ pub struct InducingCurve {
     pub end: GrowthEnd,
     /// What is known of the final posterior, at the final hyper-parameters.
     pub certificate: Option<Certificate>,
+    /// Steps that were taken back or shrunk on the way.
+    pub rollbacks: usize,
 }
 
 /// Bounds on the log evidence at the final hyper-parameters. The posterior of the sparse model, q, is no further from the exact

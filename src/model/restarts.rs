@@ -212,3 +212,65 @@ fn score(fitted: &Fitted, data: TrainingData<'_>, options: &FitOptions) -> Optio
     };
     score.is_finite().then_some(score)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collapsed::Dataset;
+    use faer::Mat;
+
+    /// Starts with these scores, of which some failed.
+    fn starts(scores: &[&[f64]], failed: &[usize]) -> Starts {
+        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let candidates = scores.iter().enumerate().map(|(start, scores)| {
+            let mut candidate = candidate(data, &FitOptions::default(), start).expect("a start");
+            candidate.report.scores = scores.iter().map(|&score| Some(score)).collect();
+            candidate.report.error = failed.contains(&start).then(|| "singular".to_owned());
+            candidate
+        });
+        Starts { candidates: candidates.collect(), last_error: None }
+    }
+
+    fn chosen(starts: Starts) -> Vec<usize> {
+        let report = starts.into_report();
+        report.iter().filter(|restart| restart.chosen).map(|restart| restart.start).collect()
+    }
+
+    #[test]
+    fn the_best_came_far_with_a_small_score_and_did_not_fail() {
+        let scores: &[&[f64]] = &[&[2.0, 1.5], &[0.5], &[3.0, 1.0], &[1.0, 0.1]];
+        let mut all = starts(scores, &[]);
+        assert!(all.best().is_ok());
+        assert_eq!(chosen(all), [3]);
+        let mut rest = starts(scores, &[3]);
+        assert!(rest.best().is_ok());
+        // Its fit to the end fails too, and then the next one's.
+        rest.reject(Error::fit("first"));
+        assert!(rest.best().is_ok());
+        rest.reject(Error::fit("second"));
+        assert!(rest.best().is_ok());
+        assert_eq!(chosen(rest), [1]);
+        let mut none = starts(scores, &[0, 1, 2, 3]);
+        assert_eq!(none.best().map(|_| ()).expect_err("all failed").exit_code(), 4);
+    }
+
+    #[test]
+    fn starts_differ_within_their_spread_and_the_first_is_that_of_the_data() {
+        let values = |starts: &Starts| -> Vec<Vec<f64>> {
+            starts
+                .candidates
+                .iter()
+                .map(|c| c.model.named_values().into_iter().map(|(_, v)| v).collect())
+                .collect()
+        };
+        let all = values(&starts(&[&[] as &[f64]; 20], &[]));
+        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let plain = initial_model(Dataset::of(x.as_ref(), &y), &FitOptions::default(), 0).expect("a model");
+        let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
+        assert_eq!(all[0], plain);
+        let ratios = || all[1..].iter().flat_map(|one| one.iter().zip(&plain).map(|(a, b)| a / b));
+        assert!(ratios().all(|ratio| (0.1..=10.0).contains(&ratio)));
+        assert!(ratios().any(|ratio| ratio < 0.3) && ratios().any(|ratio| ratio > 3.0));
+    }
+}

@@ -139,6 +139,7 @@ fn certificate(curve: &InducingCurve) -> Value {
         "validation_rows": curve.validation_rows,
         "chosen": curve.chosen,
         "end": curve.end,
+        "rollbacks": curve.rollbacks,
         "lower": known.map(|known| known.lower),
         "upper": known.map(|known| known.upper),
         "kl": known.map(|known| known.kl),
