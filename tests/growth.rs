@@ -299,3 +299,28 @@ fn senseless_growth_is_refused() {
         assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");
     }
 }
+
+#[test]
+fn few_inducing_inputs_that_take_the_targets_for_noise_are_doubted() {
+    // Thirty-two inducing inputs are too few here to get away from a start with long lengthscales; fifty are not.
+    let place = |j: usize, step: f64| 4.0 * (j as f64 * step).fract() - 2.0;
+    let x = Mat::from_fn(2, 200, |d, j| place(j, [0.618_033_988_7, 0.414_213_562_4][d]));
+    let value =
+        |j: usize| (3.8 * x[(0, j)]).sin() + (3.04 * x[(1, j)]).cos() + 0.2 * (12.9898 * j as f64).sin();
+    let y: Vec<f64> = (0..200).map(value).collect();
+    let number = |m| FitOptions {
+        growth: None,
+        inducing: Some(m),
+        epochs: Some(60),
+        ..options(ObjectiveKind::Vfe, 0.02, 100)
+    };
+    let fit = |options: &FitOptions| {
+        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        fit_arrays(data, options, None, &mut |_| {}).expect("a fit").summary.objective
+    };
+    let (few, usual) = (fit(&number(32)), fit(&number(50)));
+    assert!(few > 1.0 && usual < 0.2, "{few} {usual}");
+    let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 0.02, 100));
+    assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
+    assert_eq!((curve.points[0].m, curve.points[1].m), (32, 50), "{curve:?}");
+}

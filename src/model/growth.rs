@@ -31,7 +31,7 @@ const DENSE_ROWS: usize = 16_384;
 const HELD_OUT: f64 = 0.1;
 const MOST_HELD_OUT: usize = 5000;
 
-/// Each size takes a fifth of the iterations of a warm start.
+/// Each size after the first takes a fifth of the iterations of a warm start.
 const WARM_SHARE: usize = 5;
 
 /// Adam's steps at each size, at least, where the likelihood is not Gaussian.
@@ -165,12 +165,18 @@ impl Grower<'_> {
         self.seconds.map(|limit| (limit - self.elapsed()).max(0.01 * limit))
     }
 
-    /// Adds inducing inputs until there are enough; leaves the curve's end and points.
-    fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
-        let options = FitOptions { inducing: Some(FIRST.min(curve.most)), ..self.options.clone() };
+    /// A model of a size from the start that the data give.
+    fn fresh(&mut self, m: usize) -> Result<Grown> {
+        let options = FitOptions { inducing: Some(m), ..self.options.clone() };
         let mut model = initial_model(self.train, &options, self.levels)?;
         apply_fixes(&mut model, &options.fix)?;
-        let mut now = self.stage(model, None)?;
+        self.stage(model, None)
+    }
+
+    /// Adds inducing inputs until there are enough; leaves the curve's end and points.
+    fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
+        let mut now = self.fresh(FIRST.min(curve.most))?;
+        let mut doubted = self.options.hyper_mode() == Hyper::Fixed;
         loop {
             curve.points.push(now.point);
             if now.point.m >= curve.most {
@@ -181,14 +187,36 @@ impl Grower<'_> {
                 curve.end = GrowthEnd::OutOfTime;
                 return Ok(now);
             }
-            let Some(next) = self.next(&now, curve)? else { return Ok(now) };
-            if curve.is_enough(&now.point, &next.point) {
-                curve.points.push(next.point);
-                curve.end = GrowthEnd::Tolerance;
-                return Ok(now);
-            }
-            now = next;
+            let next = self.next(&now, curve)?;
+            now = match next {
+                Some(next) if !curve.is_enough(&now.point, &next.point) => next,
+                last => match if doubted { None } else { self.second_opinion(&now, curve) } {
+                    Some(other) => {
+                        doubted = true;
+                        other
+                    }
+                    None => {
+                        if let Some(last) = last {
+                            curve.points.push(last.point);
+                            curve.end = GrowthEnd::Tolerance;
+                        }
+                        return Ok(now);
+                    }
+                },
+            };
         }
+    }
+
+    /// A model from scratch with as many inducing inputs as a fit has when nothing is said, where those are more and it is
+    /// better: hyper-parameters that were trained with few may be stuck where noise explains what few cannot.
+    fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Option<Grown> {
+        let usual = self.options.inducing_for(self.train.len()).min(curve.most);
+        if usual <= now.point.m {
+            return None;
+        }
+        let other = self.fresh(usual).ok()?;
+        let (value, before) = (curve.value(&other.point)?, curve.value(&now.point)?);
+        (other.point.m > now.point.m && value > before + curve.tolerance).then_some(other)
     }
 
     /// The next size; `None` with the curve's end set when there is none.
@@ -218,17 +246,19 @@ impl Grower<'_> {
     /// Improves a model of one size and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
         if model.likelihood.kind() == LikelihoodKind::Gaussian {
-            self.gaussian_stage(model)
+            self.gaussian_stage(model, q.is_none())
         } else {
             self.variational_stage(model, q)
         }
     }
 
     /// L-BFGS on the collapsed bound of a subset, then q and the bounds by all rows.
-    fn gaussian_stage(&mut self, mut model: LatentModel) -> Result<Grown> {
+    fn gaussian_stage(&mut self, mut model: LatentModel, fresh: bool) -> Result<Grown> {
         model.refresh().map_err(|_| failed_start())?;
+        // A first stage has everything to find, later ones go on from what was found.
+        let share = if fresh { 1 } else { WARM_SHARE };
         let options =
-            FitOptions { warm_start: self.options.warm_start.div_ceil(WARM_SHARE), ..self.options.clone() };
+            FitOptions { warm_start: self.options.warm_start.div_ceil(share), ..self.options.clone() };
         let rows = subset(self.train, options.seed);
         let mut silent = |_: &Record| {};
         // The start takes half of what its monitor has.

@@ -150,14 +150,18 @@ impl InducingCurve {
         close && self.gain(point, next).is_some_and(|gain| gain <= self.tolerance)
     }
 
+    /// What sizes are compared by, per datum; larger is better.
+    pub(super) fn value(&self, point: &InducingPoint) -> Option<f64> {
+        match self.criterion {
+            Criterion::Gap => point.lower,
+            Criterion::Validation => point.validation.map(|loss| -loss),
+        }
+    }
+
     /// What the next size gained, in nats per datum and doubling of the number of inducing inputs: in the lower bound, or in the log
     /// density of held-out rows.
     fn gain(&self, point: &InducingPoint, next: &InducingPoint) -> Option<f64> {
-        let value = |point: &InducingPoint| match self.criterion {
-            Criterion::Gap => point.lower,
-            Criterion::Validation => point.validation.map(|loss| -loss),
-        };
-        Some((value(next)? - value(point)?) / (next.m as f64 / point.m as f64).log2())
+        Some((self.value(next)? - self.value(point)?) / (next.m as f64 / point.m as f64).log2())
     }
 
     /// What is known of the choice, in one sentence.
