@@ -15,7 +15,12 @@ use sparsegp::model::*;
 use sparsegp::objective::{Objective, Targets};
 
 /// A model at the best q of its collapsed bound.
-fn solved(seed: u64, y: &[f64], x: faer::MatRef<'_, f64>, parameterization: Parameterization) -> VariationalModel {
+fn solved(
+    seed: u64,
+    y: &[f64],
+    x: faer::MatRef<'_, f64>,
+    parameterization: Parameterization,
+) -> VariationalModel {
     let start = model(seed, "rbf(ard)", 2, 25, Jitter::Absolute(1e-6));
     let bound = CollapsedBound::Elbo { beta: 1.0 };
     let mut collapsed = CollapsedObjective::new(start, Dataset::of(x, y), bound);
@@ -104,10 +109,12 @@ fn fit(kind: LikelihoodKind, options: &FitOptions) -> Fitted {
 #[test]
 fn alternating_solves_the_same_problem_as_the_collapsed_bound() {
     let options = FitOptions { epochs: Some(60), tolerance: Some(0.0), ..FitOptions::default() };
-    let collapsed = fit(LikelihoodKind::Gaussian, &FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() });
+    let collapsed =
+        fit(LikelihoodKind::Gaussian, &FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() });
     let vfe = fit(LikelihoodKind::Gaussian, &FitOptions { objective: ObjectiveKind::Vfe, ..options.clone() });
     assert_eq!(collapsed.summary.objective, vfe.summary.objective);
-    let alternating = fit(LikelihoodKind::Gaussian, &FitOptions { hyper: Some(Hyper::Alternating), ..options });
+    let alternating =
+        fit(LikelihoodKind::Gaussian, &FitOptions { hyper: Some(Hyper::Alternating), ..options });
     let (found, best) = (alternating.summary.objective, vfe.summary.objective);
     assert!((found - best).abs() < 1e-3, "{found} and {best} nats per datum: {:?}", alternating.summary);
 }
@@ -128,8 +135,7 @@ fn every_mode_improves_on_hyper_parameters_that_stay() {
         let fixed = fit(kind, &FitOptions { hyper: Some(Hyper::Fixed), ..base.clone() }).summary.objective;
         let allowed = modes.iter().filter(|(hyper, _)| kind == Gaussian || *hyper != Hyper::Collapsed);
         for &(hyper, optimizer) in allowed {
-            let options =
-                FitOptions { hyper: Some(hyper), hyper_optimizer: Some(optimizer), ..base.clone() };
+            let options = FitOptions { hyper: Some(hyper), hyper_optimizer: Some(optimizer), ..base.clone() };
             let fitted = fit(kind, &options);
             let found = fitted.summary.objective;
             assert!(found < fixed - 0.01, "{kind} {hyper} {optimizer}: {found}, fixed {fixed}");
@@ -154,7 +160,8 @@ fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
         };
         let data = TrainingData { train, validation: Some(validation), levels: 0 };
         let fitted = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit");
-        let scores: Vec<f64> = fitted.summary.trace.iter().map(|r| r.validation_nll.expect("a score")).collect();
+        let scores: Vec<f64> =
+            fitted.summary.trace.iter().map(|r| r.validation_nll.expect("a score")).collect();
         let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
         let kept = fitted.posterior.score(validation, Score::LogLoss);
         assert!((kept - best).abs() < 1e-9, "{hyper}: kept {kept}, best {best}, last {:?}", scores.last());
@@ -222,7 +229,8 @@ fn one_and_two_threads_give_the_same_bits() {
         let full = ["vfe", "fitc", "square"].iter().any(|word| options.contains(word));
         let batches = if full { "" } else { "--batch-size 300" };
         let run = |threads: usize| {
-            let fit = format!("fit data.csv --target y --quiet --epochs 3 --tolerance 0 {batches} {inducing}");
+            let fit =
+                format!("fit data.csv --target y --quiet --epochs 3 --tolerance 0 {batches} {inducing}");
             work.run(&format!("{fit} {options} --threads {threads} --model-out m{threads}")).ok();
             work.run(&format!("predict m{threads} data.csv --out p{threads}.csv --latent")).ok();
             (work.read(&format!("p{threads}.csv")), work.run(&format!("inspect m{threads} --json")).json())

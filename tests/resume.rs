@@ -48,7 +48,8 @@ fn case(name: &'static str, options: FitOptions) -> Case {
 /// Mini-batch fits of a linear model, which has no inducing inputs.
 fn linear(name: &'static str, options: FitOptions) -> Case {
     let glm = case(name, FitOptions { model: ModelKind::Glm, batch_size: 30, ..options });
-    let options = FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
+    let options =
+        FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
     Case { table: rows(TUMOURS, 100), target: "diagnosis", options, ..glm }
 }
 
@@ -127,11 +128,10 @@ fn cases() -> Vec<Case> {
             all.push(linear(name, FitOptions { q_update, family, ..epochs(3) }));
         }
     }
-    all.push(linear("ngd, diagonal", FitOptions {
-        family: Family::Diagonal,
-        q_step: Some(Schedule::Constant(0.2)),
-        ..epochs(3)
-    }));
+    all.push(linear(
+        "ngd, diagonal",
+        FitOptions { family: Family::Diagonal, q_step: Some(Schedule::Constant(0.2)), ..epochs(3) },
+    ));
     all
 }
 
@@ -212,8 +212,7 @@ fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
         let (flag, heard) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut checkpoint = Checkpoint::new(&path, identity(), None);
         let mut interrupt = |_: &Record| flag.store(heard.swap(true, Ordering::Relaxed), Ordering::Relaxed);
-        let mut session =
-            Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
+        let mut session = Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
         let error = case.fit(&mut session).err().unwrap_or_else(|| panic!("{what}: not interrupted"));
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{what}: {error}");
         assert!(case.resumed(&path) == whole, "{what}: after an interruption");
@@ -239,7 +238,8 @@ fn a_state_of_another_fit_is_refused() {
     }
 }
 
-const FIT: &str = "fit data.csv --target y --hyper joint --inducing 30 --batch-size 40 --tolerance 0 --test-fraction 0.1";
+const FIT: &str =
+    "fit data.csv --target y --hyper joint --inducing 30 --batch-size 40 --tolerance 0 --test-fraction 0.1";
 
 /// The metrics document without what times and places make of it.
 fn comparable(text: &str) -> serde_json::Value {

@@ -6,9 +6,9 @@ mod dense;
 
 use dense::dense_gp;
 use faer::Mat;
-use sparsegp::hyper::Constraints;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table};
+use sparsegp::hyper::Constraints;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};

@@ -183,13 +183,7 @@ mod tests {
     }
 
     fn empty() -> State {
-        State {
-            name: String::new(),
-            numbers: [0.0; 3],
-            list: vec![],
-            matrix: Mat::zeros(2, 3),
-            maybe: None,
-        }
+        State { name: String::new(), numbers: [0.0; 3], list: vec![], matrix: Mat::zeros(2, 3), maybe: None }
     }
 
     #[test]

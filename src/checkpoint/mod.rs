@@ -76,7 +76,10 @@ impl Checkpoint {
 
     /// The saved state of the stage that begins, if there is one.
     pub fn begin(&mut self) -> Option<Archive> {
-        self.stages.get(self.at).filter(|stage| !stage.whole_fit).map(|stage| Archive::reader(stage.state.clone()))
+        self.stages
+            .get(self.at)
+            .filter(|stage| !stage.whole_fit)
+            .map(|stage| Archive::reader(stage.state.clone()))
     }
 
     /// Whether it is time to save the state of the stage under way.
@@ -213,11 +216,16 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
         contents.blob(&mut stage.state);
         stages.push(stage);
     }
-    if contents.is_intact() { Ok((identity, stages)) } else { Err(damaged(name, "its contents make no sense")) }
+    if contents.is_intact() {
+        Ok((identity, stages))
+    } else {
+        Err(damaged(name, "its contents make no sense"))
+    }
 }
 
 fn damaged(name: &str, what: &str) -> Error {
-    Error::data(format!("{name}: the checkpoint is damaged: {what}")).hint("fit from the start, without --resume")
+    Error::data(format!("{name}: the checkpoint is damaged: {what}"))
+        .hint("fit from the start, without --resume")
 }
 
 /// Refuses a checkpoint of another fit, naming the first thing in which the two differ.
@@ -262,7 +270,8 @@ mod tests {
     fn stages_come_back_in_order_and_a_finished_fit_stands_for_its_stages() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = stored(folder.path());
-        let mut checkpoint = Checkpoint::new(&path, identity("0"), None).resume(&path).expect("the checkpoint");
+        let mut checkpoint =
+            Checkpoint::new(&path, identity("0"), None).resume(&path).expect("the checkpoint");
         assert_eq!(checkpoint.finished_fit(), Some(vec![4]));
         assert_eq!(checkpoint.finished_fit(), None);
         assert_eq!(checkpoint.begin().map(Archive::into_bytes), Some(vec![5, 6]));

@@ -20,7 +20,7 @@ pub struct BoundValue {
 }
 
 /// `(τ⁻¹Φ + I)⁻¹` and `log|τ⁻¹Φ + I|`.
-fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
+pub(super) fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64), NotPositiveDefinite> {
     let m = gram.nrows();
     let mut factor = Mat::from_fn(m, m, |i, j| gram[(i, j)] / tau);
     linalg::add_diagonal(factor.as_mut(), 1.0);

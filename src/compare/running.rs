@@ -192,7 +192,8 @@ impl Work<'_> {
         (betas, inner): (&Betas, &FittedModel),
         test: &Table,
     ) -> Result<(Vec<Row>, FittedModel)> {
-        let fits = fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut Session::new(&mut |_| {}))?;
+        let fits =
+            fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut Session::new(&mut |_| {}))?;
         let mut rows = Vec::new();
         for beta in betas.grid(request.table.rows()) {
             rows.push(match fits.iter().find(|fit| fit.point.beta == beta) {

@@ -18,6 +18,10 @@ pub enum Purpose {
     Prediction,
     /// Which of the training rows a smaller training set has.
     Subset,
+    /// How the starts of a fit differ.
+    Restart,
+    /// The rows held out to judge the number of inducing inputs by.
+    Growth,
 }
 
 impl Purpose {
@@ -30,6 +34,8 @@ impl Purpose {
             Purpose::Estimator => 4,
             Purpose::Prediction => 5,
             Purpose::Subset => 6,
+            Purpose::Restart => 7,
+            Purpose::Growth => 8,
         }
     }
 }

@@ -6,8 +6,7 @@ use crate::checkpoint::Archive;
 use crate::moments::Moments;
 use argmin::core::observers::ObserverMode;
 use argmin::core::{
-    Error as ArgminError, Executor, Gradient, KV, Problem, Solver, TerminationReason,
-    TerminationStatus,
+    Error as ArgminError, Executor, Gradient, KV, Problem, Solver, TerminationReason, TerminationStatus,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

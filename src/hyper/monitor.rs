@@ -90,7 +90,7 @@ pub struct Record {
 
 /// What a fit has to do with the world outside: who hears of its epochs, who may interrupt it, where its state is kept.
 pub struct Session<'a> {
-    listener: &'a mut dyn FnMut(&Record),
+    listener: Option<&'a mut dyn FnMut(&Record)>,
     interrupt: Option<&'a AtomicBool>,
     checkpoint: Option<&'a mut Checkpoint>,
 }
@@ -98,7 +98,12 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session that nobody interrupts and of which nothing is kept; `listener` hears every record.
     pub fn new(listener: &'a mut dyn FnMut(&Record)) -> Self {
-        Session { listener, interrupt: None, checkpoint: None }
+        Session { listener: Some(listener), interrupt: None, checkpoint: None }
+    }
+
+    /// The same session for a part of its work, of whose epochs nobody hears.
+    pub fn silent(&mut self) -> Session<'_> {
+        Session { listener: None, interrupt: self.interrupt, checkpoint: self.checkpoint.as_deref_mut() }
     }
 
     /// Ends the fit soon after `interrupt` becomes true, with an error; the checkpoint, if there is one, is written before.
@@ -125,11 +130,8 @@ impl<'a> Session<'a> {
 
     /// A monitor within the session, whose clock starts now.
     pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
-        Monitor {
-            interrupt: self.interrupt,
-            checkpoint: self.checkpoint.as_deref_mut(),
-            ..Monitor::new(limits, &mut *self.listener)
-        }
+        let listener = self.listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(&Record));
+        Monitor::within(limits, listener, self.interrupt, self.checkpoint.as_deref_mut())
     }
 }
 
@@ -151,23 +153,20 @@ pub struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     /// A monitor whose clock starts now; `listener` hears every record.
     pub fn new(limits: Limits, listener: &'a mut dyn FnMut(&Record)) -> Self {
-        Monitor {
-            limits,
-            started: Instant::now(),
-            before: 0.0,
-            records: Vec::new(),
-            best_validation: None,
-            plateaus: 0,
-            window_start: 0,
-            listener: Some(listener),
-            interrupt: None,
-            checkpoint: None,
-            stop: None,
-        }
+        Monitor::within(limits, Some(listener), None, None)
     }
 
     /// A monitor of a part of the same fit, of whose epochs nobody hears; its clock starts now.
     pub fn nested(&mut self, limits: Limits) -> Monitor<'_> {
+        Monitor::within(limits, None, self.interrupt, self.checkpoint.as_deref_mut())
+    }
+
+    fn within(
+        limits: Limits,
+        listener: Option<&'a mut dyn FnMut(&Record)>,
+        interrupt: Option<&'a AtomicBool>,
+        checkpoint: Option<&'a mut Checkpoint>,
+    ) -> Self {
         Monitor {
             limits,
             started: Instant::now(),
@@ -176,9 +175,9 @@ impl<'a> Monitor<'a> {
             best_validation: None,
             plateaus: 0,
             window_start: 0,
-            listener: None,
-            interrupt: self.interrupt,
-            checkpoint: self.checkpoint.as_deref_mut(),
+            listener,
+            interrupt,
+            checkpoint,
             stop: None,
         }
     }

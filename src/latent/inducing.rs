@@ -107,6 +107,28 @@ impl InducingLayer {
         self
     }
 
+    /// The same layer with more inducing inputs (rows), at the end; call [`InducingLayer::refresh`] before use.
+    ///
+    /// # Panics
+    ///
+    /// When they have another number of columns.
+    pub fn extended(&self, more: MatRef<'_, f64>) -> Self {
+        let ((old, d), m) = (self.z.shape(), self.z.nrows() + more.nrows());
+        assert_eq!(more.ncols(), d, "columns of the inducing inputs");
+        InducingLayer {
+            kernel: self.kernel.clone(),
+            mean: self.mean.clone(),
+            z: Mat::from_fn(m, d, |i, j| if i < old { self.z[(i, j)] } else { more[(i - old, j)] }),
+            jitter: self.jitter,
+            used_jitter: self.jitter,
+            k_uu: Mat::zeros(m, m),
+            l: Mat::zeros(m, m),
+            linv: Mat::zeros(m, m),
+            factorizer: Factorizer::new(m),
+            scratch: Scratch::new(),
+        }
+    }
+
     /// The covariance function.
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
@@ -155,6 +177,14 @@ impl InducingLayer {
     /// The jitter that the last refresh used; larger than the requested one where the ladder had to be climbed.
     pub fn used_jitter(&self) -> Jitter {
         self.used_jitter
+    }
+
+    /// The jitter that the last refresh used, relative to the mean diagonal of `K_uu`.
+    pub fn relative_jitter(&self) -> f64 {
+        match self.used_jitter {
+            Jitter::Relative(ratio) => ratio,
+            Jitter::Absolute(value) => value * self.z.nrows() as f64 / trace(self.k_uu.as_ref()),
+        }
     }
 
     /// An estimate of the condition number `‖K_uu‖₂ ‖K_uu⁻¹‖₂` by power iteration, usually within a factor of two.

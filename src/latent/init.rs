@@ -1,18 +1,20 @@
-//! Choosing where the inducing inputs start: k-means, greedy conditional variance or random rows.
+//! Choosing where the inducing inputs start: k-means, greedy conditional variance or random rows; no factorisation.
 //!
 //! Everything here is a pure function of the data, the options and the seed. Parallel loops run over blocks of a
 //! fixed size and every reduction is made in block order, so the number of threads never changes a result.
 
+use super::InducingLayer;
+use super::pivots::{Pivoting, RESIDUAL_FLOOR};
 use crate::error::{Error, Result};
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::{Accum, Mat, MatRef, Par};
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::seq::{SliceRandom, index};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use sparsegp_kernels::Kernel;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,6 +25,12 @@ const ROWS_PER_CENTRE: usize = 20;
 /// The greedy choice looks at no more rows than this, or [`ROWS_PER_PIVOT`] for each inducing input.
 const GREEDY_ROWS: usize = 10_000;
 const ROWS_PER_PIVOT: usize = 5;
+
+/// The greedy choice of more inducing inputs looks at no more rows than this, or [`ROWS_PER_PIVOT`] for each of them.
+const GROWTH_ROWS: usize = 5000;
+
+/// An inducing input that explains less variance than this many jitters adds little but a bad condition number.
+const JITTERS: f64 = 10.0;
 
 /// Rows in one unit of parallel work; fixed, so that rounding does not depend on the number of threads.
 const BLOCK: usize = 512;
@@ -36,10 +44,6 @@ const LLOYD_GAIN: f64 = 1e-3;
 /// Two rows closer than this many standard deviations are one: a squared-exponential covariance of unit lengthscale,
 /// `1 − r²/2`, rounds to 1 there, so a second inducing input could add nothing but a singular matrix.
 const SAME: f64 = 1.5e-8;
-
-/// The greedy choice ends when every residual variance is below this fraction of the largest prior variance: what
-/// a Cholesky factor in double precision still resolves.
-const RESIDUAL_FLOOR: f64 = 1e-12;
 
 /// How to choose the initial inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -138,8 +142,8 @@ pub fn choose_inducing(
             // A stationary kernel starts with equal variances everywhere: the order decides which row comes first.
             candidates.rows.shuffle(&mut rng);
             let points = gather(x, &candidates.rows);
-            let pivots = pivots(points.as_ref(), m, kernel)?;
-            Ok(Mat::from_fn(pivots.len(), x.nrows(), |i, d| points[(pivots[i], d)]))
+            let pivots = Pivoting::new(points.as_ref(), kernel).choose(m, RESIDUAL_FLOOR)?;
+            Ok(rows_of(&points, &pivots))
         }
         InducingInit::Random => {
             let keep = m.min(candidates.rows.len());
@@ -147,6 +151,32 @@ pub fn choose_inducing(
             Ok(gather(x, chosen))
         }
     }
+}
+
+/// At most `m` more inducing inputs (rows) for a layer that has some: rows of `x` (`D × N`), picked one by one where the
+/// prior variance left by those of the layer and those before is largest, at the layer's present parameters.
+///
+/// At most `max(5 m, 5000)` random rows are looked at, in O(rows · (M + m)²) time. There are fewer than `m`, or none, when what
+/// is left of the variance is no more than the layer's jitter lets inducing inputs explain. The layer must be refreshed; the
+/// result depends on the arguments alone, not on the number of threads.
+///
+/// # Errors
+/// A data error for values that are not finite, a fit error when the kernel gives one.
+pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: u64) -> Result<Mat<f64>> {
+    let frame = Frame::of(x)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let limit = m.saturating_mul(ROWS_PER_PIVOT).max(GROWTH_ROWS);
+    let mut candidates = Candidates::draw(x, &frame, m, limit, &mut rng);
+    candidates.rows.shuffle(&mut rng);
+    let points = gather(x, &candidates.rows);
+    let floor = RESIDUAL_FLOOR.max(JITTERS * layer.relative_jitter());
+    let pivots = Pivoting::given(points.as_ref(), layer).choose(m, floor)?;
+    Ok(rows_of(&points, &pivots))
+}
+
+/// Chosen rows of a matrix.
+fn rows_of(points: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
+    Mat::from_fn(rows.len(), points.ncols(), |i, d| points[(rows[i], d)])
 }
 
 /// The rows `rows` of the data (`D × N`) as a matrix whose rows are points.
@@ -425,97 +455,4 @@ fn assign(points: &Mat<f64>, centres: MatRef<'_, f64>) -> Vec<(usize, f64)> {
         found
     });
     nearest.collect()
-}
-
-/// Part of the rows of a pivoted Cholesky factor, with the variance the pivots so far leave to each row.
-struct Block {
-    start: usize,
-    residual: Vec<f64>,
-    /// One column after the other, each as long as `residual`.
-    factor: Vec<f64>,
-    scratch: Scratch,
-}
-
-impl Block {
-    /// Entries of the factor in the row `row` of all points.
-    fn row(&self, row: usize) -> Vec<f64> {
-        self.factor.iter().skip(row - self.start).step_by(self.residual.len()).copied().collect()
-    }
-
-    /// Adds the column of the pivot `at`, whose row of the factor and residual variance are given.
-    fn extend(
-        &mut self,
-        points: MatRef<'_, f64>,
-        kernel: &dyn Kernel,
-        at: usize,
-        pivot: &[f64],
-        variance: f64,
-    ) {
-        let len = self.residual.len();
-        let mut column = self.scratch.take(len);
-        let inputs = Inputs::Cross { left: points.subrows(self.start, len), right: points.subrows(at, 1) };
-        kernel.eval(inputs, MatMut::from_column_major_slice_mut(&mut column, len, 1), &mut self.scratch);
-        for (previous, &weight) in self.factor.chunks_exact(len).zip(pivot) {
-            for (entry, &value) in column.iter_mut().zip(previous) {
-                *entry -= weight * value;
-            }
-        }
-        let root = variance.sqrt();
-        for (entry, residual) in column.iter_mut().zip(&mut self.residual) {
-            *entry /= root;
-            *residual -= *entry * *entry;
-        }
-        // Exact where rounding would leave a trace, and where a kernel is not continuous on the diagonal.
-        if (self.start..self.start + len).contains(&at) {
-            column[at - self.start] = root;
-            self.residual[at - self.start] = 0.0;
-        }
-        self.factor.extend_from_slice(&column);
-        self.scratch.give(column);
-    }
-}
-
-/// Rows of `points` in the order of a pivoted Cholesky factorisation of their kernel matrix: at most `m`, at least 1.
-fn pivots(points: MatRef<'_, f64>, m: usize, kernel: &dyn Kernel) -> Result<Vec<usize>> {
-    let mut blocks: Vec<Block> = (0..points.nrows())
-        .step_by(BLOCK)
-        .map(|start| {
-            let rows = points.subrows(start, BLOCK.min(points.nrows() - start));
-            let (mut residual, mut scratch) = (vec![0.0; rows.nrows()], Scratch::new());
-            kernel.diag(rows, &mut residual, &mut scratch);
-            Block { start, residual, factor: Vec::new(), scratch }
-        })
-        .collect();
-    let (mut at, mut variance) = largest(&blocks, kernel)?;
-    let floor = RESIDUAL_FLOOR * variance;
-    let mut chosen = vec![at];
-    while chosen.len() < m && variance > floor {
-        let pivot = blocks[at / BLOCK].row(at);
-        blocks.par_iter_mut().for_each(|block| block.extend(points, kernel, at, &pivot, variance));
-        (at, variance) = largest(&blocks, kernel)?;
-        if variance > floor {
-            chosen.push(at);
-        }
-    }
-    Ok(chosen)
-}
-
-/// The first row with the largest residual variance.
-fn largest(blocks: &[Block], kernel: &dyn Kernel) -> Result<(usize, f64)> {
-    let mut best = (0, f64::NEG_INFINITY);
-    for block in blocks {
-        for (i, &variance) in block.residual.iter().enumerate() {
-            if !variance.is_finite() {
-                return Err(Error::fit(format!(
-                    "the kernel {} is not finite at its initial parameters",
-                    kernel.expression()
-                ))
-                .hint("check the initial lengthscales and variances, or choose inducing inputs by kmeans"));
-            }
-            if variance > best.1 {
-                best = (block.start + i, variance);
-            }
-        }
-    }
-    Ok(best)
 }

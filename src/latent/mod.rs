@@ -4,9 +4,10 @@ pub mod inducing;
 pub mod init;
 mod layer;
 pub mod linear;
+mod pivots;
 
 pub use inducing::{InducingLayer, Jitter};
-pub use init::{InducingInit, choose_inducing};
+pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use linear::LinearLayer;
 

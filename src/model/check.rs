@@ -6,6 +6,9 @@ use crate::likelihood::LikelihoodKind;
 use crate::objective::Estimator;
 use crate::variational::{Average, Family, Guard, QUpdate};
 
+/// The most starts: more would hardly be meant.
+const MOST_RESTARTS: usize = 256;
+
 impl FitOptions {
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
     fn step_option(&self) -> Option<&'static str> {
@@ -33,7 +36,8 @@ impl FitOptions {
                 ("--q-nonnegative", self.q_nonnegative),
             ],
             ModelKind::Glm => {
-                vec![("--inducing", self.inducing.is_some()), ("--fix-inducing", self.fix_inducing)]
+                let inducing = self.inducing.is_some() || self.growth.is_some();
+                vec![("--inducing", inducing), ("--fix-inducing", self.fix_inducing)]
             }
         };
         options.into_iter().find_map(|(name, given)| given.then_some(name))
@@ -120,9 +124,43 @@ impl FitOptions {
         ];
         match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
             None => Ok(()),
-            Some(needed) => Err(Error::usage(format!("--hyper dual keeps q as Gaussian sites: it needs {needed}"))
-                .hint("use --hyper joint or alternating")),
+            Some(needed) => {
+                Err(Error::usage(format!("--hyper dual keeps q as Gaussian sites: it needs {needed}"))
+                    .hint("use --hyper joint or alternating"))
+            }
         }
+    }
+
+    /// Refuses what makes no sense of the search for a start.
+    pub(super) fn check_search(&self) -> Result<()> {
+        if let Some(growth) = self.growth {
+            growth.validate()?;
+            if self.inducing.is_some() {
+                return Err(Error::usage("--inducing is a number or auto, not both"));
+            }
+        }
+        if !(1..=MOST_RESTARTS).contains(&self.restarts) {
+            return Err(Error::usage(format!(
+                "--restarts is {}, expected 1 to {MOST_RESTARTS}",
+                self.restarts
+            )));
+        }
+        if self.restarts == 1 {
+            return Ok(());
+        }
+        if self.hyper == Some(Hyper::Fixed) {
+            return Err(Error::usage(
+                "--restarts has no effect with --hyper fixed: the starts are hyper-parameters to train",
+            )
+            .hint("leave one of them out"));
+        }
+        if self.growth.is_some() {
+            return Err(Error::usage(
+                "--restarts cannot be had with --inducing auto: each is a search of its own",
+            )
+            .hint("find the number of inducing inputs first, then give it with --restarts"));
+        }
+        Ok(())
     }
 
     /// Refuses what the rule that moves q, or the lack of one, has no use for.

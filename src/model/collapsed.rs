@@ -54,7 +54,18 @@ impl<'a> CollapsedObjective<'a> {
         let natural = model.natural();
         let q = Normal::standard(Family::Full, model.layer.dim());
         let flat = Vec::new();
-        CollapsedObjective { model, data, bound, stream, free, natural, flat, q, validation: None, kept: None }
+        CollapsedObjective {
+            model,
+            data,
+            bound,
+            stream,
+            free,
+            natural,
+            flat,
+            q,
+            validation: None,
+            kept: None,
+        }
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.

@@ -5,6 +5,7 @@ use super::fitted::FittedModel;
 use super::latent::LatentModel;
 use super::options::FitOptions;
 use super::posterior::{Posterior, Root, Roots};
+use super::search::Search;
 use super::select::BetaCurve;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::error::{Error, Result};
@@ -72,6 +73,8 @@ struct Description {
     summary: FitSummary,
     #[serde(default)]
     beta_curve: Option<BetaCurve>,
+    #[serde(default)]
+    search: Search,
 }
 
 /// The layer without its arrays; files of version 1 have sparse GPs alone.
@@ -228,6 +231,7 @@ impl FittedModel {
             options: self.options.clone(),
             summary,
             beta_curve: self.beta_curve.clone(),
+            search: self.search.clone(),
         }
     }
 
@@ -440,6 +444,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
         rows: description.training_rows,
         program: description.program,
         beta_curve: description.beta_curve,
+        search: description.search,
         model,
         q,
         posterior,

@@ -8,6 +8,7 @@ use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
 use super::posterior::Posterior;
+use super::search::{Search, fit_grown, fit_restarted};
 use super::select::score_of;
 use super::solve::{SolveLimits, full_objective, solve_q};
 use super::start::{evidence_start, initial_model, warm_start};
@@ -113,6 +114,8 @@ pub struct Fitted {
     pub posterior: Posterior,
     /// What the fit did.
     pub summary: FitSummary,
+    /// How its start was found.
+    pub search: Search,
 }
 
 /// Fits a model. `listener` hears one record per epoch.
@@ -144,14 +147,30 @@ pub fn fit_arrays_in(
         return Err(Error::usage("--objective fitc takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
-    let Start { mut model, q } = match start {
-        Some(start) => start.clone(),
-        None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
-    };
+    match start {
+        Some(start) => fit_prepared(data, options, start.clone(), false, session),
+        None if options.growth.is_some() => fit_grown(data, options, session),
+        None if options.restarts > 1 => fit_restarted(data, options, session),
+        None => {
+            let model = initial_model(data.train, options, data.levels)?;
+            fit_prepared(data, options, Start { model, q: None }, true, session)
+        }
+    }
+}
+
+/// The fit proper, of settled options from a start; a `fresh` one has yet to see more of the data than their scale.
+pub(super) fn fit_prepared(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    start: Start,
+    fresh: bool,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let Start { mut model, q } = start;
     model.constrain(&options.constraints, options.default_priors && options.standardize)?;
     model.refresh().map_err(|failure| singular_start(&failure, &model, data.train))?;
     let at_start = model.clone();
-    train(Start { model, q }, start.is_none(), data, options, session)
+    train(Start { model, q }, fresh, data, options, session)
         .map_err(|error| explained(error, &at_start, data.train))
 }
 
@@ -502,5 +521,5 @@ fn finish(trained: Trained, data: TrainingData<'_>, options: &FitOptions, monito
         warnings,
         trace: monitor.records().to_vec(),
     };
-    Fitted { model, q, posterior, summary }
+    Fitted { model, q, posterior, summary, search: Search::default() }
 }

@@ -5,6 +5,7 @@ use super::latent::LatentModel;
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
+use super::search::Search;
 use super::select::BetaCurve;
 use super::warning::Warning;
 use crate::collapsed::Dataset;
@@ -36,6 +37,7 @@ pub struct FittedModel {
     pub(super) rows: usize,
     pub(super) program: String,
     pub(super) beta_curve: Option<BetaCurve>,
+    pub(super) search: Search,
 }
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
@@ -131,6 +133,9 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let start =
         request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
+    // A fit that goes on with another one's posterior owes its start to that one's search.
+    let before = request.start.filter(|_| request.keep_posterior).map(|start| start.search.clone());
+    let search = before.unwrap_or(fitted.search);
     let names = schema.input_names();
     fitted.summary.warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
     fitted.summary.warnings.splice(..0, notes.into_iter().map(Warning::from));
@@ -145,6 +150,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         rows: train.targets.len(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         beta_curve: None,
+        search,
     };
     if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
         checkpoint.finish_fit(mark, model.to_bytes()?);
@@ -409,6 +415,11 @@ impl FittedModel {
     /// What β was chosen by, if it was.
     pub fn beta_curve(&self) -> Option<&BetaCurve> {
         self.beta_curve.as_ref()
+    }
+
+    /// How the start of the fit was found: inducing inputs that were added until there were enough, or restarts.
+    pub fn search(&self) -> &Search {
+        &self.search
     }
 
     /// The version of the program that fitted it.

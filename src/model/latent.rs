@@ -3,7 +3,7 @@
 use crate::hyper::{Descriptor, Overlay};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, Layer, LayerGradient};
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, LikelihoodKind};
 use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform};
 
@@ -81,6 +81,15 @@ impl LatentModel {
         let values = self.natural();
         let descriptors = self.descriptors().into_iter().zip(values);
         descriptors.filter(|(d, _)| d.is_named()).map(|(d, v)| (d.name, v)).collect()
+    }
+
+    /// The noise variance, with Gaussian noise.
+    pub fn noise_variance(&self) -> Option<f64> {
+        let mut noise = None;
+        if self.likelihood.kind() == LikelihoodKind::Gaussian {
+            self.likelihood.for_each_parameter(&mut |p| noise = p.values.first().copied());
+        }
+        noise
     }
 
     /// The flat natural vector.

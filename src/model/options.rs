@@ -2,6 +2,7 @@
 
 use super::batches::BatchPlan;
 use super::carry::Parameterization;
+use super::inducing_curve::Growth;
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;
@@ -104,6 +105,8 @@ pub struct FitOptions {
     pub mean: MeanKind,
     /// The number of inducing inputs; by the number of data when absent.
     pub inducing: Option<usize>,
+    /// Whether that number is found by adding them until there are enough. A start model brings its own.
+    pub growth: Option<Growth>,
     /// How they are chosen.
     pub inducing_init: InducingInit,
     /// Whether they stay where they are.
@@ -154,6 +157,8 @@ pub struct FitOptions {
     pub patience: usize,
     /// The share of the training rows held out for validation.
     pub validation_fraction: f64,
+    /// The number of starts that are compared by short fits; a start model is the only one.
+    pub restarts: usize,
     /// Seed of everything random.
     pub seed: u64,
     /// The jitter on `K_uu`.
@@ -181,6 +186,7 @@ impl Default for FitOptions {
             kernel: "rbf(ard)".into(),
             mean: MeanKind::Constant,
             inducing: None,
+            growth: None,
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
             family: Family::Full,
@@ -205,6 +211,7 @@ impl Default for FitOptions {
             stop_at: None,
             patience: 20,
             validation_fraction: 0.0,
+            restarts: 1,
             seed: 0,
             jitter: Jitter::DEFAULT,
             constraints: Constraints::default(),
@@ -345,7 +352,8 @@ impl FitOptions {
             && self.hyper != Some(Hyper::Joint)
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.validation_fraction == 0.0;
-        let conjugate = self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
+        let conjugate =
+            self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
         let asked = self.hyper == Some(Hyper::Collapsed);
         let closed = self.model == ModelKind::Glm && untold;
         let objective = if conjugate && (asked || closed) { ObjectiveKind::Vfe } else { self.objective };
@@ -452,6 +460,7 @@ impl FitOptions {
 
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
+        self.check_search()?;
         let collapsed = self.is_collapsed();
         let kind = self.likelihood_kind();
         if collapsed && kind != LikelihoodKind::Gaussian {

@@ -113,11 +113,7 @@ pub struct GridFit {
 /// # Errors
 ///
 /// As for [`fit_table_in`](super::fit_table_in), when the first fit fails; a later one that fails counts as one with an infinite score.
-pub fn fit_grid(
-    request: &FitRequest<'_>,
-    betas: &Betas,
-    session: &mut Session<'_>,
-) -> Result<Vec<GridFit>> {
+pub fn fit_grid(request: &FitRequest<'_>, betas: &Betas, session: &mut Session<'_>) -> Result<Vec<GridFit>> {
     let base =
         FitOptions { validation_fraction: grid_validation(request.options), ..request.options.clone() };
     let grid = betas.grid(request.table.rows());

@@ -168,7 +168,7 @@ fn first_posterior(model: &LatentModel, family: Family, train: Dataset<'_>) -> N
 }
 
 /// A random subset of the rows, in their order.
-fn subset(train: Dataset<'_>, seed: u64) -> Rows {
+pub(super) fn subset(train: Dataset<'_>, seed: u64) -> Rows {
     let mut rows: Vec<usize> = (0..train.len()).collect();
     if rows.len() > WARM_ROWS {
         rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
@@ -193,7 +193,7 @@ pub(super) fn evidence_start(
 }
 
 /// The collapsed bound of a Gaussian model, improved by L-BFGS if asked for, and the q that attains it.
-fn gaussian_start(
+pub(super) fn gaussian_start(
     model: LatentModel,
     improve: bool,
     subset: Dataset<'_>,

@@ -68,8 +68,7 @@ impl<'a> BatchTraining<'a> {
             return true;
         }
         self.free.unpack(theta, &mut self.natural);
-        let moved = self.natural.iter().all(|x| x.is_finite())
-            && self.inference.set_natural(&self.natural);
+        let moved = self.natural.iter().all(|x| x.is_finite()) && self.inference.set_natural(&self.natural);
         if moved {
             self.theta.copy_from_slice(theta);
         } else {
@@ -116,10 +115,14 @@ impl StochasticObjective for BatchTraining<'_> {
     fn archive(&mut self, archive: &mut Archive) {
         self.inference.archive(archive);
         let like = (self.natural.clone(), self.inference.q().clone());
-        archive.option(&mut self.best, || like, |(natural, q), archive| {
-            archive.numbers(natural);
-            q.archive(archive);
-        });
+        archive.option(
+            &mut self.best,
+            || like,
+            |(natural, q), archive| {
+                archive.numbers(natural);
+                q.archive(archive);
+            },
+        );
         // The model may be a step behind what the solver asks for.
         self.natural = self.inference.model().model.natural();
         archive.numbers(&mut self.theta);

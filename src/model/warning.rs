@@ -30,6 +30,11 @@ pub enum Warning {
         /// What is odd.
         text: String,
     },
+    /// The number of inducing inputs that was found is not known to be enough.
+    Inducing {
+        /// What is known.
+        text: String,
+    },
     /// The inputs were not found to predict the target.
     NoiseExplainsAll {
         /// The noise variance over the target's.
@@ -110,6 +115,7 @@ impl Warning {
     pub fn options(&self) -> &'static [&'static str] {
         match self {
             Warning::Data { .. } => &[],
+            Warning::Inducing { .. } => &["--inducing"],
             Warning::NoiseExplainsAll { sparse: true, .. } => &["--kernel", "--seed"],
             Warning::NoiseExplainsAll { sparse: false, .. } => &["--features", "--model gp"],
             Warning::NoiseAtFloor { .. } => &["--exclude"],
@@ -146,7 +152,7 @@ impl From<String> for Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Warning::Data { text } => f.write_str(text),
+            Warning::Data { text } | Warning::Inducing { text } => f.write_str(text),
             Warning::NoiseExplainsAll { share, sparse } => {
                 let advice = if *sparse { "another --kernel or --seed" } else { "other columns, or --model gp" };
                 write!(

@@ -3,7 +3,9 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{BetaCurve, Coefficient, FitOptions, FittedModel, ModelKind};
+use crate::model::{
+    BetaCurve, Coefficient, FitOptions, FittedModel, InducingCurve, InducingPoint, ModelKind, Restart,
+};
 use crate::objective::EstimatorCounts;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
@@ -64,6 +66,9 @@ pub struct FitFigures {
     jitter: f64,
     sampling: Option<EstimatorCounts>,
     beta_curve: Option<BetaCurve>,
+    inducing_curve: Option<Vec<InducingPoint>>,
+    inducing_certificate: Option<Value>,
+    restarts: Option<Vec<Restart>>,
     warnings: Vec<String>,
 }
 
@@ -102,10 +107,13 @@ impl Document {
 
 impl FitFigures {
     fn of(model: &FittedModel) -> FitFigures {
-        let summary = model.summary();
+        let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
             beta_curve: model.beta_curve().cloned(),
+            inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
+            inducing_certificate: search.inducing.as_ref().map(certificate),
+            restarts: Some(search.restarts.clone()).filter(|restarts| !restarts.is_empty()),
             objective: summary.objective,
             objective_sum: summary.objective_sum,
             elbo_sum: summary.elbo_sum,
@@ -121,6 +129,25 @@ impl FitFigures {
             warnings: summary.warnings.iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// How inducing inputs were found to be enough, and what is known of the posterior for it.
+fn certificate(curve: &InducingCurve) -> Value {
+    let known = curve.certificate;
+    json!({
+        "words": curve.words(),
+        "criterion": curve.criterion,
+        "tolerance": curve.tolerance,
+        "most": curve.most,
+        "validation_rows": curve.validation_rows,
+        "chosen": curve.chosen,
+        "end": curve.end,
+        "rollbacks": curve.rollbacks,
+        "lower": known.map(|known| known.lower),
+        "upper": known.map(|known| known.upper),
+        "kl": known.map(|known| known.kl),
+        "kl_per_row": known.map(|known| known.kl_per_row),
+    })
 }
 
 /// The options of the fit as used, under the names of the command line.
@@ -153,6 +180,7 @@ fn model_config(model: &FittedModel) -> Value {
         "prior_variance": glm(options.prior_variance),
         "kernel": gp(json!(options.kernel)),
         "inducing": gp(json!(options.inducing)),
+        "inducing_auto": gp(json!(options.growth.is_some())),
         "inducing_init": gp(json!(options.inducing_init)),
         "fix_inducing": gp(json!(options.fix_inducing)),
         "jitter": gp(json!(jitter(options.jitter))),
@@ -178,6 +206,7 @@ fn training_config(options: &FitOptions) -> Value {
         "stop_at": options.stop_at,
         "patience": options.patience,
         "validation_fraction": options.validation_fraction,
+        "restarts": options.restarts,
         "seed": options.seed,
     })
 }

@@ -226,6 +226,26 @@ impl Normal {
         0.5 * (trace + dot(&self.mean, &self.mean) - m - self.log_det)
     }
 
+    /// The same with `count` more weights, independent standard normals.
+    pub(crate) fn extended(&self, count: usize) -> Normal {
+        let (old, m) = (self.dim(), self.dim() + count);
+        let mut mean = self.mean.clone();
+        mean.resize(m, 0.0);
+        let cov = match &self.cov {
+            Matrix::Full(cov) => {
+                let mut wider = Mat::identity(m, m);
+                wider.as_mut().submatrix_mut(0, 0, old, old).copy_from(cov);
+                Matrix::Full(wider)
+            }
+            Matrix::Diagonal(variances) => {
+                let mut wider = variances.clone();
+                wider.resize(m, 1.0);
+                Matrix::Diagonal(wider)
+            }
+        };
+        Normal { mean, cov, log_det: self.log_det }
+    }
+
     /// The diagonal normal distribution nearest to this one, `N(m, diag(1/(S⁻¹)_jj))`, in the divergence that variational
     /// inference minimises; the prior's variances if S cannot be factorised.
     pub fn mean_field(&self) -> Normal {

@@ -34,9 +34,8 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let mut checkpoint = interruption::checkpoint(args, identity)?;
     let progress = Progress::new(options.settled(table.rows()).epoch_limit(), args.output.quiet);
     let mut listener = |record: &Record| progress.show(record);
-    let mut session = Session::new(&mut listener)
-        .with_interrupt(interruption::listen()?)
-        .with_checkpoint(&mut checkpoint);
+    let mut session =
+        Session::new(&mut listener).with_interrupt(interruption::listen()?).with_checkpoint(&mut checkpoint);
     let fitted = match &args.objective.betas {
         Some(betas) => select_beta(&request, betas, &mut session)?.0,
         None => fit_table_in(&request, &mut session)?,
@@ -70,7 +69,12 @@ pub fn run(args: &FitArgs) -> Result<()> {
 }
 
 /// What the course of the fit depends on.
-fn identity(args: &FitArgs, options: &FitOptions, data: &str, start: Option<&FittedModel>) -> Result<Identity> {
+fn identity(
+    args: &FitArgs,
+    options: &FitOptions,
+    data: &str,
+    start: Option<&FittedModel>,
+) -> Result<Identity> {
     let mut identity: Identity = vec![
         ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
         ("the data's digest".into(), data.into()),

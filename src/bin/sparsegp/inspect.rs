@@ -1,7 +1,7 @@
 //! `inspect`: what is in a model file, for people or as JSON; no data.
 
 use super::args::InspectArgs;
-use super::{coefficients, output};
+use super::{coefficients, output, search};
 use sparsegp::Result;
 use sparsegp::data::Feature;
 use sparsegp::latent::Layer;
@@ -80,6 +80,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         let text = if lower == upper { lower } else { format!("between {lower} and {upper}") };
         rows.push(row("log evidence", text));
     }
+    rows.extend(search::rows(model));
     rows
 }
 

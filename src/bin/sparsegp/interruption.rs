@@ -22,7 +22,8 @@ pub fn listen() -> Result<&'static AtomicBool> {
             std::process::exit(STATUS);
         }
     };
-    ctrlc::set_handler(handler).map_err(|error| Error::data(format!("signals cannot be received: {error}")))?;
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::data(format!("signals cannot be received: {error}")))?;
     Ok(&INTERRUPTED)
 }
 

@@ -12,6 +12,7 @@ mod output;
 mod page;
 mod predict;
 mod progress;
+mod search;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -1,7 +1,7 @@
 //! What of a fit goes on a report page: its summary and its figures; no markup.
 
 use super::evaluate::Evaluation;
-use super::{coefficients, inspect, output};
+use super::{coefficients, inspect, output, search};
 use sparsegp::data::Task;
 use sparsegp::model::{BetaCurve, Coefficient, FittedModel};
 use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
@@ -59,6 +59,7 @@ pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> S
             model.beta_curve().and_then(beta_curve),
             "Score of the validation rows against β, on the scale the model sees; smaller is better.",
         ),
+        search::figure(model),
         (
             test.filter(|_| model.task() != Task::Classification).and_then(|test| test.observed.figure()),
             "Predicted mean against the observed target, test rows.",

@@ -28,6 +28,10 @@ pub struct FitArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
+    /// The number of starts with other inducing inputs and hyper-parameters, of which short fits keep the better half again
+    /// and again until one is left
+    #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
+    pub restarts: usize,
     /// The number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
@@ -48,7 +52,13 @@ pub struct InterruptionArgs {
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// How often it is written
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30.0,
+        requires = "checkpoint",
+        allow_negative_numbers = true
+    )]
     pub checkpoint_every: f64,
     /// Go on from a checkpoint, to the same numbers as if nothing had happened; data and options have to be the same. A file
     /// that --checkpoint names too may be absent: then the fit starts
@@ -187,6 +197,7 @@ impl FitArgs {
             hyper: objective.hyper.or(batches.then_some(Hyper::Joint)),
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
+            restarts: self.restarts,
             ..options(&self.columns, &self.model, &self.training)
         }
     }

@@ -33,6 +33,18 @@ pub fn jitter(text: &str) -> Result<Jitter, String> {
     }
 }
 
+/// A number of inducing inputs, or that it is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inducing {
+    Auto,
+    Number(usize),
+}
+
+pub fn inducing(text: &str) -> Result<Inducing, String> {
+    let number = |_| format!("'{text}' is neither auto nor a number");
+    if text == "auto" { Ok(Inducing::Auto) } else { text.parse().map(Inducing::Number).map_err(number) }
+}
+
 /// Two numbers separated by a comma.
 pub fn bounds(text: &str) -> Result<(f64, f64), String> {
     let (low, high) = text.split_once(',').ok_or("expected LO,HI")?;

@@ -1,13 +1,13 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{bounds, jitter, on, words};
+use super::parsers::{Inducing, bounds, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::data::{SchemaOptions, Task};
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, MeanKind, ModelKind, foreign};
+use sparsegp::model::{FitOptions, Growth, MeanKind, ModelKind, foreign};
 use sparsegp::objective::Estimator;
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule, SizeSchedule};
 use std::str::FromStr;
@@ -79,9 +79,17 @@ pub struct ModelArgs {
     /// The prior variance of every coefficient on standardised columns, the intercept apart (glm) [default: 1]
     #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
     pub prior_variance: Option<f64>,
-    /// The number of inducing inputs (gp) [default: a tenth of the training rows, within 50 and 500]
-    #[arg(long, value_name = "M")]
-    pub inducing: Option<usize>,
+    /// The number of inducing inputs, or auto: as many as it takes until the bounds on the log evidence are close and rise
+    /// no more (Gaussian noise, up to 16384 rows), or held-out rows gain nothing (gp) [default: a tenth of the training rows, within 50 and 500]
+    #[arg(long, value_name = "M|auto", value_parser = inducing)]
+    pub inducing: Option<Inducing>,
+    /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
+    /// [default: 0.01]
+    #[arg(long, value_name = "NATS", requires = "inducing", allow_negative_numbers = true)]
+    pub inducing_tolerance: Option<f64>,
+    /// With --inducing auto: the most inducing inputs [default: half the training rows, at most 2000]
+    #[arg(long, value_name = "M", requires = "inducing")]
+    pub max_inducing: Option<usize>,
     /// How the inducing inputs are chosen (gp) [default: kmeans]
     #[arg(long, value_parser = words(&["kmeans", "greedy", "random"], InducingInit::from_str))]
     pub inducing_init: Option<InducingInit>,
@@ -264,7 +272,28 @@ pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> spa
         ]),
     };
     name.map_or(Ok(()), |name| Err(foreign(name, kind)))?;
+    model.check_growth()?;
     training.check_guard()
+}
+
+impl ModelArgs {
+    /// How inducing inputs are found, where they are.
+    fn growth(&self) -> Option<Growth> {
+        let growth = Growth { tolerance: self.inducing_tolerance, most: self.max_inducing };
+        (self.inducing == Some(Inducing::Auto)).then_some(growth)
+    }
+
+    /// Refuses what is about a search where there is none.
+    fn check_growth(&self) -> sparsegp::Result<()> {
+        let name = first([
+            ("--inducing-tolerance", self.inducing_tolerance.is_some()),
+            ("--max-inducing", self.max_inducing.is_some()),
+        ]);
+        match name.filter(|_| self.growth().is_none()) {
+            Some(name) => Err(Error::usage(format!("{name} has no effect without --inducing auto"))),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ColumnArgs {
@@ -296,7 +325,11 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         quadrature_nodes: model.quadrature_nodes,
         kernel: model.kernel.clone().unwrap_or(default.kernel),
         mean: model.mean,
-        inducing: model.inducing,
+        inducing: model.inducing.and_then(|inducing| match inducing {
+            Inducing::Auto => None,
+            Inducing::Number(m) => Some(m),
+        }),
+        growth: model.growth(),
         inducing_init: model.inducing_init.unwrap_or(default.inducing_init),
         fix_inducing: model.fix_inducing,
         family: training.family.unwrap_or(default.family),

@@ -1,0 +1,57 @@
+//! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
+
+use super::output;
+use sparsegp::model::{FittedModel, InducingCurve, InducingPoint, Restart};
+use sparsegp::report::{self, CurveSeries, Curves};
+
+/// What the summary of a model says of the search for its start.
+pub fn rows(model: &FittedModel) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let search = model.search();
+    let mut rows = Vec::new();
+    if let Some(curve) = &search.inducing {
+        rows.push(row("inducing inputs found", found(curve)));
+        rows.extend(curve.certificate.map(|known| {
+            let (kl, each) = (output::number(known.kl), output::number(known.kl_per_row));
+            row("distance to the exact GP", format!("KL at most {kl} nats, {each} per row"))
+        }));
+    }
+    rows.extend(start(&search.restarts).map(|text| row("start", text)));
+    rows
+}
+
+/// The sizes tried with what decided, in one line.
+fn found(curve: &InducingCurve) -> String {
+    let words = curve.words();
+    let first = words.split(';').next().unwrap_or_default();
+    let sizes: Vec<String> = curve.points.iter().map(|point| point.m.to_string()).collect();
+    format!("{first} (tried {})", sizes.join(", "))
+}
+
+/// Which start was taken, among which.
+fn start(restarts: &[Restart]) -> Option<String> {
+    let chosen = restarts.iter().find(|restart| restart.chosen)?;
+    let score = |restart: &Restart| restart.scores.first().copied().flatten();
+    let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), output::number);
+    let all: Vec<String> = restarts.iter().map(first).collect();
+    let count = restarts.len();
+    Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, all.join(", ")))
+}
+
+/// The bounds, and the loss of held-out rows, against the number of inducing inputs, with a caption.
+pub fn figure(model: &FittedModel) -> (Option<String>, &'static str) {
+    let svg = model.search().inducing.as_ref().and_then(|curve| {
+        let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {
+            name: name.to_owned(),
+            points: curve.points.iter().filter_map(|p| Some((p.m as f64, value(p)?, f64::NAN))).collect(),
+        };
+        let series = vec![
+            series("lower bound on the log evidence", &|point| point.lower),
+            series("upper bound", &|point| point.upper),
+            series("log density of held-out rows", &|point| point.validation.map(|loss| -loss)),
+        ];
+        let axes = ("inducing inputs".to_owned(), "nats per row".to_owned());
+        report::curves(&Curves { axes, log_x: true, log_y: false, series })
+    });
+    (svg, "What was known at each number of inducing inputs, per row on the scale the model sees.")
+}

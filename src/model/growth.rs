@@ -1,0 +1,386 @@
+//! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small; no final fit.
+
+use super::collapsed::{CollapsedBound, CollapsedObjective};
+use super::failure::failed_start;
+use super::fit::{Start, TrainingData, fit_prepared};
+use super::inducing_curve::{Certificate, Criterion, Growth, GrowthEnd, InducingCurve, InducingPoint};
+use super::latent::LatentModel;
+use super::options::{FitOptions, Hyper, ObjectiveKind};
+use super::posterior::{Posterior, Score};
+use super::rows::Rows;
+use super::start::{gaussian_start, initial_model, subset};
+use crate::collapsed::{Dataset, dense_upper_bound};
+use crate::data::random::{Purpose, generator};
+use crate::error::{ErrorKind, Result};
+use crate::hyper::{Limits, Session};
+use crate::latent::more_inducing;
+use crate::likelihood::LikelihoodKind;
+use crate::variational::{Family, Normal};
+use faer::Mat;
+use rand::seq::SliceRandom;
+use std::time::Instant;
+
+/// The size to start from, and by how much each is larger than the one before. Doubling would overshoot more than it saves: the
+/// cost is about that of the last sizes.
+const FIRST: usize = 32;
+const FACTOR: f64 = 1.5;
+
+/// The most rows for which the whole kernel matrix is looked at.
+const DENSE_ROWS: usize = 16_384;
+
+/// The share of the rows held out to judge by, and the most of them.
+const HELD_OUT: f64 = 0.1;
+const MOST_HELD_OUT: usize = 5000;
+
+/// Each size after the first takes a fifth of the iterations of a warm start.
+const WARM_SHARE: usize = 5;
+
+/// Adam's steps at each size, at least, where the likelihood is not Gaussian.
+const STEPS: usize = 60;
+
+/// What the upper bound may leave on the table, as a share of the tolerance.
+const SLACK: f64 = 0.05;
+
+/// The share of a time limit that growth may take.
+const TIME_SHARE: f64 = 0.5;
+
+/// A model of some size with what is known of it.
+struct Grown {
+    model: LatentModel,
+    q: Normal,
+    point: InducingPoint,
+}
+
+impl Grown {
+    /// The same process with more inducing inputs: whitened, the weights of those that come later have the prior N(0, I)
+    /// whatever the others are, and that is their q until they are trained.
+    fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Normal)> {
+        let mut layer = self.model.layer.inducing()?.extended(z.as_ref());
+        layer.refresh().ok()?;
+        let model = LatentModel { layer: layer.into(), ..self.model.clone() };
+        Some((model, self.q.extended(z.nrows())))
+    }
+}
+
+/// Growth under way.
+struct Grower<'a, 's> {
+    train: Dataset<'a>,
+    validation: Option<Dataset<'a>>,
+    levels: usize,
+    /// Those of the fit, for the ELBO: how well inducing inputs stand for all the data has nothing to do with what is
+    /// minimised afterwards.
+    options: FitOptions,
+    tolerance: f64,
+    started: Instant,
+    seconds: Option<f64>,
+    rollbacks: usize,
+    session: Session<'s>,
+}
+
+/// Grows a model of the training data from few inducing inputs, until there are enough.
+///
+/// # Errors
+///
+/// As for a fit, when not even the first size can be evaluated.
+pub(super) fn grow(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    growth: Growth,
+    session: Session<'_>,
+) -> Result<(Start, InducingCurve)> {
+    let (criterion, family) = (criterion(data.train, options), options.family);
+    let parts = match (criterion, data.validation) {
+        (Criterion::Validation, None) => hold_out(data.train, options.seed),
+        _ => None,
+    };
+    let (train, validation) = match &parts {
+        Some((train, validation)) => (train.data(), Some(validation.data())),
+        None => (data.train, data.validation.filter(|_| criterion == Criterion::Validation)),
+    };
+    let options = FitOptions {
+        objective: ObjectiveKind::Elbo,
+        beta: 1.0,
+        batch_size: options.batch_size,
+        learning_rate: options.learning_rate,
+        epochs: None,
+        tolerance: None,
+        validation_fraction: 0.0,
+        growth: None,
+        hyper: options.hyper.filter(|hyper| *hyper == Hyper::Fixed),
+        hyper_optimizer: None,
+        ..options.without_steps()
+    };
+    let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
+    let started = Instant::now();
+    let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
+    let levels = data.levels;
+    let mut grower =
+        Grower { train, validation, levels, options, tolerance, started, seconds, rollbacks: 0, session };
+    let mut curve = InducingCurve {
+        criterion,
+        tolerance,
+        most: growth.most_for(train.len()),
+        validation_rows: validation.map_or(0, |part| part.len()),
+        points: Vec::new(),
+        chosen: 0,
+        end: GrowthEnd::Most,
+        certificate: None,
+        rollbacks: 0,
+    };
+    let Grown { model, q, point } = grower.run(&mut curve)?;
+    (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
+    let q = if family == Family::Full { q } else { q.mean_field() };
+    Ok((Start { model, q: Some(q) }, curve))
+}
+
+/// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
+fn criterion(train: Dataset<'_>, options: &FitOptions) -> Criterion {
+    let gaussian = options.likelihood_kind() == LikelihoodKind::Gaussian;
+    let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
+    if certified { Criterion::Gap } else { Criterion::Validation }
+}
+
+/// Some random rows held out of the others; none where there are too few.
+fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(Rows, Rows)> {
+    let n = train.len();
+    let count = ((HELD_OUT * n as f64).ceil() as usize).min(MOST_HELD_OUT);
+    if count == 0 || count >= n {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(seed, Purpose::Growth, 0));
+    let (held_out, kept) = rows.split_at_mut(count);
+    let part = |rows: &mut [usize]| {
+        rows.sort_unstable();
+        let mut part = Rows::new(train, rows.len());
+        part.take(train, rows);
+        part
+    };
+    Some((part(kept), part(held_out)))
+}
+
+impl Grower<'_, '_> {
+    fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn left(&self) -> Option<f64> {
+        // A stage always gets some time: the first has to end with a model.
+        self.seconds.map(|limit| (limit - self.elapsed()).max(0.01 * limit))
+    }
+
+    /// A model of a size from the start that the data give.
+    fn fresh(&mut self, m: usize) -> Result<Grown> {
+        let options = FitOptions { inducing: Some(m), ..self.options.clone() };
+        let mut model = initial_model(self.train, &options, self.levels)?;
+        model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+        self.stage(model, None)
+    }
+
+    /// Adds inducing inputs until there are enough; leaves the curve's end and points.
+    fn run(&mut self, curve: &mut InducingCurve) -> Result<Grown> {
+        let mut now = self.fresh(FIRST.min(curve.most))?;
+        let mut doubted = self.options.hyper_mode() == Hyper::Fixed;
+        loop {
+            curve.points.push(now.point);
+            if now.point.m >= curve.most {
+                curve.end = GrowthEnd::Most;
+                return Ok(now);
+            }
+            if self.seconds.is_some_and(|limit| self.elapsed() >= limit) {
+                curve.end = GrowthEnd::OutOfTime;
+                return Ok(now);
+            }
+            let next = self.next(&now, curve)?;
+            now = match next {
+                Some(next) if !curve.is_enough(&now.point, &next.point) => next,
+                last => match if doubted { None } else { self.second_opinion(&now, curve) } {
+                    Some(other) => {
+                        doubted = true;
+                        other
+                    }
+                    None => {
+                        if let Some(last) = last {
+                            curve.points.push(last.point);
+                            curve.end = GrowthEnd::Tolerance;
+                        }
+                        return Ok(now);
+                    }
+                },
+            };
+        }
+    }
+
+    /// A model from scratch with as many inducing inputs as a fit has when nothing is said, where those are more and it is
+    /// better: hyper-parameters that were trained with few may be stuck where noise explains what few cannot.
+    fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Option<Grown> {
+        let usual = self.options.inducing_for(self.train.len()).min(curve.most);
+        if usual <= now.point.m {
+            return None;
+        }
+        let other = self.fresh(usual).ok()?;
+        let (value, before) = (curve.value(&other.point)?, curve.value(&now.point)?);
+        (other.point.m > now.point.m && value > before + curve.tolerance).then_some(other)
+    }
+
+    /// The next size; `None` with the curve's end set when there is none.
+    fn next(&mut self, now: &Grown, curve: &mut InducingCurve) -> Result<Option<Grown>> {
+        let m = now.point.m;
+        let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
+        let Some(layer) = now.model.layer.inducing() else { return Ok(None) };
+        let z = more_inducing(self.train.x, layer, size - m, self.options.seed)?;
+        if z.nrows() == 0 {
+            curve.end = GrowthEnd::Exhausted;
+            return Ok(None);
+        }
+        let next = match now.extended(&z) {
+            Some((model, q)) => self.stage(model, Some(q)),
+            None => Err(failed_start()),
+        };
+        match next {
+            Ok(next) => Ok(Some(next)),
+            Err(error) if error.kind() == ErrorKind::Fit => {
+                curve.end = GrowthEnd::Failed;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Improves a model of one size and measures it.
+    fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+        if model.likelihood.kind() == LikelihoodKind::Gaussian {
+            self.gaussian_stage(model, q.is_none())
+        } else {
+            self.variational_stage(model, q)
+        }
+    }
+
+    /// L-BFGS on the collapsed bound of a subset, then q and the bounds by all rows.
+    fn gaussian_stage(&mut self, mut model: LatentModel, fresh: bool) -> Result<Grown> {
+        model.refresh().map_err(|_| failed_start())?;
+        // A first stage has everything to find, later ones go on from what was found.
+        let share = if fresh { 1 } else { WARM_SHARE };
+        let options =
+            FitOptions { warm_start: self.options.warm_start.div_ceil(share), ..self.options.clone() };
+        let rows = subset(self.train, options.seed);
+        // The start takes half of what its monitor has.
+        let seconds = self.left().map(|left| 2.0 * left);
+        let limits = Limits {
+            epochs: options.warm_start,
+            seconds,
+            tolerance: options.stopping_tolerance(),
+            window: 10,
+            plateaus: 0,
+            patience: options.patience,
+            target: None,
+        };
+        let mut monitor = self.session.monitor(limits);
+        let improve = options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
+        let (model, _, counts) = gaussian_start(model, improve, rows.data(), &options, &mut monitor)?;
+        self.rollbacks += counts.rollbacks;
+        let n = self.train.len() as f64;
+        let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
+        let theta = objective.start();
+        let lower = -objective.solve(&theta).ok_or_else(failed_start)? / n;
+        let unweighted = self.train.targets.weights.is_empty();
+        let cheap = objective.evidence_upper_bound().filter(|_| unweighted);
+        let (model, q) = objective.into_parts();
+        let slack = SLACK * self.tolerance;
+        let dense = if self.validation.is_none() { dense(&model, self.train, slack * n) } else { None };
+        let upper = tighter(cheap, dense).map(|upper| upper / n);
+        let gap = upper.map(|upper| (upper - lower).max(0.0));
+        Ok(self.grown(model, q, InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
+    }
+
+    /// A short run of the ordinary fit of the ELBO.
+    fn variational_stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+        let n = self.train.len();
+        let per_epoch = n.div_ceil(self.options.batch_size.min(n));
+        let options = FitOptions {
+            epochs: Some(STEPS.div_ceil(per_epoch).max(3)),
+            max_seconds: self.left(),
+            ..self.options.clone()
+        };
+        let data = TrainingData { train: self.train, validation: None, levels: self.levels };
+        let fresh = q.is_none();
+        let fitted = fit_prepared(data, &options, Start { model, q }, fresh, &mut self.session)?;
+        self.rollbacks += fitted.summary.rollbacks;
+        let lower = Some(-fitted.summary.objective);
+        Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
+    }
+
+    fn grown(&self, model: LatentModel, q: Normal, point: InducingPoint) -> Grown {
+        let score = |part| Posterior::new(&model, &q).score(part, Score::LogLoss);
+        let point = InducingPoint {
+            m: model.layer.dim(),
+            validation: self.validation.map(score).filter(|score| score.is_finite()),
+            seconds: self.elapsed(),
+            ..point
+        };
+        Grown { model, q, point }
+    }
+}
+
+/// The smaller of two upper bounds.
+fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    [a, b].into_iter().flatten().filter(|bound| bound.is_finite()).min_by(f64::total_cmp)
+}
+
+/// The upper bound on the log evidence that looks at all pairs of rows, up to `slack` nats.
+fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
+    let noise = model.noise_variance()?;
+    dense_upper_bound(model.layer.inducing()?, train, noise, slack).ok()
+}
+
+/// What is known of a fitted q with this ELBO (a sum): Gaussian noise and rows that count once.
+pub(super) fn certificate(
+    model: &LatentModel,
+    train: Dataset<'_>,
+    lower: Option<f64>,
+    tolerance: f64,
+) -> Option<Certificate> {
+    let lower = lower.filter(|_| train.targets.weights.is_empty())?;
+    model.noise_variance()?;
+    let mut objective = CollapsedObjective::new(model.clone(), train, CollapsedBound::Elbo { beta: 1.0 });
+    let cheap = objective.evidence_upper_bound();
+    let n = train.len();
+    let close = if n <= DENSE_ROWS { dense(model, train, SLACK * tolerance * n as f64) } else { None };
+    Certificate::new(lower, tighter(cheap, close)?, n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latent::{InducingLayer, Jitter};
+    use crate::likelihood::Gaussian;
+    use sparsegp_kernels::parse;
+
+    #[test]
+    fn more_inducing_inputs_change_no_prediction_until_they_are_trained() {
+        let x = Mat::from_fn(1, 60, |_, j| (j as f64 * 0.618).fract() * 6.0);
+        let kernel = parse::parse("rbf(lengthscales=0.7)", 1).expect("a kernel");
+        let z = Mat::from_fn(5, 1, |i, _| 0.5 + i as f64);
+        let mut layer =
+            InducingLayer::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.2, false);
+        layer.refresh().expect("a factor");
+        let likelihood = Box::new(Gaussian::new(0.1));
+        let model = LatentModel::new(layer.into(), likelihood, false);
+        let cov = Mat::from_fn(5, 5, |i, j| if i == j { 0.4 } else { 0.1 });
+        let full = Normal::new(vec![1.0, -2.0, 0.5, 0.3, -0.7], cov).expect("q");
+        for q in [full.mean_field(), full] {
+            let before = Posterior::new(&model, &q).marginals(x.as_ref());
+            let grown = Grown { model: model.clone(), q, point: InducingPoint::of(None) };
+            let layer = grown.model.layer.inducing().expect("inducing inputs");
+            let more = more_inducing(x.as_ref(), layer, 4, 3).expect("more");
+            let (wider, carried) = grown.extended(&more).expect("a factor");
+            assert_eq!((wider.layer.dim(), carried.dim(), carried.family()), (9, 9, grown.q.family()));
+            assert!((carried.kl() - grown.q.kl()).abs() < 1e-12);
+            let after = Posterior::new(&wider, &carried).marginals(x.as_ref());
+            for (before, after) in [(before.mean, after.mean), (before.variance, after.variance)] {
+                let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;
+                assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What is known of each number of inducing inputs tried, when one is enough, and what that certifies; no model.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// How the number of inducing inputs is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// When to stop, in nats per datum; [`Growth::TOLERANCE`] when absent.
+    pub tolerance: Option<f64>,
+    /// The most inducing inputs; half the data and at most [`Growth::MOST`] when absent.
+    pub most: Option<usize>,
+}
+
+/// What tells whether inducing inputs are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Criterion {
+    /// The gap between an upper and a lower bound on the log evidence, and the gain of the lower one.
+    Gap,
+    /// The gain in the log density of held-out rows.
+    Validation,
+}
+
+/// Why no more inducing inputs were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrowthEnd {
+    /// The gap was within the tolerance, and the next size gained less than it.
+    Tolerance,
+    /// The most that are allowed were reached.
+    Most,
+    /// No row is left that inducing inputs do not explain already, up to the jitter.
+    Exhausted,
+    /// Half of the time limit was spent.
+    OutOfTime,
+    /// The next size could not be evaluated.
+    Failed,
+}
+
+/// A size that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InducingPoint {
+    /// The number of inducing inputs.
+    pub m: usize,
+    /// The lower bound on the log evidence (the ELBO) per datum.
+    pub lower: Option<f64>,
+    /// An upper bound on it per datum, with Gaussian noise.
+    pub upper: Option<f64>,
+    /// Their difference.
+    pub gap: Option<f64>,
+    /// The log loss of held-out rows per row, where the criterion is their gain.
+    pub validation: Option<f64>,
+    /// Seconds since the start.
+    pub seconds: f64,
+}
+
+impl InducingPoint {
+    /// A size that is yet to be told, with this lower bound.
+    pub(super) fn of(lower: Option<f64>) -> InducingPoint {
+        InducingPoint { m: 0, lower, upper: None, gap: None, validation: None, seconds: 0.0 }
+    }
+}
+
+/// How the number of inducing inputs was found. Everything is on the scale the model sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InducingCurve {
+    /// What was looked at.
+    pub criterion: Criterion,
+    /// When it was enough, in nats per datum.
+    pub tolerance: f64,
+    /// The most inducing inputs allowed.
+    pub most: usize,
+    /// Rows held out, where the criterion is their gain.
+    pub validation_rows: usize,
+    /// The sizes tried, rising.
+    pub points: Vec<InducingPoint>,
+    /// The size that was taken: the last, or the one before where the last was only looked at for its gain.
+    pub chosen: usize,
+    /// Why it ended.
+    pub end: GrowthEnd,
+    /// What is known of the final posterior, at the final hyper-parameters.
+    pub certificate: Option<Certificate>,
+    /// Steps that were taken back or shrunk on the way.
+    pub rollbacks: usize,
+}
+
+/// Bounds on the log evidence at the final hyper-parameters. The posterior of the sparse model, q, is no further from the exact
+/// one than their difference: `KL(q ‖ p) = log p(y) − ELBO(q)` (Burt, Rasmussen & van der Wilk 2020).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The lower bound (the ELBO of q), a sum over the data.
+    pub lower: f64,
+    /// The upper bound, a sum.
+    pub upper: f64,
+    /// Their difference, which bounds `KL(q ‖ p)`, in nats.
+    pub kl: f64,
+    /// The same per datum.
+    pub kl_per_row: f64,
+}
+
+impl Certificate {
+    pub(super) fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
+        // Rounding may take an upper bound that is met exactly below the lower one.
+        let kl = (upper - lower).max(0.0);
+        kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
+    }
+
+    /// What it says.
+    pub fn words(&self) -> String {
+        format!(
+            "the posterior is within {:.3} nats ({:.2e} per row) of that of the exact GP with these hyper-parameters, in Kullback-Leibler divergence",
+            self.kl, self.kl_per_row
+        )
+    }
+}
+
+impl Growth {
+    /// The most inducing inputs when nothing was said.
+    pub const MOST: usize = 2000;
+
+    /// The tolerance, in nats per datum, when nothing was said.
+    pub const TOLERANCE: f64 = 0.01;
+
+    /// The most inducing inputs for `n` data.
+    pub fn most_for(&self, n: usize) -> usize {
+        self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
+    }
+
+    /// Refuses values that make no sense.
+    pub(super) fn validate(&self) -> Result<()> {
+        if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
+            return Err(Error::usage(format!(
+                "--inducing-tolerance is {tolerance}, expected a positive number"
+            )));
+        }
+        if self.most == Some(0) {
+            return Err(Error::usage("--max-inducing is 0, expected at least 1"));
+        }
+        Ok(())
+    }
+}
+
+impl InducingCurve {
+    /// Whether a size is enough, given the next one. A small gap alone is not: it is that of the present hyper-parameters, and
+    /// few inducing inputs favour those (much noise, long lengthscales) for which few are enough.
+    pub(super) fn is_enough(&self, point: &InducingPoint, next: &InducingPoint) -> bool {
+        let close =
+            self.criterion == Criterion::Validation || point.gap.is_some_and(|gap| gap <= self.tolerance);
+        close && self.gain(point, next).is_some_and(|gain| gain <= self.tolerance)
+    }
+
+    /// What sizes are compared by, per datum; larger is better.
+    pub(super) fn value(&self, point: &InducingPoint) -> Option<f64> {
+        match self.criterion {
+            Criterion::Gap => point.lower,
+            Criterion::Validation => point.validation.map(|loss| -loss),
+        }
+    }
+
+    /// What the next size gained, in nats per datum and doubling of the number of inducing inputs: in the lower bound, or in the log
+    /// density of held-out rows.
+    fn gain(&self, point: &InducingPoint, next: &InducingPoint) -> Option<f64> {
+        Some((self.value(next)? - self.value(point)?) / (next.m as f64 / point.m as f64).log2())
+    }
+
+    /// What is known of the choice, in one sentence.
+    pub fn words(&self) -> String {
+        let InducingCurve { chosen, tolerance, .. } = self;
+        let why = match (self.end, self.criterion) {
+            (GrowthEnd::Tolerance, Criterion::Gap) => format!(
+                "where the bounds on the log evidence were within {tolerance} nats per row and more inputs did not raise them by that"
+            ),
+            (GrowthEnd::Tolerance, Criterion::Validation) => format!(
+                "after which {} held-out rows gained less than {tolerance} nats per row and doubling",
+                self.validation_rows
+            ),
+            (GrowthEnd::Most, _) => "the most allowed".to_owned(),
+            (GrowthEnd::Exhausted, _) => "which explain all that the jitter lets them".to_owned(),
+            (GrowthEnd::OutOfTime, _) => "when the time was over".to_owned(),
+            (GrowthEnd::Failed, _) => "as more could not be evaluated".to_owned(),
+        };
+        let known = self.certificate.map_or(String::new(), |known| format!("; {}", known.words()));
+        format!("{chosen} inducing inputs, {why}{known}")
+    }
+
+    /// What a user should know when the tolerance was not met.
+    pub fn warning(&self) -> Option<String> {
+        let (m, tolerance) = (self.chosen, self.tolerance);
+        let gap = self.points.last().and_then(|point| point.gap).filter(|_| self.criterion == Criterion::Gap);
+        let gain = match self.points[..] {
+            [.., before, last] => self.gain(&before, &last),
+            _ => None,
+        };
+        let left = [
+            gap.map(|gap| format!("the bounds on the log evidence are {gap:.4} nats per row apart")),
+            gain.map(|gain| format!("the last ones gained {gain:.4} nats per row and doubling")),
+        ];
+        let left: Vec<String> = left.into_iter().flatten().collect();
+        let left = format!("{} (tolerance {tolerance})", left.join(", "));
+        match self.end {
+            GrowthEnd::Tolerance => None,
+            GrowthEnd::Exhausted if gap.is_none_or(|gap| gap <= tolerance) => None,
+            GrowthEnd::Exhausted => Some(format!(
+                "{m} inducing inputs explain all that the jitter lets them: {left}; try a smaller --jitter"
+            )),
+            GrowthEnd::Most => Some(format!(
+                "{m} inducing inputs, the most allowed, are not known to be enough: {left}; try more --max-inducing or a larger --inducing-tolerance"
+            )),
+            GrowthEnd::OutOfTime => Some(format!(
+                "half of --max-seconds was over at {m} inducing inputs, which are not known to be enough: {left}"
+            )),
+            GrowthEnd::Failed => Some(format!(
+                "more than {m} inducing inputs could not be evaluated: {left}; try a larger --jitter"
+            )),
+        }
+    }
+}

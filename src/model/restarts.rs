@@ -1,0 +1,295 @@
+//! `--restarts`: several starts compared by short fits, the worse half dropped each time; no fit to the end.
+
+use super::fit::{Fitted, Start, TrainingData, fit_prepared};
+use super::latent::LatentModel;
+use super::options::{FitOptions, ObjectiveKind};
+use super::select::score_of;
+use super::start::initial_model;
+use crate::data::random::{Purpose, generator};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hyper::Session;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Transform;
+
+/// One of several starts of a fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restart {
+    /// Its number; 0 is the start that the data give.
+    pub start: usize,
+    /// The seed of its inducing inputs and of how its hyper-parameters differ.
+    pub seed: u64,
+    /// What it was compared by after each short fit that it took part in, smaller is better: the objective per datum, or the
+    /// validation score where there is one. Absent where the fit failed.
+    pub scores: Vec<Option<f64>>,
+    /// Why a fit from it failed, if one did.
+    pub error: Option<String>,
+    /// Whether it was fitted to the end.
+    pub chosen: bool,
+}
+
+/// Starting values are drawn between a tenth and ten times those that the data give, …
+const SPREAD: f64 = 10.0;
+
+/// … and the values of one parameter, such as lengthscales, within a factor of two besides.
+const SPREAD_WITHIN: f64 = 2.0;
+
+/// The first short fit: iterations of L-BFGS, or of the warm start before an epoch of mini-batches. Each next one is twice as
+/// long.
+const FIRST_BUDGET: usize = 10;
+
+/// The share of a time limit that all short fits may take together.
+const TIME_SHARE: f64 = 0.5;
+
+/// Starts with what is known of each.
+pub(super) struct Starts {
+    candidates: Vec<Candidate>,
+    last_error: Option<Error>,
+}
+
+struct Candidate {
+    model: LatentModel,
+    report: Restart,
+}
+
+impl Candidate {
+    /// The order from best to worst: failed ones last, then by how far they came, then by the last score.
+    fn rank(&self) -> (bool, std::cmp::Reverse<usize>, f64) {
+        let Restart { scores, error, .. } = &self.report;
+        let score = scores.last().copied().flatten().unwrap_or(f64::INFINITY);
+        (error.is_some(), std::cmp::Reverse(scores.len()), score)
+    }
+}
+
+/// Compares as many starts as the options say by short fits (successive halving: Jamieson & Talwalkar 2016). All fits
+/// have the seed of the options, and so the same subsets and batches.
+///
+/// # Errors
+///
+/// Those that are about the options or the data; numerical failures count as bad scores.
+pub(super) fn choose_start(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Starts> {
+    let candidates = (0..options.restarts).map(|start| candidate(data, options, start));
+    let mut starts = Starts { candidates: candidates.collect::<Result<_>>()?, last_error: None };
+    let fits = (1..).map(|rung| options.restarts.div_ceil(1 << rung)).take_while(|&left| left > 1);
+    let fits: f64 = options.restarts as f64 + fits.sum::<usize>() as f64;
+    let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds / fits);
+    let mut left = options.restarts;
+    for rung in 0.. {
+        if left <= 1 {
+            break;
+        }
+        let short = FitOptions { max_seconds: seconds, ..short(options, rung) };
+        for index in 0..left {
+            starts.advance(index, data, &short, session)?;
+        }
+        starts.sort();
+        left = left.div_ceil(2);
+    }
+    Ok(starts)
+}
+
+/// The start number `start`: that of the data with other inducing inputs and, but for the first one, other values.
+fn candidate(data: TrainingData<'_>, options: &FitOptions, start: usize) -> Result<Candidate> {
+    let seed = options.seed.wrapping_add(start as u64);
+    let mut model = initial_model(data.train, &FitOptions { seed, ..options.clone() }, data.levels)?;
+    // What is fixed, tied or bounded stays so.
+    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+    if start > 0 {
+        perturb(&mut model, seed);
+    }
+    let report = Restart { start, seed, scores: Vec::new(), error: None, chosen: false };
+    Ok(Candidate { model, report })
+}
+
+/// Multiplies every positive value that is trained by a random factor, most of it common to the values of a parameter.
+fn perturb(model: &mut LatentModel, seed: u64) {
+    let mut random = generator(seed, Purpose::Restart, 0);
+    let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
+    let descriptors = model.descriptors();
+    let mut natural = model.natural();
+    // A parameter's name is that of its values without their number.
+    let parameter = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let (mut last, mut common) = (String::new(), 1.0);
+    for (descriptor, value) in descriptors.iter().zip(&mut natural) {
+        let Transform::Positive { lower } = descriptor.transform else { continue };
+        if descriptor.fixed {
+            continue;
+        }
+        let name = parameter(&descriptor.name);
+        let own = if name == last { factor(SPREAD_WITHIN) } else { 1.0 };
+        if name != last {
+            (last, common) = (name, factor(SPREAD));
+        }
+        *value = lower + (*value - lower) * common * own;
+    }
+    model.set_natural(&natural);
+}
+
+/// The options of the short fits of a rung.
+fn short(options: &FitOptions, rung: usize) -> FitOptions {
+    let budget = FIRST_BUDGET << rung;
+    // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
+    let objective = match options.objective {
+        ObjectiveKind::DlmSquare => {
+            FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() }
+        }
+        _ => options.clone(),
+    };
+    let epochs = if options.is_collapsed() { budget } else { 1 << rung };
+    FitOptions {
+        epochs: Some(epochs.min(options.epoch_limit())),
+        warm_start: options.warm_start.min(budget),
+        restarts: 1,
+        ..objective
+    }
+}
+
+impl Starts {
+    /// A short fit from where the last one of a candidate ended.
+    fn advance(
+        &mut self,
+        index: usize,
+        data: TrainingData<'_>,
+        short: &FitOptions,
+        session: &mut Session<'_>,
+    ) -> Result<()> {
+        let candidate = &mut self.candidates[index];
+        if candidate.report.error.is_some() {
+            candidate.report.scores.push(None);
+            return Ok(());
+        }
+        let start = Start { model: candidate.model.clone(), q: None };
+        match fit_prepared(data, short, start, true, session) {
+            Ok(fitted) => {
+                let score = score(&fitted, data, short);
+                if score.is_none() {
+                    candidate.report.error = Some("the score is not finite".into());
+                }
+                candidate.report.scores.push(score);
+                candidate.model = fitted.model;
+            }
+            Err(error) if error.kind() == ErrorKind::Fit => {
+                candidate.report.scores.push(None);
+                candidate.report.error = Some(error.to_string());
+                self.last_error = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// From best to worst; equal ones in the order of their numbers.
+    fn sort(&mut self) {
+        self.candidates.sort_by(|a, b| {
+            let ((af, al, a_score), (bf, bl, b_score)) = (a.rank(), b.rank());
+            let by_score = a_score.total_cmp(&b_score);
+            af.cmp(&bf).then(al.cmp(&bl)).then(by_score).then(a.report.start.cmp(&b.report.start))
+        });
+    }
+
+    /// The best start that has not failed.
+    ///
+    /// # Errors
+    ///
+    /// The last failure, when all have.
+    pub(super) fn best(&mut self) -> Result<Start> {
+        self.sort();
+        match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {
+            Some(best) => {
+                best.report.chosen = true;
+                Ok(Start { model: best.model.clone(), q: None })
+            }
+            None => Err(self.last_error.take().unwrap_or_else(|| Error::fit("no start has a finite score"))),
+        }
+    }
+
+    /// Gives up the start that was the best.
+    pub(super) fn reject(&mut self, error: Error) {
+        if let Some(best) = self.candidates.first_mut() {
+            best.report.chosen = false;
+            best.report.error = Some(error.to_string());
+        }
+        self.last_error = Some(error);
+    }
+
+    /// All starts by their numbers.
+    pub(super) fn into_report(mut self) -> Vec<Restart> {
+        self.candidates.sort_by_key(|candidate| candidate.report.start);
+        self.candidates.into_iter().map(|candidate| candidate.report).collect()
+    }
+}
+
+/// What a short fit is compared by.
+fn score(fitted: &Fitted, data: TrainingData<'_>, options: &FitOptions) -> Option<f64> {
+    let score = match data.validation {
+        Some(validation) => fitted.posterior.score(validation, score_of(options)),
+        None => fitted.summary.objective,
+    };
+    score.is_finite().then_some(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collapsed::Dataset;
+    use faer::Mat;
+
+    /// Starts with these scores, of which some failed.
+    fn starts(scores: &[&[f64]], failed: &[usize]) -> Starts {
+        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let candidates = scores.iter().enumerate().map(|(start, scores)| {
+            let mut candidate = candidate(data, &FitOptions::default(), start).expect("a start");
+            candidate.report.scores = scores.iter().map(|&score| Some(score)).collect();
+            candidate.report.error = failed.contains(&start).then(|| "singular".to_owned());
+            candidate
+        });
+        Starts { candidates: candidates.collect(), last_error: None }
+    }
+
+    fn chosen(starts: Starts) -> Vec<usize> {
+        let report = starts.into_report();
+        report.iter().filter(|restart| restart.chosen).map(|restart| restart.start).collect()
+    }
+
+    #[test]
+    fn the_best_came_far_with_a_small_score_and_did_not_fail() {
+        let scores: &[&[f64]] = &[&[2.0, 1.5], &[0.5], &[3.0, 1.0], &[1.0, 0.1]];
+        let mut all = starts(scores, &[]);
+        assert!(all.best().is_ok());
+        assert_eq!(chosen(all), [3]);
+        let mut rest = starts(scores, &[3]);
+        assert!(rest.best().is_ok());
+        // Its fit to the end fails too, and then the next one's.
+        rest.reject(Error::fit("first"));
+        assert!(rest.best().is_ok());
+        rest.reject(Error::fit("second"));
+        assert!(rest.best().is_ok());
+        assert_eq!(chosen(rest), [1]);
+        let mut none = starts(scores, &[0, 1, 2, 3]);
+        assert_eq!(none.best().map(|_| ()).expect_err("all failed").exit_code(), 4);
+    }
+
+    #[test]
+    fn starts_differ_within_their_spread_and_the_first_is_that_of_the_data() {
+        let values = |starts: &Starts| -> Vec<Vec<f64>> {
+            starts
+                .candidates
+                .iter()
+                .map(|c| c.model.named_values().into_iter().map(|(_, v)| v).collect())
+                .collect()
+        };
+        let all = values(&starts(&[&[] as &[f64]; 20], &[]));
+        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let plain = initial_model(Dataset::of(x.as_ref(), &y), &FitOptions::default(), 0).expect("a model");
+        let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
+        assert_eq!(all[0], plain);
+        let ratios = || all[1..].iter().flat_map(|one| one.iter().zip(&plain).map(|(a, b)| a / b));
+        assert!(ratios().all(|ratio| (0.1..=10.0).contains(&ratio)));
+        assert!(ratios().any(|ratio| ratio < 0.3) && ratios().any(|ratio| ratio > 3.0));
+    }
+}

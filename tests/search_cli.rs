@@ -1,0 +1,129 @@
+//! `--inducing auto` and `--restarts` from the command line: what is said, written, kept and refused.
+
+#[path = "common/program.rs"]
+mod program;
+
+use program::Work;
+use serde_json::Value;
+
+const QUICK: &str = "--epochs 5 --tolerance 0 --quiet --test-fraction 0.2";
+
+fn parsed(work: &Work, name: &str) -> Value {
+    serde_json::from_str(&work.read(name)).expect("JSON")
+}
+
+#[test]
+fn found_inducing_inputs_are_said_written_drawn_and_kept() {
+    let work = Work::new();
+    let files = "--metrics j --report r.html --model-out m";
+    let run = work.run(&format!(
+        "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 0.2 --max-inducing 80 --kernel matern32 {QUICK} {files}"
+    ));
+    let text = run.ok().stdout();
+    for word in
+        ["inducing inputs found", "tried 32", "within 0.2 nats", "distance to the exact GP", "KL at most"]
+    {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    let document = parsed(&work, "j");
+    let curve = document["fit"]["inducing_curve"].as_array().expect("a curve").clone();
+    for key in ["m", "lower", "upper", "gap", "seconds"] {
+        assert!(curve.iter().all(|point| point[key].is_number()), "{key} in {curve:?}");
+    }
+    assert!(curve.iter().all(|point| point["validation"].is_null()));
+    let certificate = &document["fit"]["inducing_certificate"];
+    let (lower, upper) = (certificate["lower"].as_f64(), certificate["upper"].as_f64());
+    assert_eq!(certificate["kl"].as_f64(), upper.zip(lower).map(|(upper, lower)| upper - lower));
+    assert_eq!(certificate["chosen"], document["config"]["inducing"]);
+    assert_eq!(document["config"]["inducing_auto"], true);
+    let words = certificate["words"].as_str().expect("words");
+    assert!(words.contains("Kullback-Leibler") && words.contains("0.2"), "{words}");
+    assert!(work.read("r.html").contains("upper bound") && work.read("r.html").contains("KL at most"));
+
+    let shown = work.run("inspect m").ok().stdout();
+    assert!(shown.contains("tried 32") && shown.contains("KL at most"), "{shown}");
+    let kept = work.run("inspect m --json").json();
+    assert_eq!(kept["fit"]["inducing_curve"], document["fit"]["inducing_curve"]);
+    // A fit that starts from the model has its inducing inputs, but its own posterior.
+    let next = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
+    assert_eq!(next["config"]["inducing"], document["config"]["inducing"]);
+    assert!(next["fit"]["inducing_curve"].is_null());
+}
+
+#[test]
+fn too_few_inducing_inputs_are_warned_about_with_the_gap_that_is_left() {
+    let work = Work::new();
+    let run = work.run(&format!(
+        "fit data.csv --target y --objective vfe --inducing auto --inducing-tolerance 1e-9 --max-inducing 33 --kernel matern12 {QUICK}"
+    ));
+    let warning = run.ok().stderr();
+    for word in ["33 inducing inputs, the most allowed", "nats per row apart", "gained", "--max-inducing"] {
+        assert!(warning.contains(word), "{word:?} in {warning}");
+    }
+}
+
+#[test]
+fn a_grid_of_beta_grows_once_and_compare_grows_for_every_fit_from_scratch() {
+    let work = Work::new();
+    let document = work.run(&format!(
+        "fit data.csv --target y --betas 0.5,1 --inducing auto --inducing-tolerance 0.2 --max-inducing 40 --json {QUICK}"
+    ));
+    let document = document.json();
+    assert!(document["fit"]["beta_curve"].is_object());
+    let m = document["fit"]["inducing_certificate"]["chosen"].as_u64().expect("a number");
+    assert_eq!(document["config"]["inducing"].as_u64(), Some(m));
+    work.run(
+        "compare data.csv --target y --objectives elbo,vfe,dlm-log --inducing auto --max-inducing 40 --epochs 2 --out c --quiet",
+    )
+    .ok();
+    assert_eq!(work.read("c/results.csv").lines().count(), 4);
+}
+
+#[test]
+fn restarts_are_said_written_and_kept() {
+    let work = Work::new();
+    let text = work
+        .run(&format!("fit data.csv --target y --objective vfe --inducing 10 --restarts 3 {QUICK} --metrics j --model-out m"))
+        .ok()
+        .stdout();
+    assert!(text.contains("of 0 to 2, by first scores"), "{text}");
+    let restarts = parsed(&work, "j")["fit"]["restarts"].as_array().expect("restarts").clone();
+    assert_eq!(restarts.len(), 3);
+    assert_eq!(restarts.iter().filter(|restart| restart["chosen"] == true).count(), 1);
+    for (number, restart) in restarts.iter().enumerate() {
+        assert_eq!(
+            (restart["start"].as_u64(), restart["seed"].as_u64()),
+            (Some(number as u64), Some(number as u64))
+        );
+        assert!(restart["scores"][0].is_number(), "{restart}");
+    }
+    assert!(work.run("inspect m").ok().stdout().contains("by first scores"));
+    let plain =
+        work.run(&format!("fit data.csv --target y --objective vfe --inducing 10 {QUICK} --json")).json();
+    assert!(plain["fit"]["restarts"].is_null() && plain["fit"]["inducing_curve"].is_null());
+    assert!(plain["fit"]["inducing_certificate"].is_null());
+}
+
+#[test]
+fn what_has_no_effect_is_refused() {
+    let work = Work::new();
+    let fit = "fit data.csv --target y";
+    for (options, words) in [
+        ("--inducing many", &["many", "auto"][..]),
+        ("--inducing auto --inducing-tolerance 0", &["--inducing-tolerance", "positive"]),
+        ("--inducing auto --inducing-tolerance=-1", &["--inducing-tolerance", "positive"]),
+        ("--inducing auto --max-inducing 0", &["--max-inducing"]),
+        ("--inducing 10 --max-inducing 20", &["--max-inducing", "--inducing auto"]),
+        ("--inducing-tolerance 0.1", &["--inducing"]),
+        ("--model glm --inducing auto", &["--inducing", "glm"]),
+        ("--inducing auto --from m", &["--inducing", "--from"]),
+        ("--inducing auto --restarts 2", &["--restarts", "--inducing auto"]),
+        ("--restarts 0", &["--restarts"]),
+        ("--restarts 2 --from m", &["--restarts", "--from"]),
+        ("--restarts 2 --hyper fixed", &["--restarts", "--hyper fixed"]),
+    ] {
+        println!("{options}");
+        work.run(&format!("{fit} {options}")).fails(2, words);
+    }
+    work.run("compare data.csv --target y --objectives elbo --out c --restarts 2").fails(2, &["--restarts"]);
+}
