@@ -128,8 +128,10 @@ impl<'a> Imposing<'a> {
                     range_words(own)
                 ))
             })?;
-            self.values[index] = transform.inside(self.values[index], START_SHARE);
-            self.setting(index).transform = Some(transform);
+            // Said again, as by a fit that goes on from another: a value that training brought to the edge stays.
+            if self.setting(index).transform.replace(transform) != Some(transform) {
+                self.values[index] = transform.inside(self.values[index], START_SHARE);
+            }
         }
         Ok(())
     }
@@ -368,6 +370,18 @@ mod tests {
         assert!(seen[4].transform.admits(values[4]), "the start moved inside: {}", values[4]);
         assert_eq!(seen[1].prior, Some(Prior::Gamma { shape: 2.0, rate: 1.0 }));
         assert_eq!((seen[0].prior, seen[2].prior, seen[4].prior), (None, None, None));
+    }
+
+    #[test]
+    fn bounds_said_again_leave_values_on_their_edge() {
+        let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
+        let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
+        let (mut overlay, mut values) = (Overlay::default(), vec![1.0; 6]);
+        constraints.impose(&mut overlay, &own, &mut values).expect("constraints");
+        assert_eq!(values[0], 1.1);
+        values[0] = 2.0;
+        constraints.impose(&mut overlay, &own, &mut values).expect("constraints");
+        assert_eq!(values[0], 2.0);
     }
 
     #[test]

@@ -221,10 +221,12 @@ fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result
     if inputs.len() > MOST_NAMED {
         names.push(format!("{} more", inputs.len() - MOST_NAMED));
     }
-    let (noun, verb) = if inputs.len() == 1 { ("input", "changes") } else { ("inputs", "change") };
+    let one = inputs.len() == 1;
+    let (noun, verb, range, them) =
+        if one { ("input", "changes", "its", "it") } else { ("inputs", "change", "their", "them") };
     write!(
         f,
-        "{noun} {} hardly {verb} the prediction over their whole range (very long lengthscales): leaving them out with --exclude is quicker and may predict better",
+        "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with --exclude is quicker",
         names.join(", ")
     )
 }
