@@ -3,6 +3,8 @@
 pub mod check;
 pub mod column;
 mod csv;
+mod facts;
+mod infer_schema;
 mod infer_target;
 pub(crate) mod moments;
 mod parquet;
