@@ -3,7 +3,7 @@
 use sparsegp::hyper::*;
 
 fn limits(epochs: usize) -> Limits {
-    Limits { epochs, seconds: None, tolerance: 0.0, window: 10, plateaus: 0, patience: 5 }
+    Limits { epochs, steps: None, seconds: None, tolerance: 0.0, window: 10, plateaus: 0, patience: 5 }
 }
 
 /// Rosenbrock's function in the plane, not finite where `x₀ > wall`.

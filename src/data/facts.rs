@@ -322,6 +322,14 @@ impl ColumnFacts {
         [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
     }
 
+    /// Whether the training rows hold different values.
+    pub(super) fn varies_in_training(&self) -> bool {
+        let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
+        let Some(first) = held.next() else { return false };
+        let truth = boolean(&first.text).filter(|_| self.is_boolean());
+        self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
+    }
+
     /// Shift and scale that standardise the numbers of the training rows.
     pub(super) fn affine(&self) -> Affine {
         self.spread.affine()

@@ -77,6 +77,26 @@ impl Schema {
         first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
     }
 
+    /// The names of the inputs that are the same in all `rows` training rows.
+    pub(super) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
+        let mut constant = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            match feature {
+                Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
+                Feature::Categorical { levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    constant.extend(levels.map(|level| {
+                        let share = column.level_affine(level, rows).shift;
+                        share == 0.0 || share == 1.0
+                    }));
+                }
+            }
+        }
+        let names = self.input_names().into_iter().zip(constant);
+        Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
+    }
+
     /// What [`Scaling::standardise`] finds on the training rows, `rows` of them.
     pub(super) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
         let number = |column: &ColumnFacts| column.affine();

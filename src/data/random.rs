@@ -18,6 +18,8 @@ pub enum Purpose {
     Prediction,
     /// Which of the training rows a smaller training set has.
     Subset,
+    /// Which rows of a file are kept in memory.
+    Sample,
 }
 
 impl Purpose {
@@ -30,6 +32,7 @@ impl Purpose {
             Purpose::Estimator => 4,
             Purpose::Prediction => 5,
             Purpose::Subset => 6,
+            Purpose::Sample => 7,
         }
     }
 }

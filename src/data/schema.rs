@@ -189,6 +189,11 @@ impl Schema {
             || self.features.iter().any(|feature| feature.name() == name)
     }
 
+    /// Whether training looks at a column.
+    pub(crate) fn trains_on(&self, name: &str) -> bool {
+        self.uses(name) || self.weights.as_deref() == Some(name)
+    }
+
     /// The inputs of a table, D × N with one contiguous column per row of data. Columns are matched by name, in any order;
     /// others are ignored.
     ///

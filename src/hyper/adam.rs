@@ -27,7 +27,12 @@ pub trait StochasticObjective {
     /// own state still valid, when the batch cannot be evaluated at `theta`.
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
-    /// Called after an epoch; the validation score at `theta`, if there is one.
+    /// Whether there is no further batch to draw, which ends the minimisation where it is.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// Called after an epoch, or what there was of the last one; the validation score at `theta`, if there is one.
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
 
     /// Called when the epoch just ended has the best validation score so far.
@@ -84,7 +89,9 @@ impl Adam<'_, '_> {
     /// The rate at the current step.
     fn rate(&self) -> f64 {
         let plateaus = self.monitor.borrow().plateaus();
-        let total = self.monitor.borrow().limits().epochs.saturating_mul(self.steps_per_epoch) as f64;
+        let limits = *self.monitor.borrow().limits();
+        let total = limits.epochs.saturating_mul(self.steps_per_epoch);
+        let total = total.min(limits.steps.unwrap_or(total)) as f64;
         let left = 1.0 - self.step as f64 / total.max(1.0);
         let decay = if self.options.decay_share > 0.0 {
             (left / self.options.decay_share).clamp(0.01, 1.0)
@@ -92,6 +99,22 @@ impl Adam<'_, '_> {
             1.0
         };
         self.options.rate * self.shrink * decay * Self::PLATEAU_CUT.powi(plateaus as i32)
+    }
+
+    /// Ends the fit between two epochs if a limit says so; what there was of the epoch counts as one.
+    fn check_limits(&mut self, theta: &[f64]) {
+        let limits = *self.monitor.borrow().limits();
+        let reason = if limits.steps.is_some_and(|most| self.step >= most) {
+            StopReason::MaxSteps
+        } else if self.monitor.borrow().out_of_time() {
+            StopReason::MaxSeconds
+        } else {
+            return;
+        };
+        self.monitor.borrow_mut().stop(reason);
+        if self.epoch_count > 0 {
+            self.end_epoch(theta);
+        }
     }
 
     fn end_epoch(&mut self, theta: &[f64]) {
@@ -116,6 +139,10 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
     ) -> Result<(Iterate, Option<KV>), ArgminError> {
         let mut theta = state.take_param().unwrap_or_default();
         let gradient = problem.gradient(&theta)?;
+        if self.shared.borrow().objective.exhausted() {
+            self.monitor.borrow_mut().stop(StopReason::NoProgress);
+            return Ok((state.param(theta), None));
+        }
         let value = self.shared.borrow().value;
         if value.is_finite() && gradient.iter().all(|g| g.is_finite()) {
             self.failures_in_a_row = 0;
@@ -142,8 +169,9 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
         self.step += 1;
         if self.step.is_multiple_of(self.steps_per_epoch) {
             self.end_epoch(&theta);
-        } else if self.monitor.borrow().out_of_time() {
-            self.monitor.borrow_mut().stop(StopReason::MaxSeconds);
+        }
+        if self.monitor.borrow().stopped().is_none() {
+            self.check_limits(&theta);
         }
         Ok((state.param(theta).cost(value), None))
     }

@@ -11,6 +11,8 @@ pub enum StopReason {
     Converged,
     /// The epoch limit was reached.
     MaxEpochs,
+    /// The limit of steps was reached.
+    MaxSteps,
     /// The time limit was reached.
     MaxSeconds,
     /// The validation score stopped improving.
@@ -25,6 +27,7 @@ impl StopReason {
         match self {
             StopReason::Converged => "converged",
             StopReason::MaxEpochs => "max_epochs",
+            StopReason::MaxSteps => "max_steps",
             StopReason::MaxSeconds => "max_seconds",
             StopReason::EarlyStop => "early_stop",
             StopReason::NoProgress => "no_progress",
@@ -37,6 +40,8 @@ impl StopReason {
 pub struct Limits {
     /// The largest number of epochs.
     pub epochs: usize,
+    /// The largest number of mini-batch steps, if any.
+    pub steps: Option<usize>,
     /// The largest number of seconds, if any.
     pub seconds: Option<f64>,
     /// Stop when the per-datum objective, averaged over two successive windows of [`Limits::window`] epochs, fell by

@@ -106,6 +106,22 @@ impl BatchStream {
         }
     }
 
+    /// Passes over so many batches of a stream that has given none yet.
+    pub(super) fn skip(&mut self, batches: usize) {
+        match self.plan {
+            BatchPlan::Epochs(_) => {
+                self.epoch = (batches / self.per_epoch) as u64;
+                self.shuffle();
+                self.at = batches % self.per_epoch;
+            }
+            BatchPlan::Sized(_) => (0..batches).for_each(|_| {
+                self.next_batch();
+            }),
+            BatchPlan::Independent(_) => {}
+        }
+        self.iteration = batches;
+    }
+
     /// A new order of all rows, for the next epoch.
     fn shuffle(&mut self) {
         self.order.clear();

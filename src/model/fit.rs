@@ -6,7 +6,8 @@ use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Posterior;
-use super::solve::{SolveLimits, full_objective, solve_q};
+use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
+use super::source::{BatchSource, MemoryBatches};
 use super::start::{apply_fixes, evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
@@ -69,7 +70,10 @@ pub struct FitSummary {
     pub objective: f64,
     /// Its sum over the data.
     pub objective_sum: f64,
-    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q.
+    /// The number of training rows that the objective was estimated on, where it was not summed over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_on: Option<usize>,
+    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q, if known exactly.
     pub elbo_sum: Option<f64>,
     /// An upper bound on the log evidence at the final parameters, where it applies (full batch).
     pub evidence_upper_bound: Option<f64>,
@@ -127,10 +131,29 @@ pub fn fit_arrays(
         return Err(Error::usage("--objective fitc takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
-    let Start { mut model, q } = match start {
+    let Start { model, q } = match start {
         Some(start) => start.clone(),
         None => Start { model: initial_model(data.train, options, data.levels)?, q: None },
     };
+    let mut model = ready(model, options)?;
+    let mut monitor = Monitor::new(limits(options), listener);
+    if options.objective == ObjectiveKind::DlmSquare {
+        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
+            // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
+            model = evidence_start(model, data.train, options, &monitor)?;
+        }
+        hold_amplitude(&mut model);
+    }
+    let trained = if options.is_collapsed() {
+        train_collapsed(model, data.train, options, &mut monitor)?
+    } else {
+        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
+    };
+    Ok(finish(trained, data.train, data.train.len(), options, &monitor))
+}
+
+/// A model with parameters fixed as asked for, which can be evaluated.
+pub(super) fn ready(mut model: LatentModel, options: &FitOptions) -> Result<LatentModel> {
     apply_fixes(&mut model, &options.fix)?;
     model.refresh().map_err(|failure| {
         let why = if failure.not_finite {
@@ -144,28 +167,20 @@ pub fn fit_arrays(
         ))
         .hint("check the scale of the inputs, or leave --no-standardize out")
     })?;
-    let limits = Limits {
+    Ok(model)
+}
+
+/// When training ends.
+pub(super) fn limits(options: &FitOptions) -> Limits {
+    Limits {
         epochs: options.epoch_limit(),
+        steps: options.max_steps,
         seconds: options.max_seconds,
         tolerance: options.stopping_tolerance(),
         window: 10,
         plateaus: if options.is_collapsed() { 0 } else { 2 },
         patience: options.patience,
-    };
-    let mut monitor = Monitor::new(limits, listener);
-    if options.objective == ObjectiveKind::DlmSquare {
-        if start.is_none() && options.hyper_mode() != Hyper::Fixed {
-            // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
-            model = evidence_start(model, data.train, options, &monitor)?;
-        }
-        hold_amplitude(&mut model);
     }
-    let trained = if options.is_collapsed() {
-        train_collapsed(model, data.train, options, &mut monitor)?
-    } else {
-        train_svgp(Start { model, q }, start.is_none(), data, options, &mut monitor)?
-    };
-    Ok(finish(trained, data.train, options, &monitor))
 }
 
 fn check_shapes(data: TrainingData<'_>, start: Option<&Start>) -> Result<()> {
@@ -194,14 +209,15 @@ fn hold_amplitude(model: &mut LatentModel) {
 }
 
 /// The result of a training loop, before diagnosis.
-struct Trained {
-    model: LatentModel,
-    q: Normal,
-    value: f64,
-    elbo: Option<f64>,
-    upper: Option<f64>,
-    sampling: Option<EstimatorCounts>,
-    outcome: Outcome,
+pub(super) struct Trained {
+    pub model: LatentModel,
+    pub q: Normal,
+    pub value: f64,
+    pub elbo: Option<f64>,
+    pub upper: Option<f64>,
+    pub sampling: Option<EstimatorCounts>,
+    pub outcome: Outcome,
+    pub estimated_on: Option<usize>,
 }
 
 pub(super) fn failed_start() -> Error {
@@ -242,14 +258,14 @@ fn train_collapsed(
     let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome })
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, estimated_on: None })
 }
 
 /// The most rows that training at fixed hyper-parameters takes through full-batch steps.
 const FULL_BATCH_ROWS: usize = 20_480;
 
 /// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
-fn polish_steps(n: usize) -> usize {
+pub(super) fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
@@ -263,21 +279,11 @@ fn train_svgp(
     let n = data.train.len();
     let batch = options.batch_size.min(n);
     let (model, q, mut counts) = warm_start(start, fresh, data.train, options, monitor)?;
-    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
-    let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
-    let mut svgp = VariationalModel::new(model, q, options.mini_batch_objective(), batch)
-        .with_direct_guard(guard)
-        .with_seed(options.seed);
+    let mut svgp = batch_model(model, q, options, batch);
     let sampled = svgp.objective().estimator().is_sampled();
     let polishes = options.polishes();
-    let gaussian_elbo = polishes
-        && svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
-        && options.objective == ObjectiveKind::Elbo
-        && options.family == Family::Full;
-    let free = match options.hyper_mode() {
-        Hyper::Fixed => FreeVector::new(&[]),
-        _ => FreeVector::new(&svgp.model.descriptors()),
-    };
+    let gaussian_elbo = polishes && solves_in_one_step(&svgp, options);
+    let free = free_parameters(&svgp, options);
     let full_batch = free.is_empty()
         && polishes
         && !options.asks_for_batches()
@@ -286,15 +292,19 @@ fn train_svgp(
         && options.q_step.is_none();
     let plan = options.inference(n, &svgp.model);
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
-    let before = (!gaussian_elbo && !full_batch).then(|| {
-        svgp.set_q(plan.rule.admit(svgp.q().clone()));
-        let value = full_objective(&mut svgp, (data.train, batch));
-        (svgp.model.clone(), svgp.q().clone(), value)
-    });
-    let (mut svgp, mut outcome) = if full_batch {
-        solve_fixed(svgp, (data.train, batch), options, monitor)?
+    let all = Sweep::of(&data.train, batch);
+    let before = if gaussian_elbo || full_batch {
+        None
     } else {
-        train_on_batches((svgp, free, plan), data, options, monitor)?
+        svgp.set_q(plan.rule.admit(svgp.q().clone()));
+        let value = full_objective(&mut svgp, all)?;
+        Some((svgp.model.clone(), svgp.q().clone(), value))
+    };
+    let (mut svgp, mut outcome) = if full_batch {
+        solve_fixed(svgp, all, options, monitor)?
+    } else {
+        let source = Box::new(MemoryBatches::new(data.train, plan.batches, plan.seed));
+        train_on_batches((svgp, free, plan), (source, data.validation), options, monitor)?
     };
     let sampling = sampled.then(|| svgp.estimator_counts());
     let (model, q, value) = if gaussian_elbo {
@@ -310,11 +320,11 @@ fn train_svgp(
         let value = if full_batch {
             outcome.value
         } else if !polishes {
-            full_objective(&mut svgp, (data.train, batch))
+            full_objective(&mut svgp, all)?
         } else {
             let limits =
                 SolveLimits { steps: polish_steps(n), tolerance: 0.1 * options.stopping_tolerance() };
-            let (value, polished) = solve_q(&mut svgp, (data.train, batch), options.q_guard, limits, None);
+            let (value, polished) = solve_q(&mut svgp, all, options.q_guard, limits, None)?;
             counts.add(polished);
             value
         };
@@ -326,14 +336,43 @@ fn train_svgp(
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
-    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome })
+    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, estimated_on: None })
+}
+
+/// A model that is ready for batches of at most `batch` rows.
+pub(super) fn batch_model(
+    model: LatentModel,
+    q: Normal,
+    options: &FitOptions,
+    batch: usize,
+) -> VariationalModel {
+    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
+    let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
+    VariationalModel::new(model, q, options.mini_batch_objective(), batch)
+        .with_direct_guard(guard)
+        .with_seed(options.seed)
+}
+
+/// What is trained besides q.
+pub(super) fn free_parameters(svgp: &VariationalModel, options: &FitOptions) -> FreeVector {
+    match options.hyper_mode() {
+        Hyper::Fixed => FreeVector::new(&[]),
+        _ => FreeVector::new(&svgp.model.descriptors()),
+    }
+}
+
+/// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, options: &FitOptions) -> bool {
+    svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+        && options.objective == ObjectiveKind::Elbo
+        && options.family == Family::Full
 }
 
 /// A model, its posterior and the objective there.
-type Valued = (LatentModel, Normal, f64);
+pub(super) type Valued = (LatentModel, Normal, f64);
 
 /// What training ended with, or what it started from if that is better: training that diverged does no harm.
-fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
+pub(super) fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Valued {
     match before {
         Some(before) if before.2.is_finite() && (!after.2.is_finite() || after.2 > before.2) => {
             outcome.reason = StopReason::NoProgress;
@@ -346,12 +385,12 @@ fn better_of(after: Valued, before: Option<Valued>, outcome: &mut Outcome) -> Va
 /// q by full-batch steps, hyper-parameters as they are.
 fn solve_fixed(
     mut svgp: VariationalModel,
-    (train, batch): (Dataset<'_>, usize),
+    all: Sweep<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
     let limits = SolveLimits { steps: options.epoch_limit(), tolerance: options.stopping_tolerance() };
-    let (value, counts) = solve_q(&mut svgp, (train, batch), options.q_guard, limits, Some(monitor));
+    let (value, counts) = solve_q(&mut svgp, all, options.q_guard, limits, Some(monitor))?;
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -367,16 +406,24 @@ fn solve_fixed(
 }
 
 /// q and hyper-parameters by mini-batches.
-fn train_on_batches(
+///
+/// # Errors
+///
+/// When a batch cannot be read, or not even the start can be evaluated.
+pub(super) fn train_on_batches<'a>(
     (svgp, free, plan): (VariationalModel, FreeVector, InferenceOptions),
-    data: TrainingData<'_>,
+    (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
-    let mut training = BatchTraining::new(svgp, free, data, plan);
+    let n = source.rows().count() as f64;
+    let mut training = BatchTraining::new(svgp, free, (source, validation), plan);
     let start = training.start();
     let adam = AdamOptions { rate: options.learning_rate, decay_share: 0.5 };
-    let mut outcome = minimize_adam(&mut training, start, data.train.len() as f64, adam, monitor);
+    let mut outcome = minimize_adam(&mut training, start, n, adam, monitor);
+    if let Some(error) = training.error() {
+        return Err(error.clone());
+    }
     outcome.rollbacks += training.q_rollbacks();
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
@@ -384,13 +431,21 @@ fn train_on_batches(
     Ok((training.into_best(), outcome))
 }
 
-fn finish(trained: Trained, train: Dataset<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
-    let Trained { model, q, value, elbo, upper, sampling, outcome } = trained;
+/// The summary of training on `n` rows, of which `train` are some or all.
+pub(super) fn finish(
+    trained: Trained,
+    train: Dataset<'_>,
+    n: usize,
+    options: &FitOptions,
+    monitor: &Monitor<'_>,
+) -> Fitted {
+    let Trained { model, q, value, elbo, upper, sampling, outcome, estimated_on } = trained;
     let seconds = monitor.elapsed().as_secs_f64();
     let warnings = diagnose(&model, train, options, &outcome);
     let summary = FitSummary {
-        objective: value / train.len() as f64,
+        objective: value / n as f64,
         objective_sum: value,
+        estimated_on,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
         epochs: monitor.records().len(),
