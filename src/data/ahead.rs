@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 
 /// An iterator whose items are made by a thread, at most so many before they are asked for.
 ///
-/// Dropped early, it lets the thread finish the item at hand and waits for it.
+/// Dropped early, it leaves the thread to end with the item at hand, for which it may wait long at a pipe.
 pub struct Ahead<T> {
-    items: Option<Receiver<T>>,
-    thread: Option<JoinHandle<()>>,
+    items: Receiver<T>,
+    thread: JoinHandle<()>,
 }
 
 impl<T: Send + 'static> Ahead<T> {
@@ -31,7 +31,14 @@ impl<T: Send + 'static> Ahead<T> {
         };
         let thread = Builder::new().name("sparsegp-reader".to_owned()).spawn(make);
         let thread = thread.map_err(|error| Error::data(format!("no thread to read with: {error}")))?;
-        Ok(Ahead { items: Some(receiver), thread: Some(thread) })
+        Ok(Ahead { items: receiver, thread })
+    }
+
+    /// Ends the thread after the item at hand, and waits for it.
+    pub fn stop(self) {
+        // Without its receiver the thread cannot hand over its next item and ends.
+        drop(self.items);
+        let _ = self.thread.join();
     }
 }
 
@@ -39,17 +46,7 @@ impl<T> Iterator for Ahead<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.items.as_ref()?.recv().ok()
-    }
-}
-
-impl<T> Drop for Ahead<T> {
-    fn drop(&mut self) {
-        // Without its receiver the thread cannot hand over its next item and ends.
-        self.items = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.items.recv().ok()
     }
 }
 
@@ -71,7 +68,7 @@ mod tests {
         let endless = Ahead::new(3, move || Some(counter.fetch_add(1, Ordering::SeqCst)));
         let mut endless = endless.expect("a thread");
         assert_eq!(endless.next(), Some(0));
-        drop(endless);
+        endless.stop();
         // One taken, three waiting, one at hand.
         assert!(made.load(Ordering::SeqCst) <= 5);
     }

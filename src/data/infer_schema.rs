@@ -124,6 +124,11 @@ impl SchemaOptions {
             && !self.exclude.iter().any(|known| known == name)
     }
 
+    /// Whether a column that the file has is looked at.
+    pub fn uses(&self, name: &str) -> bool {
+        self.demand(name).is_some()
+    }
+
     /// What is asked of the values of a column, `None` of one that nobody looks at.
     pub(super) fn demand(&self, name: &str) -> Option<Demand> {
         if name == self.target {

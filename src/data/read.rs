@@ -13,7 +13,7 @@ use super::schema::Schema;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// Reads a whole table: CSV, gzip-compressed CSV, Parquet, or CSV from standard input for `-`.

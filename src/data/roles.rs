@@ -83,7 +83,7 @@ mod tests {
         let both = Roles::new(0.1, 0.2, 3).expect("shares");
         let counts = [Role::Test, Role::Validation, Role::Train].map(|role| rows(both, role).len() as f64);
         for (count, share) in counts.into_iter().zip([0.1, 0.2, 0.7]) {
-            let deviation = (20_000.0 * share * (1.0 - share)).sqrt();
+            let deviation = f64::sqrt(20_000.0 * share * (1.0 - share));
             assert!((count - 20_000.0 * share).abs() < 4.0 * deviation, "{counts:?}");
         }
         let test = rows(both, Role::Test);

@@ -73,6 +73,8 @@ pub struct FileFit {
     pub validation: Option<HeldOut>,
     /// The number of rows of the file.
     pub rows: usize,
+    /// What was kept in memory.
+    pub plan: MemoryPlan,
     file: Arc<DataFile>,
 }
 
@@ -179,7 +181,7 @@ pub fn fit_file(
         program: env!("CARGO_PKG_VERSION").to_owned(),
         beta_curve: None,
     };
-    Ok(FileFit { model, validation: held_out, rows, file })
+    Ok(FileFit { model, validation: held_out, rows, plan, file })
 }
 
 /// Refuses what ends after one reading.

@@ -138,6 +138,18 @@ impl<'a> Inference<'a> {
         Ok((value, info))
     }
 
+    /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a
+    /// rule or an average remembers, and the counts of rows and samples stay.
+    ///
+    /// # Errors
+    ///
+    /// When the rows cannot be read again.
+    pub fn seek(&mut self, iterations: usize) -> Result<()> {
+        self.source.seek(iterations)?;
+        self.iterations = iterations;
+        Ok(())
+    }
+
     /// Gives the iterate to the average.
     fn take_in(&mut self) {
         if self.options.average == Average::None {

@@ -180,7 +180,7 @@ impl BatchSource for FileBatches {
         let (used, returned) = channel();
         let maker = Maker::new(&self.rows.0, (self.batch, self.buffer, self.seed), returned, &self.held);
         // The thread so far, and its buffer, go first.
-        self.ready = Ahead::new(1, || None)?;
+        std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
         self.ready = maker.start(batches)?;
         (self.used, self.current) = (used, None);
         Ok(())
@@ -320,5 +320,179 @@ impl Maker {
             self.part = Some(part);
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::SchemaOptions;
+    use crate::data::statistics::{Survey, survey};
+    use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    use std::path::Path;
+    use tempfile::TempDir;
+
+    const ROWS: usize = 23_000;
+
+    /// A file whose input `x` is the row, `y` ten times that, and the weight 1 more; as Parquet in groups of 1,500 rows.
+    fn file(folder: &TempDir, name: &str) -> PathBuf {
+        let path = folder.path().join(name);
+        if name.ends_with(".csv") {
+            let lines = (0..ROWS).map(|row| format!("{row},{},{}\n", 10 * row, row + 1));
+            std::fs::write(&path, format!("x,y,w\n{}", lines.collect::<String>())).expect("written");
+            return path;
+        }
+        let column = |value: &dyn Fn(f64) -> f64| {
+            Arc::new((0..ROWS).map(|row| value(row as f64)).collect::<Float64Array>()) as ArrayRef
+        };
+        let columns =
+            [("x", column(&|row| row)), ("y", column(&|row| 10.0 * row)), ("w", column(&|row| row + 1.0))];
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1500)).build();
+        let out = std::fs::File::create(&path).expect("a file");
+        let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+        path
+    }
+
+    fn data_file(path: &Path, test: f64) -> Arc<DataFile> {
+        let roles = Roles::new(test, 0.0, 1).expect("shares");
+        let columns =
+            SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
+        let found = survey(&Survey {
+            path,
+            columns: &columns,
+            known: None,
+            roles,
+            start_rows: 10,
+            check_rows: 10,
+            validation_rows: 10,
+            seed: 0,
+        });
+        let found = found.expect("usable");
+        assert_eq!(found.rows, ROWS);
+        Arc::new(DataFile {
+            path: path.to_owned(),
+            scaling: Scaling::none(1),
+            schema: found.schema,
+            roles,
+            groups: found.groups,
+            rows: found.rows,
+            train: found.train,
+        })
+    }
+
+    /// The rows of the next batches.
+    fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
+        let mut next = || {
+            let batch = source.next_batch().expect("a batch");
+            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(0, i)] as usize).collect();
+            for (i, &row) in rows.iter().enumerate() {
+                assert_eq!(
+                    (batch.targets.y[i], batch.targets.weights[i]),
+                    (10.0 * row as f64, row as f64 + 1.0)
+                );
+            }
+            assert!(batch.targets.exposure.is_empty());
+            rows
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn every_epoch_is_a_permutation_of_the_training_rows_within_the_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, test, buffer) in [
+            ("t.parquet", 0.0, 2000),
+            ("t.parquet", 0.3, 1),
+            ("t.csv", 0.3, 5000),
+            ("t.csv", 0.0, usize::MAX),
+        ] {
+            let file = data_file(&file(&folder, name), test);
+            let training: Vec<usize> = (0..ROWS).filter(|&row| file.roles.of(row) == Role::Train).collect();
+            assert_eq!(training.len(), file.train);
+            let mut source = FileBatches::new(Arc::clone(&file), 1000, buffer, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            assert_eq!(per_epoch, file.train.div_ceil(1000));
+            let epochs: Vec<Vec<Vec<usize>>> = (0..3).map(|_| batches(&mut source, per_epoch)).collect();
+            for epoch in &epochs {
+                let sizes = epoch.iter().map(Vec::len);
+                assert!(
+                    sizes.clone().max() <= Some(1000)
+                        && sizes.clone().max() <= sizes.min().map(|size| size + 1)
+                );
+                let mut rows = epoch.concat();
+                rows.sort_unstable();
+                assert_eq!(rows, training, "{name} through {buffer}");
+            }
+            assert_ne!(epochs[0], epochs[1]);
+            // The block at hand is counted with the buffer; both are within the stated bound.
+            let buffer = buffer.min(file.train);
+            assert!(source.most_held() <= buffer + BLOCK_ROWS, "{}", source.most_held());
+            assert!(source.most_held() >= buffer.min(BLOCK_ROWS));
+        }
+    }
+
+    #[test]
+    fn any_batch_can_be_gone_to_and_depends_on_the_seed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["t.parquet", "t.csv"] {
+            let file = data_file(&file(&folder, name), 0.1);
+            let mut source = FileBatches::new(Arc::clone(&file), 700, 3000, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            let all = batches(&mut source, 2 * per_epoch + 3);
+            for t in [all.len() - 2, 0, 5, per_epoch, per_epoch - 1] {
+                source.seek(t).expect("a place");
+                assert_eq!(batches(&mut source, 2), all[t..t + 2], "{name} {t}");
+            }
+            let mut other = FileBatches::new(file, 700, 3000, 8).expect("batches");
+            assert_ne!(batches(&mut other, 1), all[..1]);
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_mixes_the_groups_of_parquet_and_neighbours_of_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // How far the mean row of a batch is from the middle: little in a good shuffle.
+        let worst = |name: &str, buffer: usize| {
+            let file = data_file(&file(&folder, name), 0.0);
+            let mut source = FileBatches::new(file, 1000, buffer, 3).expect("batches");
+            let mean = |batch: &Vec<usize>| batch.iter().sum::<usize>() as f64 / batch.len() as f64;
+            let places: Vec<f64> = batches(&mut source, 23).iter().map(mean).collect();
+            places.into_iter().map(|mean| (mean / ROWS as f64 - 0.5).abs()).fold(0.0, f64::max)
+        };
+        // A mean of 1000 uniform numbers deviates by 0.0091.
+        assert!(worst("t.csv", ROWS) < 0.04);
+        assert!(worst("t.csv", 3000) > 0.35);
+        assert!(worst("t.parquet", 9000) < 0.3);
+    }
+
+    #[test]
+    fn a_file_that_changes_or_goes_ends_the_batches_with_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(&folder, "t.csv");
+        let file = data_file(&path, 0.0);
+        let rows = FileRows(Arc::clone(&file));
+        let mut sum = 0.0;
+        rows.for_each(999, &mut |part| sum += part.targets.y.iter().sum::<f64>()).expect("read");
+        assert_eq!(sum, (10 * ROWS * (ROWS - 1) / 2) as f64);
+        let text = std::fs::read_to_string(&path).expect("text");
+        let short: String = text.split_inclusive('\n').take(15_001).collect();
+        std::fs::write(&path, short).expect("written");
+        let mut source = FileBatches::new(Arc::clone(&file), 1000, 100, 7).expect("batches");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("too few rows");
+        assert!(error.to_string().contains("has 15000 rows, expected 23000"), "{error}");
+        assert!(source.next_batch().err().expect("ended").to_string().contains("reading has stopped"));
+        assert!(rows.for_each(1000, &mut |_| {}).is_err());
+        std::fs::write(&path, text.replace("17000,170000,17001", "17000,oops,17001")).expect("written");
+        source.seek(10).expect("a place");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("a bad row");
+        assert!(error.to_string().contains("row 17001 (line 17002), column 'y': found \"oops\""), "{error}");
+        std::fs::remove_file(&path).expect("removed");
+        source.seek(0).expect("a place");
+        assert_eq!(source.next_batch().err().map(|error| error.exit_code()), Some(3));
     }
 }

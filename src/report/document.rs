@@ -49,6 +49,7 @@ pub struct DataSummary {
 pub struct FitFigures {
     objective: f64,
     objective_sum: f64,
+    estimated_on: Option<usize>,
     elbo_sum: Option<f64>,
     evidence_upper_bound: Option<f64>,
     epochs: usize,
@@ -104,6 +105,7 @@ impl FitFigures {
             beta_curve: model.beta_curve().cloned(),
             objective: summary.objective,
             objective_sum: summary.objective_sum,
+            estimated_on: summary.estimated_on,
             elbo_sum: summary.elbo_sum,
             evidence_upper_bound: summary.evidence_upper_bound,
             epochs: summary.epochs,
@@ -170,6 +172,7 @@ fn training_config(options: &FitOptions) -> Value {
         "hyper": options.hyper_mode(),
         "hyper_optimizer": optimizer(options),
         "epochs": options.epoch_limit(),
+        "max_steps": options.max_steps,
         "max_seconds": options.max_seconds,
         "tolerance": options.stopping_tolerance(),
         "patience": options.patience,

@@ -55,7 +55,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
     rows.extend(latent_rows(model));
     rows.extend([
         row("likelihood", model.model().likelihood.kind().to_string()),
-        row("objective", format!("{}, {} per row", options.objective, output::number(summary.objective))),
+        row("objective", objective(model)),
         row(
             "target scaling",
             format!("({target} − {}) / {}", output::number(affine.shift), output::number(affine.scale)),
@@ -80,6 +80,14 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
         rows.push(row("log evidence", text));
     }
     rows
+}
+
+/// What was minimised and what came out.
+fn objective(model: &FittedModel) -> String {
+    let summary = model.summary();
+    let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
+    let value = output::number(summary.objective);
+    format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
 }
 
 /// What the latent function is.

@@ -155,6 +155,9 @@ pub struct TrainingArgs {
     /// for dlm-square, else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
+    /// The most mini-batch steps (elbo, dlm-log)
+    #[arg(long, value_name = "STEPS")]
+    pub max_steps: Option<usize>,
     /// Stop training after this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub max_seconds: Option<f64>,
@@ -186,6 +189,7 @@ impl TrainingArgs {
             ("--batch-size", self.batch_size.is_some()),
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
+            ("--max-steps", self.max_steps.is_some()),
         ])
     }
 
@@ -273,6 +277,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         batch_schedule: training.batch_schedule,
         sample_schedule: training.sample_schedule,
         epochs: training.epochs,
+        max_steps: training.max_steps,
         max_seconds: training.max_seconds,
         tolerance: training.tolerance,
         patience: training.patience.unwrap_or(default.patience),
