@@ -4,7 +4,16 @@ use sparsegp::checkpoint::Archive;
 use sparsegp::hyper::*;
 
 fn limits(epochs: usize) -> Limits {
-    Limits { epochs, seconds: None, tolerance: 0.0, window: 10, plateaus: 0, patience: 5, target: None }
+    Limits {
+        epochs,
+        steps: None,
+        seconds: None,
+        tolerance: 0.0,
+        window: 10,
+        plateaus: 0,
+        patience: 5,
+        target: None,
+    }
 }
 
 /// Rosenbrock's function in the plane, not finite where `x₀ > wall`.
@@ -163,7 +172,7 @@ fn the_stopping_test_is_smoothed_and_counts_plateaus() {
 fn time_limits_end_a_fit_between_epochs() {
     let mut ignore = |_: &Record| {};
     let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
-    monitor.look_around();
+    monitor.look_around(None);
     assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
     let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
     monitor.record(1.0, None);

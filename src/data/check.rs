@@ -14,10 +14,8 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     let inputs = x.transpose();
     let constant: Vec<bool> = (0..x.nrows()).map(|input| is_constant(inputs, input)).collect();
     let name = |input: usize| names.get(input).map_or_else(|| format!("{input}"), |name| quoted(name));
-    let mut warnings: Vec<String> = (0..x.nrows())
-        .filter(|&input| constant[input])
-        .map(|input| format!("input {} is the same in every row and cannot help", name(input)))
-        .collect();
+    let mut warnings: Vec<String> =
+        (0..x.nrows()).filter(|&input| constant[input]).map(|input| constant_input(&name(input))).collect();
     for (later, earlier) in repeats(inputs) {
         if !constant[later] {
             warnings.push(format!("input {} equals input {} in every row", name(later), name(earlier)));
@@ -28,6 +26,11 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
         warnings.push(format!("{repeated} of {} rows have the same inputs as another row", x.ncols()));
     }
     warnings
+}
+
+/// The warning about an input, as messages call it, that does not vary.
+pub(super) fn constant_input(name: &str) -> String {
+    format!("input {name} is the same in every row and cannot help")
 }
 
 fn is_constant(x: MatRef<'_, f64>, column: usize) -> bool {

@@ -86,6 +86,11 @@ impl CsvRows {
         &self.names
     }
 
+    /// The row of the file, counted from 0, after the last one that was read.
+    pub(crate) fn row(&self) -> usize {
+        self.row
+    }
+
     /// Reads up to `most` rows into the builders (`None` for a column nobody wants); returns how many there were.
     pub(crate) fn fill(
         &mut self,

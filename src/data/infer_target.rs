@@ -2,16 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::column::{Column, TextColumn, level_order, number_text};
-use super::table::{Table, shown};
-use super::target::{TargetEncoding, TargetKind, constant, target, values_listed};
+use super::column::{level_order, number_text};
+use super::facts::{ColumnFacts, Level, TableFacts};
+use super::schema::SchemaOptions;
+use super::table::{Table, quoted, shown};
+use super::target::{TargetEncoding, TargetKind, constant, values_listed};
 use crate::error::{Error, Result};
 
 /// The most levels of an ordinal target; more are better treated as a number.
 const MOST_LEVELS: usize = 100;
-
-/// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
-const HIGHEST_GUESS: f64 = 1e4;
 
 /// Classes, in small letters, that are positive against one of [`NEGATIVE_WORDS`]; numbers are spelled in one way, so
 /// "+1" is "1".
@@ -43,155 +42,196 @@ impl TargetEncoding {
         kind: Option<TargetKind>,
         positive_label: Option<&str>,
     ) -> Result<(TargetEncoding, Vec<String>)> {
+        let options =
+            SchemaOptions { target: name.to_owned(), target_kind: kind, ..SchemaOptions::default() };
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let demand = |column: &str| options.demand(column).filter(|_| column == name);
+        let mut facts = TableFacts::new(table.source(), names, &demand);
+        facts.push(table, None);
+        TargetEncoding::of_facts(&facts, name, kind, positive_label)
+    }
+
+    /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same kind in mind.
+    pub(super) fn of_facts(
+        facts: &TableFacts,
+        name: &str,
+        kind: Option<TargetKind>,
+        positive_label: Option<&str>,
+    ) -> Result<(TargetEncoding, Vec<String>)> {
+        let target = Target {
+            facts: facts.require(name)?,
+            rows: facts.rows(),
+            column: format!("{}: the target {}", facts.source(), quoted(name)),
+        };
         let kind = match kind {
             Some(kind) => kind,
-            None => guess(table, name)?,
+            None => target.guess()?,
         };
         let mut notes = Vec::new();
         let encoding = match (kind, positive_label) {
-            (TargetKind::Binary, _) => classes(table, name, positive_label, &mut notes)?,
-            (_, Some(label)) => return Err(no_positive(table, name, kind, label)),
-            (TargetKind::Ordinal, None) => TargetEncoding { kind, levels: levels(table, name)? },
-            _ => TargetEncoding { kind, levels: Vec::new() },
+            (TargetKind::Binary, _) => target.classes(positive_label, &mut notes)?,
+            (_, Some(label)) => return Err(target.no_positive(kind, label)),
+            (TargetKind::Ordinal, None) => TargetEncoding { kind, levels: target.levels()? },
+            _ => {
+                let encoding = TargetEncoding { kind, levels: Vec::new() };
+                target.check_values(kind)?;
+                encoding.check_range(&target.column, target.facts.range)?;
+                encoding
+            }
         };
-        encoding.check_training(table, name)?;
         Ok((encoding, notes))
     }
 }
 
-fn no_positive(table: &Table, name: &str, kind: TargetKind, label: &str) -> Error {
-    let column = target(table, name);
-    Error::usage(format!(
-        "{column} is of kind {kind}, which has no positive class, found the positive label {}",
-        shown(label)
-    ))
-    .hint("leave the positive label out, or ask for a likelihood of two classes")
+/// A target column, with how messages call it.
+struct Target<'a> {
+    facts: &'a ColumnFacts,
+    rows: usize,
+    column: String,
 }
 
-/// The kind of a target by its values alone.
-fn guess(table: &Table, name: &str) -> Result<TargetKind> {
-    match table.require(name)? {
-        Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
-        Column::Number(values) => Ok(guess_numbers(values)),
-        Column::Text(text) => guess_text(table, name, text),
+impl Target<'_> {
+    /// The kind of target by its values alone.
+    fn guess(&self) -> Result<TargetKind> {
+        self.facts.supported()?;
+        if self.facts.has_text() { self.guess_text() } else { Ok(self.guess_numbers()) }
     }
-}
 
-fn guess_numbers(values: &[f64]) -> TargetKind {
-    let distinct = first_distinct(values).len();
-    if distinct == 2 && values.len() > 2 {
-        return TargetKind::Binary;
+    fn guess_numbers(&self) -> TargetKind {
+        let distinct = self.facts.distinct.levels().len();
+        if distinct == 2 && self.rows > 2 {
+            return TargetKind::Binary;
+        }
+        // Whole numbers in steps of ten are amounts that were rounded.
+        if distinct > 2 && self.facts.looks_like_counts() { TargetKind::Count } else { TargetKind::Real }
     }
-    let countable = |&value: &f64| (0.0..=HIGHEST_GUESS).contains(&value) && value.fract() == 0.0;
-    if distinct > 2 && values.iter().filter(|value| !value.is_nan()).all(countable) {
-        // Whole numbers in steps of ten are amounts that were rounded; a cell that is missing is cast to 0.
-        let divisor = values.iter().fold(0, |divisor, &value| common_divisor(divisor, value as u64));
-        if divisor == 1 {
-            return TargetKind::Count;
+
+    fn guess_text(&self) -> Result<TargetKind> {
+        let facts = self.facts;
+        let two = facts.distinct.levels().len() <= 2 && (facts.numbers == 0 || self.rows > 2);
+        if two || facts.is_boolean() {
+            return Ok(TargetKind::Binary);
+        }
+        // As for a feature: mostly numbers are a column of numbers with a mistake in it.
+        if facts.numbers * 2 >= facts.present {
+            return Err(facts.not_a_number().hint("correct or remove the row"));
+        }
+        Err(Error::data(format!(
+            "{} is text of {} distinct values, {}, expected numbers or two classes",
+            self.column,
+            facts.distinct.count(),
+            values_listed(&facts.distinct.texts())
+        ))
+        .hint(
+            "more than two classes are not supported; ordered levels can be fitted as ordinal when they are written as numbers",
+        ))
+    }
+
+    /// Checks that every cell is a number that suits the kind.
+    fn check_values(&self, kind: TargetKind) -> Result<()> {
+        self.facts.check_numbers().map_err(|error| kind.advise(error))?;
+        let unsuited = self.facts.unsuited.iter().find(|(known, _)| *known == kind);
+        let unsuited = unsuited.and_then(|(_, first)| first.as_ref());
+        match unsuited.or(self.facts.missing.as_ref()) {
+            Some(misfit) => Err(misfit.error.clone()),
+            None => Ok(()),
         }
     }
-    TargetKind::Real
-}
 
-fn guess_text(table: &Table, name: &str, text: &TextColumn) -> Result<TargetKind> {
-    let two = text.levels().len() <= 2 && (text.numbers() == 0 || table.rows() > 2);
-    if two || text.as_booleans().is_some() {
-        return Ok(TargetKind::Binary);
+    fn no_positive(&self, kind: TargetKind, label: &str) -> Error {
+        Error::usage(format!(
+            "{} is of kind {kind}, which has no positive class, found the positive label {}",
+            self.column,
+            shown(label)
+        ))
+        .hint("leave the positive label out, or ask for a likelihood of two classes")
     }
-    // As for a feature: mostly numbers are a column of numbers with a mistake in it.
-    if text.numbers() * 2 >= text.present() {
-        return Err(table.not_a_number(name, text).hint("correct or remove the row"));
-    }
-    Err(Error::data(format!(
-        "{} is text of {} distinct values, {}, expected numbers or two classes",
-        target(table, name),
-        text.levels().len(),
-        values_listed(text.levels())
-    ))
-    .hint(
-        "more than two classes are not supported; ordered levels can be fitted as ordinal when they are written as numbers",
-    ))
-}
 
-/// The greatest common divisor, 0 of two zeros.
-fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
+    /// The encoding of a target of two classes.
+    fn classes(&self, positive_label: Option<&str>, notes: &mut Vec<String>) -> Result<TargetEncoding> {
+        let found = self.first_classes()?;
+        let (a, b) = match found.as_slice() {
+            [a, b] => (a.text.clone(), b.text.clone()),
+            [a, b, third, ..] => return Err(third_class([&a.text, &b.text], third)),
+            _ => return Err(self.one_class(found.first().map(|class| class.text.as_str()))),
+        };
+        let known = is_positive(&a, &b);
+        let a_is_positive = known.unwrap_or_else(|| level_order(&a, &b) == Ordering::Greater);
+        let levels = if a_is_positive { vec![b, a] } else { vec![a, b] };
+        let mut encoding = TargetEncoding { kind: TargetKind::Binary, levels };
+        if let Some(label) = positive_label {
+            let place = positive_place(&encoding, label);
+            if place.ok_or_else(|| self.not_a_class(&encoding, label))? == 0 {
+                encoding.levels.reverse();
+            }
+        } else if known.is_none() {
+            notes.push(format!(
+                "{} takes only the values {}: they are two classes, with {} as the positive one",
+                self.column,
+                values_listed(&encoding.levels),
+                shown(encoding.positive().unwrap_or_default())
+            ));
+        }
+        Ok(encoding)
     }
-    a
-}
 
-/// The first three distinct values at most, each with its first row; missing cells are none.
-fn first_distinct(values: &[f64]) -> Vec<(usize, f64)> {
-    let mut distinct: Vec<(usize, f64)> = Vec::with_capacity(3);
-    for (row, &value) in values.iter().enumerate() {
-        if !value.is_nan() && distinct.iter().all(|&(_, seen)| seen != value) {
-            distinct.push((row, value));
-            if distinct.len() == 3 {
-                break;
+    /// The first three classes at most.
+    fn first_classes(&self) -> Result<Vec<Level>> {
+        let facts = self.facts;
+        facts.supported()?;
+        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
+        if let Some(misfit) = unusable {
+            return Err(misfit.error.clone());
+        }
+        let levels = facts.distinct.levels().iter().take(3).cloned();
+        if !facts.is_boolean() {
+            return Ok(levels.collect());
+        }
+        // Every spelling of true is one class, and so is every one of false.
+        let mut classes: Vec<Level> = Vec::with_capacity(2);
+        for level in facts.distinct.levels() {
+            let text = level.text.to_lowercase();
+            if classes.iter().all(|class| class.text != text) {
+                classes.push(Level { text, ..level.clone() });
             }
         }
+        Ok(classes)
     }
-    distinct
-}
 
-/// The encoding of a target of two classes.
-fn classes(
-    table: &Table,
-    name: &str,
-    positive_label: Option<&str>,
-    notes: &mut Vec<String>,
-) -> Result<TargetEncoding> {
-    let found = first_classes(table, name)?;
-    let (a, b) = match found.as_slice() {
-        [(_, a), (_, b)] => (a.clone(), b.clone()),
-        [(_, a), (_, b), (row, third), ..] => return Err(third_class(table, name, [a, b], *row, third)),
-        _ => return Err(one_class(table, name, found.first().map(|(_, class)| class.as_str()))),
-    };
-    let known = is_positive(&a, &b);
-    let a_is_positive = known.unwrap_or_else(|| level_order(&a, &b) == Ordering::Greater);
-    let levels = if a_is_positive { vec![b, a] } else { vec![a, b] };
-    let mut encoding = TargetEncoding { kind: TargetKind::Binary, levels };
-    if let Some(label) = positive_label {
-        let place = positive_place(&encoding, label);
-        if place.ok_or_else(|| not_a_class(table, name, &encoding, label))? == 0 {
-            encoding.levels.reverse();
-        }
-    } else if known.is_none() {
-        notes.push(format!(
-            "{} takes only the values {}: they are two classes, with {} as the positive one",
-            target(table, name),
-            values_listed(&encoding.levels),
-            shown(encoding.positive().unwrap_or_default())
-        ));
+    fn not_a_class(&self, encoding: &TargetEncoding, label: &str) -> Error {
+        Error::data(format!(
+            "{} has the classes {}, found the positive label {}, expected one of them",
+            self.column,
+            values_listed(encoding.levels()),
+            shown(label)
+        ))
+        .hint("write the positive label as it is in the file")
     }
-    Ok(encoding)
-}
 
-/// The first three classes at most, each with its first row.
-fn first_classes(table: &Table, name: &str) -> Result<Vec<(usize, String)>> {
-    let spelled = |values: &[f64], spell: &dyn Fn(f64) -> String| {
-        first_distinct(values).into_iter().map(|(row, value)| (row, spell(value))).collect()
-    };
-    match table.require(name)? {
-        Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
-        Column::Number(values) => {
-            for (row, &value) in values.iter().enumerate() {
-                table.finite(row, name, value)?;
-            }
-            Ok(spelled(values, &|value| number_text(value).into_owned()))
+    fn one_class(&self, class: Option<&str>) -> Error {
+        let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
+        Error::data(format!("{} has one class only{class}, expected two", self.column))
+            .hint("check that --target names the right column and that the file has rows of both classes")
+    }
+
+    /// The levels of an ordinal target, in order.
+    fn levels(&self) -> Result<Vec<String>> {
+        let (kind, facts) = (TargetKind::Ordinal, self.facts);
+        facts.check_numbers().map_err(|error| kind.advise(error))?;
+        let unsuited = facts.unsuited.iter().find(|(known, _)| *known == kind);
+        let misfits = [unsuited.and_then(|(_, first)| first.as_ref()), facts.missing.as_ref()];
+        if let Some(first) = misfits.into_iter().flatten().min_by_key(|misfit| misfit.row) {
+            return Err(first.error.clone());
         }
-        Column::Text(text) => {
-            if let Some(row) = text.codes().position(|code| code.is_none()) {
-                return Err(table.missing(row, name));
-            }
-            if let Some(values) = text.as_booleans() {
-                return Ok(spelled(&values, &|value| (value == 1.0).to_string()));
-            }
-            let first_row = |class: usize| text.codes().position(|code| code == Some(class)).unwrap_or(0);
-            let classes = text.levels().iter().take(3).enumerate();
-            Ok(classes.map(|(class, level)| (first_row(class), level.clone())).collect())
-        }
+        let mut numbers: Vec<f64> = if facts.is_boolean() {
+            vec![facts.range.0, facts.range.1]
+        } else {
+            facts.distinct.levels().iter().filter_map(|level| level.text.parse().ok()).collect()
+        };
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
+        check_levels(&self.column, &numbers, &facts.distinct.count())?;
+        Ok(numbers.into_iter().map(|level| number_text(level).into_owned()).collect())
     }
 }
 
@@ -218,46 +258,18 @@ fn positive_place(encoding: &TargetEncoding, label: &str) -> Option<usize> {
     }
 }
 
-fn not_a_class(table: &Table, name: &str, encoding: &TargetEncoding, label: &str) -> Error {
-    Error::data(format!(
-        "{} has the classes {}, found the positive label {}, expected one of them",
-        target(table, name),
-        values_listed(encoding.levels()),
-        shown(label)
-    ))
-    .hint("write the positive label as it is in the file")
-}
-
-fn third_class(table: &Table, name: &str, two: [&String; 2], row: usize, third: &str) -> Error {
+fn third_class(two: [&String; 2], third: &Level) -> Error {
     let [a, b] = two.map(|class| shown(class));
     Error::data(format!(
         "{}: found {}, expected {a} or {b}, the two classes of the rows before",
-        table.place(row, name),
-        shown(third)
+        third.place,
+        shown(&third.text)
     ))
     .hint("more than two classes are not supported; correct or remove the row, or fit ordered levels as ordinal")
 }
 
-fn one_class(table: &Table, name: &str, class: Option<&str>) -> Error {
-    let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
-    Error::data(format!("{} has one class only{class}, expected two", target(table, name)))
-        .hint("check that --target names the right column and that the file has rows of both classes")
-}
-
-/// The levels of an ordinal target, in order.
-fn levels(table: &Table, name: &str) -> Result<Vec<String>> {
-    let values = TargetKind::Ordinal.numbers(table, name)?;
-    for (row, &value) in values.iter().enumerate() {
-        TargetKind::Ordinal.check(table, row, name, value)?;
-    }
-    let mut distinct = values.into_owned();
-    distinct.sort_by(f64::total_cmp);
-    distinct.dedup();
-    check_levels(&target(table, name), &distinct)?;
-    Ok(distinct.into_iter().map(|level| number_text(level).into_owned()).collect())
-}
-
-fn check_levels(column: &str, levels: &[f64]) -> Result<()> {
+/// Checks the levels of a column, of which there are `count` in words.
+fn check_levels(column: &str, levels: &[f64], count: &str) -> Result<()> {
     match levels {
         [] | [_] => {
             return Err(constant(column, &number_text(levels.first().copied().unwrap_or_default())));
@@ -273,8 +285,7 @@ fn check_levels(column: &str, levels: &[f64]) -> Result<()> {
     }
     if levels.len() > MOST_LEVELS {
         return Err(Error::data(format!(
-            "{column} has {} levels, expected at most {MOST_LEVELS} ordered levels",
-            levels.len()
+            "{column} has {count} levels, expected at most {MOST_LEVELS} ordered levels"
         ))
         .hint("use a likelihood of any real number, or group the levels"));
     }

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use ::parquet::basic::Compression;
 use ::parquet::file::metadata::ParquetMetaData;
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -18,10 +20,16 @@ use crate::error::{Error, Result};
 /// The most rows decoded at once, so that a whole-file read does not decode the file twice over in memory.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A Parquet file, read once from front to back.
+/// A Parquet file, read once: from front to back, or one row group after the other in a given order.
 pub(crate) struct ParquetRows {
     source: String,
+    file: File,
+    footer: ArrowReaderMetadata,
+    mask: ProjectionMask,
+    batch_rows: usize,
     batches: ParquetRecordBatchReader,
+    /// The row groups that are still to be read, the next one last.
+    groups: Vec<usize>,
     pending: Option<RecordBatch>,
     names: Vec<String>,
     /// For each column of a batch, its place among the columns of the file.
@@ -47,17 +55,18 @@ fn kind(data_type: &DataType) -> Kind {
 }
 
 impl ParquetRows {
-    /// Reads the footer; returns the rows and one builder for each column that is wanted.
+    /// Reads the footer; returns the rows and one builder for each column that is wanted. Row groups are read in the order
+    /// of `groups`, where it is given; a block then never has rows of two of them.
     pub(crate) fn open(
         source: &str,
         file: File,
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
+        groups: Option<&[usize]>,
     ) -> Result<(ParquetRows, Vec<Option<ColumnBuilder>>)> {
         let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
-        let builder = undamaged(source, || ParquetRecordBatchReaderBuilder::try_new(file))?
-            .map_err(|error| Error::data(format!("{source}: not a readable Parquet file: {error}")))?;
-        let fields = builder.schema().fields().clone();
+        let footer = read_footer(source, &file)?;
+        let fields = footer.schema().fields().clone();
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         if names.is_empty() {
             return Err(Error::data(format!("{source}: the file has no columns")));
@@ -76,15 +85,31 @@ impl ParquetRows {
                 }
             }));
         }
-        check_chunks(source, builder.metadata(), length, &names, &decoded)?;
-        let mask = ProjectionMask::roots(builder.parquet_schema(), decoded.iter().copied());
-        let builder = builder.with_projection(mask).with_batch_size(block_rows.min(BATCH_ROWS));
-        let batches = undamaged(source, || builder.build())?
-            .map_err(|error| Error::data(format!("{source}: not a readable Parquet file: {error}")))?;
-        Ok((
-            ParquetRows { source: source.to_owned(), batches, pending: None, names, decoded, row: 0 },
-            builders,
-        ))
+        check_chunks(source, footer.metadata(), length, &names, &decoded)?;
+        let mask = ProjectionMask::roots(footer.parquet_schema(), decoded.iter().copied());
+        let batch_rows = block_rows.min(BATCH_ROWS);
+        // Groups that are not there are those of another file of the name.
+        let mut order: Vec<usize> = groups.unwrap_or_default().iter().rev().copied().collect();
+        order.retain(|&group| group < footer.metadata().num_row_groups());
+        let first = groups.map(|_| order.pop().into_iter().collect::<Vec<_>>());
+        let row = first.iter().flatten().next().map_or(0, |&group| first_row(footer.metadata(), group));
+        let batches = reader(source, &file, &footer, &mask, batch_rows, first)?;
+        let source = source.to_owned();
+        let groups = order;
+        let rows = ParquetRows {
+            source,
+            file,
+            footer,
+            mask,
+            batch_rows,
+            batches,
+            groups,
+            pending: None,
+            names,
+            decoded,
+            row,
+        };
+        Ok((rows, builders))
     }
 
     /// The names of the columns, in order.
@@ -92,11 +117,30 @@ impl ParquetRows {
         &self.names
     }
 
+    /// The row of the file, counted from 0, after the last one that was read.
+    pub(crate) fn row(&self) -> usize {
+        self.row
+    }
+
+    /// Goes on to the next row group; `false` when there is none.
+    fn next_group(&mut self) -> Result<bool> {
+        let Some(group) = self.groups.pop() else { return Ok(false) };
+        self.row = first_row(self.footer.metadata(), group);
+        let (footer, mask) = (&self.footer, &self.mask);
+        self.batches = reader(&self.source, &self.file, footer, mask, self.batch_rows, Some(vec![group]))?;
+        Ok(true)
+    }
+
     /// Reads up to `most` rows into the builders; returns how many there were.
     pub(crate) fn fill(&mut self, builders: &mut [Option<ColumnBuilder>], most: usize) -> Result<usize> {
         let mut rows = 0;
         while rows < most {
-            let Some(mut batch) = self.next_batch()? else { break };
+            let Some(mut batch) = self.next_batch()? else {
+                if rows == 0 && self.next_group()? {
+                    continue;
+                }
+                break;
+            };
             let room = most - rows;
             if batch.num_rows() > room {
                 self.pending = Some(batch.slice(room, batch.num_rows() - room));
@@ -137,6 +181,45 @@ impl ParquetRows {
         builders.iter_mut().flatten().for_each(|builder| builder.skip_rows(batch.num_rows()));
         Ok(())
     }
+}
+
+fn read_footer(source: &str, file: &File) -> Result<ArrowReaderMetadata> {
+    undamaged(source, || ArrowReaderMetadata::load(file, ArrowReaderOptions::default()))?
+        .map_err(|error| Error::data(format!("{source}: not a readable Parquet file: {error}")))
+}
+
+/// The number of rows of each row group.
+pub(crate) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
+    let footer = read_footer(source, file)?;
+    Ok(footer.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as usize).collect())
+}
+
+/// The row of the file at which a row group begins.
+fn first_row(metadata: &ParquetMetaData, group: usize) -> usize {
+    metadata.row_groups().iter().take(group).map(|group| group.num_rows().max(0) as usize).sum()
+}
+
+/// The batches of some row groups, or of all.
+fn reader(
+    source: &str,
+    file: &File,
+    footer: &ArrowReaderMetadata,
+    mask: &ProjectionMask,
+    batch_rows: usize,
+    groups: Option<Vec<usize>>,
+) -> Result<ParquetRecordBatchReader> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Error::data(format!("{source}: not a readable Parquet file: {error}"))
+    };
+    let file = file.try_clone().map_err(|error| unreadable(&error))?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone())
+        .with_projection(mask.clone())
+        .with_batch_size(batch_rows);
+    let builder = match groups {
+        Some(groups) => builder.with_row_groups(groups),
+        None => builder,
+    };
+    undamaged(source, || builder.build())?.map_err(|error| unreadable(&error))
 }
 
 /// Runs the decoder, which panics on some damaged files where it should return an error.

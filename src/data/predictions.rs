@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
 
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::Compression;
@@ -12,6 +14,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use super::column::number_text;
 use super::write::{AtomicFile, write_error};
 use crate::error::{Error, Result};
+
+/// Blocks of rows that wait to be written by another thread.
+const BLOCKS_BEHIND: usize = 2;
 
 /// Rows collected before they are handed to the Parquet encoder.
 const BATCH_ROWS: usize = 8192;
@@ -99,6 +104,24 @@ impl PredictionWriter {
         }
     }
 
+    /// Hands the writer to a thread, so that encoding and writing take place beside the making of further rows.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be started.
+    pub fn behind(mut self) -> Result<WriterBehind> {
+        let (blocks, incoming) = sync_channel::<Vec<f64>>(BLOCKS_BEHIND);
+        let write = move || {
+            for block in incoming {
+                block.chunks_exact(self.columns.max(1)).try_for_each(|row| self.write_row(row))?;
+            }
+            Ok(self)
+        };
+        let thread = Builder::new().name("sparsegp-writer".to_owned()).spawn(write);
+        let thread = thread.map_err(|error| Error::data(format!("no thread to write with: {error}")))?;
+        Ok(WriterBehind { blocks, thread })
+    }
+
     /// Completes the file and gives it its name.
     ///
     /// # Errors
@@ -115,6 +138,45 @@ impl PredictionWriter {
         };
         file.finish()
     }
+}
+
+/// A [`PredictionWriter`] on a thread of its own. Dropped before [`finish`](Self::finish), it leaves no file behind.
+#[derive(Debug)]
+pub struct WriterBehind {
+    blocks: SyncSender<Vec<f64>>,
+    thread: JoinHandle<Result<PredictionWriter>>,
+}
+
+impl WriterBehind {
+    /// Adds rows, the values of one after those of the other.
+    ///
+    /// # Errors
+    ///
+    /// When rows before could not be written.
+    pub fn write_rows(self, rows: Vec<f64>) -> Result<WriterBehind> {
+        match self.blocks.send(rows) {
+            Ok(()) => Ok(self),
+            Err(_) => Err(self.ended().err().unwrap_or_else(writer_stopped)),
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`PredictionWriter::finish`].
+    pub fn finish(self) -> Result<()> {
+        self.ended()?.finish()
+    }
+
+    fn ended(self) -> Result<PredictionWriter> {
+        drop(self.blocks);
+        self.thread.join().unwrap_or_else(|_| Err(writer_stopped()))
+    }
+}
+
+fn writer_stopped() -> Error {
+    Error::data("the thread that writes predictions has stopped; no partial file was left")
 }
 
 impl ParquetOut {

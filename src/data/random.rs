@@ -22,6 +22,8 @@ pub enum Purpose {
     Restart,
     /// The rows held out to judge the number of inducing inputs by.
     Growth,
+    /// Which rows of a file are kept in memory.
+    Sample,
 }
 
 impl Purpose {
@@ -36,6 +38,7 @@ impl Purpose {
             Purpose::Subset => 6,
             Purpose::Restart => 7,
             Purpose::Growth => 8,
+            Purpose::Sample => 9,
         }
     }
 }

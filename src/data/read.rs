@@ -5,15 +5,16 @@ use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use sha2::{Digest, Sha256};
 
 use super::column::ColumnBuilder;
 use super::csv::CsvRows;
-use super::parquet::ParquetRows;
+use super::parquet::{ParquetRows, row_groups};
 use super::schema::Schema;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// Reads a whole table: CSV, gzip-compressed CSV, Parquet, or CSV from standard input for `-`.
@@ -26,7 +27,23 @@ const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// When the file cannot be opened, is empty, has a header only, ragged rows, names that are absent or given twice,
 /// text that is not UTF-8, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
-    whole(TableBlocks::new(path, usize::MAX, &|_| true)?)
+    whole(TableBlocks::new(path, usize::MAX, &|_| true, None)?)
+}
+
+/// The number of rows of each row group of a Parquet file; `None` for files of text, which can be read in one order only.
+///
+/// # Errors
+///
+/// When the file cannot be opened, or is Parquet that is damaged.
+pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
+    let source = path.display().to_string();
+    let unreadable = |error: std::io::Error| Error::data(format!("{source}: cannot be read: {error}"));
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(Error::data(format!("{source}: is a folder, expected a file")));
+    }
+    let (magic, _) = peek(&source, Box::new(file.try_clone().map_err(unreadable)?))?;
+    if magic == PARQUET_MAGIC { row_groups(&source, &file).map(Some) } else { Ok(None) }
 }
 
 /// Reads a whole table from CSV text, which may be gzip-compressed; `source` is what messages call it.
@@ -54,7 +71,7 @@ pub struct TableBlocks {
     rows: Rows,
     builders: Vec<Option<ColumnBuilder>>,
     block_rows: usize,
-    first_row: usize,
+    any: bool,
     done: bool,
 }
 
@@ -82,12 +99,19 @@ impl TableBlocks {
     /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure of the
     /// schema.
     pub fn open(path: &Path, block_rows: usize, schema: &Schema) -> Result<TableBlocks> {
-        let blocks = TableBlocks::new(path, block_rows, &|name| schema.uses(name))?;
+        let blocks = TableBlocks::new(path, block_rows, &|name| schema.uses(name), None)?;
         schema.check_columns(&blocks.source, blocks.names().iter().map(String::as_str))?;
         Ok(blocks)
     }
 
-    fn new(path: &Path, block_rows: usize, wanted: &dyn Fn(&str) -> bool) -> Result<TableBlocks> {
+    /// Opens a file (or `-`) to read the columns that are wanted. The row groups of a Parquet file are read in the order of
+    /// `groups`, where it is given, and blocks then have rows of one of them each.
+    pub(crate) fn new(
+        path: &Path,
+        block_rows: usize,
+        wanted: &dyn Fn(&str) -> bool,
+        groups: Option<&[usize]>,
+    ) -> Result<TableBlocks> {
         if path == Path::new("-") {
             let source = "standard input";
             let (magic, input) = peek(source, Box::new(std::io::stdin()))?;
@@ -106,7 +130,7 @@ impl TableBlocks {
                 return Err(Error::data(format!("{source}: not a Parquet file, expected one by its name")));
             }
             file.rewind().map_err(unreadable)?;
-            let (rows, builders) = ParquetRows::open(&source, file, block_rows.max(1), wanted)?;
+            let (rows, builders) = ParquetRows::open(&source, file, block_rows.max(1), wanted, groups)?;
             return Ok(TableBlocks::with(source, Rows::Parquet(Box::new(rows)), builders, block_rows));
         }
         TableBlocks::from_text(&source, &magic, input, block_rows, wanted)
@@ -139,7 +163,7 @@ impl TableBlocks {
         builders: Vec<Option<ColumnBuilder>>,
         block_rows: usize,
     ) -> TableBlocks {
-        TableBlocks { source, rows, builders, block_rows: block_rows.max(1), first_row: 0, done: false }
+        TableBlocks { source, rows, builders, block_rows: block_rows.max(1), any: false, done: false }
     }
 
     /// What messages call the file.
@@ -158,18 +182,25 @@ impl TableBlocks {
     /// The next block; empty at the end of the file.
     fn block(&mut self) -> Result<Table> {
         let mut lines = Lines::default();
-        let rows = match &mut self.rows {
-            Rows::Csv(rows) => rows.fill(&mut self.builders, &mut lines, self.block_rows)?,
-            Rows::Parquet(rows) => rows.fill(&mut self.builders, self.block_rows)?,
+        let (rows, after) = match &mut self.rows {
+            Rows::Csv(csv) => (csv.fill(&mut self.builders, &mut lines, self.block_rows)?, csv.row()),
+            Rows::Parquet(parquet) => (parquet.fill(&mut self.builders, self.block_rows)?, parquet.row()),
         };
         let finished: Vec<_> =
             self.builders.iter_mut().map(|builder| builder.as_mut().map(ColumnBuilder::finish)).collect();
         let columns = self.names().iter().zip(finished);
         let columns =
             columns.filter_map(|(name, column)| Some(NamedColumn { name: name.clone(), column: column? }));
-        let table = Table::from_block(self.source.clone(), columns.collect(), rows, self.first_row, lines);
-        self.first_row += rows;
-        Ok(table)
+        Ok(Table::from_block(self.source.clone(), columns.collect(), rows, after - rows, lines))
+    }
+
+    /// Whether a block of so many rows is the last one. Text that ended is not asked again, which would repeat an error or
+    /// wait for more standard input; a short block of Parquet may be the end of a row group.
+    fn is_last(&self, rows: usize) -> bool {
+        match self.rows {
+            Rows::Csv(_) => rows < self.block_rows,
+            Rows::Parquet(_) => rows == 0,
+        }
     }
 }
 
@@ -181,11 +212,30 @@ impl Iterator for TableBlocks {
             return None;
         }
         let block = self.block();
-        // A short block is the last one; asking again would repeat an error or wait for more standard input.
-        self.done = !matches!(&block, Ok(table) if table.rows() == self.block_rows);
+        self.done = block.as_ref().map_or(true, |table| self.is_last(table.rows()));
         match block {
-            Ok(table) if table.rows() == 0 => (self.first_row == 0).then(|| Err(no_rows(&self.source))),
-            other => Some(other),
+            Ok(table) if table.rows() == 0 => (!self.any).then(|| Err(no_rows(&self.source))),
+            other => {
+                self.any = true;
+                Some(other)
+            }
+        }
+    }
+}
+
+/// A digest (SHA-256, in hexadecimal) of a file as it is.
+///
+/// # Errors
+///
+/// When the file cannot be read.
+pub fn file_digest(path: &Path) -> Result<String> {
+    let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut buffer).map_err(unreadable)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            count => hash.update(&buffer[..count]),
         }
     }
 }

@@ -6,13 +6,23 @@ use std::collections::{HashMap, HashSet};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, TextColumn, level_order, number_text};
+use super::column::{Column, TextColumn, number_text};
+use super::facts::{Positive, TableFacts};
 use super::table::{Table, absent, listed, quoted, shown};
 use super::target::{TargetEncoding, TargetKind};
 use crate::error::{Error, Result};
 
-/// The most categories of one column; more are almost surely an identifier, and each would be an input.
-const MOST_LEVELS: usize = 1000;
+/// What an exposure has to be.
+pub(super) const EXPOSURE: Positive = Positive {
+    expected: "an exposure above 0",
+    hint: "an exposure is the time, area or number that could have given events; remove rows without any",
+};
+
+/// What a weight has to be.
+pub(super) const WEIGHT: Positive = Positive {
+    expected: "a weight above 0",
+    hint: "leave out rows that are not to count, instead of giving them no weight",
+};
 
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,17 +91,17 @@ pub enum UnseenLevels {
 /// The columns a model was trained on; part of the model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    features: Vec<Feature>,
-    target: String,
+    pub(super) features: Vec<Feature>,
+    pub(super) target: String,
     // Model files of before there were other targets than numbers hold none of the following.
     #[serde(default)]
-    encoding: TargetEncoding,
+    pub(super) encoding: TargetEncoding,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    exposure: Option<String>,
+    pub(super) exposure: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    weights: Option<String>,
+    pub(super) weights: Option<String>,
     #[serde(default)]
-    drop_first: bool,
+    pub(super) drop_first: bool,
 }
 
 impl Schema {
@@ -115,50 +125,10 @@ impl Schema {
             known.check_training(table)?;
             return Ok((known.clone(), Vec::new()));
         }
-        check_options(table, options)?;
-        let names: Vec<&str> = match &options.features {
-            Some(features) => features.iter().map(String::as_str).collect(),
-            None => table.columns().iter().map(|named| named.name.as_str()).collect(),
-        };
-        let used = names.into_iter().filter(|&name| {
-            !special(options).any(|(_, column)| column == name)
-                && !options.exclude.iter().any(|excluded| excluded == name)
-        });
-        let mut features = Vec::new();
-        let mut warnings = Vec::new();
-        for name in used {
-            let declared = options.categorical.iter().any(|categorical| categorical == name);
-            features.push(infer_feature(table, name, declared, &mut warnings)?);
-        }
-        if features.is_empty() {
-            return Err(Error::data(format!(
-                "{}: no feature is left besides the target {}",
-                table.source(),
-                quoted(&options.target)
-            ))
-            .hint("exclude fewer columns, or name features with --features"));
-        }
-        let positive = options.positive_label.as_deref();
-        let (encoding, notes) = TargetEncoding::infer(table, &options.target, options.target_kind, positive)?;
-        warnings.extend(notes);
-        let schema = Schema {
-            features,
-            target: options.target.clone(),
-            encoding,
-            exposure: options.exposure.clone(),
-            weights: options.weights.clone(),
-            drop_first: options.drop_first,
-        };
-        if schema.dims() == 0 {
-            return Err(Error::data(format!(
-                "{}: every feature is a column of a single category, expected one that varies",
-                table.source()
-            )));
-        }
-        schema.check_exposure_kind()?;
-        schema.exposure(table)?;
-        schema.weights(table)?;
-        Ok((schema, warnings))
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
+        facts.push(table, None);
+        Schema::of_facts(&facts, options)
     }
 
     /// The features, in the order of their inputs.
@@ -217,6 +187,11 @@ impl Schema {
         name == self.target
             || self.exposure.as_deref() == Some(name)
             || self.features.iter().any(|feature| feature.name() == name)
+    }
+
+    /// Whether training looks at a column.
+    pub(crate) fn trains_on(&self, name: &str) -> bool {
+        self.uses(name) || self.weights.as_deref() == Some(name)
     }
 
     /// The inputs of a table, D × N with one contiguous column per row of data. Columns are matched by name, in any order;
@@ -287,10 +262,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        let hint =
-            "an exposure is the time, area or number that could have given events; remove rows without any";
-        let positive = |name: &String| positive_numbers(table, name, "an exposure above 0", hint);
-        self.exposure.as_ref().map(positive).transpose()
+        self.exposure.as_ref().map(|name| positive_numbers(table, name, EXPOSURE)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
@@ -299,9 +271,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        let hint = "leave out rows that are not to count, instead of giving them no weight";
-        let positive = |name: &String| positive_numbers(table, name, "a weight above 0", hint);
-        self.weights.as_ref().map(positive).transpose()
+        self.weights.as_ref().map(|name| positive_numbers(table, name, WEIGHT)).transpose()
     }
 
     /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and
@@ -312,13 +282,13 @@ impl Schema {
     /// As for [`Schema::infer`], and when a class or level is not one of the schema.
     pub fn check_training(&self, table: &Table) -> Result<()> {
         table.require(&self.target)?;
-        check_rows(table)?;
+        check_rows(table.source(), table.rows())?;
         self.encoding.check_training(table, &self.target)?;
         self.exposure(table)?;
         self.weights(table).map(|_| ())
     }
 
-    fn check_exposure_kind(&self) -> Result<()> {
+    pub(super) fn check_exposure_kind(&self) -> Result<()> {
         match (&self.exposure, self.encoding.kind()) {
             (None, _) | (Some(_), TargetKind::Count) => Ok(()),
             (Some(exposure), kind) => Err(Error::usage(format!(
@@ -363,7 +333,7 @@ impl Schema {
     }
 
     /// The first category that makes an input.
-    fn first_level(&self) -> usize {
+    pub(super) fn first_level(&self) -> usize {
         usize::from(self.drop_first)
     }
 
@@ -375,121 +345,20 @@ impl Schema {
     }
 }
 
-/// Checks that every column an option names is there, and that the options do not contradict each other.
-fn check_options(table: &Table, options: &SchemaOptions) -> Result<()> {
-    for (_, name) in special(options) {
-        table.require(name)?;
-    }
-    let features = options.features.as_deref().unwrap_or_default();
-    for name in features.iter().chain(&options.exclude).chain(&options.categorical) {
-        table.require(name)?;
-    }
-    check_roles(options)?;
-    let mut seen = HashSet::new();
-    if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
-        return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
-    }
-    check_rows(table)
-}
-
-/// The columns that are no features whatever else is asked for, each with its role.
-fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
-    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
-    let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
-    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
-}
-
-/// Checks that no column has two roles.
-fn check_roles(options: &SchemaOptions) -> Result<()> {
-    let features = options.features.as_deref().unwrap_or_default();
-    let mut seen: HashMap<&str, &str> = HashMap::new();
-    for (role, name) in special(options) {
-        if let Some(other) = seen.insert(name, role) {
-            return Err(Error::usage(format!(
-                "the column {} cannot be both {other} and {role}",
-                quoted(name)
-            ))
-            .hint(format!("name another column as {role}")));
-        }
-        if features.iter().any(|feature| feature == name) {
-            return Err(Error::usage(format!("the {role} {} cannot be a feature too", quoted(name))));
-        }
-    }
-    Ok(())
-}
-
-fn check_rows(table: &Table) -> Result<()> {
-    if table.rows() < 2 {
-        return Err(Error::data(format!(
-            "{}: has {} row of data, expected at least 2",
-            table.source(),
-            table.rows()
-        )));
+pub(super) fn check_rows(source: &str, rows: usize) -> Result<()> {
+    if rows < 2 {
+        return Err(Error::data(format!("{source}: has {rows} row of data, expected at least 2")));
     }
     Ok(())
 }
 
 /// The values of a column of which every one is above 0.
-fn positive_numbers(table: &Table, name: &str, expected: &str, hint: &str) -> Result<Vec<f64>> {
+fn positive_numbers(table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
     let values = table.numbers(name)?;
     for (row, &value) in values.iter().enumerate() {
-        if table.finite(row, name, value)? <= 0.0 {
-            let (place, found) = (table.place(row, name), number_text(value));
-            return Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint));
-        }
+        positive.check(table, row, name, value)?;
     }
     Ok(values.into_owned())
-}
-
-/// The meaning of one column; see [`Schema::infer`] for the rule.
-fn infer_feature(table: &Table, name: &str, declared: bool, warnings: &mut Vec<String>) -> Result<Feature> {
-    let levels = match table.require(name)? {
-        Column::Unsupported { data_type, .. } => return Err(table.unsupported(name, data_type)),
-        Column::Number(values) if declared => distinct_numbers(values),
-        Column::Text(text) if declared => text.levels().to_vec(),
-        Column::Text(text) if text.as_booleans().is_none() => {
-            if text.numbers() * 2 >= text.present() {
-                return Err(table.not_a_number(name, text).hint(format!(
-                    "correct or remove the row; if the column holds categories, say --categorical {name}"
-                )));
-            }
-            text.levels().to_vec()
-        }
-        Column::Number(_) | Column::Text(_) => return Ok(Feature::Numeric { name: name.to_owned() }),
-    };
-    categorical(table, name, levels, warnings)
-}
-
-fn categorical(
-    table: &Table,
-    name: &str,
-    mut levels: Vec<String>,
-    warnings: &mut Vec<String>,
-) -> Result<Feature> {
-    let column = format!("{}: column {}", table.source(), quoted(name));
-    if levels.len() > MOST_LEVELS {
-        return Err(Error::data(format!(
-            "{column} has {} categories, expected at most {MOST_LEVELS}",
-            levels.len()
-        ))
-        .hint(format!("leave it out with --exclude {name}, or group rare categories into one")));
-    }
-    if levels.len() > 2 && levels.len() == table.rows() {
-        warnings.push(format!("{column} has a different category in every row; it is likely an identifier"));
-    }
-    if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
-        warnings.push(format!("{column} has a category of several lines, {}", shown(level)));
-    }
-    levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels })
-}
-
-/// The categories of a column of numbers; missing cells are none.
-fn distinct_numbers(values: &[f64]) -> Vec<String> {
-    let mut distinct: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-    distinct.sort_by(f64::total_cmp);
-    distinct.dedup();
-    distinct.into_iter().map(|value| number_text(value).into_owned()).collect()
 }
 
 /// How one feature is read from a table.

@@ -73,12 +73,17 @@ impl TargetKind {
     }
 
     /// The cells of a target that is written as numbers, NaN where missing.
-    pub(super) fn numbers<'a>(self, table: &'a Table, name: &str) -> Result<Cow<'a, [f64]>> {
+    fn numbers(self, table: &Table, name: &str) -> Result<Vec<f64>> {
+        table.numbers(name).map(Cow::into_owned).map_err(|error| self.advise(error))
+    }
+
+    /// The error for a target that cannot be read as numbers, with what to try.
+    pub(super) fn advise(self, error: Error) -> Error {
         let hint = match self {
             TargetKind::Ordinal => "number the levels 1, 2, 3, … in their order",
             _ => "correct or remove the row; a column of two classes needs a likelihood of two classes",
         };
-        table.numbers(name).map_err(|error| if error.advice().is_none() { error.hint(hint) } else { error })
+        if error.advice().is_none() { error.hint(hint) } else { error }
     }
 
     /// Checks a value that is not missing; `row` counts from 0 within the table.
@@ -169,7 +174,7 @@ impl TargetEncoding {
         if self.kind == TargetKind::Binary {
             return self.encode_classes(table, name);
         }
-        let mut values = self.kind.numbers(table, name)?.into_owned();
+        let mut values = self.kind.numbers(table, name)?;
         let known = values.iter_mut().enumerate().filter(|(_, value)| !value.is_nan());
         for (row, value) in known {
             if self.kind == TargetKind::Ordinal {
@@ -192,10 +197,13 @@ impl TargetEncoding {
         if let Some(row) = codes.iter().position(|code| code.is_nan()) {
             return Err(table.missing(row, name));
         }
-        let (low, high) = range(&codes);
-        let column = target(table, name);
+        self.check_range(&target(table, name), range(&codes))
+    }
+
+    /// Checks that the codes of a column vary, and that their squares can be represented.
+    pub(super) fn check_range(&self, column: &str, (low, high): (f64, f64)) -> Result<()> {
         if low == high {
-            return Err(constant(&column, &self.spelling(low)));
+            return Err(constant(column, &self.spelling(low)));
         }
         // Its variance and squared errors are reported in its own units and must be representable there.
         if low.abs().max(high.abs()) > *TARGET_RANGE.end() || high - low < *TARGET_RANGE.start() {
@@ -333,7 +341,7 @@ fn range(values: &[f64]) -> (f64, f64) {
 }
 
 /// The target column, for messages.
-pub(super) fn target(table: &Table, name: &str) -> String {
+fn target(table: &Table, name: &str) -> String {
     format!("{}: the target {}", table.source(), quoted(name))
 }
 

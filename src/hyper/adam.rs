@@ -30,7 +30,12 @@ pub trait StochasticObjective {
     /// own state still valid, when the batch cannot be evaluated at `theta`.
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
-    /// Called after an epoch; the validation score at `theta`, if there is one.
+    /// Whether there is no further batch to draw, which ends the minimisation where it is.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// Called after an epoch, or what there was of the last one; the validation score at `theta`, if there is one.
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
 
     /// Called when the epoch just ended has the best validation score so far.
@@ -115,12 +120,19 @@ impl Progress {
         }
     }
 
+    /// The objective per datum since the last call, averaged over steps.
+    fn mean(&mut self, data_count: f64) -> f64 {
+        let mean = self.epoch_sum / self.epoch_count.max(1) as f64 / data_count;
+        (self.epoch_sum, self.epoch_count) = (0.0, 0);
+        mean
+    }
+
     /// Whether it is of a vector of `n` numbers and `epochs` epochs.
     fn fits(&self, n: usize, epochs: usize, steps_per_epoch: usize) -> bool {
         self.theta.len() == n
             && self.moments.len() == n
             && self.last_good.as_ref().is_none_or(|good| good.len() == n)
-            && self.step / steps_per_epoch == epochs
+            && (self.step / steps_per_epoch == epochs || self.step.div_ceil(steps_per_epoch) == epochs)
     }
 }
 
@@ -145,7 +157,9 @@ impl Adam<'_, '_> {
     /// The rate at the current step.
     fn rate(&self, progress: &Progress) -> f64 {
         let plateaus = self.monitor.borrow().plateaus();
-        let total = self.monitor.borrow().limits().epochs.saturating_mul(self.steps_per_epoch) as f64;
+        let limits = *self.monitor.borrow().limits();
+        let total = limits.epochs.saturating_mul(self.steps_per_epoch);
+        let total = total.min(limits.steps.unwrap_or(total)) as f64;
         let left = 1.0 - progress.step as f64 / total.max(1.0);
         let decay = if self.options.decay_share > 0.0 {
             (left / self.options.decay_share).clamp(0.01, 1.0)
@@ -207,6 +221,10 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
     ) -> Result<(Iterate, Option<KV>), ArgminError> {
         let progress = &mut *self.progress.borrow_mut();
         let gradient = problem.gradient(&progress.theta)?;
+        if self.shared.borrow().objective.exhausted() {
+            self.monitor.borrow_mut().stop(StopReason::NoProgress);
+            return Ok((state, None));
+        }
         let value = self.shared.borrow().value;
         if value.is_finite() && gradient.iter().all(|g| g.is_finite()) {
             self.descend(progress, value, &gradient);
@@ -216,9 +234,7 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
         progress.step += 1;
         let mut kv = KV::new();
         if progress.step.is_multiple_of(self.steps_per_epoch) {
-            let mean = progress.epoch_sum / progress.epoch_count.max(1) as f64 / self.data_count;
-            kv.insert(Epochs::KEY, mean.into());
-            (progress.epoch_sum, progress.epoch_count) = (0.0, 0);
+            kv.insert(Epochs::KEY, progress.mean(self.data_count).into());
         }
         // argmin's state carries the cost alone: copies of the vector would be made in every step.
         state.cost = value;
@@ -228,13 +244,21 @@ impl<'a> Solver<Stochastic<'a>, Iterate> for Adam<'a, '_> {
     fn terminate(&mut self, _state: &Iterate) -> TerminationStatus {
         let (progress, shared) = (&mut *self.progress.borrow_mut(), &mut *self.shared.borrow_mut());
         let monitor = &mut **self.monitor.borrow_mut();
-        for objective in self.epochs.take() {
-            let validation = shared.objective.end_epoch(&progress.theta);
+        let mut end_epoch = |objective: f64, monitor: &mut Monitor<'_>, theta: &[f64]| {
+            let validation = shared.objective.end_epoch(theta);
             if monitor.record(objective, validation) {
-                shared.objective.keep(&progress.theta);
+                shared.objective.keep(theta);
             }
+        };
+        for objective in self.epochs.take() {
+            end_epoch(objective, monitor, &progress.theta);
         }
-        monitor.look_around();
+        monitor.look_around(Some(progress.step));
+        let limited = matches!(monitor.stopped(), Some(StopReason::MaxSteps | StopReason::MaxSeconds));
+        if limited && progress.epoch_count > 0 {
+            // What there was of the epoch counts as one.
+            end_epoch(progress.mean(self.data_count), monitor, &progress.theta);
+        }
         monitor.save_if_due(|monitor, archive| pass(archive, monitor, progress, shared.objective));
         match monitor.stopped() {
             Some(_) => TerminationStatus::Terminated(TerminationReason::SolverConverged),

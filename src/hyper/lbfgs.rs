@@ -193,7 +193,7 @@ impl Monitored<'_, '_> {
                 objective.keep(theta);
             }
         }
-        memo.monitor.look_around();
+        memo.monitor.look_around(None);
         memo.monitor.save_if_due(|monitor, archive| {
             let mut run = Some((self.inner.clone(), state.clone()));
             pass(archive, monitor, progress, objective, &mut run);

@@ -14,6 +14,8 @@ pub enum StopReason {
     Converged,
     /// The epoch limit was reached.
     MaxEpochs,
+    /// The limit of steps was reached.
+    MaxSteps,
     /// The time limit was reached.
     MaxSeconds,
     /// The validation score stopped improving.
@@ -32,6 +34,7 @@ impl StopReason {
         match self {
             StopReason::Converged => "converged",
             StopReason::MaxEpochs => "max_epochs",
+            StopReason::MaxSteps => "max_steps",
             StopReason::MaxSeconds => "max_seconds",
             StopReason::EarlyStop => "early_stop",
             StopReason::TargetReached => "target_reached",
@@ -45,6 +48,7 @@ impl StopReason {
         match self {
             StopReason::Converged => "the objective no longer fell by more than the tolerance",
             StopReason::MaxEpochs => "the limit of epochs was reached",
+            StopReason::MaxSteps => "the limit of steps was reached",
             StopReason::MaxSeconds => "the time limit was reached",
             StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
             StopReason::TargetReached => "the score that was asked for was reached",
@@ -59,6 +63,8 @@ impl StopReason {
 pub struct Limits {
     /// The largest number of epochs.
     pub epochs: usize,
+    /// The largest number of mini-batch steps, if any.
+    pub steps: Option<usize>,
     /// The largest number of seconds, if any.
     pub seconds: Option<f64>,
     /// Stop when the per-datum objective, averaged over two successive windows of [`Limits::window`] epochs, fell by
@@ -231,9 +237,12 @@ impl<'a> Monitor<'a> {
         None
     }
 
-    /// Ends the fit between epochs if its time is over or the user wants it to end.
-    pub fn look_around(&mut self) {
-        if self.is_interrupted() {
+    /// Ends the fit between epochs if its time or its steps (so many were taken, where they count) are over, or the user wants
+    /// it to end.
+    pub fn look_around(&mut self, taken: Option<usize>) {
+        if taken.zip(self.limits.steps).is_some_and(|(taken, most)| taken >= most) {
+            self.stop(StopReason::MaxSteps);
+        } else if self.is_interrupted() {
             self.stop(StopReason::Interrupted);
         } else if self.out_of_time() {
             self.stop(StopReason::MaxSeconds);

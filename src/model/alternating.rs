@@ -3,7 +3,7 @@
 use super::carry::Parameterization;
 use super::fit::{TrainingData, UpdateCounts};
 use super::posterior::{Posterior, Score};
-use super::solve::{SolveLimits, solve_q};
+use super::solve::{SolveLimits, Sweep, solve_q};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
@@ -82,10 +82,15 @@ impl<'a> Alternating<'a> {
         if !(self.natural.iter().all(|x| x.is_finite()) && self.model.set_natural(&self.natural)) {
             return f64::NAN;
         }
-        let data = (self.data.train, self.batch);
-        let (value, counts) = solve_q(&mut self.model, data, self.guard, self.limits, None);
-        self.counts.add(counts);
-        value
+        let all = Sweep::of(&self.data.train, self.batch);
+        match solve_q(&mut self.model, all, self.guard, self.limits, None) {
+            Ok((value, counts)) => {
+                self.counts.add(counts);
+                value
+            }
+            // Rows in memory can always be read.
+            Err(_) => f64::NAN,
+        }
     }
 
     /// The gradient at the present point in natural units: the partial one, whatever moves with θ.

@@ -21,6 +21,7 @@ impl FitOptions {
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
             ("--no-polish", !self.polish),
+            ("--max-steps", self.max_steps.is_some()),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

@@ -10,7 +10,8 @@ use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
 use super::posterior::Posterior;
 use super::search::{Search, fit_grown, fit_restarted};
 use super::select::score_of;
-use super::solve::{SolveLimits, full_objective, solve_q};
+use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
+use super::source::{BatchSource, MemoryBatches};
 use super::start::{evidence_start, initial_model, warm_start};
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
@@ -74,7 +75,10 @@ pub struct FitSummary {
     pub objective: f64,
     /// Its sum over the data.
     pub objective_sum: f64,
-    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q.
+    /// The number of training rows that the objective was estimated on, where it was not summed over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_on: Option<usize>,
+    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q, if known exactly.
     pub elbo_sum: Option<f64>,
     /// An upper bound on the log evidence at the final parameters, where it applies (full batch).
     pub evidence_upper_bound: Option<f64>,
@@ -166,12 +170,18 @@ pub(super) fn fit_prepared(
     fresh: bool,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
-    let Start { mut model, q } = start;
-    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
-    model.refresh().map_err(|failure| singular_start(&failure, &model, data.train))?;
+    let Start { model, q } = start;
+    let model = ready(model, options, data.train)?;
     let at_start = model.clone();
     train(Start { model, q }, fresh, data, options, session)
         .map_err(|error| explained(error, &at_start, data.train))
+}
+
+/// A model with constraints as asked for, which can be evaluated.
+pub(super) fn ready(mut model: LatentModel, options: &FitOptions, train: Dataset<'_>) -> Result<LatentModel> {
+    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+    model.refresh().map_err(|failure| singular_start(&failure, &model, train))?;
+    Ok(model)
 }
 
 /// Training from a start that is refreshed; `fresh` when it came from the data.
@@ -196,12 +206,14 @@ fn train(
         train_svgp(Start { model, q }, fresh, data, options, &mut monitor)?
     };
     monitor.check()?;
-    Ok(finish(trained, data, options, &monitor))
+    Ok(finish(trained, data, data.train.len(), options, &monitor))
 }
 
-fn limits(options: &FitOptions) -> Limits {
+/// When training ends.
+pub(super) fn limits(options: &FitOptions) -> Limits {
     Limits {
         epochs: options.epoch_limit(),
+        steps: options.max_steps,
         seconds: options.max_seconds,
         tolerance: options.stopping_tolerance(),
         window: 10,
@@ -238,15 +250,16 @@ fn hold_amplitude(model: &mut LatentModel) {
 }
 
 /// The result of a training loop, before diagnosis.
-struct Trained {
-    model: LatentModel,
-    q: Normal,
-    value: f64,
-    elbo: Option<f64>,
-    upper: Option<f64>,
-    sampling: Option<EstimatorCounts>,
-    outcome: Outcome,
-    taken_back: TakenBack,
+pub(super) struct Trained {
+    pub model: LatentModel,
+    pub q: Normal,
+    pub value: f64,
+    pub elbo: Option<f64>,
+    pub upper: Option<f64>,
+    pub sampling: Option<EstimatorCounts>,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
+    pub estimated_on: Option<usize>,
 }
 
 /// Steps of training itself that were taken back or shrunk; those of warm starts and final steps on q, whose sizes are a
@@ -300,7 +313,7 @@ fn train_collapsed(
     let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
     let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
-    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back })
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back, estimated_on: None })
 }
 
 /// Minimises an objective of all data with the solver that was asked for.
@@ -330,7 +343,7 @@ const FULL_BATCH_ROWS: usize = 20_480;
 const ALTERNATING_STEPS: usize = 30;
 
 /// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
-fn polish_steps(n: usize) -> usize {
+pub(super) fn polish_steps(n: usize) -> usize {
     (200_000 / n.max(1)).clamp(3, 20)
 }
 
@@ -345,22 +358,11 @@ fn train_svgp(
     let batch = options.batch_size.min(n);
     let (model, q, mut counts) = warm_start(start, fresh, data.train, options, monitor)?;
     monitor.check()?;
-    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
-    let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
-    let mut svgp = VariationalModel::new(model, q, options.mini_batch_objective(), batch)
-        .with_direct_guard(guard)
-        .with_parameterization(options.parameterization())
-        .with_seed(options.seed);
+    let mut svgp = batch_model(model, q, options, batch);
     let sampled = svgp.objective().estimator().is_sampled();
     let polishes = options.polishes();
-    let gaussian_elbo = polishes
-        && svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
-        && options.objective == ObjectiveKind::Elbo
-        && options.family == Family::Full;
-    let free = match options.hyper_mode() {
-        Hyper::Fixed => FreeVector::new(&[]),
-        _ => FreeVector::new(&svgp.model.descriptors()),
-    };
+    let gaussian_elbo = polishes && solves_in_one_step(&svgp, options);
+    let free = free_parameters(&svgp, options);
     let full_batch = free.is_empty()
         && polishes
         && !options.asks_for_batches()
@@ -369,18 +371,22 @@ fn train_svgp(
         && options.q_step.is_none();
     let plan = options.inference(n, &svgp.model);
     // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
-    let before = (!gaussian_elbo && !full_batch).then(|| {
+    let all = Sweep::of(&data.train, batch);
+    let before = if gaussian_elbo || full_batch {
+        None
+    } else {
         svgp.set_q(plan.rule.admit(svgp.q().clone()));
-        let value = full_objective(&mut svgp, (data.train, batch));
-        (svgp.model.clone(), svgp.q().clone(), value)
-    });
+        let value = full_objective(&mut svgp, all)?;
+        Some((svgp.model.clone(), svgp.q().clone(), value))
+    };
     let (mut svgp, mut outcome, taken_back) = if full_batch {
-        let (svgp, outcome) = solve_fixed(svgp, (data.train, batch), options, monitor)?;
+        let (svgp, outcome) = solve_fixed(svgp, all, options, monitor)?;
         (svgp, outcome, TakenBack::default())
     } else if options.hyper_mode() == Hyper::Alternating && !free.is_empty() {
         train_alternating((svgp, free.clone()), data, options, monitor)?
     } else {
-        train_on_batches((svgp, free.clone(), plan), data, options, monitor)?
+        let source = Box::new(MemoryBatches::new(data.train, plan.batches, plan.seed));
+        train_on_batches((svgp, free.clone(), plan), (source, data.validation), options, monitor)?
     };
     monitor.check()?;
     let sampling = sampled.then(|| svgp.estimator_counts());
@@ -397,11 +403,11 @@ fn train_svgp(
         let value = if full_batch {
             outcome.value
         } else if !polishes {
-            full_objective(&mut svgp, (data.train, batch))
+            full_objective(&mut svgp, all)?
         } else {
             let limits =
                 SolveLimits { steps: polish_steps(n), tolerance: 0.1 * options.stopping_tolerance() };
-            let (value, polished) = solve_q(&mut svgp, (data.train, batch), options.q_guard, limits, None);
+            let (value, polished) = solve_q(&mut svgp, all, options.q_guard, limits, None)?;
             counts.add(polished);
             value
         };
@@ -413,14 +419,49 @@ fn train_svgp(
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
-    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, taken_back })
+    Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, taken_back, estimated_on: None })
+}
+
+/// A model that is ready for batches of at most `batch` rows.
+pub(super) fn batch_model(
+    model: LatentModel,
+    q: Normal,
+    options: &FitOptions,
+    batch: usize,
+) -> VariationalModel {
+    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
+    let guard = (batch >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
+    VariationalModel::new(model, q, options.mini_batch_objective(), batch)
+        .with_direct_guard(guard)
+        .with_parameterization(options.parameterization())
+        .with_seed(options.seed)
+}
+
+/// What is trained besides q.
+pub(super) fn free_parameters(svgp: &VariationalModel, options: &FitOptions) -> FreeVector {
+    match options.hyper_mode() {
+        Hyper::Fixed => FreeVector::new(&[]),
+        _ => FreeVector::new(&svgp.model.descriptors()),
+    }
+}
+
+/// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, options: &FitOptions) -> bool {
+    svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+        && options.objective == ObjectiveKind::Elbo
+        && options.family == Family::Full
 }
 
 /// A model, its posterior and the objective there.
-type Valued = (LatentModel, Normal, f64);
+pub(super) type Valued = (LatentModel, Normal, f64);
 
 /// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
-fn better_of(after: Valued, before: Option<Valued>, free: &FreeVector, outcome: &mut Outcome) -> Valued {
+pub(super) fn better_of(
+    after: Valued,
+    before: Option<Valued>,
+    free: &FreeVector,
+    outcome: &mut Outcome,
+) -> Valued {
     let penalised = |(model, _, value): &Valued| value + free.penalty(&model.natural());
     match before {
         Some(before)
@@ -436,12 +477,12 @@ fn better_of(after: Valued, before: Option<Valued>, free: &FreeVector, outcome: 
 /// q by full-batch steps, hyper-parameters as they are.
 fn solve_fixed(
     mut svgp: VariationalModel,
-    (train, batch): (Dataset<'_>, usize),
+    all: Sweep<'_>,
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome)> {
     let limits = SolveLimits { steps: options.epoch_limit(), tolerance: options.stopping_tolerance() };
-    let (value, counts) = solve_q(&mut svgp, (train, batch), options.q_guard, limits, Some(monitor));
+    let (value, counts) = solve_q(&mut svgp, all, options.q_guard, limits, Some(monitor))?;
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -478,16 +519,23 @@ fn train_alternating(
 }
 
 /// q and hyper-parameters by mini-batches.
-fn train_on_batches(
+///
+/// # Errors
+///
+/// When a batch cannot be read, or not even the start can be evaluated.
+pub(super) fn train_on_batches<'a>(
     (svgp, free, plan): (VariationalModel, FreeVector, InferenceOptions),
-    data: TrainingData<'_>,
+    (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
     options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome, TakenBack)> {
-    let mut training = BatchTraining::new(svgp, free, data, plan);
+    let n = source.rows().count() as f64;
+    let mut training = BatchTraining::new(svgp, free, (source, validation), plan);
     let start = training.start();
-    let n = data.train.len() as f64;
     let mut outcome = minimize_adam(&mut training, start, n, adam_options(options), monitor);
+    if let Some(error) = training.error() {
+        return Err(error.clone());
+    }
     monitor.check()?;
     let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks() };
     outcome.rollbacks += taken_back.q;
@@ -497,16 +545,24 @@ fn train_on_batches(
     Ok((training.into_best(), outcome, taken_back))
 }
 
-fn finish(trained: Trained, data: TrainingData<'_>, options: &FitOptions, monitor: &Monitor<'_>) -> Fitted {
-    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back } = trained;
+/// The summary of training on `n` rows, of which `data` are some or all.
+pub(super) fn finish(
+    trained: Trained,
+    data: TrainingData<'_>,
+    n: usize,
+    options: &FitOptions,
+    monitor: &Monitor<'_>,
+) -> Fitted {
+    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on } = trained;
     let seconds = monitor.elapsed().as_secs_f64();
     let posterior = Posterior::new(&model, &q);
     let finished =
         Finished { model: &model, posterior: &posterior, data, options, outcome: &outcome, taken_back };
     let warnings = diagnose(&finished);
     let summary = FitSummary {
-        objective: value / data.train.len() as f64,
+        objective: value / n as f64,
         objective_sum: value,
+        estimated_on,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
         epochs: monitor.records().len(),

@@ -9,6 +9,7 @@ use super::search::Search;
 use super::select::BetaCurve;
 use super::warning::Warning;
 use crate::collapsed::Dataset;
+use crate::data::statistics::constant_target;
 use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
 };
@@ -110,7 +111,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
     notes.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
-    notes.extend(two_valued(&schema, &train.targets));
+    notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
     let scaling = match request.start {
         Some(start) => start.scaling.clone(),
         None => scaling_for(options, &train),
@@ -131,7 +132,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         levels: schema.encoding().levels().len(),
     };
     let start =
-        request.start.map(|start| start.start(options, train.inputs.as_ref(), request.keep_posterior));
+        request.start.map(|start| start.start(options, Some(train.inputs.as_ref()), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
     // A fit that goes on with another one's posterior owes its start to that one's search.
     let before = request.start.filter(|_| request.keep_posterior).map(|start| start.search.clone());
@@ -159,7 +160,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
 }
 
 /// The columns a model sees, with every row of a table.
-struct Columns {
+pub(super) struct Columns {
     design: Mat<f64>,
     target: Vec<f64>,
     exposure: Vec<f64>,
@@ -167,7 +168,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(schema: &Schema, table: &Table) -> Result<Columns> {
+    pub(super) fn of(schema: &Schema, table: &Table) -> Result<Columns> {
         Ok(Columns {
             design: schema.design(table, UnseenLevels::Error)?,
             target: target_of(schema, table)?,
@@ -176,7 +177,7 @@ impl Columns {
         })
     }
 
-    fn part(&self, rows: Vec<usize>) -> HeldOut {
+    pub(super) fn part(&self, rows: Vec<usize>) -> HeldOut {
         let gather = |values: &[f64]| match values {
             [] => Vec::new(),
             values => rows.iter().map(|&row| values[row]).collect(),
@@ -194,7 +195,11 @@ impl Columns {
 }
 
 /// The options with the likelihood that the start, the user or the kind of target decides, and the prior of a start.
-fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) -> Result<FitOptions> {
+pub(super) fn resolved(
+    options: &FitOptions,
+    schema: &Schema,
+    start: Option<&FittedModel>,
+) -> Result<FitOptions> {
     let task = schema.encoding().task();
     if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
         let (known, asked) = (start.model_kind(), options.model);
@@ -227,10 +232,14 @@ fn resolved(options: &FitOptions, schema: &Schema, start: Option<&FittedModel>) 
 
 /// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
 fn scaling_for(options: &FitOptions, train: &HeldOut) -> Scaling {
+    standardised(options, Scaling::standardise(train.inputs.as_ref(), &train.targets))
+}
+
+/// The scaling of a fit, `scaling` being what standardises everything.
+pub(super) fn standardised(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
-        return Scaling::none(train.inputs.nrows());
+        return Scaling::none(scaling.dims());
     }
-    let scaling = Scaling::standardise(train.inputs.as_ref(), &train.targets);
     if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
 }
 
@@ -253,12 +262,17 @@ pub(crate) fn find_schema(
     columns: &SchemaOptions,
     options: &FitOptions,
 ) -> Result<(Schema, Vec<String>)> {
+    Schema::infer(table, &schema_options(columns, options)?)
+}
+
+/// Which columns a fit uses and how, with what follows from how it is fitted.
+pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
     // An exposure makes sense for counts alone, so it says what the target is.
     let kind = kind.or(columns.exposure.as_ref().map(|_| TargetKind::Count));
     // The intercept of a linear model stands for the first category of every column.
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
-    Schema::infer(table, &SchemaOptions { target_kind: kind, drop_first, ..columns.clone() })
+    Ok(SchemaOptions { target_kind: kind, drop_first, ..columns.clone() })
 }
 
 /// The columns of the fit: those of the start model, or found in the table.
@@ -266,16 +280,20 @@ fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
     let Some(start) = request.start else {
         return find_schema(request.table, request.columns, request.options);
     };
-    let (known, asked) = (start.schema.target_name(), &request.columns.target);
-    if known != asked {
-        return Err(Error::usage(format!(
-            "the start model predicts '{known}', the target asked for is '{asked}'"
-        ))
-        .hint(format!("say --target {known}, or fit without --from")));
-    }
+    check_start_target(&start.schema, request.columns)?;
     // The start model's schema was checked against another table: this one's rows and target need checking too.
     start.schema.check_training(request.table)?;
     Ok((start.schema.clone(), Vec::new()))
+}
+
+/// Checks that a model to start from predicts what is asked for.
+pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Result<()> {
+    let (known, asked) = (known.target_name(), &columns.target);
+    if known == asked {
+        return Ok(());
+    }
+    Err(Error::usage(format!("the start model predicts '{known}', the target asked for is '{asked}'"))
+        .hint(format!("say --target {known}, or fit without --from")))
 }
 
 /// The target of every row.
@@ -299,32 +317,27 @@ fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()
     if y.iter().any(|value| Some(value) != y.first()) {
         return Ok(());
     }
-    Err(Error::data(format!(
-        "{}: the target '{}' is the same in all {} training rows, expected values that vary",
-        table.source(),
-        schema.target_name(),
-        y.len()
-    ))
-    .hint("hold out fewer rows, or try another --seed"))
+    Err(constant_target(table.source(), schema, y.len()))
 }
 
-/// A note when a target that is taken for numbers looks like two classes.
-fn two_valued(schema: &Schema, y: &[f64]) -> Option<String> {
-    if schema.encoding().kind() != TargetKind::Real {
-        return None;
-    }
+/// The two values of more than two numbers that have no others.
+fn two_values(y: &[f64]) -> Option<(f64, f64)> {
     let first = *y.first()?;
     let other = *y.iter().find(|&&value| value != first)?;
     let two = y.len() > 2 && y.iter().all(|&value| value == first || value == other);
-    two.then(|| {
-        let (low, high) = (first.min(other), first.max(other));
-        let name = schema.target_name();
+    two.then_some((first.min(other), first.max(other)))
+}
+
+/// A note when a target of two values is taken for numbers.
+pub(super) fn two_valued(schema: &Schema, (low, high): (f64, f64)) -> Option<String> {
+    let name = schema.target_name();
+    (schema.encoding().kind() == TargetKind::Real).then(|| {
         format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")
     })
 }
 
 /// The options with what was left open filled in, as the fit used them.
-fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
+pub(super) fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
     FitOptions {
         kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
         inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
@@ -338,7 +351,7 @@ fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
 }
 
 impl HeldOut {
-    fn scale(&mut self, scaling: &Scaling) {
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
         scaling.scale_inputs(self.inputs.as_mut());
         scaling.scale_target(&mut self.targets);
     }
@@ -515,13 +528,21 @@ impl FittedModel {
         Ok((0..count).map(draw).collect())
     }
 
-    /// The model to start another fit from, on the scaled inputs `x`.
-    fn start(&self, options: &FitOptions, x: MatRef<'_, f64>, keep_posterior: bool) -> Start {
+    /// The model to start another fit from, on the scaled inputs `x`, or on more than can be listed.
+    pub(super) fn start(
+        &self,
+        options: &FitOptions,
+        x: Option<MatRef<'_, f64>>,
+        keep_posterior: bool,
+    ) -> Start {
         let mut model = LatentModel { fix_inducing: options.fix_inducing, ..self.model.clone() };
         let mut q = keep_posterior.then(|| self.q.clone());
         if let Layer::Linear(layer) = &self.model.layer {
             // Other rows have another span, which the layer has to be reduced to.
-            let other = layer.suited_to(x, options.family);
+            let other = match x {
+                Some(x) => layer.suited_to(x, options.family),
+                None => layer.clone().whole(),
+            };
             q = q.and_then(|q| layer.carry(&q, &other));
             model.layer = other.into();
         }

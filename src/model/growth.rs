@@ -268,6 +268,7 @@ impl Grower<'_, '_> {
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
             epochs: options.warm_start,
+            steps: None,
             seconds,
             tolerance: options.stopping_tolerance(),
             window: 10,

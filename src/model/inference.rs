@@ -1,12 +1,13 @@
 //! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
 
-use super::batches::{BatchPlan, BatchStream};
+use super::batches::BatchPlan;
 use super::latent::LatentModel;
-use super::rows::Rows;
-use super::solve::full_objective;
+use super::solve::{Sweep, full_objective};
+use super::source::{BatchSource, MemoryBatches};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
+use crate::error::Result;
 use crate::gradient::Batch;
 use crate::objective::Objective;
 use crate::variational::{
@@ -53,9 +54,7 @@ pub struct Inference<'a> {
     model: VariationalModel,
     rule: Box<dyn UpdateRule>,
     options: InferenceOptions,
-    data: Dataset<'a>,
-    batches: BatchStream,
-    drawn: Rows,
+    source: Box<dyn BatchSource + 'a>,
     average: IterateAverage,
     flat: Vec<f64>,
     iterations: usize,
@@ -77,16 +76,19 @@ impl<'a> Inference<'a> {
     ) -> Self {
         let first = options.batches.first(data.len());
         let model = VariationalModel::new(model, q, objective, first).with_seed(options.seed);
-        Inference::of(model, data, options)
+        let source = MemoryBatches::new(data, options.batches, options.seed);
+        Inference::of(model, Box::new(source), options)
     }
 
-    /// The same for a model that is ready for batches.
-    pub(super) fn of(model: VariationalModel, data: Dataset<'a>, options: InferenceOptions) -> Self {
-        let batches = BatchStream::new(data.len(), options.batches, options.seed);
+    /// The same for a model that is ready for batches of the plan, which come from `source`.
+    pub(super) fn of(
+        model: VariationalModel,
+        source: Box<dyn BatchSource + 'a>,
+        options: InferenceOptions,
+    ) -> Self {
         Inference {
             rule: options.rule.build(model.q()),
-            batches,
-            drawn: Rows::new(data, options.batches.first(data.len())),
+            source,
             average: IterateAverage::new(options.average),
             flat: Vec::new(),
             iterations: 0,
@@ -97,22 +99,21 @@ impl<'a> Inference<'a> {
             shrink: 1.0,
             model,
             options,
-            data,
         }
     }
 
     /// Takes one step; the objective estimated on its batch before the step (a sum over the data), not finite when it could
     /// not be evaluated, and what became of the step.
     pub fn step(&mut self) -> (f64, StepInfo) {
-        self.advance(false)
+        // Rows in memory, as all of them are for who may call this, can always be read.
+        self.advance(false).unwrap_or((f64::NAN, StepInfo { step: 0.0, rollbacks: 0 }))
     }
 
-    /// [`Inference::step`], which with `train_theta` also leaves the gradient in θ and Z in the model.
-    pub(super) fn advance(&mut self, train_theta: bool) -> (f64, StepInfo) {
-        let n = self.data.len();
-        let rows = self.batches.next_batch();
-        self.drawn.take(self.data, rows);
-        let part = self.drawn.data();
+    /// [`Inference::step`], which with `train_theta` also leaves the gradient in θ and Z in the model. Where no batch can be
+    /// read, everything stays as it was.
+    pub(super) fn advance(&mut self, train_theta: bool) -> Result<(f64, StepInfo)> {
+        let (n, per_epoch) = (self.source.rows().count(), self.source.per_epoch());
+        let part = self.source.next_batch()?;
         self.rows_used += part.len();
         self.model.reserve(part.len());
         if let Some(samples) = self.options.samples {
@@ -121,7 +122,7 @@ impl<'a> Inference<'a> {
         self.samples_used += self.model.samples();
         let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
         let step = self.shrink * self.options.step.at(self.iterations);
-        let remember = self.iterations.is_multiple_of(self.batches.per_epoch());
+        let remember = self.iterations.is_multiple_of(per_epoch);
         self.iterations += 1;
         let (value, info) = self.model.step(batch, train_theta, self.rule.as_mut(), step);
         self.rollbacks += info.rollbacks;
@@ -135,7 +136,19 @@ impl<'a> Inference<'a> {
             self.replace_q(self.safe.clone());
             self.shrink *= 0.5;
         }
-        (value, info)
+        Ok((value, info))
+    }
+
+    /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a
+    /// rule or an average remembers, and the counts of rows and samples stay.
+    ///
+    /// # Errors
+    ///
+    /// When the rows cannot be read again.
+    pub fn seek(&mut self, iterations: usize) -> Result<()> {
+        self.source.seek(iterations)?;
+        self.iterations = iterations;
+        Ok(())
     }
 
     /// Gives the iterate to the average.
@@ -184,7 +197,7 @@ impl<'a> Inference<'a> {
         archive.value(&mut self.samples_used);
         archive.value(&mut self.rollbacks);
         archive.value(&mut self.iterations);
-        if archive.is_reading() && archive.is_sound() && !self.batches.go_to(self.iterations) {
+        if archive.is_reading() && archive.is_sound() && self.seek(self.iterations).is_err() {
             archive.refuse();
         }
     }
@@ -206,8 +219,9 @@ impl<'a> Inference<'a> {
 
     /// The objective of the last iterate on all data, a sum.
     pub fn objective(&mut self) -> f64 {
-        let part = self.model.capacity().min(self.data.len());
-        full_objective(&mut self.model, (self.data, part))
+        let rows = self.source.rows();
+        let part = self.model.capacity().min(rows.count());
+        full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }
 
     /// Steps taken.
@@ -232,7 +246,7 @@ impl<'a> Inference<'a> {
 
     /// Steps in the first pass over the data.
     pub fn steps_per_epoch(&self) -> usize {
-        self.batches.per_epoch()
+        self.source.per_epoch()
     }
 
     /// The model with its posterior.

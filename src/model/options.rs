@@ -146,6 +146,8 @@ pub struct FitOptions {
     pub sample_schedule: Option<SizeSchedule>,
     /// Passes over the data, or iterations of L-BFGS; by the objective when absent.
     pub epochs: Option<usize>,
+    /// The most mini-batch steps.
+    pub max_steps: Option<usize>,
     /// A time limit in seconds.
     pub max_seconds: Option<f64>,
     /// Stop when the objective falls by less than this many nats per datum and epoch, smoothed; by the objective when
@@ -206,6 +208,7 @@ impl Default for FitOptions {
             batch_schedule: None,
             sample_schedule: None,
             epochs: None,
+            max_steps: None,
             max_seconds: None,
             tolerance: None,
             stop_at: None,
@@ -331,7 +334,7 @@ impl FitOptions {
     /// Whether batches were asked for where all data at once would do.
     pub(super) fn asks_for_batches(&self) -> bool {
         let sized = self.model == ModelKind::Glm && self.batch_size != FitOptions::default().batch_size;
-        sized || self.batch_schedule.is_some()
+        sized || self.batch_schedule.is_some() || self.max_steps.is_some()
     }
 
     /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
@@ -378,6 +381,7 @@ impl FitOptions {
             batch_size: default.batch_size,
             batch_schedule: default.batch_schedule,
             sample_schedule: default.sample_schedule,
+            max_steps: default.max_steps,
             ..self.clone()
         }
     }
@@ -438,6 +442,7 @@ impl FitOptions {
             ("--inducing", self.inducing),
             ("--batch-size", Some(self.batch_size)),
             ("--epochs", self.epochs),
+            ("--max-steps", self.max_steps),
             ("--patience", Some(self.patience)),
             ("--quadrature-nodes", self.quadrature_nodes),
         ] {

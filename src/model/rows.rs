@@ -19,6 +19,33 @@ impl Rows {
         Rows { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
     }
 
+    /// Room for `most` rows of `dims` inputs.
+    pub(super) fn of_dims(dims: usize, most: usize) -> Self {
+        let room = || Vec::with_capacity(most);
+        Rows { x: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
+    }
+
+    /// Forgets all rows.
+    pub(super) fn clear(&mut self) {
+        self.y.clear();
+        self.exposure.clear();
+        self.weights.clear();
+    }
+
+    /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
+    pub(super) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
+        let (x, others) = row.split_at(self.x.nrows());
+        self.x.col_as_slice_mut(self.y.len()).copy_from_slice(x);
+        let mut others = others.iter().copied();
+        self.y.extend(others.next());
+        if exposure {
+            self.exposure.extend(others.next());
+        }
+        if weight {
+            self.weights.extend(others.next());
+        }
+    }
+
     /// Copies `rows` of `data`.
     pub(super) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.x.ncols() {

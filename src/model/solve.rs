@@ -1,8 +1,9 @@
 //! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
 
 use super::fit::UpdateCounts;
+use super::source::AllRows;
 use super::variational::VariationalModel;
-use crate::collapsed::Dataset;
+use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
 use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions};
@@ -16,25 +17,50 @@ pub(super) struct SolveLimits {
     pub tolerance: f64,
 }
 
+/// A pass over all rows.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep<'a> {
+    rows: &'a dyn AllRows,
+    /// Rows that are taken at once.
+    part: usize,
+    /// What every row counts.
+    scale: f64,
+}
+
+impl<'a> Sweep<'a> {
+    /// A pass over `rows` in parts of `part` of them.
+    pub(super) fn of(rows: &'a dyn AllRows, part: usize) -> Self {
+        Sweep { rows, part, scale: 1.0 }
+    }
+
+    /// The same of a sample, which stands for `n` rows.
+    pub(super) fn standing_for(self, n: usize) -> Self {
+        Sweep { scale: n as f64 / self.rows.count() as f64, ..self }
+    }
+}
+
 /// The value and gradient of an objective over all data, gathered batch by batch.
 struct FullBatch<'a> {
-    data: Dataset<'a>,
-    batch: usize,
+    sweep: Sweep<'a>,
     mean: Vec<f64>,
     cov: Matrix,
     curvature: Option<Matrix>,
 }
 
-/// The objective on all data, taken in batches of `batch` rows, a sum.
-pub(super) fn full_objective(svgp: &mut VariationalModel, (data, batch): (Dataset<'_>, usize)) -> f64 {
-    FullBatch::new(svgp, data, batch).evaluate(svgp)
+/// The objective on all data, a sum.
+///
+/// # Errors
+///
+/// When rows cannot be read.
+pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
+    FullBatch::new(svgp, sweep).evaluate(svgp)
 }
 
 impl<'a> FullBatch<'a> {
-    fn new(svgp: &VariationalModel, data: Dataset<'a>, batch: usize) -> Self {
+    fn new(svgp: &VariationalModel, sweep: Sweep<'a>) -> Self {
         let (m, family) = (svgp.q().dim(), svgp.q().family());
         let curvature = svgp.objective().has_own_curvature().then(|| Matrix::zeros(family, m));
-        FullBatch { data, batch, mean: vec![0.0; m], cov: Matrix::zeros(family, m), curvature }
+        FullBatch { sweep, mean: vec![0.0; m], cov: Matrix::zeros(family, m), curvature }
     }
 
     fn gradient(&self) -> DataGradient<'_> {
@@ -43,44 +69,48 @@ impl<'a> FullBatch<'a> {
     }
 
     /// The objective at the current q, with the gradient's data part left in `mean` and `cov`.
-    fn evaluate(&mut self, svgp: &mut VariationalModel) -> f64 {
+    fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
         self.mean.fill(0.0);
         self.cov.fill(0.0);
         if let Some(curvature) = &mut self.curvature {
             curvature.fill(0.0);
         }
         let mut value = 0.0;
-        let n = self.data.len();
-        for from in (0..n).step_by(self.batch) {
-            let part = self.data.part(from, self.batch.min(n - from));
-            value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale: 1.0 });
+        let Sweep { rows, part, scale } = self.sweep;
+        rows.for_each(part, &mut |part| {
+            value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale });
             let gradient = svgp.q_gradient();
             self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
             self.cov.add(gradient.cov);
             if let (Some(sum), Some(term)) = (&mut self.curvature, gradient.curvature) {
                 sum.add(term);
             }
-        }
-        value + svgp.objective().beta * svgp.q().kl()
+        })?;
+        Ok(value + svgp.objective().beta * svgp.q().kl())
     }
 }
 
-/// Moves q by natural gradients, which need no step size of their own, on all data in batches of `batch` rows, from mixing
-/// weight 1 down: a step that raises the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated at all.
+/// Moves q by natural gradients, which need no step size of their own, on all data, from mixing weight 1 down: a step that
+/// raises the objective is taken back and halved. Returns the objective at the end, a sum; NaN if it cannot be evaluated
+/// at all.
 ///
 /// With a `monitor` every step is recorded as an epoch; without, the steps are silent.
+///
+/// # Errors
+///
+/// When rows cannot be read; q is then the one before the step at hand or the one after it.
 pub(super) fn solve_q(
     svgp: &mut VariationalModel,
-    (data, batch): (Dataset<'_>, usize),
+    sweep: Sweep<'_>,
     guard: Guard,
     limits: SolveLimits,
     mut monitor: Option<&mut Monitor<'_>>,
-) -> (f64, UpdateCounts) {
+) -> Result<(f64, UpdateCounts)> {
     const SMALLEST_STEP: f64 = 1e-4;
-    let mut full = FullBatch::new(svgp, data, batch);
-    let mut value = full.evaluate(svgp);
+    let mut full = FullBatch::new(svgp, sweep);
+    let mut value = full.evaluate(svgp)?;
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
-    let n = data.len() as f64;
+    let n = sweep.scale * sweep.rows.count() as f64;
     let (mut step, mut small) = (1.0, 0);
     let mut rule = RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }.build(svgp.q());
     for _ in 0..limits.steps {
@@ -94,7 +124,7 @@ pub(super) fn solve_q(
         if info.step == 0.0 {
             break;
         }
-        let next = full.evaluate(svgp);
+        let next = full.evaluate(svgp)?;
         counts.evaluations += 1;
         let gain = (value - next) / n;
         if next.is_finite() && gain >= 0.0 {
@@ -110,7 +140,7 @@ pub(super) fn solve_q(
             svgp.set_q(before);
             rule.restart(svgp.q());
             // The gradient at the point gone back to.
-            full.evaluate(svgp);
+            full.evaluate(svgp)?;
             counts.evaluations += 1;
             counts.rollbacks += 1;
             step = 0.5 * info.step;
@@ -128,5 +158,5 @@ pub(super) fn solve_q(
             break;
         }
     }
-    (value, counts)
+    Ok((value, counts))
 }

@@ -7,7 +7,7 @@ use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
 use super::posterior::Posterior;
 use super::rows::Rows;
-use super::solve::{SolveLimits, solve_q};
+use super::solve::{SolveLimits, Sweep, solve_q};
 use super::variational::VariationalModel;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
@@ -78,7 +78,7 @@ fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
-const WARM_ROWS: usize = 10_240;
+pub(super) const WARM_ROWS: usize = 10_240;
 
 /// The most natural-gradient steps that a warm start spends on q when the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
@@ -138,7 +138,7 @@ pub(super) fn warm_start(
     let objective = Objective { nodes: options.quadrature_nodes, ..Objective::elbo(options.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
     let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
-    let (value, solved) = solve_q(&mut svgp, (subset, batch), options.q_guard, limits, None);
+    let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), options.q_guard, limits, None)?;
     if !value.is_finite() {
         return Err(failed_start());
     }

@@ -1,11 +1,12 @@
 //! Joint training on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
 
-use super::fit::TrainingData;
 use super::inference::{Inference, InferenceOptions};
 use super::posterior::{Posterior, Score};
+use super::source::BatchSource;
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
+use crate::error::Error;
 use crate::hyper::{FreeVector, StochasticObjective};
 use crate::variational::Normal;
 
@@ -17,29 +18,36 @@ pub(super) struct BatchTraining<'a> {
     theta: Vec<f64>,
     validation: Option<Dataset<'a>>,
     best: Option<(Vec<f64>, Normal)>,
+    error: Option<Error>,
 }
 
 impl<'a> BatchTraining<'a> {
     pub(super) fn new(
         model: VariationalModel,
         free: FreeVector,
-        data: TrainingData<'a>,
+        (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
         plan: InferenceOptions,
     ) -> Self {
         let natural = model.model.natural();
         BatchTraining {
             theta: free.pack(&natural),
             natural,
-            inference: Inference::of(model, data.train, plan),
+            inference: Inference::of(model, source, plan),
             free,
-            validation: data.validation,
+            validation,
             best: None,
+            error: None,
         }
     }
 
     /// The free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.theta.clone()
+    }
+
+    /// Why no further batch could be had, if that is so.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
     }
 
     /// How often the q update had to be shrunk or rejected.
@@ -88,13 +96,23 @@ impl StochasticObjective for BatchTraining<'_> {
             return f64::NAN;
         }
         let train_theta = !self.free.is_empty();
-        let (value, _) = self.inference.advance(train_theta);
+        let value = match self.inference.advance(train_theta) {
+            Ok((value, _)) => value,
+            Err(error) => {
+                self.error = Some(error);
+                return f64::NAN;
+            }
+        };
         let mut penalty = 0.0;
         if value.is_finite() && train_theta {
             let flat = self.inference.model_mut().theta_gradient();
             penalty = self.free.pull_back(&self.natural, flat, gradient);
         }
         value + penalty
+    }
+
+    fn exhausted(&self) -> bool {
+        self.error.is_some()
     }
 
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {

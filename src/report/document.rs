@@ -54,6 +54,7 @@ pub struct DataSummary {
 pub struct FitFigures {
     objective: f64,
     objective_sum: f64,
+    estimated_on: Option<usize>,
     elbo_sum: Option<f64>,
     evidence_upper_bound: Option<f64>,
     epochs: usize,
@@ -116,6 +117,7 @@ impl FitFigures {
             restarts: Some(search.restarts.clone()).filter(|restarts| !restarts.is_empty()),
             objective: summary.objective,
             objective_sum: summary.objective_sum,
+            estimated_on: summary.estimated_on,
             elbo_sum: summary.elbo_sum,
             evidence_upper_bound: summary.evidence_upper_bound,
             epochs: summary.epochs,
@@ -201,6 +203,7 @@ fn training_config(options: &FitOptions) -> Value {
         "hyper": options.hyper_mode(),
         "hyper_optimizer": options.optimizer(),
         "epochs": options.epoch_limit(),
+        "max_steps": options.max_steps,
         "max_seconds": options.max_seconds,
         "tolerance": options.stopping_tolerance(),
         "stop_at": options.stop_at,

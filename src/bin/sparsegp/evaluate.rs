@@ -41,6 +41,7 @@ impl Evaluation {
 pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
     Evaluation::of(model, |push| {
         TableBlocks::open(data, BLOCK_ROWS, model.schema())?
+            .ahead()?
             .try_for_each(|block| model.compare(&block?, unseen, push))
     })
 }

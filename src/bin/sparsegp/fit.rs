@@ -2,14 +2,12 @@
 
 use super::args::FitArgs;
 use super::evaluate::{Evaluation, evaluate, evaluate_part};
+use super::fitting::{self, Fitting};
 use super::output;
-use super::predict::{BLOCK_ROWS, Columns};
-use super::progress::Progress;
+use super::predict::{BLOCK_ROWS, Columns, block_values};
 use super::{coefficients, inspect, interruption, page};
-use sparsegp::checkpoint::Identity;
-use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task, read_table};
-use sparsegp::hyper::{Record, Session};
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, HeldOut, Hyper, fit_table_in, select_beta};
+use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task};
+use sparsegp::model::{FitOptions, FittedModel, Hyper};
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -20,35 +18,15 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let options = args.options(start.as_ref().map(FittedModel::model_kind));
     check(args, &options)?;
     set_threads(args.threads)?;
-    let table = read_table(&args.data)?;
-    let columns = args.columns.schema_options();
-    let request = FitRequest {
-        table: &table,
-        columns: &columns,
-        options: &options,
-        test_fraction: args.held_out.test_fraction,
-        start: start.as_ref(),
-        keep_posterior: false,
-    };
-    let identity = || identity(args, &options, &table.digest(), start.as_ref());
-    let mut checkpoint = interruption::checkpoint(args, identity)?;
-    let progress = Progress::new(options.settled(table.rows()).epoch_limit(), args.output.quiet);
-    let mut listener = |record: &Record| progress.show(record);
-    let mut session =
-        Session::new(&mut listener).with_interrupt(interruption::listen()?).with_checkpoint(&mut checkpoint);
-    let fitted = match &args.objective.betas {
-        Some(betas) => select_beta(&request, betas, &mut session)?.0,
-        None => fit_table_in(&request, &mut session)?,
-    };
-    drop(progress);
-    let model = &fitted.model;
-    let test = match (&args.held_out.test, &fitted.test) {
-        (Some(path), _) => Some(evaluate(model, path, args.held_out.unseen)?),
-        (None, Some(part)) => Some(evaluate_part(model, part)?),
-        (None, None) => None,
+    let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
+    let model = fitted.model();
+    let test = match &args.held_out.test {
+        Some(path) => Some(evaluate(model, path, args.held_out.unseen)?),
+        None if args.held_out.test_fraction > 0.0 => Some(fitted.evaluate()?),
+        None => None,
     };
     let data = DataSummary {
-        rows: table.rows() as u64,
+        rows: fitted.rows() as u64,
         train: model.training_rows() as u64,
         test: test.as_ref().map_or(0, |test| test.rows),
         features: model.schema().dims(),
@@ -58,47 +36,22 @@ pub fn run(args: &FitArgs) -> Result<()> {
     for (name, value) in config(args) {
         document = document.with_config(name, value);
     }
-    if let Some(part) = &fitted.validation {
+    document = document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+    if let Some(part) = fitted.validation() {
         document.validation = Some(evaluate_part(model, part)?.report);
     }
     document.test = test.as_ref().map(|test| test.report.clone());
-    write_files(args, model, fitted.test.as_ref(), &document, test.as_ref())?;
+    write_files(args, &fitted, &document, test.as_ref())?;
     show(args, model, &document, test.as_ref())?;
     interruption::finish(args, checkpoint);
     Ok(())
-}
-
-/// What the course of the fit depends on.
-fn identity(
-    args: &FitArgs,
-    options: &FitOptions,
-    data: &str,
-    start: Option<&FittedModel>,
-) -> Result<Identity> {
-    let mut identity: Identity = vec![
-        ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
-        ("the data's digest".into(), data.into()),
-    ];
-    if let Some(start) = start {
-        identity.push(("the start model's digest".into(), start.digest()?));
-    }
-    let parts = [serde_json::to_value(options), serde_json::to_value(args.columns.schema_options())];
-    for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
-        // A time limit does not change the steps before it.
-        if name != "max_seconds" {
-            identity.push((name, value.to_string()));
-        }
-    }
-    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
-    identity.push(("betas".into(), betas));
-    identity.push(("test_fraction".into(), args.held_out.test_fraction.to_string()));
-    Ok(identity)
 }
 
 /// Refuses, before any work, what cannot end well.
 fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
+    fitting::check(args, options)?;
     let output = &args.output;
     if let (true, Some(name)) = (options.collapses(), args.mini_batch_option()) {
         let (objective, hyper) = (options.objective, options.hyper_mode());
@@ -179,20 +132,18 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
 
 fn write_files(
     args: &FitArgs,
-    model: &FittedModel,
-    held_out: Option<&HeldOut>,
+    fitted: &Fitting,
     document: &Document,
     test: Option<&Evaluation>,
 ) -> Result<()> {
-    let output = &args.output;
+    let (output, model) = (&args.output, fitted.model());
     if let Some(path) = &output.model_out {
         model.save(path)?;
     }
     if let Some(path) = &output.predictions {
-        match (&args.held_out.test, held_out) {
-            (Some(test), _) => write_file_predictions(args, model, test, path)?,
-            (None, Some(part)) => write_part_predictions(model, part, path)?,
-            (None, None) => {}
+        match &args.held_out.test {
+            Some(test) => write_file_predictions(args, model, test, path)?,
+            None => write_test_predictions(fitted, path)?,
         }
     }
     if let Some(path) = &output.report {
@@ -217,27 +168,31 @@ fn test_columns(model: &FittedModel) -> Columns {
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
-fn write_part_predictions(model: &FittedModel, part: &HeldOut, path: &Path) -> Result<()> {
+fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
+    let model = fitted.model();
     let columns = test_columns(model);
     let mut names = vec!["row".to_owned()];
     names.extend(columns.names());
     let mut writer = PredictionWriter::create(path, &names)?;
-    let predictions = model.predict_part(part);
     let mut values = Vec::new();
-    for (index, (&row, &target)) in part.rows.iter().zip(&part.targets).enumerate() {
-        values.clear();
-        values.push((row + 1) as f64);
-        columns.values(&predictions, index, target, &mut values);
-        writer.write_row(&values)?;
-    }
+    fitted.for_each_test(&mut |part| {
+        let predictions = model.predict_part(part);
+        for (index, (&row, &target)) in part.rows.iter().zip(&part.targets).enumerate() {
+            values.clear();
+            values.push((row + 1) as f64);
+            columns.values(&predictions, index, target, &mut values);
+            writer.write_row(&values)?;
+        }
+        Ok(())
+    })?;
     writer.finish()
 }
 
 fn write_file_predictions(args: &FitArgs, model: &FittedModel, test: &Path, path: &Path) -> Result<()> {
     let columns = test_columns(model);
-    let mut writer = PredictionWriter::create(path, &columns.names())?;
-    for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())? {
-        super::predict::write_block(model, &block?, args.held_out.unseen, &columns, &[], &mut writer)?;
+    let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
+    for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())?.ahead()? {
+        writer = writer.write_rows(block_values(model, &block?, args.held_out.unseen, &columns, &[])?)?;
     }
     writer.finish()
 }

@@ -54,7 +54,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
     rows.extend(latent_rows(model));
     rows.extend([
         row("likelihood", model.model().likelihood.kind().to_string()),
-        row("objective", format!("{}, {} per row", options.objective, output::number(summary.objective))),
+        row("objective", objective(model)),
         row(
             "target scaling",
             format!("({target} − {}) / {}", output::number(affine.shift), output::number(affine.scale)),
@@ -90,6 +90,14 @@ pub fn hyperparameters(model: &FittedModel) -> Vec<Vec<String>> {
     let note = |name: &str| notes.iter().find(|note| note.0 == name).map_or("", |note| &note.1).to_owned();
     let row = |(name, value): (String, f64)| vec![name.clone(), output::number(value), note(&name)];
     model.hyperparameters().into_iter().map(row).collect()
+}
+
+/// What was minimised and what came out.
+fn objective(model: &FittedModel) -> String {
+    let summary = model.summary();
+    let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
+    let value = output::number(summary.objective);
+    format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
 }
 
 /// What the latent function is.

@@ -6,6 +6,7 @@ mod compare;
 mod demo;
 mod evaluate;
 mod fit;
+mod fitting;
 mod inspect;
 mod interruption;
 mod output;

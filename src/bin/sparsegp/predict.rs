@@ -2,12 +2,16 @@
 
 use super::args::PredictArgs;
 use super::output;
+use rayon::prelude::*;
 use sparsegp::data::{PredictionWriter, Purpose, Table, TableBlocks, Task, UnseenLevels, generator};
 use sparsegp::model::{FittedModel, Predictions};
 use sparsegp::{Error, Result};
 
 /// Rows per block: the memory of a prediction, whatever the length of the file.
 pub const BLOCK_ROWS: usize = 8192;
+
+/// Rows whose values one thread computes at a time.
+const PART_ROWS: usize = 256;
 
 /// The columns of a predictions file besides those of draws.
 pub struct Columns {
@@ -73,16 +77,16 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let mut names = columns.names();
     names.extend((0..args.samples).map(|k| format!("sample{k}")));
     names.extend((0..args.draws).map(|k| format!("draw{k}")));
-    let mut writer = PredictionWriter::create(&args.out, &names)?;
+    let mut writer = PredictionWriter::create(&args.out, &names)?.behind()?;
     let mut first = 0;
-    for block in blocks {
+    for block in blocks.ahead()? {
         let block = block?;
         let mut draws = match args.samples {
             0 => Vec::new(),
             count => model.samples(&block, unseen, count, args.seed)?,
         };
         draws.extend(target_draws(&model, &block, args, first)?);
-        write_block(&model, &block, unseen, &columns, &draws, &mut writer)?;
+        writer = writer.write_rows(block_values(&model, &block, unseen, &columns, &draws)?)?;
         first += block.rows() as u64;
     }
     writer.finish()
@@ -114,24 +118,29 @@ fn check(args: &PredictArgs) -> Result<()> {
     output::check_paths(&[&args.out], &[&args.model, &args.data])
 }
 
-/// Predicts one block and writes its rows.
-pub fn write_block(
+/// The values of the predictions of one block, row after row.
+pub fn block_values(
     model: &FittedModel,
     block: &Table,
     unseen: UnseenLevels,
     columns: &Columns,
     draws: &[Vec<f64>],
-    writer: &mut PredictionWriter,
-) -> Result<()> {
+) -> Result<Vec<f64>> {
     let predictions = model.predict(block, unseen)?;
     let targets = model.schema().target_where_known(block)?;
-    let mut values = Vec::new();
-    for row in 0..predictions.rows() {
-        values.clear();
-        let target = targets.as_ref().map_or(f64::NAN, |targets| targets[row]);
-        columns.values(&predictions, row, target, &mut values);
-        values.extend(draws.iter().map(|draw| draw[row]));
-        writer.write_row(&values)?;
-    }
-    Ok(())
+    let width = columns.names().len() + draws.len();
+    let mut values = vec![0.0; predictions.rows() * width];
+    let fill = |(part, out): (usize, &mut [f64])| {
+        let mut row_values = Vec::with_capacity(width);
+        for (offset, out) in out.chunks_exact_mut(width).enumerate() {
+            let row = part * PART_ROWS + offset;
+            let target = targets.as_ref().map_or(f64::NAN, |targets| targets[row]);
+            row_values.clear();
+            columns.values(&predictions, row, target, &mut row_values);
+            row_values.extend(draws.iter().map(|draw| draw[row]));
+            out.copy_from_slice(&row_values);
+        }
+    };
+    values.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
+    Ok(values)
 }

@@ -35,6 +35,11 @@ pub struct FitArgs {
     /// The number of threads [default: all cores]
     #[arg(long, help_heading = "Training")]
     pub threads: Option<usize>,
+    /// Train from disk: leave the rows in the file, read them again in every epoch, and shuffle so many at a time in memory
+    /// (elbo, dlm-log; not for standard input) [default: 256 MiB of rows if the file holds more than 1 GiB of numbers, else
+    /// all rows are held]
+    #[arg(long, value_name = "ROWS", help_heading = "Training")]
+    pub shuffle_buffer: Option<usize>,
     #[command(flatten)]
     pub held_out: HeldOutArgs,
     #[command(flatten)]

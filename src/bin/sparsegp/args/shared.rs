@@ -199,6 +199,9 @@ pub struct TrainingArgs {
     /// for dlm-square, else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
+    /// The most mini-batch steps (elbo, dlm-log)
+    #[arg(long, value_name = "STEPS")]
+    pub max_steps: Option<usize>,
     /// Stop training after this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub max_seconds: Option<f64>,
@@ -234,6 +237,7 @@ impl TrainingArgs {
             ("--batch-size", self.batch_size.is_some()),
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
+            ("--max-steps", self.max_steps.is_some()),
         ])
     }
 
@@ -347,6 +351,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         batch_schedule: training.batch_schedule,
         sample_schedule: training.sample_schedule,
         epochs: training.epochs,
+        max_steps: training.max_steps,
         max_seconds: training.max_seconds,
         tolerance: training.tolerance,
         stop_at: training.stop_at,

@@ -1,0 +1,221 @@
+//! From arguments to a fit, with the rows in memory or on disk, whichever is asked for or fits; no output files.
+
+use super::args::FitArgs;
+use super::evaluate::Evaluation;
+use super::interruption;
+use super::output;
+use super::progress::Progress;
+use sparsegp::checkpoint::{Checkpoint, Identity};
+use sparsegp::data::{file_digest, large_size, read_table};
+use sparsegp::hyper::{Record, Session};
+use sparsegp::model::{
+    FileFit, FileFitRequest, FitOptions, FitRequest, FittedModel, HeldOut, MemoryPlan, TableFit,
+    check_file_fit, fit_file, fit_table_in, select_beta,
+};
+use sparsegp::{Error, Result};
+use std::path::Path;
+
+/// The numbers of a file that are not held in memory unless the fit needs that: 1 GiB of them. Reading and training need
+/// about three times that.
+const MOST_IN_MEMORY: u64 = 1 << 30;
+
+/// A fit, with the way to the rows that were held out.
+pub enum Fitting {
+    /// To rows in memory, so many.
+    Table(Box<TableFit>, usize),
+    /// To a file.
+    File(Box<FileFit>),
+}
+
+impl Fitting {
+    /// The model.
+    pub fn model(&self) -> &FittedModel {
+        match self {
+            Fitting::Table(fit, _) => &fit.model,
+            Fitting::File(fit) => &fit.model,
+        }
+    }
+
+    /// The number of rows of the data.
+    pub fn rows(&self) -> usize {
+        match self {
+            Fitting::Table(_, rows) => *rows,
+            Fitting::File(fit) => fit.rows,
+        }
+    }
+
+    /// The rows of the shuffle buffer, where there was one.
+    pub fn shuffle_buffer(&self) -> Option<usize> {
+        match self {
+            Fitting::Table(..) => None,
+            Fitting::File(fit) => Some(fit.plan.buffer_rows),
+        }
+    }
+
+    /// The validation rows.
+    pub fn validation(&self) -> Option<&HeldOut> {
+        match self {
+            Fitting::Table(fit, _) => fit.validation.as_ref(),
+            Fitting::File(fit) => fit.validation.as_ref(),
+        }
+    }
+
+    /// Hands over the rows that were held out for testing, in parts.
+    pub fn for_each_test(&self, visit: &mut dyn FnMut(&HeldOut) -> Result<()>) -> Result<()> {
+        match self {
+            Fitting::Table(fit, _) => fit.test.iter().try_for_each(visit),
+            Fitting::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
+        }
+    }
+
+    /// The figures of the rows that were held out for testing.
+    pub fn evaluate(&self) -> Result<Evaluation> {
+        let model = self.model();
+        Evaluation::of(model, |push| {
+            self.for_each_test(&mut |part| {
+                model.predict_part(part).compare(&part.targets).iter().for_each(&mut *push);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
+pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+    let Some(rows) = args.shuffle_buffer else { return Ok(()) };
+    if rows == 0 {
+        return Err(Error::usage("--shuffle-buffer is 0, expected at least 1 row"));
+    }
+    if args.objective.betas.is_some() {
+        return Err(Error::usage(
+            "--betas needs all rows in memory and cannot be used with --shuffle-buffer",
+        )
+        .hint("give --beta, or choose β on a part of the rows"));
+    }
+    if args.data == Path::new("-") {
+        return Err(Error::usage(
+            "standard input cannot be read again in every epoch: --shuffle-buffer needs a file",
+        ));
+    }
+    check_file_fit(options)
+}
+
+/// Fits, through a shuffle buffer if that was asked for or the file is too large to be held.
+pub fn fit(
+    args: &FitArgs,
+    options: &FitOptions,
+    start: Option<&FittedModel>,
+) -> Result<(Fitting, Checkpoint)> {
+    if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
+        let columns = args.columns.schema_options();
+        let request = FileFitRequest {
+            path: &args.data,
+            columns: &columns,
+            options,
+            test_fraction: args.held_out.test_fraction,
+            start,
+            buffer_rows: args.shuffle_buffer,
+        };
+        let planned = &mut |plan: &MemoryPlan| {
+            if !args.output.quiet {
+                output::note(&describe(plan));
+            }
+        };
+        let digest = file_digest(&args.data)?;
+        return watched((args, options, start), &digest, options.epoch_limit(), |session| {
+            fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
+        });
+    }
+    let table = read_table(&args.data)?;
+    let request = FitRequest {
+        table: &table,
+        columns: &args.columns.schema_options(),
+        options,
+        test_fraction: args.held_out.test_fraction,
+        start,
+        keep_posterior: false,
+    };
+    let epochs = options.settled(table.rows()).epoch_limit();
+    watched((args, options, start), &table.digest(), epochs, |session| {
+        let fit = match &args.objective.betas {
+            Some(betas) => select_beta(&request, betas, session)?.0,
+            None => fit_table_in(&request, session)?,
+        };
+        Ok(Fitting::Table(Box::new(fit), table.rows()))
+    })
+}
+
+/// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.
+fn watched(
+    (args, options, start): (&FitArgs, &FitOptions, Option<&FittedModel>),
+    digest: &str,
+    epochs: usize,
+    fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
+) -> Result<(Fitting, Checkpoint)> {
+    let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
+    let progress = Progress::new(epochs, args.output.quiet);
+    let mut listener = |record: &Record| progress.show(record);
+    let mut session =
+        Session::new(&mut listener).with_interrupt(interruption::listen()?).with_checkpoint(&mut checkpoint);
+    let fitted = fit(&mut session)?;
+    Ok((fitted, checkpoint))
+}
+
+/// What the course of the fit depends on.
+fn identity(
+    args: &FitArgs,
+    options: &FitOptions,
+    data: &str,
+    start: Option<&FittedModel>,
+) -> Result<Identity> {
+    let mut identity: Identity = vec![
+        ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
+        ("the data's digest".into(), data.into()),
+    ];
+    if let Some(start) = start {
+        identity.push(("the start model's digest".into(), start.digest()?));
+    }
+    let parts = [serde_json::to_value(options), serde_json::to_value(args.columns.schema_options())];
+    for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
+        // A time limit does not change the steps before it.
+        if name != "max_seconds" {
+            identity.push((name, value.to_string()));
+        }
+    }
+    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
+    identity.push(("betas".into(), betas));
+    identity.push(("test_fraction".into(), args.held_out.test_fraction.to_string()));
+    let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
+    identity.push(("shuffle_buffer".into(), buffer));
+    Ok(identity)
+}
+
+/// Whether the file is too large to be held in memory, said on standard error.
+fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&FittedModel>) -> bool {
+    let columns = args.columns.schema_options();
+    let wanted = |name: &str| start.map_or(columns.uses(name), |start| start.schema().uses(name));
+    let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };
+    let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
+    if args.objective.betas.is_some() || check_file_fit(options).is_err() {
+        output::note(&format!("note: {size}, all of which this fit needs in memory"));
+        return false;
+    }
+    output::note(&format!(
+        "note: {size}, are left on disk; --shuffle-buffer chooses how many are shuffled in memory"
+    ));
+    true
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / (1u64 << 30) as f64
+}
+
+fn describe(plan: &MemoryPlan) -> String {
+    format!(
+        "training on {} rows from disk through a shuffle buffer of {}; at most {} rows in memory, {:.0} MiB",
+        plan.training_rows,
+        plan.buffer_rows,
+        plan.most_rows,
+        (1024.0 * gib(plan.most_bytes as f64)).ceil()
+    )
+}

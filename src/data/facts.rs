@@ -1,0 +1,415 @@
+//! What the cells of columns say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
+//! out of place; no meaning of columns.
+
+use std::collections::HashMap;
+
+use super::column::{Column, TextColumn, boolean, number_text};
+use super::moments::Spread;
+use super::scaling::Affine;
+use super::table::{Table, absent};
+use super::target::TargetKind;
+use crate::error::{Error, Result};
+
+/// The most distinct values of a column that are told apart; far more than may be categories, levels or classes.
+const MOST_DISTINCT: usize = 10_000;
+
+/// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
+const HIGHEST_GUESS: f64 = 1e4;
+
+/// What is asked of every value of a column besides being a number.
+#[derive(Clone, Debug)]
+pub(super) enum Demand {
+    /// Nothing.
+    None,
+    /// To suit a target of one of these kinds.
+    Target(Vec<TargetKind>),
+    /// To be above 0.
+    Positive(Positive),
+}
+
+/// How a number that must be above 0 is called in messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Positive {
+    pub expected: &'static str,
+    pub hint: &'static str,
+}
+
+impl Positive {
+    /// Checks a value; `row` counts from 0 within the table.
+    pub(super) fn check(&self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+        if table.finite(row, name, value)? > 0.0 {
+            return Ok(());
+        }
+        let (place, found) = (table.place(row, name), number_text(value));
+        Err(Error::data(format!("{place}: found {found}, expected {}", self.expected)).hint(self.hint))
+    }
+}
+
+/// The first cell that cannot be used in some way.
+#[derive(Clone, Debug)]
+pub(super) struct Misfit {
+    /// Its row in the file, from 0.
+    pub row: usize,
+    /// What is wrong with it.
+    pub error: Error,
+}
+
+/// Keeps the first of the misfits that are offered.
+fn keep_first(first: &mut Option<Misfit>, row: usize, checked: Result<()>) {
+    if let (None, Err(error)) = (&first, checked) {
+        *first = Some(Misfit { row, error });
+    }
+}
+
+/// A distinct value.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    /// As it is spelled in a column of text.
+    pub text: String,
+    /// The place of its first row, of the first three values.
+    pub place: String,
+    /// The training rows that hold it.
+    pub training: u64,
+}
+
+/// The distinct values of a column in the order of their first row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Distinct {
+    numbers: HashMap<u64, usize>,
+    texts: HashMap<String, usize>,
+    levels: Vec<Level>,
+    more: bool,
+    last: Option<(u64, usize)>,
+}
+
+impl Distinct {
+    /// The values, at most 10,000.
+    pub(super) fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// The spellings of the values.
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.levels.iter().map(|level| level.text.clone()).collect()
+    }
+
+    /// The number of values, in words where they were too many to tell apart.
+    pub(super) fn count(&self) -> String {
+        if self.more { format!("more than {MOST_DISTINCT}") } else { self.levels.len().to_string() }
+    }
+
+    /// The index of a number; `None` once there are too many values. All zeros are one value.
+    fn number(&mut self, value: f64, place: impl FnOnce() -> String) -> Option<usize> {
+        let bits = if value == 0.0 { 0 } else { value.to_bits() };
+        if let Some((_, index)) = self.last.filter(|&(last, _)| last == bits) {
+            return Some(index);
+        }
+        if self.more {
+            return None;
+        }
+        let index = match self.numbers.get(&bits) {
+            Some(&index) => index,
+            None => {
+                let index = self.add(number_text(value).into_owned(), place)?;
+                self.numbers.insert(bits, index);
+                index
+            }
+        };
+        self.last = Some((bits, index));
+        Some(index)
+    }
+
+    /// The index of a text; `None` once there are too many values.
+    fn text(&mut self, text: &str, place: impl FnOnce() -> String) -> Option<usize> {
+        if let Ok(value) = text.parse::<f64>() {
+            return self.number(value, place);
+        }
+        if let Some(&index) = self.texts.get(text) {
+            return Some(index);
+        }
+        let index = self.add(text.to_owned(), place)?;
+        self.texts.insert(text.to_owned(), index);
+        Some(index)
+    }
+
+    fn add(&mut self, text: String, place: impl FnOnce() -> String) -> Option<usize> {
+        if self.levels.len() == MOST_DISTINCT {
+            self.more = true;
+            self.last = None;
+            return None;
+        }
+        let place = if self.levels.len() < 3 { place() } else { String::new() };
+        self.levels.push(Level { text, place, training: 0 });
+        Some(self.levels.len() - 1)
+    }
+}
+
+/// What is known of one column.
+#[derive(Clone, Debug)]
+pub(super) struct ColumnFacts {
+    /// What is asked of its values.
+    demand: Demand,
+    /// The error for a type that has no meaning.
+    unsupported: Option<Error>,
+    /// The error for the first text, where a number is expected.
+    text: Option<Error>,
+    /// Cells that hold a value.
+    pub present: usize,
+    /// Cells that read as numbers.
+    pub numbers: usize,
+    /// The distinct values.
+    pub distinct: Distinct,
+    /// The first cell without a value.
+    pub missing: Option<Misfit>,
+    /// The first infinite number.
+    pub infinite: Option<Misfit>,
+    /// For each kind of target in question, the first value that does not suit it.
+    pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
+    /// The first value that is not above 0, where that is asked for.
+    pub not_positive: Option<Misfit>,
+    /// The smallest and the largest number.
+    pub range: (f64, f64),
+    /// Whether all numbers look like counts.
+    countable: bool,
+    /// The greatest common divisor of whole numbers.
+    divisor: u64,
+    /// Mean and spread of the numbers of the training rows.
+    spread: Spread,
+}
+
+impl ColumnFacts {
+    /// Of no cells yet.
+    pub(super) fn new(demand: Demand) -> ColumnFacts {
+        let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
+        ColumnFacts {
+            unsuited: kinds.iter().map(|&kind| (kind, None)).collect(),
+            demand,
+            unsupported: None,
+            text: None,
+            present: 0,
+            numbers: 0,
+            distinct: Distinct::default(),
+            missing: None,
+            infinite: None,
+            not_positive: None,
+            range: (f64::INFINITY, f64::NEG_INFINITY),
+            countable: true,
+            divisor: 0,
+            spread: Spread::default(),
+        }
+    }
+
+    /// Takes in the next rows. `training` says which of them are trained on; all when absent.
+    pub(super) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
+        let trains = |row: usize| training.is_none_or(|training| training[row]);
+        match column {
+            Column::Unsupported { data_type, .. } => {
+                self.unsupported.get_or_insert_with(|| table.unsupported(name, data_type));
+            }
+            Column::Number(values) => {
+                for (row, &value) in values.iter().enumerate() {
+                    if value.is_nan() {
+                        self.push_missing(table, name, row);
+                        continue;
+                    }
+                    (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
+                    let index = self.distinct.number(value, || table.place(row, name));
+                    self.count(index, trains(row));
+                    self.push_value(table, name, (row, value), trains(row));
+                }
+            }
+            Column::Text(text) => self.push_text(table, name, text, &trains),
+        }
+    }
+
+    fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
+        self.text.get_or_insert_with(|| table.not_a_number(name, text));
+        let number = |level: &String| level.parse::<f64>().ok();
+        let numbers: Vec<Option<f64>> = text.levels().iter().map(number).collect();
+        let booleans: Vec<Option<f64>> = text.levels().iter().map(|level| boolean(level)).collect();
+        // The place of each value of the block among those of the file, once it was met.
+        let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
+        for (row, code) in text.codes().enumerate() {
+            let Some(code) = code else {
+                self.push_missing(table, name, row);
+                continue;
+            };
+            self.present += 1;
+            self.numbers += usize::from(numbers[code].is_some());
+            let index = *places[code]
+                .get_or_insert_with(|| self.distinct.text(&text.levels()[code], || table.place(row, name)));
+            self.count(index, trains(row));
+            if let Some(value) = numbers[code].or(booleans[code]) {
+                self.push_value(table, name, (row, value), trains(row));
+            }
+        }
+    }
+
+    fn count(&mut self, level: Option<usize>, trains: bool) {
+        if let (Some(index), true) = (level, trains) {
+            self.distinct.levels[index].training += 1;
+        }
+    }
+
+    fn push_missing(&mut self, table: &Table, name: &str, row: usize) {
+        if self.missing.is_none() {
+            let error = table.missing(row, name);
+            self.missing = Some(Misfit { row: table.first_row() + row, error });
+        }
+    }
+
+    fn push_value(&mut self, table: &Table, name: &str, (row, value): (usize, f64), trains: bool) {
+        let at = table.first_row() + row;
+        self.range = (self.range.0.min(value), self.range.1.max(value));
+        if value.is_infinite() {
+            keep_first(&mut self.infinite, at, table.finite(row, name, value).map(|_| ()));
+        } else if trains {
+            self.spread.push(value);
+        }
+        match &self.demand {
+            Demand::None => {}
+            Demand::Positive(positive) => {
+                if self.not_positive.is_none() {
+                    keep_first(&mut self.not_positive, at, positive.check(table, row, name, value));
+                }
+            }
+            Demand::Target(_) => {
+                for (kind, first) in self.unsuited.iter_mut().filter(|(_, first)| first.is_none()) {
+                    keep_first(first, at, kind.check(table, row, name, value));
+                }
+                self.countable &= (0.0..=HIGHEST_GUESS).contains(&value) && value.fract() == 0.0;
+                if self.countable && self.divisor != 1 {
+                    self.divisor = common_divisor(self.divisor, value as u64);
+                }
+            }
+        }
+    }
+
+    /// The error for a type that has no meaning, if that is what the column has.
+    pub(super) fn supported(&self) -> Result<()> {
+        self.unsupported.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether some cell holds text.
+    pub(super) fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// The error for the first text.
+    pub(super) fn not_a_number(&self) -> Error {
+        self.text.clone().unwrap_or_else(|| Error::data("a column of numbers holds no text"))
+    }
+
+    /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
+    pub(super) fn is_boolean(&self) -> bool {
+        let mut levels = self.distinct.levels.iter();
+        self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
+    }
+
+    /// Checks that the column can be read as numbers.
+    pub(super) fn check_numbers(&self) -> Result<()> {
+        self.supported()?;
+        if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
+    }
+
+    /// Whether all numbers are small, whole, not negative and not all multiples of some number above 1.
+    pub(super) fn looks_like_counts(&self) -> bool {
+        self.countable && self.divisor == 1
+    }
+
+    /// The first cell that is missing or infinite.
+    pub(super) fn not_finite(&self) -> Option<&Misfit> {
+        [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
+    }
+
+    /// Whether the training rows hold different values.
+    pub(super) fn varies_in_training(&self) -> bool {
+        let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
+        let Some(first) = held.next() else { return false };
+        let truth = boolean(&first.text).filter(|_| self.is_boolean());
+        self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
+    }
+
+    /// Shift and scale that standardise the numbers of the training rows.
+    pub(super) fn affine(&self) -> Affine {
+        self.spread.affine()
+    }
+
+    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
+    /// 0 elsewhere.
+    pub(super) fn level_affine(&self, text: &str, rows: usize) -> Affine {
+        let level = self.distinct.levels.iter().find(|level| level.text == text);
+        let share = level.map_or(0.0, |level| level.training as f64 / rows.max(1) as f64);
+        let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
+        Affine { shift: share, scale }
+    }
+}
+
+/// The greatest common divisor, 0 of two zeros.
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// What is known of the columns of a table or file.
+#[derive(Clone, Debug)]
+pub(crate) struct TableFacts {
+    source: String,
+    rows: usize,
+    columns: Vec<(String, Option<ColumnFacts>)>,
+}
+
+impl TableFacts {
+    /// Of no rows yet. `demand` says what is asked of a column, `None` of one that nobody looks at.
+    pub(super) fn new<'a>(
+        source: &str,
+        names: impl Iterator<Item = &'a str>,
+        demand: &dyn Fn(&str) -> Option<Demand>,
+    ) -> TableFacts {
+        let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
+        TableFacts { source: source.to_owned(), rows: 0, columns: columns.collect() }
+    }
+
+    /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
+    pub(super) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
+        self.rows += table.rows();
+        let mut named = table.columns().iter();
+        for (name, facts) in self.columns.iter_mut() {
+            let Some(facts) = facts else { continue };
+            if let Some(found) = named.find(|named| named.name == *name) {
+                facts.push(table, name, &found.column, training);
+            }
+        }
+    }
+
+    /// What messages call the table.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The names of all columns, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.columns.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Checks that there is a column of this name.
+    pub(super) fn require_name(&self, name: &str) -> Result<()> {
+        let found = self.names().any(|known| known == name);
+        if found { Ok(()) } else { Err(absent(&self.source, "column", name, self.names())) }
+    }
+
+    /// What is known of a column.
+    pub(super) fn require(&self, name: &str) -> Result<&ColumnFacts> {
+        let found = self.columns.iter().find(|(known, _)| known == name);
+        found
+            .and_then(|(_, facts)| facts.as_ref())
+            .ok_or_else(|| absent(&self.source, "column", name, self.names()))
+    }
+}

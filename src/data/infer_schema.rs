@@ -1,0 +1,236 @@
+//! How the features of a table, and the statistics of its inputs, follow from what is known of its columns; no cells.
+
+use std::collections::{HashMap, HashSet};
+
+use super::column::level_order;
+use super::facts::{ColumnFacts, Demand, Misfit, TableFacts};
+use super::scaling::{Affine, Scaling};
+use super::schema::{EXPOSURE, Feature, Schema, SchemaOptions, WEIGHT, check_rows};
+use super::table::{quoted, shown};
+use super::target::{TargetEncoding, TargetKind};
+use crate::error::{Error, Result};
+
+/// The most categories of one column; more are almost surely an identifier, and each would be an input.
+const MOST_LEVELS: usize = 1000;
+
+impl Schema {
+    /// [`Schema::infer`] by what is known of a table.
+    pub(super) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        check_options(facts, options)?;
+        let names: Vec<&str> = match &options.features {
+            Some(features) => features.iter().map(String::as_str).collect(),
+            None => facts.names().collect(),
+        };
+        let mut features = Vec::new();
+        let mut warnings = Vec::new();
+        for name in names.into_iter().filter(|name| options.is_feature(name)) {
+            let declared = options.categorical.iter().any(|categorical| categorical == name);
+            features.push(infer_feature(facts, name, declared, &mut warnings)?);
+        }
+        if features.is_empty() {
+            return Err(Error::data(format!(
+                "{}: no feature is left besides the target {}",
+                facts.source(),
+                quoted(&options.target)
+            ))
+            .hint("exclude fewer columns, or name features with --features"));
+        }
+        let positive = options.positive_label.as_deref();
+        let (encoding, notes) =
+            TargetEncoding::of_facts(facts, &options.target, options.target_kind, positive)?;
+        warnings.extend(notes);
+        let schema = Schema {
+            features,
+            target: options.target.clone(),
+            encoding,
+            exposure: options.exposure.clone(),
+            weights: options.weights.clone(),
+            drop_first: options.drop_first,
+        };
+        if schema.dims() == 0 {
+            return Err(Error::data(format!(
+                "{}: every feature is a column of a single category, expected one that varies",
+                facts.source()
+            )));
+        }
+        schema.check_exposure_kind()?;
+        for name in schema.exposure.iter().chain(&schema.weights) {
+            let column = facts.require(name)?;
+            column.check_numbers()?;
+            let misfits = [&column.missing, &column.not_positive].into_iter().flatten();
+            misfits.min_by_key(|misfit| misfit.row).map_or(Ok(()), |first| Err(first.error.clone()))?;
+        }
+        Ok((schema, warnings))
+    }
+
+    /// Checks that every row of the features can be used, as [`Schema::design`] does.
+    pub(super) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
+        let mut first: Option<&Misfit> = None;
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            let misfit = match feature {
+                Feature::Numeric { .. } => column.not_finite(),
+                Feature::Categorical { .. } => column.missing.as_ref(),
+            };
+            first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
+        }
+        first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
+    }
+
+    /// The names of the inputs that are the same in all `rows` training rows.
+    pub(super) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
+        let mut constant = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            match feature {
+                Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
+                Feature::Categorical { levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    constant.extend(levels.map(|level| {
+                        let share = column.level_affine(level, rows).shift;
+                        share == 0.0 || share == 1.0
+                    }));
+                }
+            }
+        }
+        let names = self.input_names().into_iter().zip(constant);
+        Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
+    }
+
+    /// What [`Scaling::standardise`] finds on the training rows, `rows` of them.
+    pub(super) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
+        let number = |column: &ColumnFacts| column.affine();
+        let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            match feature {
+                Feature::Numeric { .. } => inputs.push(number(column)),
+                Feature::Categorical { levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    inputs.extend(levels.map(|level| column.level_affine(level, rows)));
+                }
+            }
+        }
+        Ok(Scaling { inputs, target: number(facts.require(&self.target)?) })
+    }
+}
+
+impl SchemaOptions {
+    /// Whether a column that the file has is a feature.
+    fn is_feature(&self, name: &str) -> bool {
+        let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
+        named
+            && !special(self).any(|(_, column)| column == name)
+            && !self.exclude.iter().any(|known| known == name)
+    }
+
+    /// Whether a column that the file has is looked at.
+    pub fn uses(&self, name: &str) -> bool {
+        self.demand(name).is_some()
+    }
+
+    /// What is asked of the values of a column, `None` of one that nobody looks at.
+    pub(super) fn demand(&self, name: &str) -> Option<Demand> {
+        if name == self.target {
+            // Where no kind is asked for, these are the ones that are guessed.
+            let guessed = || vec![TargetKind::Real, TargetKind::Count];
+            return Some(Demand::Target(self.target_kind.map_or_else(guessed, |kind| vec![kind])));
+        }
+        let role = [(&self.exposure, EXPOSURE), (&self.weights, WEIGHT)];
+        match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
+            Some((_, positive)) => Some(Demand::Positive(positive)),
+            None => self.is_feature(name).then_some(Demand::None),
+        }
+    }
+}
+
+/// Checks that every column an option names is there, and that the options do not contradict each other.
+fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    for (_, name) in special(options) {
+        facts.require_name(name)?;
+    }
+    let features = options.features.as_deref().unwrap_or_default();
+    for name in features.iter().chain(&options.exclude).chain(&options.categorical) {
+        facts.require_name(name)?;
+    }
+    check_roles(options)?;
+    let mut seen = HashSet::new();
+    if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
+    }
+    check_rows(facts.source(), facts.rows())
+}
+
+/// The columns that are no features whatever else is asked for, each with its role.
+fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
+    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
+    let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
+    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
+}
+
+/// Checks that no column has two roles.
+fn check_roles(options: &SchemaOptions) -> Result<()> {
+    let features = options.features.as_deref().unwrap_or_default();
+    let mut seen: HashMap<&str, &str> = HashMap::new();
+    for (role, name) in special(options) {
+        if let Some(other) = seen.insert(name, role) {
+            return Err(Error::usage(format!(
+                "the column {} cannot be both {other} and {role}",
+                quoted(name)
+            ))
+            .hint(format!("name another column as {role}")));
+        }
+        if features.iter().any(|feature| feature == name) {
+            return Err(Error::usage(format!("the {role} {} cannot be a feature too", quoted(name))));
+        }
+    }
+    Ok(())
+}
+
+/// The meaning of one column; see [`Schema::infer`] for the rule.
+fn infer_feature(
+    facts: &TableFacts,
+    name: &str,
+    declared: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Feature> {
+    let column = facts.require(name)?;
+    column.supported()?;
+    if declared {
+        return categorical(facts, name, column, warnings);
+    }
+    if !column.has_text() || column.is_boolean() {
+        return Ok(Feature::Numeric { name: name.to_owned() });
+    }
+    if column.numbers * 2 >= column.present {
+        return Err(column.not_a_number().hint(format!(
+            "correct or remove the row; if the column holds categories, say --categorical {name}"
+        )));
+    }
+    categorical(facts, name, column, warnings)
+}
+
+fn categorical(
+    facts: &TableFacts,
+    name: &str,
+    values: &ColumnFacts,
+    warnings: &mut Vec<String>,
+) -> Result<Feature> {
+    let column = format!("{}: column {}", facts.source(), quoted(name));
+    let mut levels = values.distinct.texts();
+    if levels.len() > MOST_LEVELS {
+        return Err(Error::data(format!(
+            "{column} has {} categories, expected at most {MOST_LEVELS}",
+            values.distinct.count()
+        ))
+        .hint(format!("leave it out with --exclude {name}, or group rare categories into one")));
+    }
+    if levels.len() > 2 && levels.len() == facts.rows() {
+        warnings.push(format!("{column} has a different category in every row; it is likely an identifier"));
+    }
+    if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
+        warnings.push(format!("{column} has a category of several lines, {}", shown(level)));
+    }
+    levels.sort_by(|a, b| level_order(a, b));
+    Ok(Feature::Categorical { name: name.to_owned(), levels })
+}

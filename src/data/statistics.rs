@@ -1,0 +1,430 @@
+//! The one pass over a file before training from disk: columns, scaling, checks of every row, and samples; no training.
+
+use std::path::Path;
+
+use super::ahead::Ahead;
+use super::check::constant_input;
+use super::facts::{Demand, TableFacts};
+use super::read::{TableBlocks, groups_of};
+use super::reservoir::Reservoir;
+pub(crate) use super::reservoir::Sample;
+use super::roles::{Role, Roles};
+use super::scaling::Scaling;
+use super::schema::{Schema, SchemaOptions, UnseenLevels, check_rows};
+use super::table::{Table, quoted};
+use crate::error::{Error, Result};
+
+/// Rows of a file that are read at once.
+pub(crate) const BLOCK_ROWS: usize = 8192;
+
+/// Blocks that are read before they are asked for.
+pub(crate) const BLOCKS_AHEAD: usize = 2;
+
+/// What to find out about a file.
+pub(crate) struct Survey<'a> {
+    /// The file, not standard input.
+    pub path: &'a Path,
+    /// Which columns to use; with `known` only the target is looked at.
+    pub columns: &'a SchemaOptions,
+    /// Columns that are known already.
+    pub known: Option<&'a Schema>,
+    /// What each row is for.
+    pub roles: Roles,
+    /// Training rows to keep as a start.
+    pub start_rows: usize,
+    /// Training rows to keep as a check.
+    pub check_rows: usize,
+    /// Validation rows to keep.
+    pub validation_rows: usize,
+    /// Seed of the samples.
+    pub seed: u64,
+}
+
+/// What was found out.
+pub(crate) struct Surveyed {
+    /// The columns.
+    pub schema: Schema,
+    /// Columns that can be used but look wrong.
+    pub warnings: Vec<String>,
+    /// What standardises inputs and target over the training rows.
+    pub scaling: Scaling,
+    /// The two values of the target, where it has no more.
+    pub two_values: Option<(f64, f64)>,
+    /// Rows of the file.
+    pub rows: usize,
+    /// Rows to train on.
+    pub train: usize,
+    /// Rows to validate on.
+    pub validation: usize,
+    /// Rows of each row group, where rows come in groups.
+    pub groups: Option<Vec<usize>>,
+    /// A uniform sample of the training rows.
+    pub start: Sample,
+    /// Another one, independent of it.
+    pub check: Sample,
+    /// A uniform sample of the validation rows, if there are any.
+    pub validation_sample: Option<Sample>,
+}
+
+/// The state of the pass.
+struct Pass<'a> {
+    survey: &'a Survey<'a>,
+    facts: TableFacts,
+    start: Reservoir,
+    check: Reservoir,
+    validation: Reservoir,
+    /// The range of the coded target, for columns that are known.
+    codes: (f64, f64),
+    training: Vec<bool>,
+}
+
+/// Reads the file once.
+///
+/// # Errors
+///
+/// As for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for columns that are
+/// known), and when too few rows are left to train on or the target does not vary among them.
+pub(crate) fn survey(survey: &Survey<'_>) -> Result<Surveyed> {
+    let groups = groups_of(survey.path)?;
+    let wanted = |name: &str| match survey.known {
+        Some(schema) => schema.trains_on(name),
+        None => survey.columns.demand(name).is_some(),
+    };
+    let blocks = TableBlocks::new(survey.path, BLOCK_ROWS, &wanted, None)?;
+    let names = blocks.names().iter().map(String::as_str);
+    if let Some(schema) = survey.known {
+        schema.check_columns(blocks.source(), names.clone())?;
+    }
+    let demand = |name: &str| match survey.known {
+        Some(schema) => schema.trains_on(name).then_some(Demand::None),
+        None => survey.columns.demand(name),
+    };
+    let mut pass = Pass {
+        facts: TableFacts::new(blocks.source(), names, &demand),
+        start: Reservoir::new(survey.start_rows, survey.seed, 0),
+        check: Reservoir::new(survey.check_rows, survey.seed, 1),
+        validation: Reservoir::new(survey.validation_rows, survey.seed, 2),
+        codes: (f64::INFINITY, f64::NEG_INFINITY),
+        training: Vec::new(),
+        survey,
+    };
+    for block in blocks.ahead()? {
+        pass.take(&block?)?;
+    }
+    pass.finish(groups)
+}
+
+impl Pass<'_> {
+    fn take(&mut self, block: &Table) -> Result<()> {
+        if let Some(schema) = self.survey.known {
+            self.check_known(schema, block)?;
+        }
+        self.training.clear();
+        for row in 0..block.rows() {
+            let role = self.survey.roles.of(block.first_row() + row);
+            self.training.push(role == Role::Train);
+            match role {
+                Role::Train => {
+                    self.start.offer(block, row);
+                    self.check.offer(block, row);
+                }
+                Role::Validation => self.validation.offer(block, row),
+                Role::Test => {}
+            }
+        }
+        self.facts.push(block, Some(&self.training));
+        Ok(())
+    }
+
+    /// Checks every cell of a block against columns that are known.
+    fn check_known(&mut self, schema: &Schema, block: &Table) -> Result<()> {
+        block.require(schema.target_name())?;
+        for code in schema.target(block)?.into_iter().flatten() {
+            self.codes = (self.codes.0.min(code), self.codes.1.max(code));
+        }
+        schema.exposure(block)?;
+        schema.weights(block)?;
+        schema.design(block, UnseenLevels::Error).map(|_| ())
+    }
+
+    fn finish(self, groups: Option<Vec<usize>>) -> Result<Surveyed> {
+        let facts = &self.facts;
+        let (schema, mut warnings) = match self.survey.known {
+            Some(schema) => {
+                check_rows(facts.source(), facts.rows())?;
+                let column = format!("{}: the target {}", facts.source(), quoted(schema.target_name()));
+                schema.encoding().check_range(&column, self.codes)?;
+                (schema.clone(), Vec::new())
+            }
+            None => {
+                let (schema, warnings) = Schema::of_facts(facts, self.survey.columns)?;
+                schema.check_facts(facts)?;
+                (schema, warnings)
+            }
+        };
+        let (train, validation) = (self.start.offered(), self.validation.offered());
+        let (Some(start), Some(check), 2..) =
+            (self.start.finish(facts.source()), self.check.finish(facts.source()), train)
+        else {
+            return Err(Error::data(format!(
+                "{}: of {} rows, {train} are left to train on, expected at least 2",
+                facts.source(),
+                facts.rows()
+            ))
+            .hint("make the test or validation fraction smaller"));
+        };
+        let target = facts.require(schema.target_name())?;
+        if !target.varies_in_training() {
+            return Err(constant_target(facts.source(), &schema, train));
+        }
+        warnings
+            .extend(schema.constant_inputs(facts, train)?.iter().map(|name| constant_input(&quoted(name))));
+        Ok(Surveyed {
+            scaling: schema.scaling_of_facts(facts, train)?,
+            two_values: (target.distinct.levels().len() == 2 && train > 2).then_some(target.range),
+            rows: facts.rows(),
+            train,
+            validation,
+            groups,
+            start,
+            check,
+            validation_sample: self.validation.finish(facts.source()),
+            schema,
+            warnings,
+        })
+    }
+}
+
+/// The error for a target that does not vary among the training rows although it does in the file.
+pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Error {
+    Error::data(format!(
+        "{source}: the target {} is the same in all {rows} training rows, expected values that vary",
+        quoted(schema.target_name())
+    ))
+    .hint("hold out fewer rows, or try another --seed")
+}
+
+impl TableBlocks {
+    /// The same blocks read by another thread, a few before they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be started.
+    pub fn ahead(mut self) -> Result<Ahead<Result<Table>>> {
+        Ahead::new(BLOCKS_AHEAD, move || self.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{TargetKind, read_table};
+    use approx::assert_relative_eq;
+    use std::fmt::Write as _;
+
+    const ROWS: usize = 2 * BLOCK_ROWS + 500;
+
+    /// Columns of every sort, some of which look like numbers in the first block.
+    const HEADER: &str = "offset,flag,zip,late,many,id,multi,same,exposure,weight,class,count,y,junk";
+
+    fn row(row: usize) -> Vec<String> {
+        let t = row as f64;
+        let late = if row > BLOCK_ROWS + 7 { format!("w{}", row % 5) } else { (row % 3).to_string() };
+        let cells = [
+            format!("{}", 1e9 + (t * 0.618).fract()),
+            ["true", "FALSE", "True"][row % 3].to_owned(),
+            ["02134", "10001", "94110"][row * row % 3].to_owned(),
+            late,
+            format!("{}", (t * 12.9898).sin() * 1e200),
+            format!("{:e}", 1e-200 * ((row * 7919) % ROWS) as f64),
+            ["\"a\nb\"", "c", "d"][row % 3].to_owned(),
+            "4".to_owned(),
+            format!("{}", 1.0 + (t * 0.3).fract()),
+            format!("{}", 0.5 + (t * 0.7).fract()),
+            ["no", "yes"][usize::from((t * 78.233).sin() > 0.2)].to_owned(),
+            format!("{}", (row * 31) % 7),
+            format!("{}", 1e6 + (t * 0.414).sin()),
+            if row == 3 { "1.5".to_owned() } else { format!("junk {row}") },
+        ];
+        cells.to_vec()
+    }
+
+    /// The file with some cells replaced: (row, column, text).
+    fn text(changes: &[(usize, &str, &str)]) -> String {
+        let mut text = format!("{HEADER}\n");
+        for at in 0..ROWS {
+            let mut cells = row(at);
+            for (_, column, cell) in changes.iter().filter(|(row, ..)| *row == at) {
+                let index = HEADER.split(',').position(|name| name == *column).expect("a column");
+                cells[index] = (*cell).to_owned();
+            }
+            let _ = writeln!(text, "{}", cells.join(","));
+        }
+        text
+    }
+
+    fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
+        let exposure = (target == "count").then(|| "exposure".to_owned());
+        let mut exclude = vec!["junk".to_owned()];
+        exclude.extend(
+            ["class", "count", "y"].iter().filter(|name| **name != target).map(|name| (*name).to_owned()),
+        );
+        SchemaOptions {
+            target: target.to_owned(),
+            exclude,
+            categorical: vec!["zip".to_owned()],
+            target_kind: kind,
+            exposure,
+            weights: Some("weight".to_owned()),
+            ..SchemaOptions::default()
+        }
+    }
+
+    fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
+        survey(&Survey {
+            path,
+            columns,
+            known,
+            roles: Roles::new(test, 0.1, 5).expect("shares"),
+            start_rows: 300,
+            check_rows: 30_000,
+            validation_rows: 50,
+            seed: 5,
+        })
+    }
+
+    /// What a fit to the whole table finds out, or complains about, before it trains.
+    fn of_table(path: &Path, columns: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        let table = read_table(path)?;
+        let (schema, warnings) = Schema::infer(&table, columns)?;
+        schema.design(&table, UnseenLevels::Error)?;
+        Ok((schema, warnings))
+    }
+
+    #[test]
+    fn one_pass_finds_what_the_whole_table_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, text(&[])).expect("written");
+        let table = read_table(&path).expect("a table");
+        for (target, kind) in [
+            ("y", None),
+            ("count", None),
+            ("class", None),
+            ("count", Some(TargetKind::Real)),
+            ("count", Some(TargetKind::Ordinal)),
+        ] {
+            let columns = columns(target, kind);
+            let (schema, mut warnings) = Schema::infer(&table, &columns).expect("usable");
+            for test in [0.0, 0.3] {
+                let found = surveyed(&path, &columns, None, test).expect("usable");
+                assert_eq!(found.schema, schema);
+                let train: Vec<usize> = (0..ROWS)
+                    .filter(|&row| Roles::new(test, 0.1, 5).map(|roles| roles.of(row)) == Ok(Role::Train))
+                    .collect();
+                assert_eq!((found.rows, found.train), (ROWS, train.len()));
+                let part = table.take(&train);
+                let x = schema.design(&part, UnseenLevels::Error).expect("inputs");
+                let y = schema.target(&part).expect("a target").expect("a target");
+                let scaling = Scaling::standardise(x.as_ref(), &y);
+                for (a, b) in found.scaling.inputs.iter().zip(&scaling.inputs) {
+                    assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
+                    assert_relative_eq!(a.shift, b.shift, max_relative = 1e-12, epsilon = 1e-12 * b.scale);
+                }
+                if found.schema.encoding().kind() == TargetKind::Real {
+                    assert_relative_eq!(
+                        found.scaling.target.shift,
+                        scaling.target.shift,
+                        max_relative = 1e-12
+                    );
+                    assert_relative_eq!(
+                        found.scaling.target.scale,
+                        scaling.target.scale,
+                        max_relative = 1e-12
+                    );
+                }
+                // All training rows fit into the larger sample, which has the cells of the table.
+                assert_eq!(found.check.rows, train);
+                assert_eq!(schema.design(&found.check.table, UnseenLevels::Error).expect("inputs"), x);
+                assert_eq!(found.start.rows.len(), 300);
+                assert_eq!(found.validation_sample.expect("rows").rows.len(), 50);
+                // With the columns known, the same rows are found.
+                let again = surveyed(&path, &columns, Some(&schema), test).expect("usable");
+                assert_eq!(
+                    (again.schema, again.train, again.scaling.inputs),
+                    (found.schema, found.train, found.scaling.inputs)
+                );
+                if test == 0.0 {
+                    warnings.push("input 'same' is the same in every row and cannot help".to_owned());
+                }
+                assert_eq!(found.warnings, warnings);
+            }
+        }
+    }
+
+    #[test]
+    fn every_bad_row_is_found_as_in_the_whole_table() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        let (late, last) = (BLOCK_ROWS + 100, ROWS - 1);
+        let bad: [(&str, Vec<(usize, &str, &str)>); 13] = [
+            ("y", vec![(late, "y", "oops"), (3, "y", "")]),
+            ("y", vec![(late, "y", "inf"), (3, "y", "")]),
+            ("y", vec![(last, "y", "")]),
+            ("y", vec![(last, "offset", "what")]),
+            ("y", vec![(last, "offset", ""), (late, "many", "-inf")]),
+            ("y", vec![(late, "zip", "NA"), (last, "offset", "")]),
+            ("y", vec![(last, "weight", "0")]),
+            ("y", vec![(5, "weight", "-1"), (late, "weight", "heavy")]),
+            ("y", vec![(last, "flag", "2")]),
+            ("count", vec![(late, "exposure", "-3"), (5, "exposure", "NA")]),
+            ("count", vec![(late, "count", "-1")]),
+            ("class", vec![(late, "class", "maybe")]),
+            ("class", vec![(last, "class", "?")]),
+        ];
+        for (target, changes) in bad {
+            std::fs::write(&path, text(&changes)).expect("written");
+            let columns = columns(target, None);
+            let expected = of_table(&path, &columns).map(|_| ()).expect_err("bad");
+            let found = surveyed(&path, &columns, None, 0.1).map(|_| ()).expect_err("bad");
+            assert_eq!(found, expected, "{changes:?}");
+            // Against columns that are known, a row that suits them no more is an error too.
+            std::fs::write(&path, text(&[])).expect("written");
+            let (schema, _) = of_table(&path, &columns).expect("good");
+            std::fs::write(&path, text(&changes)).expect("written");
+            let found = surveyed(&path, &columns, Some(&schema), 0.1).map(|_| ()).expect_err("bad");
+            assert_eq!(found.exit_code(), 3, "{found}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_nothing_to_learn_from_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        let refused = |text: &str, test: f64| {
+            std::fs::write(&path, text).expect("written");
+            let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+            let roles = Roles::new(test, 0.0, 0).expect("shares");
+            let survey = super::survey(&Survey {
+                path: &path,
+                columns: &columns,
+                known: None,
+                roles,
+                start_rows: 5,
+                check_rows: 5,
+                validation_rows: 5,
+                seed: 0,
+            });
+            survey.map(|_| ()).expect_err("refused").to_string()
+        };
+        assert!(refused("x,y\n1,2\n2,3\n", 0.99).contains("are left to train on, expected at least 2"));
+        assert!(refused("x,y\n", 0.0).contains("no rows"));
+        assert!(refused("x,y\n1,2\n", 0.0).contains("1 row"));
+        // Only one row differs, and it is held out.
+        let roles = Roles::new(0.2, 0.0, 0).expect("shares");
+        let odd = (0..100).find(|&row| roles.of(row) == Role::Test).expect("a test row");
+        let lines: String =
+            (0..100).map(|row| format!("{row},{}\n", if row == odd { 2.5 } else { 1.5 })).collect();
+        assert!(refused(&format!("x,y\n{lines}"), 0.2).contains("is the same in all"));
+    }
+}

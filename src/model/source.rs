@@ -1,0 +1,116 @@
+//! Where the rows of training come from: all of them in order, or one batch after the other; rows in memory, no files.
+
+use super::batches::{BatchPlan, BatchStream};
+use super::rows::Rows;
+use crate::collapsed::Dataset;
+use crate::error::{Error, Result};
+
+/// All training rows on the scale the model sees.
+pub(super) trait AllRows {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Hands every row to `visit` once, always in the same order, at most `most` at a time.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read to the end.
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()>;
+}
+
+impl AllRows for Dataset<'_> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
+        for from in (0..self.len()).step_by(most.max(1)) {
+            visit(self.part(from, most.min(self.len() - from)));
+        }
+        Ok(())
+    }
+}
+
+/// The batches of a fit, a function of its seed alone.
+pub(super) trait BatchSource {
+    /// The rows that batches are drawn from.
+    fn rows(&self) -> &dyn AllRows;
+
+    /// The number of batches in the first pass over them.
+    fn per_epoch(&self) -> usize;
+
+    /// The next batch.
+    ///
+    /// # Errors
+    ///
+    /// When rows cannot be read; there are no further batches then.
+    fn next_batch(&mut self) -> Result<Dataset<'_>>;
+
+    /// Goes to the place after so many batches from the first one on, wherever the source is.
+    ///
+    /// # Errors
+    ///
+    /// When rows cannot be read again.
+    fn seek(&mut self, batches: usize) -> Result<()>;
+}
+
+/// Batches of rows in memory.
+pub(super) struct MemoryBatches<'a> {
+    data: Dataset<'a>,
+    stream: BatchStream,
+    drawn: Rows,
+}
+
+impl<'a> MemoryBatches<'a> {
+    /// The batches of a plan on `data`.
+    pub(super) fn new(data: Dataset<'a>, plan: BatchPlan, seed: u64) -> Self {
+        let stream = BatchStream::new(data.len(), plan, seed);
+        MemoryBatches { data, stream, drawn: Rows::new(data, plan.first(data.len())) }
+    }
+}
+
+impl BatchSource for MemoryBatches<'_> {
+    fn rows(&self) -> &dyn AllRows {
+        &self.data
+    }
+
+    fn per_epoch(&self) -> usize {
+        self.stream.per_epoch()
+    }
+
+    fn next_batch(&mut self) -> Result<Dataset<'_>> {
+        self.drawn.take(self.data, self.stream.next_batch());
+        Ok(self.drawn.data())
+    }
+
+    fn seek(&mut self, batches: usize) -> Result<()> {
+        if self.stream.go_to(batches) {
+            return Ok(());
+        }
+        Err(Error::data(format!("no fit takes {batches} batches")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variational::SizeSchedule;
+    use faer::Mat;
+
+    #[test]
+    fn any_batch_can_be_gone_to() {
+        let x = Mat::from_fn(1, 23, |_, j| j as f64);
+        let y: Vec<f64> = (0..23).map(f64::from).collect();
+        let growing = SizeSchedule::Power { exponent: 0.5 };
+        for plan in [BatchPlan::Epochs(5), BatchPlan::Sized(growing), BatchPlan::Independent(growing)] {
+            let mut source = MemoryBatches::new(Dataset::of(x.as_ref(), &y), plan, 3);
+            let mut next = || source.next_batch().map(|batch| batch.targets.y.to_vec());
+            let batches: Vec<_> = (0..14).map(|_| next().expect("a batch")).collect();
+            for t in [9, 0, 5, 13, 10] {
+                source.seek(t).expect("a place");
+                let again = source.next_batch().map(|batch| batch.targets.y.to_vec());
+                assert_eq!(again.as_ref(), Ok(&batches[t]), "{plan:?} {t}");
+            }
+        }
+    }
+}

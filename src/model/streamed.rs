@@ -1,0 +1,498 @@
+//! Training rows that stay in a file: read again in every pass, shuffled through a buffer into batches by a thread of their
+//! own; no fitting.
+
+use super::fitted::{Columns, HeldOut};
+use super::rows::Rows;
+use super::source::{AllRows, BatchSource};
+use crate::collapsed::Dataset;
+use crate::data::random::{Purpose, generator};
+use crate::data::shuffle::ShuffleBuffer;
+use crate::data::statistics::{BLOCK_ROWS, BLOCKS_AHEAD};
+use crate::data::{Ahead, Role, Roles, Scaling, Schema, TableBlocks};
+use crate::error::{Error, Result};
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Batches that are made before they are asked for.
+const BATCHES_AHEAD: usize = 2;
+
+/// A file whose rows are known to be usable, and what each of them is for.
+pub(super) struct DataFile {
+    pub path: PathBuf,
+    pub schema: Schema,
+    /// How the model sees its rows.
+    pub scaling: Scaling,
+    pub roles: Roles,
+    /// Rows of each row group, where rows come in groups, which may be read in any order.
+    pub groups: Option<Vec<usize>>,
+    /// Rows of the file.
+    pub rows: usize,
+    /// Rows to train on.
+    pub train: usize,
+}
+
+impl DataFile {
+    /// The numbers that a training row takes: inputs, target, exposure, weight.
+    pub(super) fn row_width(&self) -> usize {
+        let others = [self.schema.exposure_name(), self.schema.weights_name()];
+        self.schema.dims() + 1 + others.iter().flatten().count()
+    }
+
+    /// The rows that are in memory at most while training goes through a buffer of `buffer` rows in batches of `batch`:
+    /// the buffer, a block as it is read, as inputs and as its training rows, and batches under way.
+    pub(super) fn most_rows(buffer: usize, batch: usize) -> usize {
+        buffer + 3 * BLOCK_ROWS + (BATCHES_AHEAD + 2) * batch
+    }
+
+    /// The rows of a role in original units, block by block, in the order of the file or of these row groups.
+    pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
+        let blocks = TableBlocks::new(&self.path, BLOCK_ROWS, &|name| self.schema.trains_on(name), groups)?;
+        self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
+    }
+
+    fn changed(&self, found: usize) -> Error {
+        Error::data(format!(
+            "{}: has {found} rows, expected {} as when it was first read: the file has changed",
+            self.path.display(),
+            self.rows
+        ))
+    }
+}
+
+/// The rows of a file that have one role, as blocks of them; the last item is an error if there were more or fewer rows in
+/// the file than expected.
+pub(super) struct Parts {
+    file: Arc<DataFile>,
+    role: Role,
+    blocks: TableBlocks,
+    seen: usize,
+    done: bool,
+}
+
+impl Parts {
+    /// The rows of the next block, none at the end of the file.
+    fn block(&mut self) -> Result<Option<HeldOut>> {
+        let Some(block) = self.blocks.next().transpose()? else {
+            let file = &self.file;
+            return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
+        };
+        self.seen += block.rows();
+        let first = block.first_row();
+        let chosen = (0..block.rows()).filter(|row| self.file.roles.of(first + row) == self.role);
+        let mut part = Columns::of(&self.file.schema, &block)?.part(chosen.collect());
+        part.rows.iter_mut().for_each(|row| *row += first);
+        Ok(Some(part))
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Result<HeldOut>;
+
+    fn next(&mut self) -> Option<Result<HeldOut>> {
+        if self.done {
+            return None;
+        }
+        let part = self.block().transpose();
+        self.done = !matches!(part, Some(Ok(_)));
+        part
+    }
+}
+
+/// The training rows of a file.
+#[derive(Clone)]
+pub(super) struct FileRows(pub Arc<DataFile>);
+
+impl AllRows for FileRows {
+    fn count(&self) -> usize {
+        self.0.train
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
+        let mut parts = self.0.parts(Role::Train, None)?;
+        for part in Ahead::new(BLOCKS_AHEAD, move || parts.next())? {
+            let mut part = part?;
+            part.scale(&self.0.scaling);
+            part.dataset().for_each(most, visit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shuffled batches of the training rows of a file. In every epoch each row is in one batch; which one depends on the
+/// seed, the epoch and the size of the buffer.
+///
+/// Row groups, where the file has them, are read in a random order; their rows, or those of a text from its beginning, go
+/// through a buffer out of which random ones are taken. Batches are as large as those of rows in memory.
+pub(super) struct FileBatches {
+    rows: FileRows,
+    batch: usize,
+    buffer: usize,
+    seed: u64,
+    ready: Ahead<Result<Rows>>,
+    used: Sender<Rows>,
+    current: Option<Rows>,
+    /// The most rows that were in the buffer and the block at hand.
+    held: Arc<AtomicUsize>,
+}
+
+impl FileBatches {
+    /// Batches of at most `batch` rows through a buffer of `buffer` rows (each at least 1).
+    pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
+        let held = Arc::new(AtomicUsize::new(0));
+        let (used, returned) = channel();
+        let maker = Maker::new(&file, (batch, buffer, seed), returned, &held);
+        let ready = maker.start(0)?;
+        Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
+    }
+
+    /// The most rows that were in the buffer and the block at hand so far.
+    #[cfg(test)]
+    fn most_held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+impl BatchSource for FileBatches {
+    fn rows(&self) -> &dyn AllRows {
+        &self.rows
+    }
+
+    fn per_epoch(&self) -> usize {
+        self.rows.count().div_ceil(self.batch)
+    }
+
+    fn next_batch(&mut self) -> Result<Dataset<'_>> {
+        if let Some(used) = self.current.take() {
+            // A thread that has ended needs no room for further batches.
+            let _ = self.used.send(used);
+        }
+        let stopped = || Error::data(format!("{}: reading has stopped", self.rows.0.path.display()));
+        let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
+        Ok(self.current.insert(batch).data())
+    }
+
+    fn seek(&mut self, batches: usize) -> Result<()> {
+        let (used, returned) = channel();
+        let maker = Maker::new(&self.rows.0, (self.batch, self.buffer, self.seed), returned, &self.held);
+        // The thread so far, and its buffer, go first.
+        std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
+        self.ready = maker.start(batches)?;
+        (self.used, self.current) = (used, None);
+        Ok(())
+    }
+}
+
+/// What makes batches, on its own thread.
+struct Maker {
+    file: Arc<DataFile>,
+    batch: usize,
+    seed: u64,
+    /// The epoch, and how many rows and batches of it are left.
+    epoch: u64,
+    rows_left: usize,
+    batches_left: usize,
+    parts: Option<Parts>,
+    part: Option<HeldOut>,
+    at: usize,
+    random: ChaCha8Rng,
+    buffer: ShuffleBuffer,
+    returned: Receiver<Rows>,
+    held: Arc<AtomicUsize>,
+    failed: bool,
+}
+
+impl Maker {
+    fn new(
+        file: &Arc<DataFile>,
+        (batch, buffer, seed): (usize, usize, u64),
+        returned: Receiver<Rows>,
+        held: &Arc<AtomicUsize>,
+    ) -> Self {
+        Maker {
+            file: Arc::clone(file),
+            batch,
+            seed,
+            epoch: 0,
+            rows_left: 0,
+            batches_left: 0,
+            parts: None,
+            part: None,
+            at: 0,
+            random: generator(seed, Purpose::Batches, 0),
+            buffer: ShuffleBuffer::new(file.row_width(), buffer.min(file.train)),
+            returned,
+            held: Arc::clone(held),
+            failed: false,
+        }
+    }
+
+    /// Starts a thread that makes all batches from number `first` on.
+    fn start(mut self, first: usize) -> Result<Ahead<Result<Rows>>> {
+        let per_epoch = self.file.train.div_ceil(self.batch);
+        self.epoch = (first / per_epoch) as u64;
+        let mut skip = first % per_epoch;
+        Ahead::new(BATCHES_AHEAD, move || {
+            if self.failed {
+                return None;
+            }
+            let mut made = self.make();
+            while skip > 0 && made.is_ok() {
+                skip -= 1;
+                made = self.make();
+            }
+            self.failed = made.is_err();
+            Some(made)
+        })
+    }
+
+    /// The next batch.
+    fn make(&mut self) -> Result<Rows> {
+        if self.batches_left == 0 {
+            self.begin_epoch()?;
+        }
+        let size = self.rows_left.div_ceil(self.batches_left);
+        let dims = self.file.schema.dims();
+        let mut batch = self.returned.try_recv().unwrap_or_else(|_| Rows::of_dims(dims, self.batch));
+        batch.clear();
+        let (exposure, weights) = (self.file.schema.exposure_name(), self.file.schema.weights_name());
+        let given = (exposure.is_some(), weights.is_some());
+        for _ in 0..size {
+            self.fill()?;
+            if !self.buffer.pop(&mut self.random, |row| batch.push(row, given)) {
+                return Err(self.file.changed(self.file.rows.saturating_sub(self.rows_left)));
+            }
+        }
+        self.rows_left -= size;
+        self.batches_left -= 1;
+        if self.batches_left == 0 && self.next_row()? {
+            return Err(self.file.changed(self.file.rows + 1));
+        }
+        Ok(batch)
+    }
+
+    fn begin_epoch(&mut self) -> Result<()> {
+        self.random = generator(self.seed, Purpose::Batches, self.epoch);
+        self.epoch += 1;
+        let order = self.file.groups.as_ref().map(|groups| {
+            let mut order: Vec<usize> = (0..groups.len()).collect();
+            order.shuffle(&mut self.random);
+            order
+        });
+        self.parts = Some(self.file.parts(Role::Train, order.as_deref())?);
+        (self.part, self.at) = (None, 0);
+        self.buffer.clear();
+        self.rows_left = self.file.train;
+        self.batches_left = self.file.train.div_ceil(self.batch);
+        Ok(())
+    }
+
+    /// Fills the buffer as far as there are rows.
+    fn fill(&mut self) -> Result<()> {
+        while !self.buffer.is_full() && self.next_row()? {
+            let Some(part) = &self.part else { break };
+            let (x, at) = (part.inputs.col_as_slice(self.at), self.at);
+            let others = [part.exposure.get(at), part.weights.get(at)];
+            let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
+            self.buffer.push(row.copied());
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a row at hand; `false` at the end of the file.
+    fn next_row(&mut self) -> Result<bool> {
+        while self.part.as_ref().is_none_or(|part| self.at == part.targets.len()) {
+            // The block at hand goes before the next one comes.
+            (self.part, self.at) = (None, 0);
+            let Some(parts) = &mut self.parts else { return Ok(false) };
+            let Some(part) = parts.next() else {
+                self.parts = None;
+                return Ok(false);
+            };
+            let mut part = part?;
+            part.scale(&self.file.scaling);
+            self.held.fetch_max(self.buffer.rows() + part.targets.len(), Ordering::Relaxed);
+            self.part = Some(part);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::SchemaOptions;
+    use crate::data::statistics::{Survey, survey};
+    use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    use std::path::Path;
+    use tempfile::TempDir;
+
+    const ROWS: usize = 23_000;
+
+    /// A file whose input `x` is the row, `y` ten times that, and the weight 1 more; as Parquet in groups of 1,500 rows.
+    fn file(folder: &TempDir, name: &str) -> PathBuf {
+        let path = folder.path().join(name);
+        if name.ends_with(".csv") {
+            let lines = (0..ROWS).map(|row| format!("{row},{},{}\n", 10 * row, row + 1));
+            std::fs::write(&path, format!("x,y,w\n{}", lines.collect::<String>())).expect("written");
+            return path;
+        }
+        let column = |value: &dyn Fn(f64) -> f64| {
+            Arc::new((0..ROWS).map(|row| value(row as f64)).collect::<Float64Array>()) as ArrayRef
+        };
+        let columns =
+            [("x", column(&|row| row)), ("y", column(&|row| 10.0 * row)), ("w", column(&|row| row + 1.0))];
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1500)).build();
+        let out = std::fs::File::create(&path).expect("a file");
+        let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+        path
+    }
+
+    fn data_file(path: &Path, test: f64) -> Arc<DataFile> {
+        let roles = Roles::new(test, 0.0, 1).expect("shares");
+        let columns =
+            SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
+        let found = survey(&Survey {
+            path,
+            columns: &columns,
+            known: None,
+            roles,
+            start_rows: 10,
+            check_rows: 10,
+            validation_rows: 10,
+            seed: 0,
+        });
+        let found = found.expect("usable");
+        assert_eq!(found.rows, ROWS);
+        Arc::new(DataFile {
+            path: path.to_owned(),
+            scaling: Scaling::none(1),
+            schema: found.schema,
+            roles,
+            groups: found.groups,
+            rows: found.rows,
+            train: found.train,
+        })
+    }
+
+    /// The rows of the next batches.
+    fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
+        let mut next = || {
+            let batch = source.next_batch().expect("a batch");
+            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(0, i)] as usize).collect();
+            for (i, &row) in rows.iter().enumerate() {
+                assert_eq!(
+                    (batch.targets.y[i], batch.targets.weights[i]),
+                    (10.0 * row as f64, row as f64 + 1.0)
+                );
+            }
+            assert!(batch.targets.exposure.is_empty());
+            rows
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn every_epoch_is_a_permutation_of_the_training_rows_within_the_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, test, buffer) in [
+            ("t.parquet", 0.0, 2000),
+            ("t.parquet", 0.3, 1),
+            ("t.csv", 0.3, 5000),
+            ("t.csv", 0.0, usize::MAX),
+        ] {
+            let file = data_file(&file(&folder, name), test);
+            let training: Vec<usize> = (0..ROWS).filter(|&row| file.roles.of(row) == Role::Train).collect();
+            assert_eq!(training.len(), file.train);
+            let mut source = FileBatches::new(Arc::clone(&file), 1000, buffer, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            assert_eq!(per_epoch, file.train.div_ceil(1000));
+            let epochs: Vec<Vec<Vec<usize>>> = (0..3).map(|_| batches(&mut source, per_epoch)).collect();
+            for epoch in &epochs {
+                let sizes = epoch.iter().map(Vec::len);
+                assert!(
+                    sizes.clone().max() <= Some(1000)
+                        && sizes.clone().max() <= sizes.min().map(|size| size + 1)
+                );
+                let mut rows = epoch.concat();
+                rows.sort_unstable();
+                assert_eq!(rows, training, "{name} through {buffer}");
+            }
+            assert_ne!(epochs[0], epochs[1]);
+            // The block at hand is counted with the buffer; both are within the stated bound.
+            let buffer = buffer.min(file.train);
+            assert!(source.most_held() <= buffer + BLOCK_ROWS, "{}", source.most_held());
+            assert!(source.most_held() >= buffer.min(BLOCK_ROWS));
+        }
+    }
+
+    #[test]
+    fn any_batch_can_be_gone_to_and_depends_on_the_seed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["t.parquet", "t.csv"] {
+            let file = data_file(&file(&folder, name), 0.1);
+            let mut source = FileBatches::new(Arc::clone(&file), 700, 3000, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            let all = batches(&mut source, 2 * per_epoch + 3);
+            for t in [all.len() - 2, 0, 5, per_epoch, per_epoch - 1] {
+                source.seek(t).expect("a place");
+                assert_eq!(batches(&mut source, 2), all[t..t + 2], "{name} {t}");
+            }
+            let mut other = FileBatches::new(file, 700, 3000, 8).expect("batches");
+            assert_ne!(batches(&mut other, 1), all[..1]);
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_mixes_the_groups_of_parquet_and_neighbours_of_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // How far the mean row of a batch is from the middle: little in a good shuffle.
+        let worst = |name: &str, buffer: usize| {
+            let file = data_file(&file(&folder, name), 0.0);
+            let mut source = FileBatches::new(file, 1000, buffer, 3).expect("batches");
+            let mean = |batch: &Vec<usize>| batch.iter().sum::<usize>() as f64 / batch.len() as f64;
+            let places: Vec<f64> = batches(&mut source, 23).iter().map(mean).collect();
+            places.into_iter().map(|mean| (mean / ROWS as f64 - 0.5).abs()).fold(0.0, f64::max)
+        };
+        // A mean of 1000 uniform numbers deviates by 0.0091.
+        assert!(worst("t.csv", ROWS) < 0.04);
+        assert!(worst("t.csv", 3000) > 0.35);
+        assert!(worst("t.parquet", 9000) < 0.3);
+    }
+
+    #[test]
+    fn a_file_that_changes_or_goes_ends_the_batches_with_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(&folder, "t.csv");
+        let file = data_file(&path, 0.0);
+        let rows = FileRows(Arc::clone(&file));
+        let mut sum = 0.0;
+        rows.for_each(999, &mut |part| sum += part.targets.y.iter().sum::<f64>()).expect("read");
+        assert_eq!(sum, (10 * ROWS * (ROWS - 1) / 2) as f64);
+        let text = std::fs::read_to_string(&path).expect("text");
+        let short: String = text.split_inclusive('\n').take(15_001).collect();
+        std::fs::write(&path, short).expect("written");
+        let mut source = FileBatches::new(Arc::clone(&file), 1000, 100, 7).expect("batches");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("too few rows");
+        assert!(error.to_string().contains("has 15000 rows, expected 23000"), "{error}");
+        assert!(source.next_batch().err().expect("ended").to_string().contains("reading has stopped"));
+        assert!(rows.for_each(1000, &mut |_| {}).is_err());
+        std::fs::write(&path, text.replace("17000,170000,17001", "17000,oops,17001")).expect("written");
+        source.seek(10).expect("a place");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("a bad row");
+        assert!(error.to_string().contains("row 17001 (line 17002), column 'y': found \"oops\""), "{error}");
+        std::fs::remove_file(&path).expect("removed");
+        source.seek(0).expect("a place");
+        assert_eq!(source.next_batch().err().map(|error| error.exit_code()), Some(3));
+    }
+}
