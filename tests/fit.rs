@@ -7,8 +7,13 @@ use faer::Mat;
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Constraints, Record};
-use sparsegp::model::{FitOptions, Fitted, Hyper, MeanKind, ObjectiveKind, Start, TrainingData, fit_arrays};
-use sparsegp::variational::QUpdate;
+use sparsegp::latent::Jitter;
+use sparsegp::model::{
+    BatchPlan, FitOptions, Fitted, Hyper, Inference, InferenceOptions, MeanKind, ObjectiveKind, Start,
+    TrainingData, fit_arrays,
+};
+use sparsegp::objective::Objective;
+use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
     let data = TrainingData::of(Dataset::of(x.as_ref(), y));
@@ -216,4 +221,28 @@ fn numbers_beyond_reason_end_in_an_error_not_a_panic() {
         let error = fit(&x, &y, &options(objective)).err();
         assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Fit), "{objective}");
     }
+}
+
+#[test]
+fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
+    let (x, y) = data(13, 2, 200);
+    let options = InferenceOptions {
+        batches: BatchPlan::Epochs(30),
+        ..InferenceOptions::full_batch(QUpdate::Ngd, Schedule::TwoOverT)
+    };
+    let begin = |q: Normal| {
+        let model = common::model(13, "rbf", 2, 8, Jitter::DEFAULT);
+        Inference::new(model, q, Objective::elbo(1.0), Dataset::of(x.as_ref(), &y), options.clone())
+    };
+    let mut whole = begin(Normal::standard(Family::Full, 8));
+    let take = |inference: &mut Inference<'_>, steps: usize| {
+        (0..steps).for_each(|_| assert!(inference.step().0.is_finite()));
+        inference.q().mean().to_vec()
+    };
+    take(&mut whole, 9);
+    let mut later = begin(whole.q().clone());
+    later.seek(9).expect("rows in memory");
+    assert_eq!(take(&mut later, 5), take(&mut whole, 5));
+    later.seek(0).expect("rows in memory");
+    assert_ne!(take(&mut later, 5), take(&mut whole, 5));
 }

@@ -95,7 +95,8 @@ fn fits_from_disk_are_as_good_as_in_memory() {
     work.write("t.csv", &table(24_000));
     let path = work.path("t.csv");
     let quick = FitOptions { inducing: Some(20), epochs: Some(6), batch_size: 500, ..FitOptions::default() };
-    let glm = FitOptions { model: ModelKind::Glm, hyper: Some(Hyper::Joint), ..quick.clone() };
+    let glm =
+        FitOptions { model: ModelKind::Glm, hyper: Some(Hyper::Joint), inducing: None, ..quick.clone() };
     let negative_binomial = Some(LikelihoodKind::NegativeBinomial);
     let cases = [
         ("y", quick.clone()),
@@ -178,7 +179,9 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     for (a, b) in disk.q().mean().iter().zip(memory.q().mean()) {
         assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{a} {b}");
     }
-    assert_eq!(disk.model().natural(), start.model().natural());
+    for (a, b) in disk.model().natural().iter().zip(start.model().natural()) {
+        assert!((a - b).abs() < 1e-12 * b.abs(), "{a} {b}");
+    }
     // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.
     let unpolished = FitOptions { polish: false, max_steps: Some(30), ..fixed };
     let request = FileFitRequest {
@@ -277,7 +280,7 @@ fn what_needs_all_rows_or_makes_no_sense_is_refused_before_any_work() {
         ("--shuffle-buffer 10 --batch-schedule power:1", "--batch-schedule needs all rows in memory"),
         ("--shuffle-buffer 10 --test-fraction 0.6 --validation-fraction 0.5", "leave no rows to train on"),
         ("--max-steps 0", "--max-steps is 0"),
-        ("--max-steps 5 --objective vfe", "--max-steps is for mini-batches"),
+        ("--max-steps 5 --objective vfe", "--max-steps is for"),
     ];
     for (options, message) in refused {
         work.run(&format!("fit data.csv --target y {options}")).fails(2, &[message]);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
-        let exposure = (target == "count").then(|| "exposure".to_owned());
+        let exposure = (target == "count" && kind.is_none()).then(|| "exposure".to_owned());
         let mut exclude = vec!["junk".to_owned()];
         exclude.extend(
             ["class", "count", "y"].iter().filter(|name| **name != target).map(|name| (*name).to_owned()),
@@ -376,7 +376,7 @@ mod tests {
             ("y", vec![(late, "zip", "NA"), (last, "offset", "")]),
             ("y", vec![(last, "weight", "0")]),
             ("y", vec![(5, "weight", "-1"), (late, "weight", "heavy")]),
-            ("y", vec![(last, "flag", "2")]),
+            ("y", vec![(last, "same", "x")]),
             ("count", vec![(late, "exposure", "-3"), (5, "exposure", "NA")]),
             ("count", vec![(late, "count", "-1")]),
             ("class", vec![(late, "class", "maybe")]),

@@ -245,7 +245,7 @@ fn options_for(request: &FileFitRequest<'_>, surveyed: &Surveyed) -> Result<FitO
     let options = resolved(request.options, &surveyed.schema, request.start)?;
     let sparse = options.model == ModelKind::Gp;
     Ok(FitOptions {
-        inducing: sparse.then(|| options.inducing_for(surveyed.train)),
+        inducing: if sparse { Some(options.inducing_for(surveyed.train)) } else { options.inducing },
         // No closed form takes over from the mini-batches of a linear model.
         hyper: Some(options.hyper.unwrap_or(Hyper::Joint)),
         ..options
@@ -305,48 +305,49 @@ fn train_on_file(
     // Of a large file, the objective is compared before and after training on the same sample, which no start was found on.
     let check = Sweep::of(&samples.check, batch).standing_for(n);
     svgp.set_q(plan.rule.admit(svgp.q().clone()));
-    let value = full_objective(&mut svgp, check)?;
-    let before: Valued = (svgp.model.clone(), svgp.q().clone(), value);
+    let first = full_objective(&mut svgp, check)?;
+    let before: Valued = (svgp.model.clone(), svgp.q().clone(), first);
     let source = Box::new(FileBatches::new(Arc::clone(file), batch, buffer, plan.seed)?);
     let source = (source as Box<_>, samples.validation);
     let (mut svgp, mut outcome, taken_back) =
         train_on_batches((svgp, free.clone(), plan), source, options, &mut monitor)?;
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
-    let value = full_objective(&mut svgp, check)?;
-    let (model, q) = svgp.into_parts();
-    let (model, q, mut value) = better_of((model, q, value), Some(before), &free, &mut outcome);
-    let mut svgp = batch_model(model, q, options, batch);
-    let complete = samples.check.len() == n;
     let rows = FileRows(Arc::clone(file));
-    let all = if complete { Sweep::of(&samples.check, batch) } else { Sweep::of(&rows, batch) };
-    let steps = if complete {
-        if options.polishes() { polish_steps(n) } else { 0 }
-    } else {
-        last_steps(&svgp, options, (outcome.iterations / n.div_ceil(batch), outcome.reason))
+    let complete = samples.check.len() == n;
+    let steps = match complete {
+        true if options.polishes() => polish_steps(n),
+        true => 0,
+        false => last_steps(&svgp, options, (outcome.iterations / n.div_ceil(batch), outcome.reason)),
     };
+    let mut exact = None;
     if steps > 0 {
+        let all = if complete { Sweep::of(&samples.check, batch) } else { Sweep::of(&rows, batch) };
         let limits = SolveLimits { steps, tolerance: 0.1 * options.stopping_tolerance() };
-        let (polished, solved) = solve_q(&mut svgp, all, options.q_guard, limits, None)?;
-        value = polished;
+        let (value, solved) = solve_q(&mut svgp, all, options.q_guard, limits, None)?;
         outcome.rollbacks += solved.rollbacks;
+        exact = Some(value);
     }
+    let last = full_objective(&mut svgp, check)?;
+    let (model, q) = svgp.into_parts();
+    let (model, q, estimate) = better_of((model, q, last), Some(before), &free, &mut outcome);
+    // A start that was kept was not summed over all rows.
+    let exact = if complete { Some(estimate) } else { exact.filter(|_| estimate == last) };
+    let value = exact.unwrap_or(estimate);
     if !value.is_finite() {
         return Err(failed_start());
     }
     outcome.rollbacks += counts.rollbacks;
-    let exact = complete || steps > 0;
     let has_elbo = options.beta == 1.0 && options.objective == ObjectiveKind::Elbo;
-    let (model, q) = svgp.into_parts();
     let trained = Trained {
         model,
         q,
         value,
-        elbo: (exact && has_elbo).then_some(-value),
+        elbo: exact.filter(|_| has_elbo).map(|value| -value),
         upper: None,
         sampling,
         outcome,
         taken_back,
-        estimated_on: (!exact).then_some(samples.check.len()),
+        estimated_on: exact.is_none().then_some(samples.check.len()),
     };
     let data = TrainingData { train: samples.check, validation: samples.validation, levels: samples.levels };
     Ok(finish(trained, data, n, options, &monitor))

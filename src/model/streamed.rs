@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Batches that are made before they are asked for.
 const BATCHES_AHEAD: usize = 2;
@@ -134,7 +134,7 @@ pub(super) struct FileBatches {
     buffer: usize,
     seed: u64,
     ready: Ahead<Result<Rows>>,
-    used: Sender<Rows>,
+    used: SyncSender<Rows>,
     current: Option<Rows>,
     /// The most rows that were in the buffer and the block at hand.
     held: Arc<AtomicUsize>,
@@ -144,7 +144,7 @@ impl FileBatches {
     /// Batches of at most `batch` rows through a buffer of `buffer` rows (each at least 1).
     pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
         let held = Arc::new(AtomicUsize::new(0));
-        let (used, returned) = channel();
+        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
         let maker = Maker::new(&file, (batch, buffer, seed), returned, &held);
         let ready = maker.start(0)?;
         Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
@@ -169,7 +169,7 @@ impl BatchSource for FileBatches {
     fn next_batch(&mut self) -> Result<Dataset<'_>> {
         if let Some(used) = self.current.take() {
             // A thread that has ended needs no room for further batches.
-            let _ = self.used.send(used);
+            let _ = self.used.try_send(used);
         }
         let stopped = || Error::data(format!("{}: reading has stopped", self.rows.0.path.display()));
         let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
@@ -177,7 +177,7 @@ impl BatchSource for FileBatches {
     }
 
     fn seek(&mut self, batches: usize) -> Result<()> {
-        let (used, returned) = channel();
+        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
         let maker = Maker::new(&self.rows.0, (self.batch, self.buffer, self.seed), returned, &self.held);
         // The thread so far, and its buffer, go first.
         std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
