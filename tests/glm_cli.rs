@@ -64,7 +64,13 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
         assert!((at("mean") - want).abs() < tolerance, "{document}");
         assert!(at("lower") < at("mean") && at("mean") < at("upper") && at("sd") > 0.0);
     }
-    for (key, value) in [("model", "glm"), ("objective", "vfe"), ("family", "full"), ("mean", "constant")] {
+    for (key, value) in [
+        ("model", "glm"),
+        ("objective", "elbo"),
+        ("hyper", "collapsed"),
+        ("family", "full"),
+        ("mean", "constant"),
+    ] {
         assert_eq!(document["config"][key], value, "{key}");
     }
     for key in ["kernel", "inducing", "inducing_init", "fix_inducing", "jitter", "warm_start"] {
@@ -227,8 +233,8 @@ fn the_options_of_linear_models_have_an_effect() {
     let closed = work.run(&format!("{REGRESSION} --json")).json();
     let steps = work.run(&format!("{REGRESSION} --json --batch-size 1024")).json();
     assert_eq!(
-        (closed["config"]["objective"].as_str(), steps["config"]["objective"].as_str()),
-        (Some("vfe"), Some("elbo"))
+        (closed["config"]["hyper"].as_str(), steps["config"]["hyper"].as_str()),
+        (Some("collapsed"), Some("joint"))
     );
     assert!((number(&closed, "/fit/objective") - number(&steps, "/fit/objective")).abs() < 1e-3);
 }

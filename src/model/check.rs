@@ -60,7 +60,7 @@ impl FitOptions {
 
     /// Refuses ways to tune hyper-parameters that the objective, or the solver, does not allow.
     pub(super) fn check_hyper(&self) -> Result<()> {
-        let (objective, collapsed) = (self.objective, self.is_collapsed());
+        let (objective, collapsed) = (self.objective, !self.has_own_q());
         match self.hyper {
             Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,
             Some(mode @ (Hyper::Joint | Hyper::Alternating | Hyper::Dual)) if collapsed => {
@@ -167,11 +167,11 @@ impl FitOptions {
     /// Refuses what the rule that moves q, or the lack of one, has no use for.
     pub(super) fn check_steps(&self) -> Result<()> {
         if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
-            let objective = self.objective;
+            let (objective, hyper) = (self.objective, self.hyper_mode());
             return Err(Error::usage(format!(
-                "{name} is for steps on q and has no effect on --objective {objective}, which solves for q exactly"
+                "{name} is for steps on q and has no effect on --objective {objective} with --hyper {hyper}, which solves for q exactly"
             ))
-            .hint(format!("leave {name} out, or use --objective elbo or dlm-log")));
+            .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
         }
         let update = self.q_update;
         if let Some(schedule) = self.q_step.filter(|_| update.mixes()) {

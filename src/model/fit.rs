@@ -309,8 +309,9 @@ fn train_collapsed(
         outcome.theta = best;
     }
     let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-    let upper = (options.objective == ObjectiveKind::Vfe).then(|| objective.evidence_upper_bound()).flatten();
-    let elbo = (options.objective == ObjectiveKind::Vfe && options.beta == 1.0).then_some(-value);
+    let bounds = matches!(options.objective, ObjectiveKind::Vfe | ObjectiveKind::Elbo);
+    let upper = bounds.then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (bounds && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
     let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
     Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back, estimated_on: None })

@@ -99,7 +99,7 @@ impl FileFit {
 ///
 /// Usage errors that name the option.
 pub fn check_file_fit(options: &FitOptions) -> Result<()> {
-    if options.collapses() {
+    if options.is_collapsed() {
         return Err(Error::usage(format!(
             "--objective {} with --hyper {} needs all rows in memory and cannot be trained through --shuffle-buffer",
             options.objective,

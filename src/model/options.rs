@@ -224,15 +224,18 @@ impl Default for FitOptions {
     }
 }
 
+/// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.
+const COLLAPSED_ROWS: usize = 100_000;
+
 impl FitOptions {
-    /// Whether q is solved in closed form on the full batch.
-    pub fn is_collapsed(&self) -> bool {
-        !matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
+    /// Whether the objective is one of mini-batches, with a q of its own.
+    pub fn has_own_q(&self) -> bool {
+        matches!(self.objective, ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
     }
 
-    /// Whether q will be solved for in closed form: by the objective, or as its hyper-parameters are tuned.
-    pub fn collapses(&self) -> bool {
-        self.is_collapsed() || self.hyper == Some(Hyper::Collapsed)
+    /// Whether q is solved for in closed form on the full batch: by the objective, or as hyper-parameters are tuned.
+    pub fn is_collapsed(&self) -> bool {
+        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed)
     }
 
     /// The likelihood's family, Gaussian when none was named.
@@ -277,8 +280,8 @@ impl FitOptions {
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective {
-            ObjectiveKind::Elbo | ObjectiveKind::DlmLog => 100,
-            ObjectiveKind::Vfe | ObjectiveKind::Fitc => 200,
+            ObjectiveKind::Elbo | ObjectiveKind::DlmLog if !self.is_collapsed() => 100,
+            ObjectiveKind::Elbo | ObjectiveKind::DlmLog | ObjectiveKind::Vfe | ObjectiveKind::Fitc => 200,
             // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
             ObjectiveKind::DlmSquare => 500,
         })
@@ -347,20 +350,20 @@ impl FitOptions {
         self.model == ModelKind::Glm && chosen
     }
 
-    /// The options for `n` data with what follows from the others: with Gaussian noise the ELBO collapses, and then is vfe's
-    /// objective. That is how hyper-parameters are tuned when it was asked for, for a linear model also when nothing was said
-    /// about how to get there.
-    pub fn settled(&self, _n: usize) -> FitOptions {
+    /// The options for `n` data with what follows from the others: with Gaussian noise the ELBO collapses, which is how its
+    /// hyper-parameters are tuned unless something was said about mini-batches, or there are so many data that a pass over
+    /// all of them for every step is too much. For a linear model one is enough.
+    pub fn settled(&self, n: usize) -> FitOptions {
         let untold = *self == self.without_steps()
-            && self.hyper != Some(Hyper::Joint)
+            && self.hyper.is_none()
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
-            && self.validation_fraction == 0.0;
+            && self.max_steps.is_none()
+            && self.warm_start == FitOptions::default().warm_start;
         let conjugate =
             self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
-        let asked = self.hyper == Some(Hyper::Collapsed);
-        let closed = self.model == ModelKind::Glm && untold;
-        let objective = if conjugate && (asked || closed) { ObjectiveKind::Vfe } else { self.objective };
-        FitOptions { objective, ..self.clone() }
+        let few = n <= COLLAPSED_ROWS || self.model == ModelKind::Glm;
+        let hyper = if conjugate && untold && few { Some(Hyper::Collapsed) } else { self.hyper };
+        FitOptions { hyper, ..self.clone() }
     }
 
     /// The same with everything that is about mini-batch steps as it is by default.
@@ -466,7 +469,7 @@ impl FitOptions {
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
         self.check_search()?;
-        let collapsed = self.is_collapsed();
+        let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
         if collapsed && kind != LikelihoodKind::Gaussian {
             return Err(Error::usage(format!(

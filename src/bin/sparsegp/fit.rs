@@ -53,7 +53,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     args.check(options)?;
     fitting::check(args, options)?;
     let output = &args.output;
-    if let (true, Some(name)) = (options.collapses(), args.mini_batch_option()) {
+    if let (true, Some(name)) = (options.is_collapsed(), args.mini_batch_option()) {
         let (objective, hyper) = (options.objective, options.hyper_mode());
         return Err(Error::usage(format!(
             "{name} is for mini-batches and has no effect on --objective {objective} with --hyper {hyper}"

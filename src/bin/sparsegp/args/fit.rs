@@ -89,7 +89,8 @@ pub struct ObjectiveArgs {
     /// How hyper-parameters and inducing inputs are tuned: with q from one gradient of mini-batches (joint), the same with q
     /// kept as sites that move with the prior (dual, elbo), on all data with q solved for by natural gradients at every step
     /// (alternating) or in closed form (collapsed, Gaussian noise), or not at all (fixed) [default: joint for elbo and
-    /// dlm-log, else collapsed]
+    /// dlm-log, else collapsed; collapsed too for elbo with Gaussian noise, at most 100000 rows and no option about
+    /// mini-batches]
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
     /// The solver for them: adam, or lbfgs where q is solved for [default: lbfgs for alternating and collapsed, else adam]
@@ -191,10 +192,8 @@ impl FitArgs {
     pub fn options(&self, start: Option<ModelKind>) -> FitOptions {
         let objective = &self.objective;
         let model = self.model_kind(start);
-        // Whoever says how mini-batches are to be used wants them, although linear models may have a closed form.
-        let batches = model == ModelKind::Glm
-            && objective.objective == ObjectiveKind::Elbo
-            && self.training.mini_batch_option(self.uses_rate()).is_some();
+        // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
+        let batches = objective.objective == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
         FitOptions {
             model,
             objective: objective.objective,
