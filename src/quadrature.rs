@@ -65,6 +65,10 @@ impl Rule {
 static LADDER: LazyLock<Vec<Rule>> =
     LazyLock::new(|| (0..20).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)))).collect());
 
+/// The rules, up to 3621 nodes, for averages of something bounded: a jump between two nodes is then worth 0.002 at most, and
+/// quantiles take a hundred averages of distribution functions that are costly themselves.
+const BOUNDED_RULES: usize = 16;
+
 /// The rule and the buffers of expectations, one per thread of work.
 #[derive(Clone, Debug)]
 pub struct Integrator {
@@ -112,7 +116,8 @@ impl Integrator {
     /// `E g(f)` for a bounded `g` that is analytic within `strip` of the real line.
     pub fn average(&mut self, mu: f64, v: f64, strip: f64, g: &mut dyn FnMut(f64) -> f64) -> f64 {
         let sd = v.max(0.0).sqrt();
-        let rule = self.fixed.as_ref().unwrap_or_else(|| rule_for(strip / sd.max(f64::MIN_POSITIVE)));
+        let rule =
+            self.fixed.as_ref().unwrap_or_else(|| rule_for(strip / sd.max(f64::MIN_POSITIVE), BOUNDED_RULES));
         rule.z.iter().zip(&rule.weight).map(|(z, w)| w * g(mu + sd * z)).sum()
     }
 
@@ -219,7 +224,7 @@ impl Integrator {
             None => {
                 // Around a pole the distance to it matters only where the normal has mass.
                 let beyond = resolution.pole.map_or(0.0, |pole| ((pole - mu).abs() - REACH * sd).max(0.0));
-                rule_for(beyond.hypot(resolution.strip) / sd)
+                rule_for(beyond.hypot(resolution.strip) / sd, LADDER.len())
             }
         };
         match resolution.pole {
@@ -362,11 +367,12 @@ impl Integrator {
     }
 }
 
-/// The coarsest rule that is accurate when the singularities lie `c` standard deviations off the real line.
-fn rule_for(c: f64) -> &'static Rule {
+/// The coarsest of the first `rules` that is accurate when the singularities lie `c` standard deviations off the real line,
+/// or the finest of them.
+fn rule_for(c: f64, rules: usize) -> &'static Rule {
     let c = c.min(8.0);
     let step = 2.0 * PI * c / (DIGITS + 0.5 * c * c);
-    LADDER.iter().find(|rule| rule.step <= step).unwrap_or(&LADDER[LADDER.len() - 1])
+    LADDER[..rules].iter().find(|rule| rule.step <= step).unwrap_or(&LADDER[rules - 1])
 }
 
 /// A variance below this is taken for this one: the derivative in v divides by its root. Around a large mean floats are

@@ -100,6 +100,10 @@ pub fn pack(text: &str) -> Option<Vec<u8>> {
 pub fn container(version: &str, description: &str, arrays: &[Array]) -> Option<Vec<u8>> {
     let mut sorted: Vec<&Array> = arrays.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    // No container has two arrays of one name, and the library that writes it relies on that.
+    if sorted.windows(2).any(|pair| pair[0].name == pair[1].name) {
+        return None;
+    }
     let metadata = HashMap::from(
         [
             ("format", "sparsegp-model"),
