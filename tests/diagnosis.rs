@@ -188,7 +188,7 @@ fn a_fit_that_cannot_start_says_why() {
     let wide = Mat::from_fn(2, 40, |i, j| if i == 1 { x[(i, j)] * 1e200 } else { x[(i, j)] });
     let kernel = "linear".to_owned();
     failure(&wide, &y, &FitOptions { kernel, ..vfe.clone() }, &["input 1", "e200"]);
-    let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e300)]), ..vfe.clone() };
-    let error = failure(&x, &y, &runaway, &["kernel.variance is 1e300", "out of any range"]);
+    let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e308)]), ..vfe.clone() };
+    let error = failure(&x, &y, &runaway, &["kernel.variance is 1e308", "out of any range"]);
     assert!(error.advice().is_some_and(|hint| hint.contains("--fix kernel.variance")));
 }
