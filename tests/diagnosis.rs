@@ -145,8 +145,15 @@ fn overfitting_is_seen_on_validation_rows() {
 fn steps_that_are_taken_back_are_counted_by_cause() {
     let (x, y) = data(7, 2, 200);
     // A learning rate beyond reason leads to places where nothing can be evaluated.
-    let wild = FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(ObjectiveKind::Elbo) };
-    let found = warnings(&x, &y, &wild);
+    let wild = |objective| FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(objective) };
+    if let Err(error) = fit(&x, &y, &wild(ObjectiveKind::Elbo)) {
+        let advice = error.advice().unwrap_or_default();
+        assert!(
+            error.to_string().contains("training ended") && advice.contains("--learning-rate"),
+            "{error}"
+        );
+    }
+    let found = warnings(&x, &y, &wild(ObjectiveKind::DlmLog));
     let halved =
         found.iter().any(|w| matches!(w, Warning::HyperSteps { count, halved: true, .. } if *count > 0));
     assert!(halved || found.contains(&Warning::NoProgress), "{found:?}");
@@ -181,7 +188,7 @@ fn a_fit_that_cannot_start_says_why() {
     let wide = Mat::from_fn(2, 40, |i, j| if i == 1 { x[(i, j)] * 1e200 } else { x[(i, j)] });
     let kernel = "linear".to_owned();
     failure(&wide, &y, &FitOptions { kernel, ..vfe.clone() }, &["input 1", "e200"]);
-    let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e300)]), ..vfe.clone() };
-    let error = failure(&x, &y, &runaway, &["kernel.variance is 1e300", "out of any range"]);
+    let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e308)]), ..vfe.clone() };
+    let error = failure(&x, &y, &runaway, &["kernel.variance is 1e308", "out of any range"]);
     assert!(error.advice().is_some_and(|hint| hint.contains("--fix kernel.variance")));
 }

@@ -29,8 +29,9 @@ impl LatentModel {
     /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
         let Some(kernel) = self.layer.inducing().map(InducingLayer::kernel) else { return Vec::new() };
-        let mut names = self.own_descriptors().into_iter().filter(|d| d.prior.is_none()).map(|d| d.name);
-        let names: Vec<String> = names.by_ref().collect();
+        // What somebody gave a prior in Rust keeps it.
+        let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
+        let names: Vec<String> = without.map(|d| d.name).collect();
         let expected = weak_lengthscales(kernel, self.layer.input_dims());
         let prior =
             |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };

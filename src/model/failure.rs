@@ -1,5 +1,6 @@
-//! Why a fit could not start: the cause found in parameters, `K_uu` or data, and the option to try; no recovery.
+//! Why a fit could not start or end: the cause in data, parameters, `K_uu` or steps, and what to try; no recovery.
 
+use super::fit::TakenBack;
 use super::geometry::Crowding;
 use super::latent::LatentModel;
 use crate::collapsed::Dataset;
@@ -22,13 +23,22 @@ pub(super) fn failed_start() -> Error {
         .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
 }
 
+/// The error of training that ended where nothing can be evaluated, after these steps had been taken back.
+pub(super) fn diverged(taken_back: TakenBack) -> Error {
+    let TakenBack { hyper, q } = taken_back;
+    Error::fit(format!(
+        "training ended where the objective is not finite; {hyper} steps on hyper-parameters and {q} on q had been taken back"
+    ))
+    .hint("try a smaller --learning-rate or --q-step, or --bounds on the hyper-parameters")
+}
+
 /// The error of a start whose `K_uu` has no factor.
 pub(super) fn singular_start(
     failure: &FactorizationFailure,
     model: &LatentModel,
     train: Dataset<'_>,
 ) -> Error {
-    let cause = out_of_range(model).or_else(|| huge_data(train)).unwrap_or_else(|| singular(failure, model));
+    let cause = huge_data(train).or_else(|| out_of_range(model)).unwrap_or_else(|| singular(failure, model));
     Error::fit(format!("the starting point cannot be evaluated: {}", cause.why)).hint(cause.advice)
 }
 
@@ -37,7 +47,7 @@ pub(super) fn explained(error: Error, model: &LatentModel, train: Dataset<'_>) -
     if error.kind() != ErrorKind::Fit {
         return error;
     }
-    match out_of_range(model).or_else(|| huge_data(train)).or_else(|| ill_conditioned(model)) {
+    match huge_data(train).or_else(|| out_of_range(model)).or_else(|| ill_conditioned(model)) {
         Some(cause) => Error::fit(format!("{error}: {}", cause.why)).hint(cause.advice),
         None => error,
     }

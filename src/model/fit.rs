@@ -3,7 +3,7 @@
 use super::alternating::Alternating;
 use super::collapsed::{CollapsedBound, CollapsedObjective};
 use super::diagnose::{Finished, absolute_jitter, diagnose};
-use super::failure::{explained, failed_start, singular_start};
+use super::failure::{diverged, explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
@@ -397,7 +397,7 @@ fn train_svgp(
         let bound = CollapsedBound::Elbo { beta: options.beta };
         let mut polish = CollapsedObjective::new(svgp.model, data.train, bound);
         let theta = polish.start();
-        let value = polish.solve(&theta).ok_or_else(failed_start)?;
+        let value = polish.solve(&theta).ok_or_else(|| diverged(taken_back))?;
         let (model, q) = polish.into_parts();
         (model, q, value)
     } else {
@@ -416,7 +416,7 @@ fn train_svgp(
         better_of((model, q, value), before, &free, &mut outcome)
     };
     if !value.is_finite() {
-        return Err(failed_start());
+        return Err(diverged(taken_back));
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
