@@ -182,7 +182,7 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
         FitOptions { learning_rate: -1.0, ..base() },
         FitOptions { max_seconds: Some(0.0), ..base() },
         FitOptions { tolerance: Some(-1.0), ..base() },
-        FitOptions { hyper: Some(Hyper::Collapsed), ..base() },
+        FitOptions { hyper: Some(Hyper::Collapsed), objective: ObjectiveKind::DlmLog, ..base() },
         FitOptions { hyper: Some(Hyper::Joint), ..vfe() },
         FitOptions { objective: ObjectiveKind::Fitc, beta: 0.5, ..base() },
         FitOptions { kernel: "rbf[7]".into(), ..base() },
@@ -242,7 +242,10 @@ fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
     take(&mut whole, 9);
     let mut later = begin(whole.q().clone());
     later.seek(9).expect("rows in memory");
-    assert_eq!(take(&mut later, 5), take(&mut whole, 5));
+    // What the rule carries from step to step is computed from q again.
+    for (a, b) in take(&mut later, 5).iter().zip(take(&mut whole, 5)) {
+        assert!((a - b).abs() < 1e-12, "{a} and {b}");
+    }
     later.seek(0).expect("rows in memory");
     assert_ne!(take(&mut later, 5), take(&mut whole, 5));
 }

@@ -12,7 +12,7 @@ use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{
-    Coefficient, FitOptions, FitRequest, FittedModel, LatentModel, MeanKind, ModelKind, ObjectiveKind,
+    Coefficient, FitOptions, FitRequest, FittedModel, Hyper, LatentModel, MeanKind, ModelKind, ObjectiveKind,
     Posterior, VariationalModel, fit_table,
 };
 use sparsegp::objective::Objective;

@@ -126,8 +126,13 @@ fn fits_from_disk_are_as_good_as_in_memory() {
 fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
     let work = Work::empty();
     work.write("t.csv", &table(3000));
-    let options =
-        FitOptions { inducing: Some(8), max_steps: Some(9), batch_size: 600, ..FitOptions::default() };
+    let options = FitOptions {
+        inducing: Some(8),
+        max_steps: Some(9),
+        batch_size: 600,
+        warm_start: 0,
+        ..FitOptions::default()
+    };
     let run = |threads: usize, seed: u64, buffer: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         let options = FitOptions { seed, ..options.clone() };

@@ -371,10 +371,12 @@ fn train_svgp(
         && options.q_update == QUpdate::Ngd
         && options.q_step.is_none();
     let plan = options.inference(n, &svgp.model);
-    // What mini-batches have to improve on, unless the end is exact anyway; full-batch steps only ever improve.
+    // What training has to improve on; full-batch steps only ever improve.
     let all = Sweep::of(&data.train, batch);
-    let before = if gaussian_elbo || full_batch {
+    let before = if full_batch {
         None
+    } else if gaussian_elbo {
+        with_best_q(svgp.model.clone(), data.train, options)
     } else {
         svgp.set_q(plan.rule.admit(svgp.q().clone()));
         let value = full_objective(&mut svgp, all)?;
@@ -391,15 +393,10 @@ fn train_svgp(
     };
     monitor.check()?;
     let sampling = sampled.then(|| svgp.estimator_counts());
-    let (model, q, value) = if gaussian_elbo {
-        // With Gaussian noise the optimal q at the final parameters is one natural-gradient step with ρ = 1 on the full
-        // batch away: it removes what is left of the mini-batches' noise.
-        let bound = CollapsedBound::Elbo { beta: options.beta };
-        let mut polish = CollapsedObjective::new(svgp.model, data.train, bound);
-        let theta = polish.start();
-        let value = polish.solve(&theta).ok_or_else(|| diverged(taken_back))?;
-        let (model, q) = polish.into_parts();
-        (model, q, value)
+    let after = if gaussian_elbo {
+        // It removes what is left of the mini-batches' noise.
+        let (model, q) = svgp.into_parts();
+        with_best_q(model.clone(), data.train, options).unwrap_or((model, q, f64::NAN))
     } else {
         let value = if full_batch {
             outcome.value
@@ -413,14 +410,27 @@ fn train_svgp(
             value
         };
         let (model, q) = svgp.into_parts();
-        better_of((model, q, value), before, &free, &mut outcome)
+        (model, q, value)
     };
+    // Held-out rows have the last word where there are any.
+    let before = before.filter(|_| data.validation.is_none() || !after.2.is_finite());
+    let (model, q, value) = better_of(after, before, &free, &mut outcome);
     if !value.is_finite() {
         return Err(diverged(taken_back));
     }
     outcome.rollbacks += counts.rollbacks;
     let elbo = (options.beta == 1.0 && options.objective == ObjectiveKind::Elbo).then_some(-value);
     Ok(Trained { model, q, value, elbo, upper: None, sampling, outcome, taken_back, estimated_on: None })
+}
+
+/// A model of Gaussian noise with the q of the best ELBO, which is one natural-gradient step with ρ = 1 on the full batch
+/// away; `None` where that cannot be evaluated.
+fn with_best_q(model: LatentModel, train: Dataset<'_>, options: &FitOptions) -> Option<Valued> {
+    let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta: options.beta });
+    let theta = bound.start();
+    let value = bound.solve(&theta)?;
+    let (model, q) = bound.into_parts();
+    Some((model, q, value))
 }
 
 /// A model that is ready for batches of at most `batch` rows.

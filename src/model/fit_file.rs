@@ -100,10 +100,12 @@ impl FileFit {
 /// Usage errors that name the option.
 pub fn check_file_fit(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
+        let asked = match options.hyper {
+            Some(hyper) if options.has_own_q() => format!("--hyper {hyper}"),
+            _ => format!("--objective {}", options.objective),
+        };
         return Err(Error::usage(format!(
-            "--objective {} with --hyper {} needs all rows in memory and cannot be trained through --shuffle-buffer",
-            options.objective,
-            options.hyper_mode()
+            "{asked} needs all rows in memory and cannot be trained through --shuffle-buffer"
         ))
         .hint("use --objective elbo or dlm-log with --hyper joint"));
     }

@@ -65,8 +65,8 @@ pub struct InterruptionArgs {
         allow_negative_numbers = true
     )]
     pub checkpoint_every: f64,
-    /// Go on from a checkpoint, to the same numbers as if nothing had happened; data and options have to be the same. A file
-    /// that --checkpoint names too may be absent: then the fit starts
+    /// Go on from a checkpoint, to the same numbers as if nothing had happened; data and options have to be the same. The
+    /// file may be absent where --checkpoint names it too: then the fit starts
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
