@@ -119,7 +119,7 @@ impl PredictionWriter {
         };
         let thread = Builder::new().name("sparsegp-writer".to_owned()).spawn(write);
         let thread = thread.map_err(|error| Error::data(format!("no thread to write with: {error}")))?;
-        Ok(WriterBehind { blocks, thread })
+        Ok(WriterBehind { blocks: Some(blocks), thread: Some(thread) })
     }
 
     /// Completes the file and gives it its name.
@@ -143,8 +143,8 @@ impl PredictionWriter {
 /// A [`PredictionWriter`] on a thread of its own. Dropped before [`finish`](Self::finish), it leaves no file behind.
 #[derive(Debug)]
 pub struct WriterBehind {
-    blocks: SyncSender<Vec<f64>>,
-    thread: JoinHandle<Result<PredictionWriter>>,
+    blocks: Option<SyncSender<Vec<f64>>>,
+    thread: Option<JoinHandle<Result<PredictionWriter>>>,
 }
 
 impl WriterBehind {
@@ -153,10 +153,10 @@ impl WriterBehind {
     /// # Errors
     ///
     /// When rows before could not be written.
-    pub fn write_rows(self, rows: Vec<f64>) -> Result<WriterBehind> {
-        match self.blocks.send(rows) {
-            Ok(()) => Ok(self),
-            Err(_) => Err(self.ended().err().unwrap_or_else(writer_stopped)),
+    pub fn write_rows(mut self, rows: Vec<f64>) -> Result<WriterBehind> {
+        match self.blocks.as_ref().map(|blocks| blocks.send(rows)) {
+            Some(Ok(())) => Ok(self),
+            _ => Err(self.ended().err().unwrap_or_else(writer_stopped)),
         }
     }
 
@@ -165,13 +165,21 @@ impl WriterBehind {
     /// # Errors
     ///
     /// As for [`PredictionWriter::finish`].
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         self.ended()?.finish()
     }
 
-    fn ended(self) -> Result<PredictionWriter> {
-        drop(self.blocks);
-        self.thread.join().unwrap_or_else(|_| Err(writer_stopped()))
+    fn ended(&mut self) -> Result<PredictionWriter> {
+        self.blocks = None;
+        let thread = self.thread.take().ok_or_else(writer_stopped)?;
+        thread.join().unwrap_or_else(|_| Err(writer_stopped()))
+    }
+}
+
+impl Drop for WriterBehind {
+    /// Waits for the thread, with which the unfinished file goes.
+    fn drop(&mut self) {
+        let _ = self.ended();
     }
 }
 

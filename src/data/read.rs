@@ -231,6 +231,9 @@ impl Iterator for TableBlocks {
 pub fn file_digest(path: &Path) -> Result<String> {
     let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
     let mut file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(Error::data(format!("{}: is a folder, expected a file", path.display())));
+    }
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut buffer).map_err(unreadable)? {

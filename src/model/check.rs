@@ -73,8 +73,12 @@ impl FitOptions {
             Some(Hyper::Dual) => self.check_sites()?,
             _ => {}
         }
+        // With Gaussian noise an ELBO for L-BFGS is one that collapses, see `settled`.
+        let collapses = self.hyper.is_none()
+            && objective == ObjectiveKind::Elbo
+            && self.likelihood_kind() == LikelihoodKind::Gaussian;
         match (self.hyper_optimizer, self.hyper_mode()) {
-            (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) => Err(Error::usage(format!(
+            (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) if !collapses => Err(Error::usage(format!(
                 "--hyper-optimizer lbfgs needs an objective without the noise of mini-batches, which --hyper {mode} has"
             ))
             .hint("use --hyper alternating, or collapsed with Gaussian noise")),

@@ -414,7 +414,7 @@ fn train_svgp(
     };
     // Held-out rows have the last word where there are any.
     let before = before.filter(|_| data.validation.is_none() || !after.2.is_finite());
-    let (model, q, value) = better_of(after, before, &free, &mut outcome);
+    let (model, q, value) = better_of(after, before, (&free, n), &mut outcome);
     if !value.is_finite() {
         return Err(diverged(taken_back));
     }
@@ -463,6 +463,9 @@ pub(super) fn solves_in_one_step(svgp: &VariationalModel, options: &FitOptions) 
         && options.family == Family::Full
 }
 
+/// Nats per datum within which two fits are equally good.
+const NEGLIGIBLE_LOSS: f64 = 0.01;
+
 /// A model, its posterior and the objective there.
 pub(super) type Valued = (LatentModel, Normal, f64);
 
@@ -470,7 +473,7 @@ pub(super) type Valued = (LatentModel, Normal, f64);
 pub(super) fn better_of(
     after: Valued,
     before: Option<Valued>,
-    free: &FreeVector,
+    (free, n): (&FreeVector, usize),
     outcome: &mut Outcome,
 ) -> Valued {
     let penalised = |(model, _, value): &Valued| value + free.penalty(&model.natural());
@@ -478,7 +481,11 @@ pub(super) fn better_of(
         Some(before)
             if before.2.is_finite() && (!after.2.is_finite() || penalised(&after) > penalised(&before)) =>
         {
-            outcome.reason = StopReason::NoProgress;
+            // Training that ends right beside a start that was good already is no failure.
+            let loss = (penalised(&after) - penalised(&before)) / n as f64;
+            if !(loss <= NEGLIGIBLE_LOSS) {
+                outcome.reason = StopReason::NoProgress;
+            }
             before
         }
         _ => after,

@@ -331,7 +331,7 @@ fn train_on_file(
     }
     let last = full_objective(&mut svgp, check)?;
     let (model, q) = svgp.into_parts();
-    let (model, q, estimate) = better_of((model, q, last), Some(before), &free, &mut outcome);
+    let (model, q, estimate) = better_of((model, q, last), Some(before), (&free, n), &mut outcome);
     // A start that was kept was not summed over all rows.
     let exact = if complete { Some(estimate) } else { exact.filter(|_| estimate == last) };
     let value = exact.unwrap_or(estimate);

@@ -361,7 +361,9 @@ impl FitOptions {
             && self.warm_start == FitOptions::default().warm_start;
         let conjugate =
             self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
-        let few = n <= COLLAPSED_ROWS || self.model == ModelKind::Glm;
+        let few = n <= COLLAPSED_ROWS
+            || self.model == ModelKind::Glm
+            || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
         let hyper = if conjugate && untold && few { Some(Hyper::Collapsed) } else { self.hyper };
         FitOptions { hyper, ..self.clone() }
     }
