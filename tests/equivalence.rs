@@ -10,7 +10,7 @@ use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::gradient::Batch;
-use sparsegp::kernels::{Kernel, Polynomial};
+use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{
