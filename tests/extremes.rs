@@ -270,9 +270,12 @@ fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestC
     Ok(())
 }
 
+/// What has to hold for a case of a family.
+type Check = fn(LikelihoodKind, Case) -> Result<(), TestCaseError>;
+
 fn check(kind: &str) {
     let kind: LikelihoodKind = kind.parse().expect("a likelihood");
-    let checks: [(&str, u32, fn(LikelihoodKind, Case) -> Result<(), TestCaseError>); 4] = [
+    let checks: [(&str, u32, Check); 4] = [
         ("expectations", 300, check_expectations),
         ("distribution", 40, check_distribution),
         ("moments and draws", 150, check_moments_and_draws),

@@ -57,9 +57,11 @@ macro_rules! log_scale {
         }
 
         fn sample(&self, f: f64, _: f64, random: &mut ChaCha8Rng) -> f64 {
+            let unit = rand_distr::Gamma::new($shape(self), 1.0)
+                .map_or(f64::NAN, |d| d.sample(random).max(f64::MIN_POSITIVE));
             // A scale that has underflown leaves the smallest number, one that has overflown infinity.
-            let draw = rand_distr::Gamma::new($shape(self), 1.0).map_or(f64::NAN, |d| d.sample(random));
-            (draw.max(f64::MIN_POSITIVE) * f.exp()).max(f64::MIN_POSITIVE)
+            let y = unit * f.exp();
+            if y < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { y }
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.

@@ -97,7 +97,7 @@ impl Likelihood for NegativeBinomial {
         let (mean, alpha) = (exposure * f.exp(), self.alpha());
         let relative = Gamma::new(1.0 / alpha, alpha).map_or(f64::NAN, |d| d.sample(random));
         // 0·∞ is no rate.
-        poisson_draw(if relative > 0.0 { mean * relative } else { 0.0 }, random)
+        poisson_draw(if relative == 0.0 { 0.0 } else { mean * relative }, random)
     }
 
     /// `Var y = E m + α E m² + Var m`, m log-normal.
