@@ -15,7 +15,6 @@ use super::search::Search;
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::start::{WARM_ROWS, initial_model, warm_start};
 use super::streamed::{DataFile, FileBatches, FileRows};
-use super::variational::VariationalModel;
 use super::warning::Warning;
 use crate::collapsed::Dataset;
 use crate::data::statistics::{Sample, Survey, Surveyed, survey};
@@ -316,11 +315,13 @@ fn train_on_file(
     let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
     let rows = FileRows(Arc::clone(file));
     let complete = samples.check.len() == n;
-    let steps = match complete {
-        true if options.polishes() => polish_steps(n),
-        true => 0,
-        false => last_steps(&svgp, options, (outcome.iterations / n.div_ceil(batch), outcome.reason)),
+    let passes = match complete {
+        true => usize::MAX,
+        false => passes_left(outcome.iterations / n.div_ceil(batch), outcome.reason),
     };
+    let useful = if solves_in_one_step(&svgp, options) { 1 } else { polish_steps(n) };
+    // Each step takes a pass, after a first one.
+    let steps = if options.polishes() { useful.min(passes.saturating_sub(1)) } else { 0 };
     let mut exact = None;
     if steps > 0 {
         let all = if complete { Sweep::of(&samples.check, batch) } else { Sweep::of(&rows, batch) };
@@ -363,12 +364,8 @@ fn whole(model: LatentModel) -> LatentModel {
     }
 }
 
-/// The full-batch steps on q, each a pass over the file after a first one, that end a fit of so many whole epochs: none
-/// where a limit ended it, and no more passes than there were epochs.
-fn last_steps(svgp: &VariationalModel, options: &FitOptions, (epochs, reason): (usize, StopReason)) -> usize {
-    if !options.polishes() || matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) {
-        return 0;
-    }
-    let useful = if solves_in_one_step(svgp, options) { 1 } else { polish_steps(usize::MAX) };
-    useful.min(epochs.saturating_sub(1))
+/// The passes over the file that may end a fit of so many whole epochs: none where a limit ended it, and no more than there
+/// were epochs.
+fn passes_left(epochs: usize, reason: StopReason) -> usize {
+    if matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) { 0 } else { epochs }
 }
