@@ -352,6 +352,7 @@ fn what_makes_no_sense_is_refused_before_any_work() {
     // What only a fit can tell ends the run, and the corrected command may use the folder.
     let command = "real.csv --target y --objectives elbo,dlm-log --out out";
     work.compare(&format!("{command} --kernel rbff")).fails(2, &["rbff"]);
-    work.compare(&format!("{command} --fix kernel.nothing=1")).fails(2, &["no hyper-parameter 'kernel.nothing'"]);
+    work.compare(&format!("{command} --fix kernel.nothing=1"))
+        .fails(2, &["no hyper-parameter 'kernel.nothing'"]);
     work.compare(command).ok();
 }
