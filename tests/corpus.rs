@@ -42,6 +42,11 @@ fn models() {
     replay("model", fuzzing::model::run);
 }
 
+#[test]
+fn checkpoints() {
+    replay("checkpoint", fuzzing::checkpoint::run);
+}
+
 /// Without this a change of the format would leave a corpus that is refused for its checksum alone.
 #[test]
 fn the_text_form_of_a_model_file_is_that_file() {

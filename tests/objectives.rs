@@ -221,7 +221,7 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
             objective: ObjectiveKind::DlmLog,
             hyper: Some(Hyper::Fixed),
             beta,
-            epochs: Some(400),
+            epochs: Some(2000),
             tolerance: Some(1e-12),
             ..base.clone()
         };

@@ -4,6 +4,9 @@ use faer::Mat;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// The most of anything that is counted.
+pub const MOST: usize = 1 << 48;
+
 /// Bytes that state goes to or comes from.
 ///
 /// What keeps state names its parts once, in a fixed order, to an archive: a writing one copies them, a reading one
@@ -68,6 +71,15 @@ impl Archive {
                 Err(_) => self.intact = false,
             },
             Some(_) => {}
+        }
+    }
+
+    /// A count of something that was done. More than any computation does makes no sense.
+    pub fn count(&mut self, count: &mut usize) {
+        self.value(count);
+        if *count > MOST {
+            self.intact = false;
+            *count = 0;
         }
     }
 

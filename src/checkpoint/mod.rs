@@ -2,7 +2,7 @@
 
 mod archive;
 
-pub use archive::Archive;
+pub use archive::{Archive, MOST};
 
 use crate::data::AtomicFile;
 use crate::error::{Error, Result};
@@ -59,12 +59,21 @@ impl Checkpoint {
     ///
     /// When the file cannot be read, is no checkpoint, is damaged, was written by another version of the program, or
     /// belongs to a fit of other data or options.
-    pub fn resume(mut self, file: &Path) -> Result<Checkpoint> {
+    pub fn resume(self, file: &Path) -> Result<Checkpoint> {
         let name = file.display().to_string();
         let bytes =
             std::fs::read(file).map_err(|error| Error::data(format!("{name}: cannot be read: {error}")))?;
-        let (identity, stages) = parse(&name, bytes)?;
-        check_identity(&name, &identity, &self.identity)?;
+        self.resume_from(&name, bytes)
+    }
+
+    /// Takes up the states in the contents of a file; `name` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Checkpoint::resume`].
+    pub fn resume_from(mut self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
+        let (identity, stages) = parse(name, bytes)?;
+        check_identity(name, &identity, &self.identity)?;
         self.stages = stages;
         Ok(self)
     }

@@ -6,7 +6,7 @@
 
 mod sampling;
 
-use crate::checkpoint::Archive;
+use crate::checkpoint::{Archive, MOST};
 use crate::columns;
 use crate::data::random::{Purpose, generator};
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
@@ -29,6 +29,9 @@ pub enum Form {
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
 }
+
+/// More samples of w than any pass draws: a saved state that asks for more is damaged.
+const MOST_SAMPLES: usize = 1 << 20;
 
 /// The number of columns of a block for a batch of `b`: it depends on `b` alone.
 pub(crate) fn block_columns(b: usize) -> usize {
@@ -200,7 +203,11 @@ impl BatchPass {
         archive.value(&mut self.runs);
         archive.value(&mut samples);
         archive.value(&mut counts);
-        if archive.is_reading() && archive.is_sound() {
+        let numbers = [self.runs, counts.proposals, counts.accepted, counts.starved];
+        if samples > MOST_SAMPLES || numbers.iter().any(|&n| n > MOST as u64) {
+            archive.refuse();
+            self.runs = 0;
+        } else if archive.is_reading() && archive.is_sound() {
             self.set_samples(samples);
             for (i, block) in self.blocks.iter_mut().enumerate() {
                 block.loss.counts = if i == 0 { counts } else { EstimatorCounts::default() };

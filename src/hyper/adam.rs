@@ -2,7 +2,7 @@
 
 use super::trace::{Epochs, Iterate, Observer};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{Archive, MOST};
 use crate::moments::Moments;
 use argmin::core::observers::ObserverMode;
 use argmin::core::{
@@ -129,7 +129,9 @@ impl Progress {
 
     /// Whether it is of a vector of `n` numbers and `epochs` epochs.
     fn fits(&self, n: usize, epochs: usize, steps_per_epoch: usize) -> bool {
-        self.theta.len() == n
+        let counts = [self.failures_in_a_row, self.rollbacks, self.step, self.epoch_count];
+        counts.iter().all(|&count| count <= MOST)
+            && self.theta.len() == n
             && self.moments.len() == n
             && self.last_good.as_ref().is_none_or(|good| good.len() == n)
             && (self.step / steps_per_epoch == epochs || self.step.div_ceil(steps_per_epoch) == epochs)
@@ -204,8 +206,14 @@ fn pass(
     progress: &mut Progress,
     objective: &mut dyn StochasticObjective,
 ) {
+    let n = progress.theta.len();
     monitor.archive(archive);
     archive.value(progress);
+    let steps_per_epoch = objective.steps_per_epoch().max(1);
+    if archive.is_reading() && !progress.fits(n, monitor.records().len(), steps_per_epoch) {
+        archive.refuse();
+        return;
+    }
     objective.archive(archive);
 }
 
@@ -281,8 +289,7 @@ pub fn minimize_adam(
     let mut progress = Progress::new(start.clone());
     if let Some(mut saved) = monitor.begin_stage() {
         pass(&mut saved, monitor, &mut progress, objective);
-        if !progress.fits(start.len(), monitor.records().len(), steps_per_epoch) {
-            saved.refuse();
+        if !saved.is_intact() {
             progress = Progress::new(start);
         }
         monitor.resumed(&saved);

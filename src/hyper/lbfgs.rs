@@ -2,7 +2,7 @@
 
 use super::trace::{Epochs, Iterate, Observer};
 use super::{HyperObjective, Monitor, Outcome, StopReason};
-use crate::checkpoint::Archive;
+use crate::checkpoint::{Archive, MOST};
 use argmin::core::observers::ObserverMode;
 use argmin::core::{
     CostFunction, Error as ArgminError, Executor, Gradient, KV, Problem, Solver, State, TerminationReason,
@@ -12,6 +12,7 @@ use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Settings of L-BFGS.
@@ -77,7 +78,10 @@ impl Progress {
     /// Whether it is of vectors of `n` numbers.
     fn fits(&self, n: usize) -> bool {
         let mut points = self.recent.iter().chain([&self.best]).flatten();
-        self.from.len() == n && points.all(|point| point.theta.len() == n && point.gradient.len() == n)
+        let counts = [self.restarts, self.iterations, self.evaluations, self.failures];
+        counts.iter().all(|&count| count <= MOST)
+            && self.from.len() == n
+            && points.all(|point| point.theta.len() == n && point.gradient.len() == n)
     }
 }
 
@@ -97,10 +101,44 @@ fn pass(
     objective: &mut dyn HyperObjective,
     run: &mut Option<(Inner, Iterate)>,
 ) {
+    let n = progress.from.len();
     monitor.archive(archive);
     archive.value(progress);
-    archive.value(run);
+    if archive.is_reading() && !progress.fits(n) {
+        archive.refuse();
+        return;
+    }
+    pass_run(archive, run, n);
     objective.archive(archive);
+}
+
+/// argmin's L-BFGS as it is written: the line search, the memory's size, its pairs, two tolerances, and what is for an
+/// ℓ₁ penalty.
+type Stored =
+    (Search, usize, VecDeque<Vec<f64>>, VecDeque<Vec<f64>>, f64, f64, Option<f64>, Option<Vec<f64>>);
+
+/// Passes argmin's run, of vectors of `n` numbers, through an archive.
+fn pass_run(archive: &mut Archive, run: &mut Option<(Inner, Iterate)>, n: usize) {
+    let mut solver = run.as_ref().and_then(|(inner, _)| postcard::to_allocvec(inner).ok());
+    let mut state = run.take().map(|(_, state)| state);
+    archive.value(&mut solver);
+    archive.value(&mut state);
+    if let (true, Some(solver), Some(state)) = (archive.is_reading(), solver, state) {
+        match usable(&solver, &state, n) {
+            Some(inner) => *run = Some((inner, state)),
+            None => archive.refuse(),
+        }
+    }
+}
+
+/// The solver, if it and its state are of vectors of `n` numbers: argmin takes that for granted.
+fn usable(solver: &[u8], state: &Iterate, n: usize) -> Option<Inner> {
+    let (_, memory, s, y, ..): Stored = postcard::from_bytes(solver).ok()?;
+    let vectors = [&state.param, &state.prev_param, &state.best_param, &state.prev_best_param];
+    let gradients = [&state.grad, &state.prev_grad];
+    let mut all = s.iter().chain(&y).chain(vectors.into_iter().chain(gradients).flatten());
+    let fits = s.len() == y.len() && s.len() <= memory && memory <= MOST && state.iter <= MOST as u64;
+    if fits && all.all(|vector| vector.len() == n) { postcard::from_bytes(solver).ok() } else { None }
 }
 
 impl Memo<'_, '_> {
@@ -249,9 +287,8 @@ pub fn minimize_lbfgs(
     let mut run = None;
     if let Some(mut saved) = monitor.begin_stage() {
         pass(&mut saved, monitor, &mut progress, objective, &mut run);
-        if !progress.fits(start.len()) {
-            saved.refuse();
-            progress = Progress::new(start.clone(), options.first_step);
+        if !saved.is_intact() {
+            (progress, run) = (Progress::new(start.clone(), options.first_step), None);
         }
         monitor.resumed(&saved);
     }

@@ -143,7 +143,7 @@ impl HyperObjective for Alternating<'_> {
         for point in [&mut self.best, &mut self.last] {
             archive.option(point, || like.clone(), |point, archive| point.archive(archive));
         }
-        archive.value(&mut self.counts.evaluations);
-        archive.value(&mut self.counts.rollbacks);
+        archive.count(&mut self.counts.evaluations);
+        archive.count(&mut self.counts.rollbacks);
     }
 }

@@ -79,26 +79,27 @@ impl BatchStream {
 
     /// Goes on after the first `batches` batches; false for more than any fit draws.
     pub fn go_to(&mut self, batches: usize) -> bool {
-        const MOST: usize = 1 << 32;
+        const MOST: usize = 1 << 30;
         if batches > MOST {
             return false;
         }
         *self = BatchStream::new(self.n, self.plan, self.seed);
         match self.plan {
             // Their rows depend on the number of the batch alone.
-            BatchPlan::Independent(_) => self.iteration = batches,
+            BatchPlan::Independent(_) => {}
             BatchPlan::Epochs(_) => {
-                let (epochs, rest) = (batches / self.per_epoch, batches % self.per_epoch);
-                self.epoch = epochs as u64;
-                (0..rest).for_each(|_| {
-                    self.next_of_epoch();
-                });
-                self.iteration = batches;
+                self.epoch = (batches / self.per_epoch) as u64;
+                self.shuffle();
+                self.at = batches % self.per_epoch;
             }
-            BatchPlan::Sized(_) => (0..batches).for_each(|_| {
-                self.next_batch();
-            }),
+            BatchPlan::Sized(sizes) => {
+                let drawn: usize = (0..batches).map(|t| sizes.at(t, self.n)).sum();
+                self.epoch = (drawn / self.n.max(1)) as u64;
+                self.shuffle();
+                self.at = drawn % self.n.max(1);
+            }
         }
+        self.iteration = batches;
         true
     }
 

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::gradient::Batch;
 use crate::objective::Objective;
 use crate::variational::{
-    Average, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule, StepInfo,
+    Average, Family, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule, StepInfo,
     UpdateRule,
 };
 
@@ -190,13 +190,15 @@ impl<'a> Inference<'a> {
     pub(super) fn archive(&mut self, archive: &mut Archive) {
         self.model.archive(archive);
         self.rule.archive(archive);
-        self.average.archive(archive);
+        let m = self.model.q().dim();
+        let second = if self.model.q().family() == Family::Full { m * m } else { m };
+        self.average.archive(archive, (m, second));
         self.safe.archive(archive);
         archive.value(&mut self.shrink);
-        archive.value(&mut self.rows_used);
-        archive.value(&mut self.samples_used);
-        archive.value(&mut self.rollbacks);
-        archive.value(&mut self.iterations);
+        archive.count(&mut self.rows_used);
+        archive.count(&mut self.samples_used);
+        archive.count(&mut self.rollbacks);
+        archive.count(&mut self.iterations);
         if archive.is_reading() && archive.is_sound() && self.seek(self.iterations).is_err() {
             archive.refuse();
         }

@@ -147,14 +147,20 @@ impl IterateAverage {
         Ok(())
     }
 
-    /// Passes the averages through an archive.
-    pub(crate) fn archive(&mut self, archive: &mut Archive) {
-        archive.value(&mut self.count);
+    /// Passes the averages of iterates of these numbers of means and covariances through an archive.
+    pub(crate) fn archive(&mut self, archive: &mut Archive, (means, covariances): (usize, usize)) {
+        archive.count(&mut self.count);
         archive.value(&mut self.dim);
         for block in [&mut self.older, &mut self.newer] {
-            archive.value(&mut block.count);
+            archive.count(&mut block.count);
             archive.list(&mut block.mean);
             archive.list(&mut block.second);
+        }
+        let fits = |block: &Block| (block.mean.len(), block.second.len()) == (means, covariances);
+        let begun = self.count > 0 && self.dim == means && fits(&self.older) && fits(&self.newer);
+        if self.count > 0 && !begun {
+            archive.refuse();
+            *self = IterateAverage::new(self.rule);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Each function returns whether the input was accepted and panics when a promise is broken.
 #![allow(dead_code)] // every fuzz target uses its own part
 
+pub mod checkpoint;
 pub mod kernel;
 pub mod model;
 pub mod table;
