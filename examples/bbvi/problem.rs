@@ -44,7 +44,9 @@ impl Problem {
         let before = inference.q().clone();
         inference.step();
         println!("the last step to the optimum moved q by a KL of {:.1e}", before.kl_to(inference.q()));
-        problem.optimum = inference.q().clone();
+        let optimum = inference.q().clone();
+        drop(inference);
+        problem.optimum = optimum;
         Ok(problem)
     }
 
