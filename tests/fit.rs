@@ -242,10 +242,9 @@ fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
     take(&mut whole, 9);
     let mut later = begin(whole.q().clone());
     later.seek(9).expect("rows in memory");
-    // What the rule carries from step to step is computed from q again.
-    for (a, b) in take(&mut later, 5).iter().zip(take(&mut whole, 5)) {
-        assert!((a - b).abs() < 1e-12, "{a} and {b}");
-    }
+    // Up to rounding: the rule remembers a precision matrix, which the other one computes from the covariance.
+    let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(apart(&take(&mut later, 5), &take(&mut whole, 5)) < 1e-12);
     later.seek(0).expect("rows in memory");
-    assert_ne!(take(&mut later, 5), take(&mut whole, 5));
+    assert!(apart(&take(&mut later, 5), &take(&mut whole, 5)) > 1e-3);
 }

@@ -249,8 +249,11 @@ mod tests {
         cells.to_vec()
     }
 
-    /// The file with some cells replaced: (row, column, text).
-    fn text(changes: &[(usize, &str, &str)]) -> String {
+    /// A cell that is replaced: row, column, text.
+    type Change<'a> = (usize, &'a str, &'a str);
+
+    /// The file with some cells replaced.
+    fn text(changes: &[Change<'_>]) -> String {
         let mut text = format!("{HEADER}\n");
         for at in 0..ROWS {
             let mut cells = row(at);
@@ -367,7 +370,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.csv");
         let (late, last) = (BLOCK_ROWS + 100, ROWS - 1);
-        let bad: [(&str, Vec<(usize, &str, &str)>); 13] = [
+        let bad: [(&str, Vec<Change<'_>>); 13] = [
             ("y", vec![(late, "y", "oops"), (3, "y", "")]),
             ("y", vec![(late, "y", "inf"), (3, "y", "")]),
             ("y", vec![(last, "y", "")]),
