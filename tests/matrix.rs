@@ -1,5 +1,8 @@
 //! No NaN, no failed fit: every likelihood, objective, model, family, q update and gradient on small real data.
 
+#[macro_use]
+#[path = "common/per_family.rs"]
+mod per_family;
 #[path = "common/fits.rs"]
 mod fits;
 
@@ -62,32 +65,4 @@ fn check_rules(fits: &Fits) {
     assert_eq!(checked, 4 * 27 + bounds);
 }
 
-/// One test per family, so that a failure names it and they run side by side.
-macro_rules! families {
-    ($($name:ident = $word:literal),+ $(,)?) => {
-        $(#[test]
-        fn $name() {
-            check($word.parse().expect("a likelihood"));
-        })+
-
-        #[test]
-        fn no_family_is_left_out() {
-            assert_eq!(LikelihoodKind::WORDS, [$($word),+]);
-        }
-    };
-}
-
-families! {
-    gaussian = "gaussian",
-    bernoulli_probit = "bernoulli-probit",
-    bernoulli_logit = "bernoulli-logit",
-    poisson = "poisson",
-    poisson_softplus = "poisson-softplus",
-    negative_binomial = "negative-binomial",
-    student_t = "student-t",
-    gamma = "gamma",
-    exponential = "exponential",
-    beta_logit = "beta-logit",
-    beta_probit = "beta-probit",
-    ordinal = "ordinal",
-}
+per_family!(check);

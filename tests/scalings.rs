@@ -1,5 +1,8 @@
 //! Units do not matter: small fits on real data in other units of inputs and target; no other data.
 
+#[macro_use]
+#[path = "common/per_family.rs"]
+mod per_family;
 #[path = "common/fits.rs"]
 mod fits;
 
@@ -160,38 +163,10 @@ fn check_trained(fits: &Fits) {
     }
 }
 
-fn check(word: &str) {
-    let fits = Fits::of(word.parse().expect("a likelihood"));
+fn check(kind: LikelihoodKind) {
+    let fits = Fits::of(kind);
     check_fixed(&fits);
     check_trained(&fits);
 }
 
-/// One test per family, so that they run side by side.
-macro_rules! families {
-    ($($name:ident = $word:literal),+ $(,)?) => {
-        $(#[test]
-        fn $name() {
-            check($word);
-        })+
-
-        #[test]
-        fn no_family_is_left_out() {
-            assert_eq!(LikelihoodKind::WORDS, [$($word),+]);
-        }
-    };
-}
-
-families! {
-    gaussian = "gaussian",
-    bernoulli_probit = "bernoulli-probit",
-    bernoulli_logit = "bernoulli-logit",
-    poisson = "poisson",
-    poisson_softplus = "poisson-softplus",
-    negative_binomial = "negative-binomial",
-    student_t = "student-t",
-    gamma = "gamma",
-    exponential = "exponential",
-    beta_logit = "beta-logit",
-    beta_probit = "beta-probit",
-    ordinal = "ordinal",
-}
+per_family!(check);

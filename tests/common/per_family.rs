@@ -1,0 +1,33 @@
+//! One test per family of likelihoods, so that they run side by side; no checks of its own.
+
+/// Twelve tests that call `check` with the family's [`LikelihoodKind`](sparsegp::likelihood::LikelihoodKind).
+macro_rules! per_family {
+    ($check:path) => {
+        per_family! {
+            $check;
+            gaussian = "gaussian",
+            bernoulli_probit = "bernoulli-probit",
+            bernoulli_logit = "bernoulli-logit",
+            poisson = "poisson",
+            poisson_softplus = "poisson-softplus",
+            negative_binomial = "negative-binomial",
+            student_t = "student-t",
+            gamma = "gamma",
+            exponential = "exponential",
+            beta_logit = "beta-logit",
+            beta_probit = "beta-probit",
+            ordinal = "ordinal",
+        }
+    };
+    ($check:path; $($name:ident = $word:literal),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            $check($word.parse().expect("a likelihood"));
+        })+
+
+        #[test]
+        fn no_family_is_left_out() {
+            assert_eq!(LikelihoodKind::WORDS, [$($word),+]);
+        }
+    };
+}
