@@ -4,9 +4,13 @@ mod common;
 
 use common::{Normals, data};
 use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Gamma, Poisson};
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::*;
 use sparsegp::variational::Schedule;
 use sparsegp::{Error, ErrorKind};
@@ -39,6 +43,35 @@ fn ordinary_data_bring_no_warning() {
             assert!(found.is_empty(), "{objective} {seed}: {found:?}");
         }
     }
+}
+
+#[test]
+fn counts_that_vary_more_than_poisson_counts_are_told_from_those_that_do_not() {
+    let (x, f) = data(4, 2, 400);
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut draw = |spread: f64| -> Vec<f64> {
+        let count = |f: &f64| {
+            let gamma: f64 = if spread > 0.0 {
+                Gamma::new(1.0 / spread, spread).expect("a shape").sample(&mut random)
+            } else {
+                1.0
+            };
+            Poisson::new((f.exp() * 4.0 * gamma).max(1e-6)).expect("a rate").sample(&mut random)
+        };
+        f.iter().map(count).collect()
+    };
+    let (plain, wide) = (draw(0.0), draw(1.0));
+    let about = |y: &[f64], likelihood| {
+        let options = FitOptions { likelihood: Some(likelihood), ..options(ObjectiveKind::Elbo) };
+        let found = warnings(&x, y, &options);
+        found.into_iter().find(|w| matches!(w, Warning::Overdispersed { .. }))
+    };
+    assert_eq!(about(&plain, LikelihoodKind::Poisson), None);
+    assert_eq!(about(&wide, LikelihoodKind::NegativeBinomial), None);
+    let Some(Warning::Overdispersed { dispersion }) = about(&wide, LikelihoodKind::Poisson) else {
+        panic!("nothing about counts of four times the variance")
+    };
+    assert!((1.5..20.0).contains(&dispersion), "{dispersion}");
 }
 
 #[test]

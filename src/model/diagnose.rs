@@ -12,6 +12,7 @@ use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
 use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, LikelihoodKind};
+use crate::quadrature::Integrator;
 use sparsegp_kernels::Scratch;
 
 /// Above this condition number of `K_uu` fewer than six digits of the weights are left.
@@ -30,7 +31,10 @@ const MEMORISED: f64 = 0.2;
 /// The share of the steps that may be taken back before that is worth a word.
 const TAKEN_BACK_SHARE: f64 = 0.2;
 
-/// The most rows whose training loss is compared with that of the validation rows.
+/// Counts whose variance exceeds that of Poisson counts by this factor want another distribution.
+const OVERDISPERSED: f64 = 1.5;
+
+/// The most training rows that losses and dispersions are averaged over.
 const MOST_TRAINING_ROWS: usize = 2000;
 
 /// The difference of validation and training NLL that looks like overfitting, in nats and in standard errors.
@@ -71,6 +75,7 @@ pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
             warnings.extend(about_lengthscales(fit, layer));
         }
     }
+    warnings.extend(about_dispersion(fit));
     warnings.extend(about_overfitting(fit));
     warnings.extend(about_steps(fit));
     warnings.extend(about_the_end(fit));
@@ -139,6 +144,38 @@ fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning>
     warnings
 }
 
+/// The variance of counts over what Poisson counts of the fitted rates would have: `mean (y − μ_y)²/v_y` over training rows,
+/// with the predictive mean and variance of y.
+fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
+    let likelihood = fit.model.likelihood.as_ref();
+    if !matches!(likelihood.kind(), LikelihoodKind::Poisson | LikelihoodKind::PoissonSoftplus) {
+        return None;
+    }
+    let some = some_rows(fit.data.train);
+    let rows = some.data();
+    let marginals = fit.posterior.marginals(rows.x);
+    let mut integrator = Integrator::new(None);
+    let ratios = (0..rows.len()).map(|i| {
+        let at = rows.targets.at(i);
+        let marginal = (marginals.mean[i], marginals.variance[i]);
+        let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+        (at.y - mean).powi(2) / variance
+    });
+    let moments = Moments::of(ratios.filter(|ratio| ratio.is_finite()));
+    let dispersion = moments.mean()?;
+    let error = (moments.variance()? / moments.count() as f64).sqrt();
+    (dispersion > OVERDISPERSED && dispersion - 3.0 * error > 1.0)
+        .then_some(Warning::Overdispersed { dispersion })
+}
+
+/// At most [`MOST_TRAINING_ROWS`] of the training rows, evenly.
+fn some_rows(train: Dataset<'_>) -> Rows {
+    let rows = spread(train.len(), MOST_TRAINING_ROWS);
+    let mut some = Rows::new(train, rows.len());
+    some.take(train, &rows);
+    some
+}
+
 /// Mean and squared standard error of the losses of a data set.
 fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
     let moments = Moments::of(posterior.losses(data, Score::LogLoss));
@@ -148,11 +185,7 @@ fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
 
 fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
     let validation = fit.data.validation.filter(|_| fit.options.objective != ObjectiveKind::DlmSquare)?;
-    let train = fit.data.train;
-    let rows = spread(train.len(), MOST_TRAINING_ROWS);
-    let mut some = Rows::new(train, rows.len());
-    some.take(train, &rows);
-    let (training, error) = mean_loss(fit.posterior, some.data())?;
+    let (training, error) = mean_loss(fit.posterior, some_rows(fit.data.train).data())?;
     let (validation, other) = mean_loss(fit.posterior, validation)?;
     let error = (error + other).sqrt();
     let difference = validation - training;

@@ -254,7 +254,22 @@ impl FitOptions {
 
     /// How hyper-parameters are tuned, by the objective where nothing was said.
     pub fn hyper_mode(&self) -> Hyper {
-        self.hyper.unwrap_or(if self.is_collapsed() { Hyper::Collapsed } else { Hyper::Joint })
+        self.hyper.unwrap_or(match self.has_own_q() {
+            false => Hyper::Collapsed,
+            true if self.can_keep_sites() => Hyper::Dual,
+            true => Hyper::Joint,
+        })
+    }
+
+    /// Whether q can be kept as sites: a full covariance moved by exact natural gradients of an ELBO, whose last iterate is
+    /// what is wanted.
+    fn can_keep_sites(&self) -> bool {
+        self.objective == ObjectiveKind::Elbo
+            && self.model == ModelKind::Gp
+            && self.family == Family::Full
+            && self.q_update == QUpdate::Ngd
+            && self.q_average == Average::None
+            && !self.estimator.is_sampled()
     }
 
     /// The solver for hyper-parameters, by their mode where nothing was said.
@@ -280,6 +295,8 @@ impl FitOptions {
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective {
+            // Sites make a step dearer and better: half as many are worth more.
+            ObjectiveKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
             ObjectiveKind::Elbo | ObjectiveKind::DlmLog if !self.is_collapsed() => 100,
             ObjectiveKind::Elbo | ObjectiveKind::DlmLog | ObjectiveKind::Vfe | ObjectiveKind::Fitc => 200,
             // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.

@@ -79,6 +79,11 @@ pub enum Warning {
         /// The median correlation of f at a row and at its nearest neighbour.
         correlation: f64,
     },
+    /// Counts vary more than Poisson counts do.
+    Overdispersed {
+        /// Their variance over that of Poisson counts.
+        dispersion: f64,
+    },
     /// Steps on hyper-parameters met points that could not be evaluated.
     HyperSteps {
         /// How many.
@@ -123,6 +128,7 @@ impl Warning {
             Warning::NearDuplicates { .. } => &["--inducing", "--fix-inducing"],
             Warning::Irrelevant { .. } => &["--exclude"],
             Warning::Memorised { .. } => &["--prior", "--bounds"],
+            Warning::Overdispersed { .. } => &["--likelihood negative-binomial"],
             Warning::HyperSteps { halved: true, .. } => &["--learning-rate"],
             Warning::HyperSteps { halved: false, .. } => &["--bounds"],
             Warning::QSteps { .. } => &["--q-step"],
@@ -188,6 +194,10 @@ impl fmt::Display for Warning {
             Warning::Memorised { input, correlation } => write!(
                 f,
                 "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a --prior or --bounds on the lengthscales"
+            ),
+            Warning::Overdispersed { dispersion } => write!(
+                f,
+                "the counts vary {dispersion:.1} times as much as Poisson counts would: intervals are too narrow; try --likelihood negative-binomial"
             ),
             Warning::HyperSteps { count, of, halved: true } => write!(
                 f,
@@ -261,6 +271,7 @@ mod tests {
             Warning::NearDuplicates { duplicates: 3, inducing: 9, closest: 1e-4 },
             Warning::Irrelevant { inputs: vec![input.clone()] },
             Warning::Memorised { input, correlation: 0.1 },
+            Warning::Overdispersed { dispersion: 3.0 },
             Warning::HyperSteps { count: 1, of: 9, halved: true },
             Warning::HyperSteps { count: 1, of: 9, halved: false },
             Warning::QSteps { count: 1, of: 9 },

@@ -75,7 +75,7 @@ pub struct InterruptionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
-    /// What is minimised: the (β-)ELBO or the predictive log loss (dlm-log) by mini-batches, the squared error
+    /// What is minimised: the (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error
     /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
     pub objective: ObjectiveKind,
@@ -88,9 +88,9 @@ pub struct ObjectiveArgs {
     pub betas: Option<Betas>,
     /// How hyper-parameters and inducing inputs are tuned: with q from one gradient of mini-batches (joint), the same with q
     /// kept as sites that move with the prior (dual, elbo), on all data with q solved for by natural gradients at every step
-    /// (alternating) or in closed form (collapsed, Gaussian noise), or not at all (fixed) [default: joint for elbo and
-    /// dlm-log, else collapsed; collapsed too for elbo with Gaussian noise, at most 100000 rows and no option about
-    /// mini-batches]
+    /// (alternating) or in closed form (collapsed, Gaussian noise), or not at all (fixed) [default: collapsed for vfe, fitc
+    /// and dlm-square, and for elbo with Gaussian noise, at most 100000 rows and no option about mini-batches; else dual for
+    /// elbo (gp, --q-update ngd, full covariances, exact gradients), else joint]
     #[arg(long, value_parser = words(Hyper::WORDS, Hyper::from_str))]
     pub hyper: Option<Hyper>,
     /// The solver for them: adam, or lbfgs where q is solved for [default: lbfgs for alternating and collapsed, else adam]
@@ -192,17 +192,19 @@ impl FitArgs {
     pub fn options(&self, start: Option<ModelKind>) -> FitOptions {
         let objective = &self.objective;
         let model = self.model_kind(start);
-        // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
-        let batches = objective.objective == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
-        FitOptions {
+        let options = FitOptions {
             model,
             objective: objective.objective,
             beta: objective.beta,
-            hyper: objective.hyper.or(batches.then_some(Hyper::Joint)),
+            hyper: objective.hyper,
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
             restarts: self.restarts,
             ..options(&self.columns, &self.model, &self.training)
-        }
+        };
+        // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
+        let batches = objective.objective == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
+        let hyper = options.hyper.or(batches.then(|| options.hyper_mode()));
+        FitOptions { hyper, ..options }
     }
 }
