@@ -183,7 +183,7 @@ fn a_regression_has_all_its_rows_and_files() {
         pairs.into_iter().find(|(known, _)| *known == objective).map(|(_, hyper)| hyper.to_owned())
     };
     for (objective, mode) in
-        [("elbo", "joint"), ("dlm-log:fixed", "fixed"), ("dlm-square", "collapsed"), ("fitc", "collapsed")]
+        [("elbo", "dual"), ("dlm-log:fixed", "fixed"), ("dlm-square", "collapsed"), ("fitc", "collapsed")]
     {
         assert_eq!(hyper(objective).as_deref(), Some(mode));
     }

@@ -172,6 +172,13 @@ fn the_best_validated_parameters_of_full_batch_searches_are_kept() {
 fn the_command_line_takes_the_modes_and_refuses_what_makes_no_sense() {
     let work = Work::new();
     for (options, hyper, optimizer) in [
+        ("", "collapsed", "lbfgs"),
+        ("--batch-size 30", "dual", "adam"),
+        ("--likelihood student-t", "dual", "adam"),
+        ("--likelihood student-t --family diagonal", "joint", "adam"),
+        ("--likelihood student-t --q-update adam", "joint", "adam"),
+        ("--objective dlm-log", "joint", "adam"),
+        ("--hyper-optimizer lbfgs", "collapsed", "lbfgs"),
         ("--hyper dual", "dual", "adam"),
         ("--hyper alternating", "alternating", "lbfgs"),
         ("--hyper alternating --hyper-optimizer adam", "alternating", "adam"),
