@@ -483,7 +483,7 @@ pub(super) fn better_of(
         {
             // Training that ends right beside a start that was good already is no failure.
             let loss = (penalised(&after) - penalised(&before)) / n as f64;
-            if !(loss <= NEGLIGIBLE_LOSS) {
+            if loss.is_nan() || loss > NEGLIGIBLE_LOSS {
                 outcome.reason = StopReason::NoProgress;
             }
             before

@@ -31,7 +31,7 @@ pub fn listen() -> Result<&'static AtomicBool> {
 pub fn check(args: &FitArgs) -> Result<()> {
     let interruption = &args.interruption;
     let every = interruption.checkpoint_every;
-    if !(every >= 0.0 && every <= 1e9) {
+    if !(0.0..=1e9).contains(&every) {
         return Err(Error::usage(format!("--checkpoint-every is {every}, expected a number of seconds")));
     }
     match &interruption.resume {
