@@ -5,6 +5,7 @@ pub mod collapsed;
 pub mod columns;
 pub mod compare;
 pub mod data;
+mod digest;
 pub mod error;
 pub mod gradient;
 pub mod hyper;

@@ -115,14 +115,9 @@ fn cases() -> Vec<Case> {
             },
         ),
     ];
-    for q_update in [
-        QUpdate::SrVn,
-        QUpdate::Adam,
-        QUpdate::ProxSgd,
-        QUpdate::ProjSgd,
-        QUpdate::ProjectedNgvi,
-        QUpdate::BwGd,
-    ] {
+    // Natural gradients are the default of the cases above.
+    let rules = QUpdate::WORDS.iter().map(|word| word.parse().expect("a rule"));
+    for q_update in rules.filter(|&rule| rule != QUpdate::Ngd) {
         for family in [Family::Full, Family::Diagonal] {
             let name = if family == Family::Full { "a rule" } else { "a rule, diagonal" };
             all.push(linear(name, FitOptions { q_update, family, ..epochs(3) }));

@@ -204,12 +204,7 @@ impl Parameter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Central difference with the step that balances truncation and rounding.
-    fn slope(f: impl Fn(f64) -> f64, x: f64) -> f64 {
-        let h = 6e-6 * x.abs().max(1e-3);
-        (f(x + h) - f(x - h)) / (2.0 * h)
-    }
+    use crate::testkit::central_difference;
 
     #[test]
     fn transforms_invert_and_differentiate() {
@@ -226,7 +221,7 @@ mod tests {
                 assert!(transform.admits(value));
                 // Two roundings, amplified by at most a hundred where the transform is flat.
                 assert!((transform.inverse(value) - u).abs() < 1e-13, "{transform:?} at {u}");
-                let want = slope(|u| transform.value(u), u);
+                let want = central_difference(|u| transform.value(u), u);
                 assert!((transform.derivative(value) - want).abs() < 1e-8 * (1.0 + want.abs()));
             }
         }

@@ -124,12 +124,7 @@ impl FromStr for Prior {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Central difference with the step that balances truncation and rounding.
-    fn slope(f: impl Fn(f64) -> f64, x: f64) -> f64 {
-        let h = 6e-6 * x.abs().max(1e-3);
-        (f(x + h) - f(x - h)) / (2.0 * h)
-    }
+    use crate::testkit::central_difference;
 
     #[test]
     fn text_comes_back_and_nonsense_is_refused() {
@@ -157,7 +152,7 @@ mod tests {
         ];
         for prior in priors {
             for x in [0.05, 0.9, 3.0, 40.0] {
-                let want = slope(|x| prior.log_density(x).0, x);
+                let want = central_difference(|x| prior.log_density(x).0, x);
                 let got = prior.log_density(x).1;
                 assert!(
                     (got - want).abs() < 1e-7 * (1.0 + want.abs()),

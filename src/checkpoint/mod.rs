@@ -29,6 +29,13 @@ struct Stage {
     state: Vec<u8>,
 }
 
+impl Stage {
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.value(&mut self.whole_fit);
+        archive.blob(&mut self.state);
+    }
+}
+
 /// The states of the stages that a fit went through, kept in a file.
 ///
 /// A fit is a fixed sequence of stages. It asks for the state of each as it comes to it ([`Checkpoint::begin`]), so that
@@ -146,7 +153,8 @@ impl Checkpoint {
     /// Writes the file; the older one stays if that fails.
     pub fn write(&mut self) {
         self.saved = Instant::now();
-        self.failure = AtomicFile::write_all_to(&self.path, &self.to_bytes()).err();
+        let bytes = self.encode();
+        self.failure = AtomicFile::write_all_to(&self.path, &bytes).err();
     }
 
     /// Why the file could not be written the last time.
@@ -170,14 +178,11 @@ impl Checkpoint {
         let _ = std::fs::remove_file(&self.path);
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    fn encode(&mut self) -> Vec<u8> {
         let mut contents = Archive::writer();
-        contents.value(&mut self.identity.clone());
+        contents.value(&mut self.identity);
         contents.value(&mut self.stages.len());
-        for stage in &self.stages {
-            contents.value(&mut stage.whole_fit.clone());
-            contents.blob(&mut stage.state.clone());
-        }
+        self.stages.iter_mut().for_each(|stage| stage.archive(&mut contents));
         let contents = contents.into_bytes();
         let mut bytes = Vec::with_capacity(HEADER + contents.len());
         bytes.extend_from_slice(MAGIC);
@@ -221,8 +226,7 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
     let mut stages = Vec::new();
     while stages.len() < count && contents.is_sound() {
         let mut stage = Stage { whole_fit: false, state: Vec::new() };
-        contents.value(&mut stage.whole_fit);
-        contents.blob(&mut stage.state);
+        stage.archive(&mut contents);
         stages.push(stage);
     }
     if contents.is_intact() {

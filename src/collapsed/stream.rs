@@ -43,6 +43,12 @@ impl<'a> Dataset<'a> {
     pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
         Dataset { x: self.x.subcols(from, len), targets: self.targets.range(from, from + len) }
     }
+
+    /// All rows in order, at most `most` at a time.
+    pub fn parts(self, most: usize) -> impl Iterator<Item = Dataset<'a>> {
+        let n = self.len();
+        (0..n).step_by(most.max(1)).map(move |from| self.part(from, most.min(n - from)))
+    }
 }
 
 /// The weight ω_i of a datum in the sums.
@@ -169,10 +175,10 @@ impl DataStream {
         work: impl Fn(Dataset<'_>, Buffers<'_>, &mut Block) + Sync,
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>),
     ) {
-        let (n, window) = (data.len(), self.k.ncols());
+        let window = self.k.ncols();
         let columns = block_columns(window);
-        for from in (0..n).step_by(window.max(1)) {
-            let b = window.min(n - from);
+        for part in data.parts(window) {
+            let b = part.len();
             (
                 self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
                 self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
@@ -183,8 +189,8 @@ impl DataStream {
                 .into_par_iter()
                 .enumerate()
                 .for_each(|(i, (k, a, t, w, block))| {
-                    let (at, len) = (from + i * columns, k.ncols());
-                    work(data.part(at, len), Buffers { k, a, t, w }, block);
+                    let (at, len) = (i * columns, k.ncols());
+                    work(part.part(at, len), Buffers { k, a, t, w }, block);
                 });
             after(self.a.as_ref().subcols(0, b), self.w.as_ref().subcols(0, b));
         }

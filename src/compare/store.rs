@@ -2,13 +2,10 @@
 
 use super::plan::{Contender, Settings, Unit};
 use super::results::{Role, Row};
-use crate::data::AtomicFile;
+use crate::data::{AtomicFile, file_digest};
 use crate::error::{Error, Result};
 use crate::model::FittedModel;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The version of the files in the folder.
@@ -20,7 +17,8 @@ const FORMAT: u32 = 1;
 ///
 /// When the file cannot be read.
 pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
-    let (bytes, sha256) = digest(data)?;
+    let sha256 = file_digest(data)?;
+    let bytes = data.metadata().map(|metadata| metadata.len()).ok();
     let words: Vec<String> = settings.contenders.iter().map(ToString::to_string).collect();
     Ok(json!({
         "format": FORMAT,
@@ -34,23 +32,6 @@ pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
         "columns": settings.columns,
         "options": settings.options,
     }))
-}
-
-/// The length and the SHA-256 of a file.
-fn digest(path: &Path) -> Result<(u64, String)> {
-    let failed = |error: std::io::Error| Error::data(format!("{}: cannot be read: {error}", path.display()));
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut hash, mut bytes) = (Sha256::new(), 0);
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let count = file.read(&mut buffer).map_err(failed)?;
-        if count == 0 {
-            let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-            return Ok((bytes, sha256));
-        }
-        hash.update(&buffer[..count]);
-        bytes += count as u64;
-    }
 }
 
 /// The folder.

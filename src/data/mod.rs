@@ -24,12 +24,13 @@ pub mod table;
 pub mod target;
 pub mod write;
 
+pub use crate::digest::file_digest;
 pub use ahead::Ahead;
 pub use check::input_warnings;
 pub use column::{Column, TextColumn};
 pub use predictions::{PredictionWriter, WriterBehind};
 pub use random::{Purpose, generator};
-pub use read::{TableBlocks, file_digest, read_csv, read_table};
+pub use read::{TableBlocks, read_csv, read_table};
 pub use roles::{Role, Roles};
 pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};

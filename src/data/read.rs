@@ -5,7 +5,6 @@ use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use sha2::{Digest, Sha256};
 
 use super::column::ColumnBuilder;
 use super::csv::CsvRows;
@@ -219,26 +218,6 @@ impl Iterator for TableBlocks {
                 self.any = true;
                 Some(other)
             }
-        }
-    }
-}
-
-/// A digest (SHA-256, in hexadecimal) of a file as it is.
-///
-/// # Errors
-///
-/// When the file cannot be read.
-pub fn file_digest(path: &Path) -> Result<String> {
-    let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
-    let mut file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.is_dir() {
-        return Err(Error::data(format!("{}: is a folder, expected a file", path.display())));
-    }
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut buffer).map_err(unreadable)? {
-            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
-            count => hash.update(&buffer[..count]),
         }
     }
 }

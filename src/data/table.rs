@@ -4,11 +4,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
+use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 /// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
 const CLOSE: f64 = 0.75;
+
+/// Values that are passed on to a digest together.
+const DIGEST_CHUNK: usize = 1024;
 
 /// A column and its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,17 +89,19 @@ impl Table {
         for NamedColumn { name, column } in &self.columns {
             text(&mut hash, name);
             match column {
-                Column::Number(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
+                Column::Number(values) => {
+                    digest_all(&mut hash, values.iter().map(|value| value.to_le_bytes()))
+                }
                 Column::Text(column) => {
                     column.levels().iter().for_each(|level| text(&mut hash, level));
                     let codes = column.codes().map(|code| code.map_or(u64::MAX, |code| code as u64));
-                    codes.for_each(|code| hash.update(code.to_le_bytes()));
+                    digest_all(&mut hash, codes.map(u64::to_le_bytes));
                 }
                 Column::Unsupported { data_type, .. } => text(&mut hash, data_type),
             }
         }
         hash.update((self.rows as u64).to_le_bytes());
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(hash)
     }
 
     /// How many rows of the file come before this table; 0 unless it is a later block of a stream.
@@ -292,6 +298,17 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
         names.push(format!("{more} more"));
     }
     names.join(", ")
+}
+
+/// Passes values on to a digest, many at a time: each call of `update` has its price.
+fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
+    let mut values = values.peekable();
+    let mut bytes = Vec::with_capacity(8 * DIGEST_CHUNK);
+    while values.peek().is_some() {
+        bytes.clear();
+        bytes.extend(values.by_ref().take(DIGEST_CHUNK).flatten());
+        hash.update(&bytes);
+    }
 }
 
 #[cfg(test)]

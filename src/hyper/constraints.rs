@@ -24,7 +24,7 @@ impl NamePattern {
 }
 
 /// The name of the parameter that a numbered value belongs to.
-pub(super) fn stem(name: &str) -> Option<&str> {
+pub(crate) fn stem(name: &str) -> Option<&str> {
     let (stem, index) = name.rsplit_once('.')?;
     index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
 }

@@ -9,6 +9,7 @@ mod trace;
 mod vector;
 
 pub use adam::{AdamOptions, FullBatch, StochasticObjective, minimize_adam};
+pub(crate) use constraints::stem;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::{Limits, Monitor, Record, Session, StopReason};

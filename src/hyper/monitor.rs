@@ -124,11 +124,6 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Whether the fit is to end.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
-    }
-
     /// Where the fit's state is kept.
     pub fn checkpoint(&mut self) -> Option<&mut Checkpoint> {
         self.checkpoint.as_deref_mut()

@@ -6,7 +6,6 @@ use super::posterior::{Posterior, Score};
 use super::solve::{SolveLimits, Sweep, solve_q};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
-use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, HyperObjective};
 use crate::variational::{Guard, Normal};
@@ -95,10 +94,9 @@ impl<'a> Alternating<'a> {
 
     /// The gradient at the present point in natural units: the partial one, whatever moves with θ.
     fn gradient(&mut self) -> Vec<f64> {
-        let (train, mut sum) = (self.data.train, vec![0.0; self.natural.len()]);
+        let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);
-        for from in (0..train.len()).step_by(self.batch) {
-            let part: Dataset<'_> = train.part(from, self.batch.min(train.len() - from));
+        for part in self.data.train.parts(self.batch) {
             self.model.evaluate(Batch { x: part.x, targets: part.targets, scale: 1.0 }, true);
             sum.iter_mut().zip(self.model.theta_gradient()).for_each(|(sum, g)| *sum += g);
         }

@@ -4,7 +4,7 @@ use super::fit::TakenBack;
 use super::geometry::Crowding;
 use super::latent::LatentModel;
 use crate::collapsed::Dataset;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::latent::inducing::FactorizationFailure;
 use faer::MatRef;
 
@@ -40,6 +40,15 @@ pub(super) fn singular_start(
 ) -> Error {
     let cause = huge_data(train).or_else(|| out_of_range(model)).unwrap_or_else(|| singular(failure, model));
     Error::fit(format!("the starting point cannot be evaluated: {}", cause.why)).hint(cause.advice)
+}
+
+/// What was found, or nothing where a fit failed for numerical reasons; every other error ends the search.
+pub(super) fn unless_failed<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::Fit => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The same error, with the cause where one is found at the start of the fit, `model`.

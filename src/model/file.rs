@@ -8,6 +8,7 @@ use super::posterior::{Posterior, Root, Roots};
 use super::search::Search;
 use super::select::BetaCurve;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
+use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
 use crate::hyper::Overlay;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
@@ -184,7 +185,7 @@ impl FittedModel {
     ///
     /// As for [`FittedModel::to_bytes`].
     pub fn digest(&self) -> Result<String> {
-        Ok(hexadecimal(&Sha256::digest(self.to_bytes()?)))
+        Ok(hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
     }
 
     /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
@@ -281,12 +282,8 @@ impl Checksum {
     }
 
     fn finish(self) -> String {
-        hexadecimal(&self.0.finalize())
+        hexadecimal(self.0)
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Why bytes are not a usable model.

@@ -179,7 +179,7 @@ pub(super) fn fit_prepared(
 
 /// A model with constraints as asked for, which can be evaluated.
 pub(super) fn ready(mut model: LatentModel, options: &FitOptions, train: Dataset<'_>) -> Result<LatentModel> {
-    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+    model.constrain(&options.constraints, options.has_default_priors())?;
     model.refresh().map_err(|failure| singular_start(&failure, &model, train))?;
     Ok(model)
 }

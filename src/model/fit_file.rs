@@ -6,16 +6,13 @@ use super::fit::{
     polish_steps, ready, solves_in_one_step, train_on_batches,
 };
 use super::fitted::{
-    Columns, FittedModel, HeldOut, as_used, check_start_target, resolved, schema_options, standardised,
-    two_valued,
+    Columns, FittedModel, HeldOut, check_start_target, resolved, schema_options, standardised, two_valued,
 };
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
-use super::search::Search;
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::start::{WARM_ROWS, initial_model, warm_start};
 use super::streamed::{DataFile, FileBatches, FileRows};
-use super::warning::Warning;
 use crate::collapsed::Dataset;
 use crate::data::statistics::{Sample, Survey, Surveyed, survey};
 use crate::data::{Ahead, Role, Roles, SchemaOptions};
@@ -92,12 +89,22 @@ impl FileFit {
     }
 }
 
-/// Refuses what cannot be fitted without all rows in memory.
+/// Refuses a file that cannot be read in every epoch, a buffer without rows, and what cannot be fitted without all rows in
+/// memory.
 ///
 /// # Errors
 ///
-/// Usage errors that name the option.
-pub fn check_file_fit(options: &FitOptions) -> Result<()> {
+/// Usage errors that name the option; data errors when the file cannot be looked at.
+pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usize>) -> Result<()> {
+    if buffer_rows == Some(0) {
+        return Err(Error::usage("--shuffle-buffer is 0, expected at least 1 row"));
+    }
+    check_without_table(options)?;
+    check_readable_twice(path)
+}
+
+/// Refuses what cannot be fitted without all rows in memory.
+fn check_without_table(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
         let asked = match options.hyper {
             Some(hyper) if options.has_own_q() => format!("--hyper {hyper}"),
@@ -143,11 +150,7 @@ pub fn fit_file(
     planned: &mut dyn FnMut(&MemoryPlan),
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
-    check_file_fit(request.options)?;
-    check_readable_twice(request.path)?;
-    if request.buffer_rows == Some(0) {
-        return Err(Error::usage("--shuffle-buffer is 0, expected at least 1 row"));
-    }
+    check_file_fit(request.path, request.options, request.buffer_rows)?;
     let surveyed = survey_for(request)?;
     let options = &options_for(request, &surveyed)?;
     options.validate()?;
@@ -182,23 +185,9 @@ pub fn fit_file(
     };
     let plan = plan_memory(&file, &samples, request.buffer_rows, options);
     planned(&plan);
-    let mut fitted = train_on_file((&file, &samples), plan.buffer_rows, options, request.start, session)?;
-    let names = file.schema.input_names();
-    fitted.summary.warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
-    fitted.summary.warnings.splice(..0, warnings.into_iter().map(Warning::from));
-    let model = FittedModel {
-        options: as_used(options, &fitted.model),
-        schema: file.schema.clone(),
-        scaling: file.scaling.clone(),
-        model: fitted.model,
-        q: fitted.q,
-        posterior: fitted.posterior,
-        summary: fitted.summary,
-        rows: train,
-        program: env!("CARGO_PKG_VERSION").to_owned(),
-        beta_curve: None,
-        search: Search::default(),
-    };
+    let fitted = train_on_file((&file, &samples), plan.buffer_rows, options, request.start, session)?;
+    let columns = (file.schema.clone(), file.scaling.clone());
+    let model = FittedModel::of(fitted, columns, options, train, warnings);
     Ok(FileFit { model, validation: held_out, rows, plan, file })
 }
 
@@ -245,12 +234,8 @@ fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
 fn options_for(request: &FileFitRequest<'_>, surveyed: &Surveyed) -> Result<FitOptions> {
     let options = resolved(request.options, &surveyed.schema, request.start)?;
     let sparse = options.model == ModelKind::Gp;
-    Ok(FitOptions {
-        inducing: if sparse { Some(options.inducing_for(surveyed.train)) } else { options.inducing },
-        // No closed form takes over from the mini-batches of a linear model.
-        hyper: Some(options.hyper.unwrap_or(Hyper::Joint)),
-        ..options
-    })
+    let inducing = if sparse { Some(options.inducing_for(surveyed.train)) } else { options.inducing };
+    Ok(FitOptions { inducing, ..options }.by_batches())
 }
 
 /// The rows in memory, on the scale the model sees.

@@ -1,6 +1,6 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
-use super::fit::{FitSummary, Start, TrainingData, fit_arrays_in};
+use super::fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays_in};
 use super::latent::LatentModel;
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
@@ -135,24 +135,10 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         request.start.map(|start| start.start(options, Some(train.inputs.as_ref()), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
     // A fit that goes on with another one's posterior owes its start to that one's search.
-    let before = request.start.filter(|_| request.keep_posterior).map(|start| start.search.clone());
-    let search = before.unwrap_or(fitted.search);
-    let names = schema.input_names();
-    fitted.summary.warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
-    fitted.summary.warnings.splice(..0, notes.into_iter().map(Warning::from));
-    let model = FittedModel {
-        options: as_used(options, &fitted.model),
-        schema,
-        scaling,
-        model: fitted.model,
-        q: fitted.q,
-        posterior: fitted.posterior,
-        summary: fitted.summary,
-        rows: train.targets.len(),
-        program: env!("CARGO_PKG_VERSION").to_owned(),
-        beta_curve: None,
-        search,
-    };
+    if let Some(start) = request.start.filter(|_| request.keep_posterior) {
+        fitted.search = start.search.clone();
+    }
+    let model = FittedModel::of(fitted, (schema, scaling), options, train.targets.len(), notes);
     if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
         checkpoint.finish_fit(mark, model.to_bytes()?);
     }
@@ -371,6 +357,33 @@ impl HeldOut {
 impl FittedModel {
     /// The most rows that [`FittedModel::samples`] draws at together.
     pub const MOST_JOINT_ROWS: usize = 2000;
+
+    /// What was fitted to so many rows of these columns; warnings call inputs by their names, the data's own coming first.
+    pub(super) fn of(
+        mut fitted: Fitted,
+        (schema, scaling): (Schema, Scaling),
+        options: &FitOptions,
+        rows: usize,
+        notes: Vec<String>,
+    ) -> FittedModel {
+        let names = schema.input_names();
+        let warnings = &mut fitted.summary.warnings;
+        warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
+        warnings.splice(..0, notes.into_iter().map(Warning::from));
+        FittedModel {
+            options: as_used(options, &fitted.model),
+            schema,
+            scaling,
+            model: fitted.model,
+            q: fitted.q,
+            posterior: fitted.posterior,
+            summary: fitted.summary,
+            rows,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            beta_curve: None,
+            search: fitted.search,
+        }
+    }
 
     /// The kind of target.
     pub fn task(&self) -> Task {

@@ -1,8 +1,8 @@
 //! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small; no final fit.
 
 use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::failure::failed_start;
-use super::fit::{Start, TrainingData, fit_prepared};
+use super::failure::{failed_start, unless_failed};
+use super::fit::{Start, TrainingData, fit_prepared, ready};
 use super::inducing_curve::{Certificate, Criterion, Growth, GrowthEnd, InducingCurve, InducingPoint};
 use super::latent::LatentModel;
 use super::options::{FitOptions, Hyper, ObjectiveKind};
@@ -11,7 +11,7 @@ use super::rows::Rows;
 use super::start::{gaussian_start, initial_model, subset};
 use crate::collapsed::{Dataset, dense_upper_bound};
 use crate::data::random::{Purpose, generator};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::hyper::{Limits, Session};
 use crate::latent::more_inducing;
 use crate::likelihood::LikelihoodKind;
@@ -172,9 +172,8 @@ impl Grower<'_, '_> {
     /// A model of a size from the start that the data give.
     fn fresh(&mut self, m: usize) -> Result<Grown> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
-        let mut model = initial_model(self.train, &options, self.levels)?;
-        model.constrain(&options.constraints, options.default_priors && options.standardize)?;
-        self.stage(model, None)
+        let model = initial_model(self.train, &options, self.levels)?;
+        self.stage(ready(model, &options, self.train)?, None)
     }
 
     /// Adds inducing inputs until there are enough; leaves the curve's end and points.
@@ -194,7 +193,7 @@ impl Grower<'_, '_> {
             let next = self.next(&now, curve)?;
             now = match next {
                 Some(next) if !curve.is_enough(&now.point, &next.point) => next,
-                last => match if doubted { None } else { self.second_opinion(&now, curve) } {
+                last => match if doubted { None } else { self.second_opinion(&now, curve)? } {
                     Some(other) => {
                         doubted = true;
                         other
@@ -213,14 +212,17 @@ impl Grower<'_, '_> {
 
     /// A model from scratch with as many inducing inputs as a fit has when nothing is said, where those are more and it is
     /// better: hyper-parameters that were trained with few may be stuck where noise explains what few cannot.
-    fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Option<Grown> {
+    fn second_opinion(&mut self, now: &Grown, curve: &InducingCurve) -> Result<Option<Grown>> {
         let usual = self.options.inducing_for(self.train.len()).min(curve.most);
         if usual <= now.point.m {
-            return None;
+            return Ok(None);
         }
-        let other = self.fresh(usual).ok()?;
-        let (value, before) = (curve.value(&other.point)?, curve.value(&now.point)?);
-        (other.point.m > now.point.m && value > before + curve.tolerance).then_some(other)
+        let Some(other) = unless_failed(self.fresh(usual))? else { return Ok(None) };
+        let (Some(value), Some(before)) = (curve.value(&other.point), curve.value(&now.point)) else {
+            return Ok(None);
+        };
+        let better = other.point.m > now.point.m && value > before + curve.tolerance;
+        Ok(better.then_some(other))
     }
 
     /// The next size; `None` with the curve's end set when there is none.
@@ -237,17 +239,14 @@ impl Grower<'_, '_> {
             Some((model, q)) => self.stage(model, Some(q)),
             None => Err(failed_start()),
         };
-        match next {
-            Ok(next) => Ok(Some(next)),
-            Err(error) if error.kind() == ErrorKind::Fit => {
-                curve.end = GrowthEnd::Failed;
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        let next = unless_failed(next)?;
+        if next.is_none() {
+            curve.end = GrowthEnd::Failed;
         }
+        Ok(next)
     }
 
-    /// Improves a model of one size and measures it.
+    /// Improves a model of one size, which is ready to be evaluated, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
         if model.likelihood.kind() == LikelihoodKind::Gaussian {
             self.gaussian_stage(model, q.is_none())
@@ -257,8 +256,7 @@ impl Grower<'_, '_> {
     }
 
     /// L-BFGS on the collapsed bound of a subset, then q and the bounds by all rows.
-    fn gaussian_stage(&mut self, mut model: LatentModel, fresh: bool) -> Result<Grown> {
-        model.refresh().map_err(|_| failed_start())?;
+    fn gaussian_stage(&mut self, model: LatentModel, fresh: bool) -> Result<Grown> {
         // A first stage has everything to find, later ones go on from what was found.
         let share = if fresh { 1 } else { WARM_SHARE };
         let options =

@@ -261,6 +261,16 @@ impl FitOptions {
         })
     }
 
+    /// The same by mini-batches, even where a closed form would take over when nothing is said.
+    pub fn by_batches(self) -> FitOptions {
+        FitOptions { hyper: Some(self.hyper_mode()), ..self }
+    }
+
+    /// Whether weak priors apply where none are given: they are for standardised data.
+    pub fn has_default_priors(&self) -> bool {
+        self.default_priors && self.standardize
+    }
+
     /// Whether q can be kept as sites: a full covariance moved by exact natural gradients of an ELBO, whose last iterate is
     /// what is wanted.
     fn can_keep_sites(&self) -> bool {

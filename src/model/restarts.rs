@@ -7,7 +7,7 @@ use super::select::score_of;
 use super::start::initial_model;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hyper::Session;
+use crate::hyper::{Session, stem};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Transform;
@@ -97,7 +97,7 @@ fn candidate(data: TrainingData<'_>, options: &FitOptions, start: usize) -> Resu
     let seed = options.seed.wrapping_add(start as u64);
     let mut model = initial_model(data.train, &FitOptions { seed, ..options.clone() }, data.levels)?;
     // What is fixed, tied or bounded stays so.
-    model.constrain(&options.constraints, options.default_priors && options.standardize)?;
+    model.constrain(&options.constraints, options.has_default_priors())?;
     if start > 0 {
         perturb(&mut model, seed);
     }
@@ -111,15 +111,13 @@ fn perturb(model: &mut LatentModel, seed: u64) {
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
     let descriptors = model.descriptors();
     let mut natural = model.natural();
-    // A parameter's name is that of its values without their number.
-    let parameter = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     let (mut last, mut common) = (String::new(), 1.0);
     for (descriptor, value) in descriptors.iter().zip(&mut natural) {
         let Transform::Positive { lower } = descriptor.transform else { continue };
         if descriptor.fixed {
             continue;
         }
-        let name = parameter(&descriptor.name);
+        let name = stem(&descriptor.name).unwrap_or(&descriptor.name).to_owned();
         let own = if name == last { factor(SPREAD_WITHIN) } else { 1.0 };
         if name != last {
             (last, common) = (name, factor(SPREAD));

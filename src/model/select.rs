@@ -1,5 +1,6 @@
 //! The choice of β by held-out rows: a grid of fits, each started from its neighbour, and a refit at the best; no β of its own.
 
+use super::failure::unless_failed;
 use super::fitted::{FitRequest, FittedModel, HeldOut, TableFit, fit_table_in};
 use super::options::{FitOptions, Hyper, ObjectiveKind};
 use super::posterior::Score;
@@ -112,7 +113,7 @@ pub struct GridFit {
 ///
 /// # Errors
 ///
-/// As for [`fit_table_in`](super::fit_table_in), when the first fit fails; a later one that fails counts as one with an infinite score.
+/// As for [`fit_table_in`](super::fit_table_in), when the first fit fails; a later one whose numbers fail counts as one with an infinite score.
 pub fn fit_grid(request: &FitRequest<'_>, betas: &Betas, session: &mut Session<'_>) -> Result<Vec<GridFit>> {
     let base =
         FitOptions { validation_fraction: grid_validation(request.options), ..request.options.clone() };
@@ -123,7 +124,7 @@ pub fn fit_grid(request: &FitRequest<'_>, betas: &Betas, session: &mut Session<'
     let options = FitOptions { beta: grid[first], ..base.clone() };
     let middle = grid_fit(&FitRequest { options: &options, ..*request }, session)?;
     let short = FitOptions { epochs: Some(base.epoch_limit().div_ceil(3)), ..base };
-    let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Vec<GridFit> {
+    let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Result<Vec<GridFit>> {
         let mut fits: Vec<GridFit> = Vec::new();
         for beta in betas {
             let start = fits.last().map_or(&middle.fit.model, |fit| &fit.fit.model);
@@ -131,15 +132,12 @@ pub fn fit_grid(request: &FitRequest<'_>, betas: &Betas, session: &mut Session<'
             let request =
                 FitRequest { options: &options, start: Some(start), keep_posterior: true, ..*request };
             // A β that cannot be fitted is passed over: its neighbours go on without it.
-            fits.extend(grid_fit(&request, session).ok());
-            if session.is_interrupted() {
-                break;
-            }
+            fits.extend(unless_failed(grid_fit(&request, session))?);
         }
-        fits
+        Ok(fits)
     };
-    let mut above = chain(&mut grid[..first].iter().rev().copied());
-    let below = chain(&mut grid[first + 1..].iter().copied());
+    let mut above = chain(&mut grid[..first].iter().rev().copied())?;
+    let below = chain(&mut grid[first + 1..].iter().copied())?;
     above.reverse();
     above.push(middle);
     above.extend(below);

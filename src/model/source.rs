@@ -24,9 +24,7 @@ impl AllRows for Dataset<'_> {
     }
 
     fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
-        for from in (0..self.len()).step_by(most.max(1)) {
-            visit(self.part(from, most.min(self.len() - from)));
-        }
+        self.parts(most).for_each(visit);
         Ok(())
     }
 }

@@ -188,7 +188,7 @@ fn model_config(model: &FittedModel) -> Value {
         "jitter": gp(json!(jitter(options.jitter))),
         "warm_start": gp(json!(options.warm_start)),
         "constraints": options.constraints,
-        "default_priors": gp(json!(options.default_priors && options.standardize)),
+        "default_priors": gp(json!(options.has_default_priors())),
         "standardize": options.standardize,
     })
 }

@@ -13,7 +13,6 @@ use sparsegp::model::{
     check_file_fit, fit_file, fit_table_in, select_beta,
 };
 use sparsegp::{Error, Result};
-use std::path::Path;
 
 /// The numbers of a file that are not held in memory unless the fit needs that: 1 GiB of them. Reading and training need
 /// about three times that.
@@ -82,9 +81,8 @@ impl Fitting {
 
 /// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
 pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
-    let Some(rows) = args.shuffle_buffer else { return Ok(()) };
-    if rows == 0 {
-        return Err(Error::usage("--shuffle-buffer is 0, expected at least 1 row"));
+    if args.shuffle_buffer.is_none() {
+        return Ok(());
     }
     if args.objective.betas.is_some() {
         return Err(Error::usage(
@@ -92,12 +90,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         )
         .hint("give --beta, or choose β on a part of the rows"));
     }
-    if args.data == Path::new("-") {
-        return Err(Error::usage(
-            "standard input cannot be read again in every epoch: --shuffle-buffer needs a file",
-        ));
-    }
-    check_file_fit(options)
+    check_file_fit(&args.data, options, args.shuffle_buffer)
 }
 
 /// Fits, through a shuffle buffer if that was asked for or the file is too large to be held.
@@ -196,7 +189,7 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&FittedModel
     let wanted = |name: &str| start.map_or(columns.uses(name), |start| start.schema().uses(name));
     let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    if args.objective.betas.is_some() || check_file_fit(options).is_err() {
+    if args.objective.betas.is_some() || check_file_fit(&args.data, options, None).is_err() {
         output::note(&format!("note: {size}, all of which this fit needs in memory"));
         return false;
     }

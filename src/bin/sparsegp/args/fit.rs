@@ -204,7 +204,6 @@ impl FitArgs {
         };
         // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
         let batches = objective.objective == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
-        let hyper = options.hyper.or(batches.then(|| options.hyper_mode()));
-        FitOptions { hyper, ..options }
+        if batches { options.by_batches() } else { options }
     }
 }
