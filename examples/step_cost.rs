@@ -35,7 +35,7 @@ struct Args {
     /// Threads (0 for all).
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Timed repeats after five to warm up; the median is reported.
+    /// Timed repeats, at least; the median is reported.
     #[arg(long, default_value_t = 30)]
     repeats: usize,
     /// Print one line of JSON instead of a table.
@@ -52,14 +52,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut gemm = gemm_timer(m, b);
     let mut stable = step_timer(m, b, d, None)?;
     let mut direct = step_timer(m, b, d, Some(f64::INFINITY))?;
-    // Interleaved, so that a change of the machine's speed touches all three alike.
+    // Interleaved, so that a change of the machine's speed touches all three alike, and in bursts of which the first is not
+    // counted, since in a fit a step finds its matrices in the cache where the step before left them.
     let (mut gemm_ms, mut stable_ms, mut direct_ms) = (Vec::new(), Vec::new(), Vec::new());
-    for repeat in 0..args.repeats + 5 {
-        let times = [gemm(), stable(), direct()];
-        if repeat >= 5 {
-            gemm_ms.push(times[0]);
-            stable_ms.push(times[1]);
-            direct_ms.push(times[2]);
+    for repeat in 0..args.repeats.div_ceil(BURST) + 2 {
+        let times = [burst(&mut gemm), burst(&mut stable), burst(&mut direct)];
+        if repeat >= 2 {
+            gemm_ms.extend(times[0]);
+            stable_ms.extend(times[1]);
+            direct_ms.extend(times[2]);
         }
     }
     let [gemm_ms, step_ms, direct_ms] = [gemm_ms, stable_ms, direct_ms].map(median);
@@ -76,6 +77,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{report:#}");
     }
     Ok(())
+}
+
+/// Times that are taken together.
+const BURST: usize = 3;
+
+/// The milliseconds of a few runs, after one to warm up.
+fn burst(run: &mut impl FnMut() -> f64) -> [f64; BURST] {
+    run();
+    std::array::from_fn(|_| run())
 }
 
 /// Times one `M × M` by `M × b` product.

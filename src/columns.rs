@@ -71,14 +71,46 @@ pub fn add_matvec(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
     );
 }
 
-/// `out_j = w_j a_j`.
-pub fn scale_columns(a: MatRef<'_, f64>, w: &[f64], mut out: MatMut<'_, f64>) {
+/// `out = diag(w) aᵀ`, the transpose of `a` with its columns scaled: the right operand of `a diag(w) aᵀ`, which GEMM reads
+/// along columns.
+pub fn scale_columns_transposed(a: MatRef<'_, f64>, w: &[f64], mut out: MatMut<'_, f64>) {
+    const SIDE: usize = 8;
+    let (m, n) = a.shape();
+    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j0 in (0..cols).step_by(SIDE) {
+                for i0 in (0..rows).step_by(SIDE) {
+                    let mut tile = [[0.0; SIDE]; SIDE];
+                    for (j, run) in tile.iter_mut().enumerate() {
+                        run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);
+                    }
+                    for (i, at) in (i0..i0 + SIDE).enumerate() {
+                        let to = &mut column_mut(&mut out, at)[j0..j0 + SIDE];
+                        for (j, to) in to.iter_mut().enumerate() {
+                            *to = w[j0 + j] * tile[j][i];
+                        }
+                    }
+                }
+            }
+        },
+    );
+    for j in 0..n {
+        for i in if j < cols { rows..m } else { 0..m } {
+            out[(j, i)] = w[j] * a[(i, j)];
+        }
+    }
+}
+
+/// `out += Σ_j w_j a_j ∘ a_j`: the diagonal of `a diag(w) aᵀ`.
+pub fn add_weighted_squares(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
             for (j, &w) in w.iter().enumerate() {
-                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
-                    *o = w * x;
+                for (o, x) in out.iter_mut().zip(column(&a, j)) {
+                    *o += w * x * x;
                 }
             }
         },
@@ -93,21 +125,6 @@ pub fn scale_rows(a: MatRef<'_, f64>, d: &[f64], mut out: MatMut<'_, f64>) {
             for j in 0..a.ncols() {
                 for ((o, x), d) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)).zip(d) {
                     *o = d * x;
-                }
-            }
-        },
-    );
-}
-
-/// `out = Σ_j a_j ∘ b_j`: the diagonal of `a bᵀ`.
-pub fn row_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) {
-    out.fill(0.0);
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for j in 0..a.ncols() {
-                for ((o, x), y) in out.iter_mut().zip(column(&a, j)).zip(column(&b, j)) {
-                    *o += x * y;
                 }
             }
         },

@@ -9,6 +9,7 @@ mod digest;
 pub mod error;
 pub mod gradient;
 pub mod hyper;
+mod lanes;
 pub mod latent;
 pub mod likelihood;
 pub mod linalg;

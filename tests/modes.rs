@@ -13,6 +13,7 @@ use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::*;
 use sparsegp::objective::{Objective, Targets};
+use sparsegp::variational::{NaturalGradient, UpdateRule};
 
 /// A model at the best q of its collapsed bound.
 fn solved(
@@ -78,6 +79,31 @@ fn sites_follow_the_prior_better_than_a_q_that_is_held() {
     }
     let [sites, whitened, unwhitened] = losses;
     assert!(sites > 0.0 && sites < 0.1 * whitened && sites < 0.1 * unwhitened, "{losses:?}");
+}
+
+#[test]
+fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
+    let (x, y) = data(4, 2, 60);
+    let batch = Batch::of(x.as_ref(), &y, 1.0);
+    for held in [Parameterization::Sites, Parameterization::Unwhitened, Parameterization::Whitened] {
+        let [mut carried, mut computed] = [0; 2].map(|_| solved(4, &y, x.as_ref(), held));
+        let [mut rule, mut other] = [&carried, &computed].map(|svgp| NaturalGradient::new(svgp.q()));
+        for _ in 0..5 {
+            carried.step(batch, true, &mut rule, 0.5);
+            computed.step(batch, true, &mut other, 0.5);
+            let mut natural = carried.model.natural();
+            natural.iter_mut().take(3).for_each(|value| *value *= 1.1);
+            assert!(carried.set_natural_under(&natural, &mut rule) && computed.set_natural(&natural));
+            other.restart(computed.q());
+            let (q, want) = (carried.q(), computed.q());
+            let change = q.cov().to_dense() - want.cov().to_dense();
+            // Both are inverses of the same matrix, whose condition number is below 1e4.
+            assert!(change.norm_max() < 1e-10, "{held:?}: {:e}", change.norm_max());
+            for (m, w) in q.mean().iter().zip(want.mean()) {
+                assert!((m - w).abs() < 1e-9 * w.abs().max(1.0), "{held:?}: {m} and {w}");
+            }
+        }
+    }
 }
 
 /// Inputs with targets that suit a likelihood.

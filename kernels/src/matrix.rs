@@ -25,8 +25,9 @@ pub(crate) fn column<'a>(matrix: MatRef<'a, f64>, j: usize, buffer: &'a mut [f64
     }
 }
 
-/// Rows and columns per tile when a matrix is read across: 32 cache lines on either side.
-const TILE: usize = 32;
+/// Rows and columns per tile when a matrix is read across: the lines of larger tiles would share sets of the first-level cache
+/// where the number of rows is a power of two.
+const TILE: usize = 8;
 
 /// Copies the strict upper triangle of a square matrix onto the lower one.
 pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {

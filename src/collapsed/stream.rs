@@ -4,6 +4,7 @@
 
 use crate::columns;
 use crate::gradient::{Form, block_columns};
+use crate::lanes::Lanes;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
 use crate::objective::Targets;
@@ -103,20 +104,28 @@ struct Block {
     scratch: Scratch,
 }
 
-/// The block's columns of the four large matrices.
+/// The matrices of a thread, which stay in its cache from block to block.
+struct Lane {
+    k: Mat<f64>,
+    t: Mat<f64>,
+    kbar: Mat<f64>,
+}
+
+/// The block's columns of the large matrices, or rows, and those that the thread needs for itself.
 struct Buffers<'a> {
     k: MatMut<'a, f64>,
     a: MatMut<'a, f64>,
     t: MatMut<'a, f64>,
-    w: MatMut<'a, f64>,
+    kbar: MatMut<'a, f64>,
+    scaled: MatMut<'a, f64>,
 }
 
 /// Buffers for sweeps over a data set, and the results of the last ones.
 pub struct DataStream {
-    k: Mat<f64>,
     a: Mat<f64>,
-    t: Mat<f64>,
-    w: Mat<f64>,
+    /// `diag(·) Aᵀ`, `b × M`.
+    scaled: Mat<f64>,
+    lanes: Lanes<Lane>,
     blocks: Vec<Block>,
     map: Mat<f64>,
     half: Mat<f64>,
@@ -133,7 +142,7 @@ impl DataStream {
     pub fn new(layer: &dyn LatentLayer, n: usize) -> Self {
         let m = layer.dim();
         let b = n.min(WINDOW);
-        let columns = block_columns(b);
+        let columns = block_columns(m, b);
         let block = || Block {
             base: vec![0.0; columns],
             c: vec![0.0; columns],
@@ -147,10 +156,13 @@ impl DataStream {
             scratch: Scratch::new(),
         };
         DataStream {
-            k: Mat::zeros(m, b),
-            a: Mat::zeros(m, b),
-            t: Mat::zeros(m, b),
-            w: Mat::zeros(m, b),
+            a: linalg::spread(m, b),
+            scaled: linalg::spread(b, m),
+            lanes: Lanes::new(|| Lane {
+                k: Mat::zeros(m, columns),
+                t: Mat::zeros(m, columns),
+                kbar: Mat::zeros(m, columns),
+            }),
             blocks: (0..b.div_ceil(columns)).map(|_| block()).collect(),
             map: Mat::zeros(m, m),
             half: Mat::zeros(m, m),
@@ -168,31 +180,33 @@ impl DataStream {
         }
     }
 
-    /// Runs `work` on every block of columns, and `after` on the matrices of every window (`b` columns filled).
+    /// Runs `work` on every block of columns, and `after` on `A` and the scaled transpose of every window.
     fn sweep(
         &mut self,
         data: Dataset<'_>,
         work: impl Fn(Dataset<'_>, Buffers<'_>, &mut Block) + Sync,
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>),
     ) {
-        let window = self.k.ncols();
-        let columns = block_columns(window);
+        let window = self.a.ncols();
+        let columns = block_columns(self.a.nrows(), window);
         for part in data.parts(window) {
             let b = part.len();
             (
-                self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
                 self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-                self.t.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-                self.w.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+                self.scaled.as_mut().subrows_mut(0, b).par_row_chunks_mut(columns),
                 self.blocks[..b.div_ceil(columns)].par_iter_mut(),
             )
                 .into_par_iter()
                 .enumerate()
-                .for_each(|(i, (k, a, t, w, block))| {
-                    let (at, len) = (i * columns, k.ncols());
-                    work(part.part(at, len), Buffers { k, a, t, w }, block);
+                .with_max_len(1)
+                .for_each(|(i, (a, scaled, block))| {
+                    let (at, len) = (i * columns, a.ncols());
+                    let mut lane = self.lanes.mine();
+                    let Lane { k, t, kbar } = &mut *lane;
+                    let [k, t, kbar] = [k, t, kbar].map(|own| own.as_mut().subcols_mut(0, len));
+                    work(part.part(at, len), Buffers { k, a, t, kbar, scaled }, block);
                 });
-            after(self.a.as_ref().subcols(0, b), self.w.as_ref().subcols(0, b));
+            after(self.a.as_ref().subcols(0, b), self.scaled.as_ref().subrows(0, b));
         }
     }
 
@@ -204,14 +218,12 @@ impl DataStream {
         }
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
-        let unit = weighting == Weighting::Unit && data.targets.weights.is_empty();
         self.sweep(
             data,
             |part, buffers, block| forward_block(layer, part, weighting, buffers, block),
-            |a, w| {
-                let left = if unit { a } else { w };
-                let right = (a.transpose(), Shape::Full);
-                product(gram.as_mut(), Part::Lower, Accum::Add, (left, Shape::Full), right, 1.0);
+            |a, scaled| {
+                let (left, right) = ((a, Shape::Full), (scaled, Shape::Full));
+                product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
         );
         reflect_lower(gram.as_mut());
@@ -297,9 +309,9 @@ impl DataStream {
         self.sweep(
             data,
             |part, buffers, block| shared.run(part, buffers, block),
-            |a, w| {
-                let right = (a.transpose(), Shape::Full);
-                product(g.as_mut(), Part::Lower, Accum::Add, (w, Shape::Full), right, -2.0);
+            |a, scaled| {
+                let (left, right) = ((a, Shape::Full), (scaled, Shape::Full));
+                product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
         self.collect_gradient(layer, g);
@@ -350,7 +362,7 @@ fn forward_block(
     block: &mut Block,
 ) {
     let len = part.len();
-    let Buffers { k, mut a, w, .. } = buffers;
+    let Buffers { k, mut a, scaled, .. } = buffers;
     whitened_block(layer, part, (k, a.as_mut()), block);
     let a = a.as_ref();
     residuals(a, layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
@@ -360,6 +372,8 @@ fn forward_block(
             block.residual += block.base[..len].iter().sum::<f64>();
             block.cc += linalg::dot(c, c);
             columns::add_matvec(a, c, &mut block.ac);
+            weight.fill(1.0);
+            columns::scale_columns_transposed(a, weight, scaled);
         }
         Weighting::Unit => {
             for ((w, r), c) in part.targets.weights.iter().zip(&block.base).zip(c.iter_mut()) {
@@ -368,7 +382,7 @@ fn forward_block(
                 *c *= w;
             }
             columns::add_matvec(a, c, &mut block.ac);
-            columns::scale_columns(a, part.targets.weights, w);
+            columns::scale_columns_transposed(a, part.targets.weights, scaled);
         }
         Weighting::Residual(noise) => {
             block.residual += block.base[..len].iter().sum::<f64>();
@@ -379,7 +393,7 @@ fn forward_block(
                 *c *= *w;
             }
             columns::add_matvec(a, c, &mut block.ac);
-            columns::scale_columns(a, weight, w);
+            columns::scale_columns_transposed(a, weight, scaled);
         }
     }
 }
@@ -396,7 +410,8 @@ struct Backward<'a> {
 impl Backward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let len = part.len();
-        let Buffers { mut k, mut a, mut t, .. } = buffers;
+        // Nothing is summed over the window here, so `A` can stay with the thread too.
+        let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
             Form::Stable => {
                 whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
@@ -442,7 +457,7 @@ struct FitcBackward<'a> {
 impl FitcBackward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let len = part.len();
-        let Buffers { mut k, mut a, mut t, mut w } = buffers;
+        let Buffers { mut k, mut a, mut t, mut kbar, scaled } = buffers;
         whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
         let a = a.as_ref();
         residuals(a, self.layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
@@ -467,9 +482,9 @@ impl FitcBackward<'_> {
         let share = &mut block.bar[..len];
         share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.prior_share() * l);
         columns::add_scaled_columns(t.as_mut(), a, share);
-        whiten_adjoint(self.layer, t.as_ref(), w.as_mut());
-        let (pair, grad) = ((k.as_ref(), w.as_ref()), &mut block.layer);
+        whiten_adjoint(self.layer, t.as_ref(), kbar.as_mut());
+        let (pair, grad) = ((k.as_ref(), kbar.as_ref()), &mut block.layer);
         self.layer.features_adjoint(part.x, pair, lambda_bar, minus_e, grad, &mut block.scratch);
-        columns::scale_columns(a, lambda_bar, w);
+        columns::scale_columns_transposed(a, lambda_bar, scaled);
     }
 }

@@ -5,21 +5,21 @@
 //! on the number of threads, because the blocks do not.
 
 mod sampling;
+mod window;
 
 use crate::checkpoint::{Archive, MOST};
-use crate::columns;
 use crate::data::random::{Purpose, generator};
-use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
-use crate::objective::{Derivatives, EstimatorCounts, LossScratch, Objective, Targets};
-use crate::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
-use faer::reborrow::IntoConst;
-use faer::{Accum, Mat, MatMut, MatRef};
-use rayon::prelude::*;
-use sampling::{SampleScratch, SampledBlock, Sampling};
+use crate::linalg::{self, Part, Shape, product, reflect_lower};
+use crate::objective::{EstimatorCounts, Objective, Targets};
+use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
+use faer::{Accum, Mat, MatRef};
+use sampling::Sampling;
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::Scratch;
+use window::{Block, Shared, Window};
+
+pub(crate) use window::block_columns;
 
 /// In which order the products of a step are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,37 +33,11 @@ pub enum Form {
 /// More samples of w than any pass draws: a saved state that asks for more is damaged.
 const MOST_SAMPLES: usize = 1 << 20;
 
-/// The number of columns of a block for a batch of `b`: it depends on `b` alone.
-pub(crate) fn block_columns(b: usize) -> usize {
-    (b / 16).next_multiple_of(16).clamp(64, 512)
-}
-
-/// What one block of columns needs and sums up.
-struct Block {
-    base: Vec<f64>,
-    offset: Vec<f64>,
-    mu: Vec<f64>,
-    v: Vec<f64>,
-    g: Vec<f64>,
-    h: Vec<f64>,
-    bend: Vec<f64>,
-    c: Vec<f64>,
-    layer: LayerGradient,
-    likelihood: Vec<f64>,
-    value: f64,
-    scratch: Scratch,
-    loss: LossScratch,
-    samples: SampleScratch,
-}
-
 /// The data part of an objective and its gradient, with every buffer a step needs.
 ///
 /// All gradients are of `scale · Σ_i ℓ_i`; the KL's part in (m, S) is left to the update rules, and it has none in θ.
 pub struct BatchPass {
-    k: Mat<f64>,
-    a: Mat<f64>,
-    t: Mat<f64>,
-    w: Mat<f64>,
+    window: Window,
     blocks: Vec<Block>,
     quad: Matrix,
     quad_raw: Mat<f64>,
@@ -117,6 +91,15 @@ impl<'a> Batch<'a> {
     pub fn of(x: MatRef<'a, f64>, y: &'a [f64], scale: f64) -> Self {
         Batch { x, targets: Targets::of(y), scale }
     }
+
+    /// Rows `from..from + len`, with the same weight.
+    fn part(&self, from: usize, len: usize) -> Self {
+        Batch {
+            x: self.x.subcols(from, len),
+            targets: self.targets.range(from, from + len),
+            scale: self.scale,
+        }
+    }
 }
 
 impl BatchPass {
@@ -129,31 +112,18 @@ impl BatchPass {
         b: usize,
     ) -> Self {
         let (m, own, family) = (layer.dim(), likelihood.own_len(), q.family());
-        let columns = block_columns(b);
-        let block = || Block {
-            base: vec![0.0; columns],
-            offset: vec![0.0; columns],
-            mu: vec![0.0; columns],
-            v: vec![0.0; columns],
-            g: vec![0.0; columns],
-            h: vec![0.0; columns],
-            bend: vec![0.0; columns],
-            c: vec![0.0; m],
-            layer: layer.zero_gradient(),
-            likelihood: vec![0.0; own],
-            value: 0.0,
-            scratch: Scratch::new(),
-            loss: LossScratch::new(&objective, own),
-            samples: SampleScratch::default(),
-        };
         // Only what goes through a whitening needs matrices of M × M beside those of q's family.
-        let (square, wide) = if layer.whitening().is_some() { (m, m) } else { (0, 0) };
+        let square = if layer.whitening().is_some() { m } else { 0 };
+        // A diagonal q needs outer products only for the layer's adjoint.
+        let outer = if family == Family::Full { m } else { square };
+        let bent = if family == Family::Full && objective.has_own_curvature() { m } else { 0 };
+        let window = Window::new(layer, b, [outer, bent]);
+        let columns = window.columns();
         BatchPass {
-            k: Mat::zeros(m, b),
-            a: Mat::zeros(wide, b),
-            t: Mat::zeros(m, b),
-            w: Mat::zeros(m, b),
-            blocks: (0..b.div_ceil(columns)).map(|_| block()).collect(),
+            window,
+            blocks: (0..b.div_ceil(columns))
+                .map(|_| Block::new(layer, own, &objective, family, columns))
+                .collect(),
             quad: Matrix::zeros(family, m),
             quad_raw: Mat::zeros(square, square),
             half: Mat::zeros(square, square),
@@ -228,7 +198,7 @@ impl BatchPass {
     /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
         let b = batch.targets.len();
-        let columns = block_columns(self.k.ncols());
+        let columns = self.window.columns();
         let used = b.div_ceil(columns);
         // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
         let plain = self.sampling.is_some() || matches!(self.quad, Matrix::Diagonal(_));
@@ -256,28 +226,28 @@ impl BatchPass {
             },
             sampling: self.sampling.as_ref(),
         };
-        (
-            self.k.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-            self.a.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-            self.t.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-            self.w.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-            self.blocks[..used].par_iter_mut(),
-        )
-            .into_par_iter()
-            .enumerate()
-            .with_max_len(1)
-            .for_each(|(i, (k, a, t, w, block))| {
-                let (from, len) = (i * columns, k.ncols());
-                let part = Batch {
-                    x: batch.x.subcols(from, len),
-                    targets: batch.targets.range(from, from + len),
-                    scale: batch.scale,
-                };
-                shared.run_block(i as u64, part, Buffers { k, a, t, w }, block);
-            });
+        let whitens = problem.layer.whitening().is_some();
+        let mut sums = [
+            match &mut self.cov_gradient {
+                Matrix::Full(sum) => Some(sum),
+                // Only the layer's adjoint needs all of B, and finds it in the room for G.
+                Matrix::Diagonal(_) => (train_theta && whitens).then_some(&mut self.half),
+            },
+            match &mut self.mean_curvature {
+                Some(Matrix::Full(sum)) => Some(sum),
+                _ => None,
+            },
+        ];
+        let window = self.window.rows();
+        for (i, blocks) in self.blocks[..used].chunks_mut(window.div_ceil(columns)).enumerate() {
+            let from = i * window;
+            let part = batch.part(from, window.min(b - from));
+            self.window.run(shared, part, from / columns, blocks);
+            self.window.add_to(&mut sums, part.targets.len(), i == 0);
+        }
         self.runs += 1;
         self.reduce(used, train_theta);
-        self.sum_over_data(problem.layer, b, form, train_theta);
+        self.complete_sums(problem.layer.whitening().filter(|_| form == Form::Direct));
         if let Some(sampling) = &mut self.sampling {
             let blocks = self.blocks[..used].iter().map(|block| &block.samples);
             sampling.finish(problem.q, problem.factor, problem.objective.beta, blocks);
@@ -292,7 +262,7 @@ impl BatchPass {
 
     /// Latent means and variances of the last batch, in order.
     pub fn marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
-        let columns = block_columns(self.k.ncols());
+        let columns = self.window.columns();
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
         for (i, block) in self.blocks.iter().enumerate().take(b.div_ceil(columns)) {
             let len = columns.min(b - i * columns);
@@ -311,7 +281,8 @@ impl BatchPass {
             (form, &self.quad, problem.layer.whitening())
         {
             let transposed = (w.transpose(), shape.transposed());
-            congruence(transposed, quad.as_ref(), &mut self.half, &mut self.quad_raw);
+            self.quad_raw.copy_from(quad);
+            congruence_in_place(transposed, &mut self.quad_raw, &mut self.half);
             linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
         }
     }
@@ -321,6 +292,14 @@ impl BatchPass {
         self.mean_gradient.fill(0.0);
         self.likelihood_gradient.fill(0.0);
         self.layer_gradient.clear();
+        let sums = [Some(&mut self.cov_gradient), self.mean_curvature.as_mut()];
+        for (i, sum) in sums.into_iter().enumerate() {
+            let Some(Matrix::Diagonal(sum)) = sum else { continue };
+            sum.fill(0.0);
+            for part in self.blocks[..used].iter().map(|block| &block.diagonals[i]) {
+                sum.iter_mut().zip(part).for_each(|(a, b)| *a += b);
+            }
+        }
         for block in &self.blocks[..used] {
             self.mean_gradient.iter_mut().zip(&block.c).for_each(|(a, b)| *a += b);
             if train_theta {
@@ -330,32 +309,14 @@ impl BatchPass {
         }
     }
 
-    /// The sums over data that are one product for the whole batch: `B`, the curvature in the mean where it has its own,
-    /// and in the direct form `c` from the raw one.
-    fn sum_over_data(&mut self, layer: &dyn LatentLayer, b: usize, form: Form, train_theta: bool) {
-        let whitening = layer.whitening();
-        let features = match (form, whitening) {
-            (Form::Stable, Some(_)) => self.a.as_ref(),
-            _ => self.k.as_ref(),
-        };
-        let features = features.subcols(0, b);
-        let scaled = self.w.as_ref().subcols(0, b);
-        let through = whitening.filter(|_| form == Form::Direct);
-        let mut room = (&mut self.quad_raw, &mut self.half);
-        match &mut self.cov_gradient {
-            Matrix::Full(gram) => weighted_gram(through, (scaled, features), gram, &mut room),
-            Matrix::Diagonal(diagonal) if train_theta && whitening.is_some() => {
-                // The layer's adjoint needs all of B, which stays in `quad_raw`.
-                weighted_gram(None, (scaled, features), room.0, &mut (&mut Mat::new(), &mut Mat::new()));
-                diagonal.iter_mut().enumerate().for_each(|(j, d)| *d = room.0[(j, j)]);
-            }
-            Matrix::Diagonal(diagonal) => columns::row_dots(scaled, features, diagonal),
-        }
-        if let Some(curvature) = &mut self.mean_curvature {
-            let bent = self.t.as_ref().subcols(0, b);
-            match curvature {
-                Matrix::Full(gram) => weighted_gram(through, (bent, features), gram, &mut room),
-                Matrix::Diagonal(diagonal) => columns::row_dots(bent, features, diagonal),
+    /// Completes the sums over data: both triangles, and in the direct form, which `through` is the whitening of, what makes
+    /// them sums over whitened features.
+    fn complete_sums(&mut self, through: Option<(MatRef<'_, f64>, Shape)>) {
+        for sum in [Some(&mut self.cov_gradient), self.mean_curvature.as_mut()].into_iter().flatten() {
+            let Matrix::Full(sum) = sum else { continue };
+            reflect_lower(sum.as_mut());
+            if let Some(whitening) = through {
+                congruence_in_place(whitening, sum, &mut self.half);
             }
         }
         if let Some((w, _)) = through {
@@ -378,7 +339,7 @@ impl BatchPass {
             return beside(data);
         }
         let (half, mean, c) = (&mut self.half, &self.mean, &self.mean_gradient);
-        let (quad, gram, raw) = (&self.quad, &self.cov_gradient, &self.quad_raw);
+        let (quad, gram) = (&self.quad, &self.cov_gradient);
         let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
         let whitening = move || {
             match (quad, gram) {
@@ -387,7 +348,6 @@ impl BatchPass {
                     product(half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
                 }
                 (Matrix::Diagonal(quad), _) => {
-                    half.copy_from(raw);
                     for column in half.as_mut().col_iter_mut() {
                         column.iter_mut().zip(quad).for_each(|(g, d)| *g *= 2.0 * d);
                     }
@@ -424,123 +384,10 @@ fn q_gradient<'a>(
     }
 }
 
-/// `A diag(·) Aᵀ` from `A diag(·)` and `A`, or, given the whitening, from the same with raw features; both triangles.
-fn weighted_gram(
-    through: Option<(MatRef<'_, f64>, Shape)>,
-    (scaled, features): (MatRef<'_, f64>, MatRef<'_, f64>),
-    out: &mut Mat<f64>,
-    room: &mut (&mut Mat<f64>, &mut Mat<f64>),
-) {
-    let (left, right) = ((scaled, Shape::Full), (features.transpose(), Shape::Full));
-    let (raw, half) = room;
-    let target = if through.is_none() { &mut *out } else { &mut **raw };
-    product(target.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
-    reflect_lower(target.as_mut());
-    if let Some(whitening) = through {
-        congruence(whitening, raw.as_ref(), half, out);
-    }
-}
-
-/// `out = w · s · wᵀ` for a symmetric `s` and a triangular `w`, both triangles.
-fn congruence(
-    (w, shape): (MatRef<'_, f64>, Shape),
-    s: MatRef<'_, f64>,
-    half: &mut Mat<f64>,
-    out: &mut Mat<f64>,
-) {
-    product(half.as_mut(), Part::All, Accum::Replace, (w, shape), (s, Shape::Full), 1.0);
+/// `s ← w · s · wᵀ` for a symmetric `s` and a triangular `w`, both triangles; `half` is room for one product.
+fn congruence_in_place((w, shape): (MatRef<'_, f64>, Shape), s: &mut Mat<f64>, half: &mut Mat<f64>) {
+    product(half.as_mut(), Part::All, Accum::Replace, (w, shape), (s.as_ref(), Shape::Full), 1.0);
     let right = (w.transpose(), shape.transposed());
-    product(out.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), right, 1.0);
-    reflect_lower(out.as_mut());
-}
-
-/// The block's columns of the four large matrices.
-struct Buffers<'a> {
-    k: MatMut<'a, f64>,
-    a: MatMut<'a, f64>,
-    t: MatMut<'a, f64>,
-    w: MatMut<'a, f64>,
-}
-
-/// What every block of a pass reads.
-#[derive(Clone, Copy)]
-struct Shared<'a> {
-    problem: Problem<'a>,
-    form: Form,
-    train_theta: bool,
-    /// The seed and the first step of the run's random numbers.
-    stream: (u64, u64),
-    quad: MatrixRef<'a>,
-    mean: &'a [f64],
-    sampling: Option<&'a Sampling>,
-}
-
-impl Shared<'_> {
-    fn run_block(self, index: u64, batch: Batch<'_>, buffers: Buffers<'_>, block: &mut Block) {
-        let Buffers { mut k, mut a, mut t, mut w } = buffers;
-        let len = batch.targets.len();
-        let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, .. } = block;
-        let Block { value, scratch, loss, samples, .. } = block;
-        let (base, offset) = (&mut base[..len], &mut offset[..len]);
-        let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
-        let bend = &mut bend[..len];
-
-        layer.features(batch.x, k.as_mut(), base, offset, scratch);
-        let u = match self.form {
-            Form::Stable if layer.whitening().is_some() => {
-                whiten(layer, k.as_ref(), a.as_mut());
-                a.as_ref()
-            }
-            _ => k.as_ref(),
-        };
-        match self.quad {
-            MatrixRef::Full(quad) => {
-                product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0);
-            }
-            MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
-        }
-        mu.copy_from_slice(offset);
-        columns::add_transposed_matvec(u, self.mean, mu);
-        v.copy_from_slice(base);
-        columns::add_column_dots(u, t.as_ref(), v);
-
-        likelihood.fill(0.0);
-        let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
-        let out = Derivatives { mean: g, variance: h, curvature: bend, own };
-        let mut random = generator(self.stream.0, Purpose::Estimator, self.stream.1 + index);
-        let data = (batch.targets, &*mu, &*v);
-        let Problem { objective, likelihood, .. } = self.problem;
-        *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
-        if let Some(sampling) = self.sampling {
-            let (targets, scale) = (batch.targets, batch.scale);
-            let prior_share = layer.prior_share();
-            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, prior_share };
-            sampling.run_block(block, (g, h), samples, &mut random);
-        }
-        c.fill(0.0);
-        columns::add_matvec(u, g, c);
-        if self.train_theta && layer.whitening().is_some() {
-            gradient.clear();
-            columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
-            let kbar = self.features_bar(t.as_ref(), w.as_mut());
-            layer.features_adjoint(batch.x, (k.as_ref(), kbar), h, g, gradient, scratch);
-        }
-        columns::scale_columns(u, h, w);
-        if self.problem.objective.has_own_curvature() {
-            // T has served its purpose.
-            columns::scale_columns(u, bend, t);
-        }
-    }
-
-    /// `K̄` from the adjoint of the columns that the form works with; `out` is room for it.
-    fn features_bar<'b>(&self, bar: MatRef<'b, f64>, mut out: MatMut<'b, f64>) -> MatRef<'b, f64> {
-        match self.form {
-            Form::Stable => {
-                whiten_adjoint(self.problem.layer, bar, out.as_mut());
-                out.into_const()
-            }
-            Form::Direct => bar,
-        }
-    }
+    product(s.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), right, 1.0);
+    reflect_lower(s.as_mut());
 }

@@ -289,20 +289,20 @@ impl LatentLayer for InducingLayer {
         }
         let linv = self.linv.as_ref();
         let lower = (linv, Shape::Lower);
-        scratch.product.as_mut().fill(0.0);
         let inner = scratch.product.as_mut();
         product(inner, Part::Lower, Accum::Replace, (g.as_ref(), Shape::Lower), lower, 1.0);
-        let (n_linv, kbar) = (scratch.product.as_ref(), scratch.kbar.as_mut());
+        // What lies above the diagonal's tiles was never written, and within them the product is zero.
+        let n_linv = (scratch.product.as_ref(), Shape::Lower);
         let upper = (linv.transpose(), Shape::Upper);
-        product(kbar, Part::All, Accum::Replace, upper, (n_linv, Shape::Lower), -1.0);
+        product(g.as_mut(), Part::All, Accum::Replace, upper, n_linv, -1.0);
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());
-        let (k, kbar) = (self.k_uu.as_ref(), scratch.kbar.as_ref());
+        let (k, kbar) = (self.k_uu.as_ref(), g.as_ref());
         self.kernel.adjoint(inputs, k, kbar, target, &mut scratch.kernel);
         if let Jitter::Relative(ratio) = self.used_jitter {
             // The jitter is ratio · mean(diag k(Z, Z)), so it carries tr K̄_uu back to the diagonal.
-            let share = ratio * trace(scratch.kbar.as_ref()) / self.z.nrows() as f64;
+            let share = ratio * trace(kbar) / self.z.nrows() as f64;
             let mut bar = scratch.kernel.take(self.z.nrows());
             bar.fill(share);
             let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };

@@ -119,13 +119,12 @@ pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut 
 /// Buffers of the once-per-step part of a layer's adjoint.
 pub struct LayerScratch {
     pub(crate) product: Mat<f64>,
-    pub(crate) kbar: Mat<f64>,
     pub(crate) kernel: Scratch,
 }
 
 impl LayerScratch {
     /// Buffers for a layer of dimension `m`.
     pub fn new(m: usize) -> Self {
-        LayerScratch { product: Mat::zeros(m, m), kbar: Mat::zeros(m, m), kernel: Scratch::new() }
+        LayerScratch { product: Mat::zeros(m, m), kernel: Scratch::new() }
     }
 }

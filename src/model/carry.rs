@@ -90,44 +90,94 @@ pub(super) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old
     q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();
 }
 
-/// The posterior of unchanged sites, from `L⁻¹` before and `L` after. Where sites of negative precision leave no posterior,
-/// q stays as it is in the whitened form.
-pub(super) fn carry_sites(q: &mut Normal, old_inverse: MatRef<'_, f64>, new: MatRef<'_, f64>) {
-    if let Some(carried) = carried_sites(q, old_inverse, new) {
-        *q = carried;
-    }
+/// Moves q so that its sites stay, with the matrices that takes.
+pub(super) struct SiteCarrier {
+    factorizer: Factorizer,
+    old_inverse: Mat<f64>,
+    precision: Mat<f64>,
+    t: Mat<f64>,
+    half: Mat<f64>,
+    shift: Vec<f64>,
+    carried: Vec<f64>,
+    mean: Vec<f64>,
 }
 
-fn carried_sites(q: &Normal, old_inverse: MatRef<'_, f64>, new: MatRef<'_, f64>) -> Option<Normal> {
-    let m = q.dim();
-    let mut factorizer = Factorizer::new(m);
-    let (mut factor, mut inverse, mut precision) = (Mat::zeros(m, m), Mat::zeros(m, m), Mat::zeros(m, m));
-    factor.copy_from(q.cov().full());
-    factorizer.cholesky(factor.as_mut()).ok()?;
-    linalg::invert_lower(factor.as_ref(), inverse.as_mut());
-    gram_of_inverse(inverse.as_ref(), precision.as_mut());
-    let mut shift = vec![0.0; m];
-    linalg::matvec(precision.as_ref(), q.mean(), &mut shift);
-    linalg::add_diagonal(precision.as_mut(), -1.0);
+impl SiteCarrier {
+    /// For posteriors of dimension `m`.
+    pub(super) fn new(m: usize) -> Self {
+        let square = || Mat::zeros(m, m);
+        let vector = || vec![0.0; m];
+        SiteCarrier {
+            factorizer: Factorizer::new(m),
+            old_inverse: square(),
+            precision: square(),
+            t: square(),
+            half: square(),
+            shift: vector(),
+            carried: vector(),
+            mean: vector(),
+        }
+    }
 
-    let (mut t, mut half) = (factor, inverse);
-    product(t.as_mut(), Part::Lower, Accum::Replace, (old_inverse, Shape::Lower), (new, Shape::Lower), 1.0);
-    linalg::clear_upper(t.as_mut());
-    let upper = (t.transpose(), Shape::Upper);
-    product(half.as_mut(), Part::All, Accum::Replace, upper, (precision.as_ref(), Shape::Full), 1.0);
-    let (left, right) = ((half.as_ref(), Shape::Full), (t.as_ref(), Shape::Lower));
-    product(precision.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
-    linalg::add_diagonal(precision.as_mut(), 1.0);
-    let mut carried = vec![0.0; m];
-    linalg::matvec(t.transpose(), &shift, &mut carried);
+    /// Remembers `L⁻¹`, which is about to change.
+    pub(super) fn remember(&mut self, inverse: MatRef<'_, f64>) {
+        self.old_inverse.copy_from(inverse);
+    }
 
-    factorizer.cholesky(precision.as_mut()).ok()?;
-    linalg::invert_lower(precision.as_ref(), half.as_mut());
-    let mut cov = t;
-    gram_of_inverse(half.as_ref(), cov.as_mut());
-    let mut mean = shift;
-    linalg::matvec(cov.as_ref(), &carried, &mut mean);
-    let log_det = -linalg::log_det(precision.as_ref());
-    let finite = log_det.is_finite() && mean.iter().all(|x| x.is_finite());
-    finite.then_some(Normal { mean, cov: Matrix::Full(cov), log_det })
+    /// Moves `q` from the remembered `L⁻¹` to `new`, the L after; `precision` is the lower triangle of its `S⁻¹`, if that is
+    /// known. What comes back is that of the new `S⁻¹`, to be taken from. Where sites of negative precision leave no
+    /// posterior, q stays as it is in the whitened form, and nothing comes back.
+    pub(super) fn carry(
+        &mut self,
+        q: &mut Normal,
+        precision: Option<MatRef<'_, f64>>,
+        new: MatRef<'_, f64>,
+    ) -> Option<&mut Mat<f64>> {
+        self.take_sites(q, precision)?;
+        let lower = (self.old_inverse.as_ref(), Shape::Lower);
+        product(self.t.as_mut(), Part::Lower, Accum::Replace, lower, (new, Shape::Lower), 1.0);
+        linalg::clear_upper(self.t.as_mut());
+        let sites = (self.precision.as_ref(), Shape::Full);
+        let upper = (self.t.transpose(), Shape::Upper);
+        product(self.half.as_mut(), Part::All, Accum::Replace, upper, sites, 1.0);
+        let (left, right) = ((self.half.as_ref(), Shape::Full), (self.t.as_ref(), Shape::Lower));
+        product(self.precision.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+        linalg::add_diagonal(self.precision.as_mut(), 1.0);
+        linalg::matvec(self.t.transpose(), &self.shift, &mut self.carried);
+
+        self.t.copy_from(&self.precision);
+        self.factorizer.cholesky(self.t.as_mut()).ok()?;
+        let log_det = -linalg::log_det(self.t.as_ref());
+        linalg::invert_lower(self.t.as_ref(), self.half.as_mut());
+        gram_of_inverse(self.half.as_ref(), self.t.as_mut());
+        linalg::matvec(self.t.as_ref(), &self.carried, &mut self.mean);
+        let finite = log_det.is_finite() && self.mean.iter().all(|x| x.is_finite());
+        let Matrix::Full(cov) = &mut q.cov else { return None };
+        if !finite {
+            return None;
+        }
+        std::mem::swap(cov, &mut self.t);
+        q.mean.copy_from_slice(&self.mean);
+        q.log_det = log_det;
+        Some(&mut self.precision)
+    }
+
+    /// `Λ = S⁻¹ − I` and `λ = S⁻¹m`.
+    fn take_sites(&mut self, q: &Normal, precision: Option<MatRef<'_, f64>>) -> Option<()> {
+        match precision {
+            Some(precision) => {
+                self.precision.copy_from(precision);
+                reflect_lower(self.precision.as_mut());
+            }
+            None => {
+                self.t.copy_from(q.cov().full());
+                self.factorizer.cholesky(self.t.as_mut()).ok()?;
+                linalg::invert_lower(self.t.as_ref(), self.half.as_mut());
+                gram_of_inverse(self.half.as_ref(), self.precision.as_mut());
+            }
+        }
+        linalg::matvec(self.precision.as_ref(), q.mean(), &mut self.shift);
+        linalg::add_diagonal(self.precision.as_mut(), -1.0);
+        Some(())
+    }
 }

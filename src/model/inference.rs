@@ -212,11 +212,7 @@ impl<'a> Inference<'a> {
 
     /// Moves θ and Z, and q as the model's parameterisation says; on failure nothing has changed.
     pub(super) fn set_natural(&mut self, natural: &[f64]) -> bool {
-        let moved = self.model.set_natural(natural);
-        if moved && self.model.carries_q() {
-            self.rule.restart(self.model.q());
-        }
-        moved
+        self.model.set_natural_under(natural, &mut *self.rule)
     }
 
     /// The objective of the last iterate on all data, a sum.

@@ -1,6 +1,6 @@
 //! A latent linear model with its posterior: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
 
-use super::carry::{self, Parameterization};
+use super::carry::{self, Parameterization, SiteCarrier};
 use super::latent::LatentModel;
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Problem};
@@ -19,6 +19,7 @@ pub struct VariationalModel {
     flat: Vec<f64>,
     /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
+    carrier: Option<SiteCarrier>,
 }
 
 impl VariationalModel {
@@ -40,6 +41,7 @@ impl VariationalModel {
             capacity: batch,
             flat: Vec::new(),
             direct_guard: None,
+            carrier: None,
         }
     }
 
@@ -252,21 +254,27 @@ impl VariationalModel {
         (self.model, self.q)
     }
 
-    /// Whether q changes with θ and Z, so that what a rule carries has to be taken up again.
-    pub fn carries_q(&self) -> bool {
-        self.parameterization != Parameterization::Whitened
-    }
-
     /// Moves θ and Z and refactorises; on failure nothing has changed. What the parameterisation says stays put does.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
+        self.move_to(values, None)
+    }
+
+    /// The same for a `rule` that has moved q, which takes up where q goes.
+    pub fn set_natural_under(&mut self, values: &[f64], rule: &mut dyn UpdateRule) -> bool {
+        self.move_to(values, Some(rule))
+    }
+
+    fn move_to(&mut self, values: &[f64], mut rule: Option<&mut dyn UpdateRule>) -> bool {
         let before = self.model.natural();
-        let old = self.model.layer.inducing().filter(|_| self.carries_q()).map(|layer| {
-            if self.parameterization == Parameterization::Sites {
-                layer.inverse_factor().to_owned()
-            } else {
-                layer.factor().to_owned()
+        let mut old = None;
+        match (self.parameterization, self.model.layer.inducing()) {
+            (Parameterization::Sites, Some(layer)) => {
+                let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
+                carrier.remember(layer.inverse_factor());
             }
-        });
+            (Parameterization::Unwhitened, Some(layer)) => old = Some(layer.factor().to_owned()),
+            _ => {}
+        }
         self.model.set_natural(values);
         if self.model.refresh().is_err() {
             // The factor is a function of the parameters, and these were factorised before.
@@ -274,11 +282,21 @@ impl VariationalModel {
             let _ = self.model.refresh();
             return false;
         }
-        if let (Some(old), Some(layer)) = (old, self.model.layer.inducing()) {
-            match self.parameterization {
-                Parameterization::Sites => carry::carry_sites(&mut self.q, old.as_ref(), layer.factor()),
-                _ => carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref()),
+        let Some(layer) = self.model.layer.inducing() else { return true };
+        if let Some(old) = old {
+            carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
+        } else if let Some(carrier) =
+            self.carrier.as_mut().filter(|_| self.parameterization == Parameterization::Sites)
+        {
+            let known = rule.as_ref().and_then(|rule| rule.precision());
+            let carried = carrier.carry(&mut self.q, known, layer.factor());
+            if let (Some(precision), Some(rule)) = (carried, &mut rule) {
+                rule.restart_at(&self.q, precision);
             }
+            return true;
+        }
+        if let Some(rule) = rule.filter(|_| self.parameterization != Parameterization::Whitened) {
+            rule.restart(&self.q);
         }
         true
     }

@@ -32,7 +32,7 @@ pub use square_root::SquareRoot;
 pub use wasserstein::Wasserstein;
 
 use crate::checkpoint::Archive;
-use faer::MatRef;
+use faer::{Mat, MatRef};
 
 /// The data part of the gradient with respect to `(m, S)`; the rules add the KL's part themselves.
 #[derive(Clone, Copy)]
@@ -75,6 +75,18 @@ pub trait UpdateRule: Send {
 
     /// Forgets what the rule carries from step to step and takes up `q`, which was changed outside.
     fn restart(&mut self, q: &Normal);
+
+    /// The lower triangle of `S⁻¹`, where the rule carries it.
+    fn precision(&self) -> Option<MatRef<'_, f64>> {
+        None
+    }
+
+    /// [`UpdateRule::restart`] where `S⁻¹` is known (lower triangle read), so that a rule that carries it can take it, leaving
+    /// another matrix of that size.
+    fn restart_at(&mut self, q: &Normal, precision: &mut Mat<f64>) {
+        let _ = precision;
+        self.restart(q);
+    }
 
     /// Passes what the rule carries from step to step through an archive.
     fn archive(&mut self, archive: &mut Archive);

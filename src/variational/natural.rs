@@ -296,6 +296,15 @@ impl UpdateRule for NaturalGradient {
         }
     }
 
+    fn precision(&self) -> Option<MatRef<'_, f64>> {
+        Some(self.precision.as_ref())
+    }
+
+    fn restart_at(&mut self, _q: &Normal, precision: &mut Mat<f64>) {
+        self.mean_precision = None;
+        std::mem::swap(&mut self.precision, precision);
+    }
+
     fn archive(&mut self, archive: &mut Archive) {
         archive.matrix(&mut self.precision);
         let m = self.precision.nrows();

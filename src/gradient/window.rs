@@ -1,0 +1,255 @@
+//! A window of a batch: its features, its blocks of columns in parallel, and the products that are sums over it; no layers.
+
+use super::sampling::{SampleScratch, SampledBlock, Sampling};
+use super::{Batch, Form, Problem};
+use crate::columns;
+use crate::data::random::{Purpose, generator};
+use crate::lanes::Lanes;
+use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::linalg::{self, Part, Shape, product, product_seq};
+use crate::objective::{Derivatives, LossScratch, Objective};
+use crate::variational::{Family, MatrixRef};
+use faer::reborrow::IntoConst;
+use faer::{Accum, Mat, MatMut};
+use rayon::prelude::*;
+use sparsegp_kernels::Scratch;
+
+/// Rows of a batch that are worked on together: their matrices stay in the last cache, and memory is bounded.
+const MOST_ROWS: usize = 1024;
+
+/// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: its matrices
+/// fit in a second-level cache, and there are a few blocks to share out.
+pub(crate) fn block_columns(m: usize, b: usize) -> usize {
+    const NUMBERS: usize = 32_768;
+    let most = (b / 4).next_multiple_of(16).max(64);
+    (NUMBERS / m.max(1)).next_multiple_of(16).clamp(64, 512).min(most)
+}
+
+/// The matrices of a thread, which stay in its cache from block to block.
+struct Lane {
+    k: Mat<f64>,
+    t: Mat<f64>,
+    kbar: Mat<f64>,
+    scratch: Scratch,
+}
+
+/// What one block of columns needs and sums up.
+pub(super) struct Block {
+    base: Vec<f64>,
+    offset: Vec<f64>,
+    pub(super) mu: Vec<f64>,
+    pub(super) v: Vec<f64>,
+    g: Vec<f64>,
+    h: Vec<f64>,
+    bend: Vec<f64>,
+    pub(super) c: Vec<f64>,
+    /// The diagonals of `A diag(h) Aᵀ` and `A diag(bend) Aᵀ`, where q has no more.
+    pub(super) diagonals: [Vec<f64>; 2],
+    pub(super) layer: LayerGradient,
+    pub(super) likelihood: Vec<f64>,
+    pub(super) value: f64,
+    pub(super) loss: LossScratch,
+    pub(super) samples: SampleScratch,
+}
+
+impl Block {
+    /// Room for `columns` data on `layer`, a likelihood with `own` parameters and posteriors of `family`.
+    pub(super) fn new(
+        layer: &dyn LatentLayer,
+        own: usize,
+        objective: &Objective,
+        family: Family,
+        columns: usize,
+    ) -> Self {
+        let m = layer.dim();
+        let diagonal = if family == Family::Diagonal { m } else { 0 };
+        Block {
+            base: vec![0.0; columns],
+            offset: vec![0.0; columns],
+            mu: vec![0.0; columns],
+            v: vec![0.0; columns],
+            g: vec![0.0; columns],
+            h: vec![0.0; columns],
+            bend: vec![0.0; columns],
+            c: vec![0.0; m],
+            diagonals: [vec![0.0; diagonal], vec![0.0; diagonal]],
+            layer: layer.zero_gradient(),
+            likelihood: vec![0.0; own],
+            value: 0.0,
+            loss: LossScratch::new(objective, own),
+            samples: SampleScratch::default(),
+        }
+    }
+}
+
+/// The matrices for the rows of a batch that are worked on together, and those of each thread.
+pub(super) struct Window {
+    columns: usize,
+    /// What the sums over data are of: `A`, or in the direct form `K`.
+    features: Mat<f64>,
+    /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ`, transposed so that GEMM reads both operands along columns.
+    scaled: [Mat<f64>; 2],
+    lanes: Lanes<Lane>,
+}
+
+impl Window {
+    /// Room for windows of a batch of up to `b` data; the second operands have so many columns.
+    pub(super) fn new(layer: &dyn LatentLayer, b: usize, operands: [usize; 2]) -> Self {
+        let (m, rows, columns) =
+            (layer.dim(), b.min(MOST_ROWS), block_columns(layer.dim(), b.min(MOST_ROWS)));
+        let wide = if layer.whitening().is_some() { m } else { 0 };
+        Window {
+            columns,
+            features: linalg::spread(m, rows),
+            scaled: operands.map(|operand| linalg::spread(rows, operand)),
+            lanes: Lanes::new(|| Lane {
+                k: Mat::zeros(wide, columns),
+                t: Mat::zeros(m, columns),
+                kbar: Mat::zeros(wide, columns),
+                scratch: Scratch::new(),
+            }),
+        }
+    }
+
+    /// The most data of a window.
+    pub(super) fn rows(&self) -> usize {
+        self.features.ncols()
+    }
+
+    /// The most data of a block.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Runs the blocks of a window, of which `first` is the number within the batch.
+    pub(super) fn run(&mut self, shared: Shared<'_>, part: Batch<'_>, first: usize, blocks: &mut [Block]) {
+        let (b, columns) = (part.targets.len(), self.columns);
+        let [scaled, bent] = &mut self.scaled;
+        (
+            self.features.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
+            scaled.as_mut().subrows_mut(0, b).par_row_chunks_mut(columns),
+            bent.as_mut().subrows_mut(0, b).par_row_chunks_mut(columns),
+            blocks.par_iter_mut(),
+        )
+            .into_par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .for_each(|(i, (features, scaled, bent, block))| {
+                let part = part.part(i * columns, features.ncols());
+                let buffers = Buffers { features, scaled, bent };
+                shared.run_block((first + i) as u64, part, buffers, (&mut self.lanes.mine(), block));
+            });
+    }
+
+    /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ`, or starts the sums with them.
+    pub(super) fn add_to(&self, sums: &mut [Option<&mut Mat<f64>>; 2], b: usize, starts: bool) {
+        let accum = if starts { Accum::Replace } else { Accum::Add };
+        let features = (self.features.as_ref().subcols(0, b), Shape::Full);
+        for (sum, scaled) in sums.iter_mut().zip(&self.scaled) {
+            let Some(sum) = sum else { continue };
+            let scaled = (scaled.as_ref().subrows(0, b), Shape::Full);
+            product(sum.as_mut(), Part::Lower, accum, features, scaled, 1.0);
+        }
+    }
+}
+
+/// The block's columns, or rows, of the large matrices.
+struct Buffers<'a> {
+    features: MatMut<'a, f64>,
+    scaled: MatMut<'a, f64>,
+    bent: MatMut<'a, f64>,
+}
+
+/// What every block of a pass reads.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'a> {
+    pub(super) problem: Problem<'a>,
+    pub(super) form: Form,
+    pub(super) train_theta: bool,
+    /// The seed and the first step of the run's random numbers.
+    pub(super) stream: (u64, u64),
+    pub(super) quad: MatrixRef<'a>,
+    pub(super) mean: &'a [f64],
+    pub(super) sampling: Option<&'a Sampling>,
+}
+
+impl Shared<'_> {
+    fn run_block(
+        self,
+        index: u64,
+        batch: Batch<'_>,
+        buffers: Buffers<'_>,
+        (lane, block): (&mut Lane, &mut Block),
+    ) {
+        let Buffers { features: mut u, scaled, bent } = buffers;
+        let len = batch.targets.len();
+        let layer = self.problem.layer;
+        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, .. } = block;
+        let Block { value, loss, samples, diagonals, .. } = block;
+        let scratch = &mut lane.scratch;
+        let (base, offset) = (&mut base[..len], &mut offset[..len]);
+        let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
+        let bend = &mut bend[..len];
+        let mut t = lane.t.as_mut().subcols_mut(0, len);
+
+        let whitens = self.form == Form::Stable && layer.whitening().is_some();
+        if whitens {
+            let mut k = lane.k.as_mut().subcols_mut(0, len);
+            layer.features(batch.x, k.as_mut(), base, offset, scratch);
+            whiten(layer, k.as_ref(), u.as_mut());
+        } else {
+            layer.features(batch.x, u.as_mut(), base, offset, scratch);
+        }
+        let u = u.into_const();
+        match self.quad {
+            MatrixRef::Full(quad) => {
+                product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0);
+            }
+            MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
+        }
+        mu.copy_from_slice(offset);
+        columns::add_transposed_matvec(u, self.mean, mu);
+        v.copy_from_slice(base);
+        columns::add_column_dots(u, t.as_ref(), v);
+
+        likelihood.fill(0.0);
+        let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
+        let out = Derivatives { mean: g, variance: h, curvature: bend, own };
+        let mut random = generator(self.stream.0, Purpose::Estimator, self.stream.1 + index);
+        let data = (batch.targets, &*mu, &*v);
+        let Problem { objective, likelihood, .. } = self.problem;
+        *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
+        if let Some(sampling) = self.sampling {
+            let (targets, scale) = (batch.targets, batch.scale);
+            let prior_share = layer.prior_share();
+            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, prior_share };
+            sampling.run_block(block, (g, h), samples, &mut random);
+        }
+        c.fill(0.0);
+        columns::add_matvec(u, g, c);
+        if self.train_theta && layer.whitening().is_some() {
+            gradient.clear();
+            columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
+            let (k, kbar) = if whitens {
+                let mut kbar = lane.kbar.as_mut().subcols_mut(0, len);
+                whiten_adjoint(layer, t.as_ref(), kbar.as_mut());
+                (lane.k.as_ref().subcols(0, len), kbar.into_const())
+            } else {
+                (u, t.as_ref())
+            };
+            layer.features_adjoint(batch.x, (k, kbar), h, g, gradient, scratch);
+        }
+        let has_curvature = self.problem.objective.has_own_curvature();
+        if scaled.ncols() > 0 {
+            columns::scale_columns_transposed(u, h, scaled);
+        }
+        if bent.ncols() > 0 {
+            columns::scale_columns_transposed(u, bend, bent);
+        }
+        let weights = [Some(h), has_curvature.then_some(bend)];
+        for (diagonal, weights) in diagonals.iter_mut().zip(weights) {
+            diagonal.fill(0.0);
+            weights.iter().for_each(|weights| columns::add_weighted_squares(u, weights, diagonal));
+        }
+    }
+}
