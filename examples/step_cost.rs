@@ -8,7 +8,7 @@ use clap::Parser;
 use common::{median, normals};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
-use sparsegp::gradient::Batch;
+use sparsegp::gradient::{Batch, Precision};
 use sparsegp::hyper::FreeVector;
 use sparsegp::kernels::Stationary;
 use sparsegp::latent::{InducingLayer, Jitter};
@@ -50,25 +50,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mf, bf) = (m as f64, b as f64);
 
     let mut gemm = gemm_timer(m, b);
-    let mut stable = step_timer(m, b, d, None)?;
-    let mut direct = step_timer(m, b, d, Some(f64::INFINITY))?;
-    // Interleaved, so that a change of the machine's speed touches all three alike, and in bursts of which the first is not
+    let mut stable = step_timer(m, b, d, None, Precision::Double)?;
+    let mut direct = step_timer(m, b, d, Some(f64::INFINITY), Precision::Double)?;
+    let mut mixed = step_timer(m, b, d, None, Precision::Mixed)?;
+    // Interleaved, so that a change of the machine's speed touches all alike, and in bursts of which the first is not
     // counted, since in a fit a step finds its matrices in the cache where the step before left them.
-    let (mut gemm_ms, mut stable_ms, mut direct_ms) = (Vec::new(), Vec::new(), Vec::new());
+    let mut samples = [const { Vec::new() }; 4];
     for repeat in 0..args.repeats.div_ceil(BURST) + 2 {
-        let times = [burst(&mut gemm), burst(&mut stable), burst(&mut direct)];
+        let times = [burst(&mut gemm), burst(&mut stable), burst(&mut direct), burst(&mut mixed)];
         if repeat >= 2 {
-            gemm_ms.extend(times[0]);
-            stable_ms.extend(times[1]);
-            direct_ms.extend(times[2]);
+            samples.iter_mut().zip(times).for_each(|(samples, times)| samples.extend(times));
         }
     }
-    let [gemm_ms, step_ms, direct_ms] = [gemm_ms, stable_ms, direct_ms].map(median);
+    let [gemm_ms, step_ms, direct_ms, mixed_ms] = samples.map(median);
     let rate = 2.0 * mf * mf * bf / gemm_ms / 1e6;
     let floor_ms = (5.0 * bf * mf * mf + 4.0 * mf.powi(3)) / rate / 1e6;
     let report = serde_json::json!({
         "inducing": m, "batch": b, "dims": d, "threads": rayon::current_num_threads(),
-        "step_ms": step_ms, "direct_step_ms": direct_ms, "gemm_ms": gemm_ms, "gemm_gflops": rate,
+        "step_ms": step_ms, "direct_step_ms": direct_ms, "mixed_step_ms": mixed_ms, "gemm_ms": gemm_ms, "gemm_gflops": rate,
         "roofline_ratio": floor_ms / step_ms,
     });
     if args.json {
@@ -107,6 +106,7 @@ fn step_timer(
     b: usize,
     d: usize,
     direct_guard: Option<f64>,
+    precision: Precision,
 ) -> Result<impl FnMut() -> f64, Box<dyn Error>> {
     let mut normal = normals(1);
     let x = Mat::from_fn(d, b, |_, _| normal());
@@ -123,7 +123,9 @@ fn step_timer(
     let mut moments = Moments::new(theta.len());
     let q = Normal::standard(Family::Full, m);
     let mut rule = NaturalGradient::new(&q);
-    let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), b).with_direct_guard(direct_guard);
+    let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), b)
+        .with_direct_guard(direct_guard)
+        .with_precision(precision);
     Ok(move || {
         let from = Instant::now();
         svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1);

@@ -21,12 +21,12 @@ fn dot_lanes(x: &[f64], y: &[f64]) -> f64 {
 }
 
 #[inline(always)]
-fn column<'a>(a: &MatRef<'a, f64>, j: usize) -> &'a [f64] {
+fn column<'a, T>(a: &MatRef<'a, T>, j: usize) -> &'a [T] {
     a.col(j).try_as_col_major().map_or(&[], |c| c.as_slice())
 }
 
 #[inline(always)]
-fn column_mut<'b>(a: &'b mut MatMut<'_, f64>, j: usize) -> &'b mut [f64] {
+fn column_mut<'b, T>(a: &'b mut MatMut<'_, T>, j: usize) -> &'b mut [T] {
     match a.as_mut().col_mut(j).try_as_col_major_mut() {
         Some(c) => c.as_slice_mut(),
         None => &mut [],
@@ -153,6 +153,34 @@ pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64])
             for (j, &w) in w.iter().enumerate() {
                 for (t, x) in column_mut(&mut t, j).iter_mut().zip(column(&a, j)) {
                     *t += w * x;
+                }
+            }
+        },
+    );
+}
+
+/// `out = a`, rounded to single precision.
+pub fn round(a: MatRef<'_, f64>, mut out: MatMut<'_, f32>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j in 0..a.ncols() {
+                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
+                    *o = *x as f32;
+                }
+            }
+        },
+    );
+}
+
+/// `out = a`, exactly.
+pub fn widen(a: MatRef<'_, f32>, mut out: MatMut<'_, f64>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j in 0..a.ncols() {
+                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
+                    *o = f64::from(*x);
                 }
             }
         },

@@ -7,6 +7,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::traits::ComplexField;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
@@ -80,18 +81,26 @@ pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
     out
 }
 
+/// The numbers that matrices are of: `f64`, and `f32` where that is precise enough.
+pub trait Number: ComplexField + Copy {}
+
+impl Number for f64 {}
+impl Number for f32 {}
+
 /// One column strip of a structured product, its first column being column `j0` of the whole.
-fn product_strip(
-    mut out: MatMut<'_, f64>,
+fn product_strip<T: Number>(
+    mut out: MatMut<'_, T>,
     j0: usize,
     part: Part,
     accum: Accum,
-    (left, left_shape): (MatRef<'_, f64>, Shape),
-    (right, right_shape): (MatRef<'_, f64>, Shape),
-    scale: f64,
+    (left, left_shape): (MatRef<'_, T>, Shape),
+    (right, right_shape): (MatRef<'_, T>, Shape),
+    scale: T,
 ) {
     let (rows, width, k) = (out.nrows(), out.ncols(), left.ncols());
-    let step = if part == Part::All && left_shape == Shape::Full { rows.max(1) } else { tile(rows) };
+    // Vectors hold twice as many numbers of half the size.
+    let wide = tile(rows) * size_of::<f64>() / size_of::<T>();
+    let step = if part == Part::All && left_shape == Shape::Full { rows.max(1) } else { wide };
     let mut i0 = if part == Part::Lower { j0 / step * step } else { 0 };
     while i0 < rows {
         let i1 = (i0 + step).min(rows);
@@ -111,12 +120,12 @@ fn product_strip(
 /// `out = scale · left · right` (or `out += …`), skipping the blocks that `left`'s shape makes zero, on this thread.
 ///
 /// Meant for the columns of one block of data, where the caller runs the blocks in parallel.
-pub fn product_seq(
-    out: MatMut<'_, f64>,
+pub fn product_seq<T: Number>(
+    out: MatMut<'_, T>,
     accum: Accum,
-    left: (MatRef<'_, f64>, Shape),
-    right: MatRef<'_, f64>,
-    scale: f64,
+    left: (MatRef<'_, T>, Shape),
+    right: MatRef<'_, T>,
+    scale: T,
 ) {
     product_strip(out, 0, Part::All, accum, left, (right, Shape::Full), scale);
 }

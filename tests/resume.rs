@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::data::{SchemaOptions, Table, read_csv};
+use sparsegp::gradient::Precision;
 use sparsegp::hyper::{Record, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::*;
@@ -80,6 +81,7 @@ fn cases() -> Vec<Case> {
                 ..batches(epochs(4))
             },
         ),
+        case("mixed precision", FitOptions { precision: Precision::Mixed, ..epochs(4) }),
         case("vfe", FitOptions { objective: Vfe, ..epochs(12) }),
         case("vfe with validation", FitOptions { objective: Vfe, validation_fraction: 0.2, ..epochs(9) }),
         case(

@@ -413,7 +413,7 @@ impl Backward<'_> {
         // Nothing is summed over the window here, so `A` can stay with the thread too.
         let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
-            Form::Stable => {
+            Form::Stable | Form::Mixed => {
                 whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
                 a.as_ref()
             }

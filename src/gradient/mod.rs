@@ -5,6 +5,7 @@
 //! on the number of threads, because the blocks do not.
 
 mod sampling;
+mod single;
 mod window;
 
 use crate::checkpoint::{Archive, MOST};
@@ -14,9 +15,11 @@ use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
+use crate::words::words;
 use faer::{Accum, Mat, MatRef};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
+use single::Single;
 use window::{Block, Shared, Window};
 
 pub(crate) use window::block_columns;
@@ -28,6 +31,26 @@ pub enum Form {
     Stable,
     /// Through `W = L⁻ᵀ (S − I) L⁻¹`: 3·b·M² flops, but it loses about ε·cond(K_uu) of `k_ii` in the variances.
     Direct,
+    /// The stable form with all products of b·M² flops in single precision but the sums over data, which keeps those positive
+    /// semidefinite.
+    Mixed,
+}
+
+words! {
+    /// In which precision the large products of mini-batches are.
+    Precision, "precision" {
+        /// All in double precision.
+        Double = "f64",
+        /// In single precision where no sum over data is involved, as long as objectives agree ([`Form::Mixed`]).
+        Mixed = "mixed",
+    }
+}
+
+impl Precision {
+    /// What fits were in before there was a choice.
+    pub(crate) fn double() -> Self {
+        Precision::Double
+    }
 }
 
 /// More samples of w than any pass draws: a saved state that asks for more is damaged.
@@ -46,6 +69,7 @@ pub struct BatchPass {
     mean_raw: Vec<f64>,
     layer_scratch: LayerScratch,
     sampling: Option<Sampling>,
+    single: Option<Single>,
     seed: u64,
     runs: u64,
     /// `A g` (M): the data part of `∇_m`.
@@ -131,6 +155,7 @@ impl BatchPass {
             mean_raw: vec![0.0; m],
             layer_scratch: LayerScratch::new(square),
             sampling: Sampling::new(objective.estimator(), q),
+            single: None,
             seed: 0,
             runs: 0,
             mean_gradient: vec![0.0; m],
@@ -202,7 +227,8 @@ impl BatchPass {
         let used = b.div_ceil(columns);
         // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
         let plain = self.sampling.is_some() || matches!(self.quad, Matrix::Diagonal(_));
-        let form = if plain || problem.layer.whitening().is_none() { Form::Stable } else { form };
+        let direct = form == Form::Direct && !plain && problem.layer.whitening().is_some();
+        let form = if direct || form == Form::Mixed { form } else { Form::Stable };
         self.prepare(problem, form);
         let runs = self.runs << 32;
         if let Some(sampling) = &mut self.sampling {
@@ -217,14 +243,15 @@ impl BatchPass {
             train_theta,
             stream: (self.seed, runs),
             quad: match form {
-                Form::Stable => self.quad.as_ref(),
+                Form::Stable | Form::Mixed => self.quad.as_ref(),
                 Form::Direct => MatrixRef::Full(self.quad_raw.as_ref()),
             },
             mean: match form {
-                Form::Stable => problem.q.mean(),
+                Form::Stable | Form::Mixed => problem.q.mean(),
                 Form::Direct => &self.mean_raw,
             },
             sampling: self.sampling.as_ref(),
+            single: self.single.as_ref().filter(|_| form == Form::Mixed),
         };
         let whitens = problem.layer.whitening().is_some();
         let mut sums = [
@@ -277,6 +304,10 @@ impl BatchPass {
         self.mean.copy_from_slice(problem.q.mean());
         self.quad.copy_from(problem.q.cov());
         self.quad.add_diagonal(-problem.layer.prior_share());
+        if form == Form::Mixed {
+            let single = self.single.get_or_insert_with(|| Single::new(problem.layer.dim()));
+            single.take(problem.layer, self.quad.as_ref());
+        }
         if let (Form::Direct, Matrix::Full(quad), Some((w, shape))) =
             (form, &self.quad, problem.layer.whitening())
         {

@@ -1,6 +1,7 @@
 //! A window of a batch: its features, its blocks of columns in parallel, and the products that are sums over it; no layers.
 
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
+use super::single::{Single, SingleRoom};
 use super::{Batch, Form, Problem};
 use crate::columns;
 use crate::data::random::{Purpose, generator};
@@ -30,6 +31,7 @@ struct Lane {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
+    single: SingleRoom,
     scratch: Scratch,
 }
 
@@ -106,6 +108,7 @@ impl Window {
                 k: Mat::zeros(wide, columns),
                 t: Mat::zeros(m, columns),
                 kbar: Mat::zeros(wide, columns),
+                single: SingleRoom::new(),
                 scratch: Scratch::new(),
             }),
         }
@@ -171,6 +174,7 @@ pub(super) struct Shared<'a> {
     pub(super) quad: MatrixRef<'a>,
     pub(super) mean: &'a [f64],
     pub(super) sampling: Option<&'a Sampling>,
+    pub(super) single: Option<&'a Single>,
 }
 
 impl Shared<'_> {
@@ -190,21 +194,37 @@ impl Shared<'_> {
         let (base, offset) = (&mut base[..len], &mut offset[..len]);
         let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
         let bend = &mut bend[..len];
+        if self.single.is_some() {
+            lane.single.fit(&lane.t);
+        }
         let mut t = lane.t.as_mut().subcols_mut(0, len);
 
-        let whitens = self.form == Form::Stable && layer.whitening().is_some();
+        let whitens = self.form != Form::Direct && layer.whitening().is_some();
         if whitens {
             let mut k = lane.k.as_mut().subcols_mut(0, len);
             layer.features(batch.x, k.as_mut(), base, offset, scratch);
-            whiten(layer, k.as_ref(), u.as_mut());
+            match self.single {
+                Some(single) => {
+                    lane.single.load(k.as_ref());
+                    lane.single.multiply(single.whitening(), u.as_mut());
+                    lane.single.go_on();
+                }
+                None => whiten(layer, k.as_ref(), u.as_mut()),
+            }
         } else {
             layer.features(batch.x, u.as_mut(), base, offset, scratch);
         }
         let u = u.into_const();
         match self.quad {
-            MatrixRef::Full(quad) => {
-                product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0);
-            }
+            MatrixRef::Full(quad) => match self.single {
+                Some(single) => {
+                    if !whitens {
+                        lane.single.load(u);
+                    }
+                    lane.single.multiply(single.quad(), t.as_mut());
+                }
+                None => product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0),
+            },
             MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
         }
         mu.copy_from_slice(offset);
@@ -232,7 +252,13 @@ impl Shared<'_> {
             columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
             let (k, kbar) = if whitens {
                 let mut kbar = lane.kbar.as_mut().subcols_mut(0, len);
-                whiten_adjoint(layer, t.as_ref(), kbar.as_mut());
+                match self.single {
+                    Some(single) => {
+                        lane.single.load(t.as_ref());
+                        lane.single.multiply(single.whitening_adjoint(), kbar.as_mut());
+                    }
+                    None => whiten_adjoint(layer, t.as_ref(), kbar.as_mut()),
+                }
                 (lane.k.as_ref().subcols(0, len), kbar.into_const())
             } else {
                 (u, t.as_ref())

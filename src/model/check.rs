@@ -2,6 +2,7 @@
 
 use super::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
+use crate::gradient::Precision;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::Estimator;
 use crate::variational::{Average, Family, Guard, QUpdate};
@@ -22,6 +23,7 @@ impl FitOptions {
             ("--sample-schedule", self.sample_schedule.is_some()),
             ("--no-polish", !self.polish),
             ("--max-steps", self.max_steps.is_some()),
+            ("--precision", self.precision != Precision::Double),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
@@ -107,6 +109,7 @@ impl FitOptions {
             ("--q-step", self.q_step.is_some()),
             ("--q-average", self.q_average != Average::None),
             ("--batch-schedule", self.batch_schedule.is_some()),
+            ("--precision", self.precision != Precision::Double),
             ("--estimator", sampled),
             ("--no-polish", !self.polish),
         ];
@@ -117,6 +120,18 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use --hyper joint"))),
         }
+    }
+
+    /// Refuses mixed precision where the objective of a batch is not the same twice.
+    pub(super) fn check_precision(&self) -> Result<()> {
+        if self.precision == Precision::Mixed && self.estimator.is_sampled() {
+            return Err(Error::usage(format!(
+                "--precision mixed is checked against double precision on the same batch, which --estimator {} estimates anew",
+                self.estimator
+            ))
+            .hint("leave --precision out, or use --estimator exact"));
+        }
+        Ok(())
     }
 
     /// Refuses sites where q has none.

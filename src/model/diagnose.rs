@@ -194,7 +194,7 @@ fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
 }
 
 fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
-    let TakenBack { hyper, q } = fit.taken_back;
+    let TakenBack { hyper, q, mixed } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
     let adam = fit.options.optimizer() == HyperOptimizer::Adam;
@@ -205,6 +205,9 @@ fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
     }
     if many(q) {
         warnings.push(Warning::QSteps { count: q, of });
+    }
+    if let Some(mixed) = mixed.filter(|mixed| mixed.fallen_back) {
+        warnings.push(Warning::TooRough { disagreement: mixed.disagreement });
     }
     warnings
 }

@@ -25,7 +25,7 @@ pub(super) fn failed_start() -> Error {
 
 /// The error of training that ended where nothing can be evaluated, after these steps had been taken back.
 pub(super) fn diverged(taken_back: TakenBack) -> Error {
-    let TakenBack { hyper, q } = taken_back;
+    let TakenBack { hyper, q, .. } = taken_back;
     Error::fit(format!(
         "training ended where the objective is not finite; {hyper} steps on hyper-parameters and {q} on q had been taken back"
     ))

@@ -1,12 +1,12 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
-use super::fit::FitSummary;
 use super::fitted::FittedModel;
 use super::latent::LatentModel;
 use super::options::FitOptions;
 use super::posterior::{Posterior, Root, Roots};
 use super::search::Search;
 use super::select::BetaCurve;
+use super::summary::FitSummary;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::digest::hexadecimal;
 use crate::error::{Error, Result};

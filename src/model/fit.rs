@@ -6,6 +6,7 @@ use super::diagnose::{Finished, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
 use super::latent::LatentModel;
+use super::mixed::MixedUse;
 use super::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind};
 use super::posterior::Posterior;
 use super::search::{Search, fit_grown, fit_restarted};
@@ -13,11 +14,12 @@ use super::select::score_of;
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::source::{BatchSource, MemoryBatches};
 use super::start::{evidence_start, initial_model, warm_start};
+use super::summary::FitSummary;
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
-use super::warning::{Warning, read_warnings};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
+use crate::gradient::Precision;
 use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Limits, Monitor, Outcome, Record,
     Session, StopReason, minimize_adam, minimize_lbfgs,
@@ -25,7 +27,6 @@ use crate::hyper::{
 use crate::likelihood::LikelihoodKind;
 use crate::objective::EstimatorCounts;
 use crate::variational::{Family, Normal, QUpdate};
-use serde::{Deserialize, Serialize};
 
 /// Inputs (`D × n`, one column per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
@@ -66,46 +67,6 @@ impl UpdateCounts {
         self.evaluations += other.evaluations;
         self.rollbacks += other.rollbacks;
     }
-}
-
-/// What a fit did, in numbers and words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FitSummary {
-    /// The minimised objective per datum (without priors), on the scale the model sees.
-    pub objective: f64,
-    /// Its sum over the data.
-    pub objective_sum: f64,
-    /// The number of training rows that the objective was estimated on, where it was not summed over all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimated_on: Option<usize>,
-    /// The evidence lower bound (a sum), where the objective has one: β = 1 ELBO of the returned q, if known exactly.
-    pub elbo_sum: Option<f64>,
-    /// An upper bound on the log evidence at the final parameters, where it applies (full batch).
-    pub evidence_upper_bound: Option<f64>,
-    /// Passes over the data, or iterations of L-BFGS.
-    pub epochs: usize,
-    /// Steps of the solver.
-    pub iterations: usize,
-    /// Evaluations of value and gradient.
-    pub evaluations: usize,
-    /// Seconds of training.
-    pub seconds: f64,
-    /// Seconds per evaluation.
-    pub seconds_per_step: f64,
-    /// Why it ended.
-    pub stop_reason: StopReason,
-    /// Steps that were taken back or shrunk.
-    pub rollbacks: usize,
-    /// What a sampling estimator did (dlm-log with bmc, smooth-bmc or ups).
-    #[serde(default)]
-    pub sampling: Option<EstimatorCounts>,
-    /// The absolute jitter in use at the end.
-    pub jitter: f64,
-    /// What a user should know.
-    #[serde(deserialize_with = "read_warnings")]
-    pub warnings: Vec<Warning>,
-    /// One record per epoch.
-    pub trace: Vec<Record>,
 }
 
 /// A fitted model of arrays: model, whitened posterior, predictor and summary.
@@ -262,7 +223,7 @@ pub(super) struct Trained {
     pub estimated_on: Option<usize>,
 }
 
-/// Steps of training itself that were taken back or shrunk; those of warm starts and final steps on q, whose sizes are a
+/// What training itself took back: steps that were undone or shrunk, and single precision; those of warm starts and final steps on q, whose sizes are a
 /// search, are not among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TakenBack {
@@ -270,6 +231,8 @@ pub(super) struct TakenBack {
     pub hyper: usize,
     /// On q.
     pub q: usize,
+    /// What single precision did, where it was asked for.
+    pub mixed: Option<MixedUse>,
 }
 
 fn train_collapsed(
@@ -313,7 +276,7 @@ fn train_collapsed(
     let upper = bounds.then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (bounds && options.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
-    let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back, estimated_on: None })
 }
 
@@ -531,7 +494,7 @@ fn train_alternating(
     if !value.is_finite() {
         return Err(failed_start());
     }
-    let taken_back = TakenBack { hyper: outcome.rollbacks, q: 0 };
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     outcome.evaluations = counts.evaluations;
     Ok((svgp, Outcome { value, ..outcome }, taken_back))
 }
@@ -548,6 +511,7 @@ pub(super) fn train_on_batches<'a>(
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome, TakenBack)> {
     let n = source.rows().count() as f64;
+    let svgp = svgp.with_precision(options.precision);
     let mut training = BatchTraining::new(svgp, free, (source, validation), plan);
     let start = training.start();
     let mut outcome = minimize_adam(&mut training, start, n, adam_options(options), monitor);
@@ -555,12 +519,13 @@ pub(super) fn train_on_batches<'a>(
         return Err(error.clone());
     }
     monitor.check()?;
-    let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks() };
+    let mixed = training.mixed_use();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks(), mixed };
     outcome.rollbacks += taken_back.q;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    Ok((training.into_best(), outcome, taken_back))
+    Ok((training.into_best().with_precision(Precision::Double), outcome, taken_back))
 }
 
 /// The summary of training on `n` rows, of which `data` are some or all.
@@ -591,6 +556,7 @@ pub(super) fn finish(
         stop_reason: outcome.reason,
         rollbacks: outcome.rollbacks,
         sampling,
+        mixed: taken_back.mixed,
         jitter: absolute_jitter(&model),
         warnings,
         trace: monitor.records().to_vec(),

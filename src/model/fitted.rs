@@ -1,12 +1,13 @@
 //! A fitted model of a table: columns, scaling and posterior together, predicting in original units; no files.
 
-use super::fit::{FitSummary, Fitted, Start, TrainingData, fit_arrays_in};
+use super::fit::{Fitted, Start, TrainingData, fit_arrays_in};
 use super::latent::LatentModel;
 use super::options::{FitOptions, ModelKind, ObjectiveKind};
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::Search;
 use super::select::BetaCurve;
+use super::summary::FitSummary;
 use super::warning::Warning;
 use crate::collapsed::Dataset;
 use crate::data::statistics::constant_target;

@@ -7,6 +7,7 @@ use super::inference::InferenceOptions;
 use super::latent::LatentModel;
 use crate::data::Task;
 use crate::error::{Error, Result};
+use crate::gradient::Precision;
 use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
@@ -161,6 +162,9 @@ pub struct FitOptions {
     pub validation_fraction: f64,
     /// The number of starts that are compared by short fits; a start model is the only one.
     pub restarts: usize,
+    /// The precision of mini-batches.
+    #[serde(default = "Precision::double")]
+    pub precision: Precision,
     /// Seed of everything random.
     pub seed: u64,
     /// The jitter on `K_uu`.
@@ -215,6 +219,7 @@ impl Default for FitOptions {
             patience: 20,
             validation_fraction: 0.0,
             restarts: 1,
+            precision: Precision::Double,
             seed: 0,
             jitter: Jitter::DEFAULT,
             constraints: Constraints::default(),
@@ -364,7 +369,10 @@ impl FitOptions {
     /// Whether batches were asked for where all data at once would do.
     pub(super) fn asks_for_batches(&self) -> bool {
         let sized = self.model == ModelKind::Glm && self.batch_size != FitOptions::default().batch_size;
-        sized || self.batch_schedule.is_some() || self.max_steps.is_some()
+        sized
+            || self.batch_schedule.is_some()
+            || self.max_steps.is_some()
+            || self.precision != Precision::Double
     }
 
     /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
@@ -414,6 +422,7 @@ impl FitOptions {
             batch_schedule: default.batch_schedule,
             sample_schedule: default.sample_schedule,
             max_steps: default.max_steps,
+            precision: default.precision,
             ..self.clone()
         }
     }
@@ -530,6 +539,7 @@ impl FitOptions {
             )));
         }
         self.check_hyper()?;
+        self.check_precision()?;
         if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
             return Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"));
         }

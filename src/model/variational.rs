@@ -2,8 +2,9 @@
 
 use super::carry::{self, Parameterization, SiteCarrier};
 use super::latent::LatentModel;
+use super::mixed::MixedUse;
 use crate::checkpoint::Archive;
-use crate::gradient::{Batch, BatchPass, Form, Problem};
+use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
 
@@ -20,6 +21,7 @@ pub struct VariationalModel {
     /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
+    mixed: Option<MixedUse>,
 }
 
 impl VariationalModel {
@@ -42,6 +44,7 @@ impl VariationalModel {
             flat: Vec::new(),
             direct_guard: None,
             carrier: None,
+            mixed: None,
         }
     }
 
@@ -60,6 +63,17 @@ impl VariationalModel {
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
         self
+    }
+
+    /// Chooses the precision of batches from here on.
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.mixed = (precision == Precision::Mixed).then(MixedUse::default);
+        self
+    }
+
+    /// What mixed precision did so far, where it was chosen.
+    pub fn mixed_use(&self) -> Option<MixedUse> {
+        self.mixed
     }
 
     /// Seeds what sampling estimators draw.
@@ -120,6 +134,9 @@ impl VariationalModel {
         }
         self.q.archive(archive);
         self.pass.archive(archive);
+        if let Some(mixed) = &mut self.mixed {
+            archive.value(mixed);
+        }
     }
 
     /// What sampling estimators did so far.
@@ -202,7 +219,17 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
-        self.pass.run(problem, batch, form, train_theta)
+        let Some(mixed) = self.mixed.as_mut().filter(|mixed| !mixed.fallen_back) else {
+            return self.pass.run(problem, batch, form, train_theta);
+        };
+        let exact = mixed.is_due().then(|| self.pass.run(problem, batch, Form::Stable, false));
+        let value = self.pass.run(problem, batch, Form::Mixed, train_theta);
+        let rows = batch.scale * batch.targets.total_weight();
+        let disagrees = |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / rows);
+        if exact.is_some_and(disagrees) || !value.is_finite() {
+            return self.pass.run(problem, batch, form, train_theta);
+        }
+        value
     }
 
     fn finish_theta(&mut self) {

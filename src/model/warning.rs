@@ -100,6 +100,11 @@ pub enum Warning {
         /// Of how many.
         of: usize,
     },
+    /// Single precision was not precise enough, and double took over.
+    TooRough {
+        /// The difference of the two objectives, in nats per datum.
+        disagreement: f64,
+    },
     /// Training did not improve on its start.
     NoProgress,
     /// The epoch limit came first.
@@ -132,6 +137,7 @@ impl Warning {
             Warning::HyperSteps { halved: true, .. } => &["--learning-rate"],
             Warning::HyperSteps { halved: false, .. } => &["--bounds"],
             Warning::QSteps { .. } => &["--q-step"],
+            Warning::TooRough { .. } => &["--precision f64"],
             Warning::NoProgress => &["--learning-rate", "--q-step", "--q-guard trust"],
             Warning::EpochLimit => &["--epochs"],
             Warning::Overfitted { .. } => &["--inducing", "--beta", "--objective elbo", "--prior"],
@@ -210,6 +216,10 @@ impl fmt::Display for Warning {
             Warning::QSteps { count, of } => write!(
                 f,
                 "{count} of {of} steps on q were taken back or shrunk; try a smaller --q-step"
+            ),
+            Warning::TooRough { disagreement } => write!(
+                f,
+                "in single precision the objective was off by {disagreement:.0e} nats per row, so that training went on in double: --precision f64 does that from the start"
             ),
             Warning::NoProgress => f.write_str(
                 "training did not improve on its start, which was kept; try a smaller --learning-rate or --q-step, or --q-guard trust",

@@ -3,6 +3,7 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
+use crate::model::MixedUse;
 use crate::model::{
     BetaCurve, Coefficient, FitOptions, FittedModel, InducingCurve, InducingPoint, ModelKind, Restart,
 };
@@ -66,6 +67,7 @@ pub struct FitFigures {
     rollbacks: usize,
     jitter: f64,
     sampling: Option<EstimatorCounts>,
+    mixed_precision: Option<MixedUse>,
     beta_curve: Option<BetaCurve>,
     inducing_curve: Option<Vec<InducingPoint>>,
     inducing_certificate: Option<Value>,
@@ -111,6 +113,7 @@ impl FitFigures {
         let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
+            mixed_precision: summary.mixed,
             beta_curve: model.beta_curve().cloned(),
             inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
             inducing_certificate: search.inducing.as_ref().map(certificate),
@@ -230,6 +233,7 @@ fn steps_config(options: &FitOptions) -> Value {
         "batch_size": options.batch_size,
         "batch_schedule": options.batch_schedule,
         "sample_schedule": options.sample_schedule,
+        "precision": options.precision,
     })
 }
 

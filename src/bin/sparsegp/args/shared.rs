@@ -4,6 +4,7 @@ use super::parsers::{Inducing, bounds, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::data::{SchemaOptions, Task};
+use sparsegp::gradient::Precision;
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
@@ -191,6 +192,10 @@ pub struct TrainingArgs {
     /// N); at most all
     #[arg(long, value_name = "SCHEDULE", conflicts_with = "batch_size")]
     pub batch_schedule: Option<SizeSchedule>,
+    /// The precision of the large products of mini-batches: f64, or mixed, single precision but for sums over data, as long as
+    /// the objective agrees with that in double precision to 0.001 nats per row [default: f64]
+    #[arg(long, value_parser = words(Precision::WORDS, Precision::from_str))]
+    pub precision: Option<Precision>,
     /// Samples of w at iteration t instead of the L of --estimator price:L, reparam:L, reparam-ent:L or stl:L: const:N,
     /// power:K or max:N:K
     #[arg(long, value_name = "SCHEDULE")]
@@ -238,6 +243,7 @@ impl TrainingArgs {
             ("--batch-schedule", self.batch_schedule.is_some()),
             ("--sample-schedule", self.sample_schedule.is_some()),
             ("--max-steps", self.max_steps.is_some()),
+            ("--precision", self.precision.is_some()),
         ])
     }
 
@@ -349,6 +355,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
         batch_size: training.batch_size.unwrap_or(default.batch_size),
         batch_schedule: training.batch_schedule,
+        precision: training.precision.unwrap_or(default.precision),
         sample_schedule: training.sample_schedule,
         epochs: training.epochs,
         max_steps: training.max_steps,
