@@ -159,30 +159,43 @@ pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64])
     );
 }
 
-/// `out = a`, rounded to single precision.
-pub fn round(a: MatRef<'_, f64>, mut out: MatMut<'_, f32>) {
+/// `out = a` in other numbers, each by `one`.
+pub fn convert<A: Copy, B>(a: MatRef<'_, A>, mut out: MatMut<'_, B>, one: impl Fn(A) -> B) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
             for j in 0..a.ncols() {
                 for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
-                    *o = *x as f32;
+                    *o = one(*x);
                 }
             }
         },
     );
 }
 
-/// `out = a`, exactly.
-pub fn widen(a: MatRef<'_, f32>, mut out: MatMut<'_, f64>) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for j in 0..a.ncols() {
-                for (o, x) in column_mut(&mut out, j).iter_mut().zip(column(&a, j)) {
-                    *o = f64::from(*x);
-                }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::Mat;
+
+    #[test]
+    fn transposed_and_squared_columns_are_right_whatever_the_shape() {
+        for (m, n) in [(1, 1), (7, 9), (8, 8), (16, 5), (21, 24)] {
+            let a = Mat::from_fn(m, n, |i, j| (1 + i * n + j) as f64);
+            let w: Vec<f64> = (0..n).map(|j| 0.5 - j as f64).collect();
+            let mut scaled = Mat::zeros(n, m);
+            scale_columns_transposed(a.as_ref(), &w, scaled.as_mut());
+            let mut squares = vec![1.0; m];
+            add_weighted_squares(a.as_ref(), &w, &mut squares);
+            for i in 0..m {
+                assert!((0..n).all(|j| scaled[(j, i)] == w[j] * a[(i, j)]), "{m} × {n}");
+                let want = 1.0 + (0..n).map(|j| w[j] * a[(i, j)] * a[(i, j)]).sum::<f64>();
+                assert!(
+                    (squares[i] - want).abs() <= 1e-12 * want.abs(),
+                    "{m} × {n}: {} and {want}",
+                    squares[i]
+                );
             }
-        },
-    );
+        }
+    }
 }

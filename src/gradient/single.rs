@@ -22,11 +22,11 @@ impl Single {
     /// Takes up W of the layer and `S − κI`.
     pub(super) fn take(&mut self, layer: &dyn LatentLayer, quad: MatrixRef<'_>) {
         if let Some((whitening, shape)) = layer.whitening() {
-            columns::round(whitening, self.whitening.as_mut());
+            round(whitening, self.whitening.as_mut());
             self.shape = shape;
         }
         if let MatrixRef::Full(quad) = quad {
-            columns::round(quad, self.quad.as_mut());
+            round(quad, self.quad.as_mut());
         }
     }
 
@@ -68,7 +68,7 @@ impl SingleRoom {
 
     /// Rounds the operand.
     pub(super) fn load(&mut self, operand: MatRef<'_, f64>) {
-        columns::round(operand, self.operand.as_mut().subcols_mut(0, operand.ncols()));
+        round(operand, self.operand.as_mut().subcols_mut(0, operand.ncols()));
     }
 
     /// Multiplies the operand, and hands out the product.
@@ -76,11 +76,15 @@ impl SingleRoom {
         let len = out.ncols();
         let operand = self.operand.as_ref().subcols(0, len);
         product_seq(self.product.as_mut().subcols_mut(0, len), Accum::Replace, left, operand, 1.0);
-        columns::widen(self.product.as_ref().subcols(0, len), out.as_mut());
+        columns::convert(self.product.as_ref().subcols(0, len), out.as_mut(), f64::from);
     }
 
     /// Makes the last product the next operand.
     pub(super) fn go_on(&mut self) {
         std::mem::swap(&mut self.operand, &mut self.product);
     }
+}
+
+fn round(a: MatRef<'_, f64>, out: MatMut<'_, f32>) {
+    columns::convert(a, out, |x| x as f32);
 }

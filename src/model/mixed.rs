@@ -30,7 +30,7 @@ impl MixedUse {
     /// Takes in a difference per datum, and falls back if it is too large, or no number.
     pub(super) fn disagrees(&mut self, difference: f64) -> bool {
         self.disagreement = self.disagreement.max(difference.abs().min(f64::MAX));
-        self.fallen_back = !(difference.abs() <= Self::TOLERANCE);
+        self.fallen_back = difference.is_nan() || difference.abs() > Self::TOLERANCE;
         self.fallen_back
     }
 }
