@@ -359,10 +359,11 @@ impl BatchPass {
     /// Completes the gradient in θ and Z of the last run through the whitening, while `beside`, which is given the
     /// gradient in (m, S), runs on another thread: both are M³ work, and neither alone keeps all threads busy.
     ///
-    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product.
+    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product. It gains the lower triangle `also`, where q moves with θ.
     pub fn finish_theta<R: Send>(
         &mut self,
         layer: &dyn LatentLayer,
+        also: Option<MatRef<'_, f64>>,
         beside: impl FnOnce(DataGradient<'_>) -> R + Send,
     ) -> R {
         let data = q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling);
@@ -389,6 +390,10 @@ impl BatchPass {
             for (j, c) in c.iter().enumerate() {
                 let column = half.col_mut(j).iter_mut().skip(j);
                 column.zip(&mean[j..]).for_each(|(g, m)| *g += m * c);
+            }
+            for (j, more) in also.iter().flat_map(|also| also.col_iter().enumerate()) {
+                let column = half.col_mut(j).iter_mut().skip(j);
+                column.zip(more.iter().skip(j)).for_each(|(g, more)| *g += more);
             }
             layer.whitening_adjoint(half.as_mut(), grad, scratch);
         };

@@ -7,6 +7,7 @@ use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
+use faer::Mat;
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -189,16 +190,14 @@ impl VariationalModel {
         if !value.is_finite() {
             return (value, StepInfo { step: 0.0, rollbacks: 0 });
         }
-        if train_theta && self.parameterization == Parameterization::Whitened {
-            let (q, beta) = (&mut self.q, self.objective.beta);
-            let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
-            return (value, self.pass.finish_theta(&*self.model.layer, update));
+        if !train_theta {
+            return (value, self.update_q(rule, step));
         }
-        if train_theta {
-            // The prior's part of the gradient needs q as it was.
-            self.finish_theta();
-        }
-        (value, self.update_q(rule, step))
+        // The part through q's own motion needs q as it was.
+        let also = self.carried_adjoint();
+        let (q, beta) = (&mut self.q, self.objective.beta);
+        let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
+        (value, self.pass.finish_theta(&*self.model.layer, also.as_ref().map(Mat::as_ref), update))
     }
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
@@ -233,15 +232,18 @@ impl VariationalModel {
     }
 
     fn finish_theta(&mut self) {
-        self.pass.finish_theta(&*self.model.layer, |_| ());
+        let also = self.carried_adjoint();
+        self.pass.finish_theta(&*self.model.layer, also.as_ref().map(Mat::as_ref), |_| ());
+    }
+
+    /// What `G` gains where q moves with θ.
+    fn carried_adjoint(&self) -> Option<Mat<f64>> {
         let (q, beta) = (&self.q, self.objective.beta);
-        let mut g = match self.parameterization {
-            Parameterization::Whitened => return,
-            Parameterization::Unwhitened => carry::unwhitened_adjoint(q, &self.pass.q_gradient(), beta),
-            Parameterization::Sites => carry::sites_adjoint(q, &self.pass.q_gradient(), beta),
-        };
-        let mut scratch = crate::latent::LayerScratch::new(q.dim());
-        self.model.layer.whitening_adjoint(g.as_mut(), &mut self.pass.layer_gradient, &mut scratch);
+        match self.parameterization {
+            Parameterization::Whitened => None,
+            Parameterization::Unwhitened => Some(carry::unwhitened_adjoint(q, &self.pass.q_gradient(), beta)),
+            Parameterization::Sites => Some(carry::sites_adjoint(q, &self.pass.q_gradient(), beta)),
+        }
     }
 
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
