@@ -63,6 +63,29 @@ fn where_single_precision_is_too_rough_double_takes_over() {
 }
 
 #[test]
+fn a_fit_says_that_it_went_on_in_double_precision() {
+    let (x, y) = data(1, 2, 150);
+    let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
+    let mut rough = model(1, "rbf(ard)", 2, 20, Jitter::Absolute(1e-9));
+    rough.likelihood = Box::new(Gaussian::new(1e-7));
+    let options = FitOptions {
+        precision: Precision::Mixed,
+        hyper: Some(Hyper::Fixed),
+        jitter: Jitter::Absolute(1e-9),
+        batch_size: 50,
+        epochs: Some(5),
+        ..FitOptions::default()
+    };
+    let start = Start { model: rough, q: None };
+    let fitted = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_: &Record| {});
+    let summary = fitted.expect("a fit").summary;
+    let used = summary.mixed.expect("it was asked for");
+    assert!(used.fallen_back, "{used:?}");
+    let said = Warning::TooRough { disagreement: used.disagreement };
+    assert!(summary.warnings.contains(&said), "{:?}", summary.warnings);
+}
+
+#[test]
 fn fits_end_where_those_in_double_precision_end() {
     let (x, y) = data(2, 2, 300);
     let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };

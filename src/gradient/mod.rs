@@ -253,12 +253,11 @@ impl BatchPass {
             sampling: self.sampling.as_ref(),
             single: self.single.as_ref().filter(|_| form == Form::Mixed),
         };
-        let whitens = problem.layer.whitening().is_some();
         let mut sums = [
             match &mut self.cov_gradient {
                 Matrix::Full(sum) => Some(sum),
                 // Only the layer's adjoint needs all of B, and finds it in the room for G.
-                Matrix::Diagonal(_) => (train_theta && whitens).then_some(&mut self.half),
+                Matrix::Diagonal(_) => shared.needs_outer_products().then_some(&mut self.half),
             },
             match &mut self.mean_curvature {
                 Some(Matrix::Full(sum)) => Some(sum),

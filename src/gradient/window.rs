@@ -97,8 +97,8 @@ pub(super) struct Window {
 impl Window {
     /// Room for windows of a batch of up to `b` data; the second operands have so many columns.
     pub(super) fn new(layer: &dyn LatentLayer, b: usize, operands: [usize; 2]) -> Self {
-        let (m, rows, columns) =
-            (layer.dim(), b.min(MOST_ROWS), block_columns(layer.dim(), b.min(MOST_ROWS)));
+        let (m, rows) = (layer.dim(), b.min(MOST_ROWS));
+        let columns = block_columns(m, rows);
         let wide = if layer.whitening().is_some() { m } else { 0 };
         Window {
             columns,
@@ -265,17 +265,24 @@ impl Shared<'_> {
             };
             layer.features_adjoint(batch.x, (k, kbar), h, g, gradient, scratch);
         }
-        let has_curvature = self.problem.objective.has_own_curvature();
-        if scaled.ncols() > 0 {
-            columns::scale_columns_transposed(u, h, scaled);
-        }
-        if bent.ncols() > 0 {
+        let bend = self.problem.objective.has_own_curvature().then_some(&*bend);
+        if let MatrixRef::Diagonal(_) = self.quad {
+            for (diagonal, weights) in diagonals.iter_mut().zip([Some(&*h), bend]) {
+                let Some(weights) = weights else { continue };
+                diagonal.fill(0.0);
+                columns::add_weighted_squares(u, weights, diagonal);
+            }
+        } else if let Some(bend) = bend {
             columns::scale_columns_transposed(u, bend, bent);
         }
-        let weights = [Some(h), has_curvature.then_some(bend)];
-        for (diagonal, weights) in diagonals.iter_mut().zip(weights) {
-            diagonal.fill(0.0);
-            weights.iter().for_each(|weights| columns::add_weighted_squares(u, weights, diagonal));
+        if self.needs_outer_products() {
+            columns::scale_columns_transposed(u, h, scaled);
         }
+    }
+
+    /// Whether all of B is needed: of a diagonal one, only for the layer's adjoint.
+    pub(super) fn needs_outer_products(&self) -> bool {
+        let trains_layer = self.train_theta && self.problem.layer.whitening().is_some();
+        matches!(self.quad, MatrixRef::Full(_)) || trains_layer
     }
 }

@@ -519,13 +519,14 @@ pub(super) fn train_on_batches<'a>(
         return Err(error.clone());
     }
     monitor.check()?;
-    let mixed = training.mixed_use();
-    let taken_back = TakenBack { hyper: outcome.rollbacks, q: training.q_rollbacks(), mixed };
-    outcome.rollbacks += taken_back.q;
+    let (hyper, q) = (outcome.rollbacks, training.q_rollbacks());
+    outcome.rollbacks += q;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    Ok((training.into_best().with_precision(Precision::Double), outcome, taken_back))
+    let svgp = training.into_best();
+    let taken_back = TakenBack { hyper, q, mixed: svgp.mixed_use() };
+    Ok((svgp.with_precision(Precision::Double), outcome, taken_back))
 }
 
 /// The summary of training on `n` rows, of which `data` are some or all.

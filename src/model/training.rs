@@ -1,7 +1,6 @@
 //! Joint training on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
 
 use super::inference::{Inference, InferenceOptions};
-use super::mixed::MixedUse;
 use super::posterior::{Posterior, Score};
 use super::source::BatchSource;
 use super::variational::VariationalModel;
@@ -49,11 +48,6 @@ impl<'a> BatchTraining<'a> {
     /// Why no further batch could be had, if that is so.
     pub(super) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
-    }
-
-    /// What mixed precision did, where it was chosen.
-    pub(super) fn mixed_use(&self) -> Option<MixedUse> {
-        self.inference.model().mixed_use()
     }
 
     /// How often the q update had to be shrunk or rejected.

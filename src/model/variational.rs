@@ -210,7 +210,9 @@ impl VariationalModel {
     }
 
     fn run_data(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
-        let form = self.form();
+        let mixes = self.mixed.is_some_and(|mixed| !mixed.fallen_back);
+        // The estimate of a condition number that the choice of a form takes has no use for mixed precision.
+        let form = if mixes { Form::Stable } else { self.form() };
         let problem = Problem {
             layer: &*self.model.layer,
             likelihood: self.model.likelihood.as_ref(),
@@ -218,10 +220,10 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
-        let Some(mixed) = self.mixed.as_mut().filter(|mixed| !mixed.fallen_back) else {
+        let Some(mixed) = self.mixed.as_mut().filter(|_| mixes) else {
             return self.pass.run(problem, batch, form, train_theta);
         };
-        let exact = mixed.is_due().then(|| self.pass.run(problem, batch, Form::Stable, false));
+        let exact = mixed.is_due().then(|| self.pass.run(problem, batch, form, false));
         let value = self.pass.run(problem, batch, Form::Mixed, train_theta);
         let rows = batch.scale * batch.targets.total_weight();
         let disagrees = |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / rows);
@@ -293,7 +295,7 @@ impl VariationalModel {
         self.move_to(values, Some(rule))
     }
 
-    fn move_to(&mut self, values: &[f64], mut rule: Option<&mut dyn UpdateRule>) -> bool {
+    fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {
         let before = self.model.natural();
         let mut old = None;
         match (self.parameterization, self.model.layer.inducing()) {
@@ -312,20 +314,21 @@ impl VariationalModel {
             return false;
         }
         let Some(layer) = self.model.layer.inducing() else { return true };
-        if let Some(old) = old {
-            carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
-        } else if let Some(carrier) =
-            self.carrier.as_mut().filter(|_| self.parameterization == Parameterization::Sites)
-        {
-            let known = rule.as_ref().and_then(|rule| rule.precision());
-            let carried = carrier.carry(&mut self.q, known, layer.factor());
-            if let (Some(precision), Some(rule)) = (carried, &mut rule) {
-                rule.restart_at(&self.q, precision);
+        match (self.parameterization, old, &mut self.carrier) {
+            (Parameterization::Unwhitened, Some(old), _) => {
+                carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
+                if let Some(rule) = rule {
+                    rule.restart(&self.q);
+                }
             }
-            return true;
-        }
-        if let Some(rule) = rule.filter(|_| self.parameterization != Parameterization::Whitened) {
-            rule.restart(&self.q);
+            (Parameterization::Sites, _, Some(carrier)) => {
+                let known = rule.as_ref().and_then(|rule| rule.precision());
+                let carried = carrier.carry(&mut self.q, known, layer.factor());
+                if let (Some(precision), Some(rule)) = (carried, rule) {
+                    rule.restart_at(&self.q, precision);
+                }
+            }
+            _ => {}
         }
         true
     }

@@ -285,6 +285,7 @@ mod tests {
             Warning::HyperSteps { count: 1, of: 9, halved: true },
             Warning::HyperSteps { count: 1, of: 9, halved: false },
             Warning::QSteps { count: 1, of: 9 },
+            Warning::TooRough { disagreement: 0.1 },
             Warning::NoProgress,
             Warning::EpochLimit,
             Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },

@@ -3,9 +3,9 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::MixedUse;
 use crate::model::{
-    BetaCurve, Coefficient, FitOptions, FittedModel, InducingCurve, InducingPoint, ModelKind, Restart,
+    BetaCurve, Coefficient, FitOptions, FittedModel, InducingCurve, InducingPoint, MixedUse, ModelKind,
+    Restart,
 };
 use crate::objective::EstimatorCounts;
 use serde::{Serialize, Serializer, ser::SerializeMap};
