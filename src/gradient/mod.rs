@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use single::Single;
 use window::{Block, Shared, Window};
 
-pub(crate) use window::block_columns;
+pub use window::block_columns;
 
 /// In which order the products of a step are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,8 +149,8 @@ impl BatchPass {
                 .map(|_| Block::new(layer, own, &objective, family, columns))
                 .collect(),
             quad: Matrix::zeros(family, m),
-            quad_raw: Mat::zeros(square, square),
-            half: Mat::zeros(square, square),
+            quad_raw: linalg::spread(square, square),
+            half: linalg::spread(square, square),
             mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
             layer_scratch: LayerScratch::new(square),

@@ -11,7 +11,7 @@ pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use linear::LinearLayer;
 
-use crate::linalg::{Shape, product_seq};
+use crate::linalg::{self, Shape, product_seq};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -125,6 +125,6 @@ pub struct LayerScratch {
 impl LayerScratch {
     /// Buffers for a layer of dimension `m`.
     pub fn new(m: usize) -> Self {
-        LayerScratch { product: Mat::zeros(m, m), kernel: Scratch::new() }
+        LayerScratch { product: linalg::spread(m, m), kernel: Scratch::new() }
     }
 }

@@ -38,7 +38,7 @@ fn mean_bar(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Vec<f64> {
 pub(super) fn unwhitened_adjoint(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Mat<f64> {
     let (m, cov) = (q.dim(), q.cov().full());
     let bar = mean_bar(q, gradient, beta);
-    let mut g = Mat::zeros(m, m);
+    let mut g = linalg::spread(m, m);
     let left = (gradient.cov.full(), Shape::Full);
     product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
     for j in 0..m {
@@ -54,13 +54,13 @@ pub(super) fn unwhitened_adjoint(q: &Normal, gradient: &DataGradient<'_>, beta: 
 pub(super) fn sites_adjoint(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Mat<f64> {
     let (m, cov) = (q.dim(), q.cov().full());
     let rest = Mat::from_fn(m, m, |i, j| if i == j { 1.0 - cov[(i, j)] } else { -cov[(i, j)] });
-    let mut inner = Mat::zeros(m, m);
+    let mut inner = linalg::spread(m, m);
     let left = (gradient.cov.full(), Shape::Full);
     product(inner.as_mut(), Part::All, Accum::Replace, left, (cov, Shape::Full), 1.0);
     for (x, r) in inner.as_mut().col_iter_mut().zip(rest.col_iter()) {
         x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x -= 0.5 * beta * r);
     }
-    let mut g = Mat::zeros(m, m);
+    let mut g = linalg::spread(m, m);
     let (left, right) = ((rest.as_ref(), Shape::Full), (inner.as_ref(), Shape::Full));
     product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
     let bar = mean_bar(q, gradient, beta);
@@ -105,7 +105,7 @@ pub(super) struct SiteCarrier {
 impl SiteCarrier {
     /// For posteriors of dimension `m`.
     pub(super) fn new(m: usize) -> Self {
-        let square = || Mat::zeros(m, m);
+        let square = || linalg::spread(m, m);
         let vector = || vec![0.0; m];
         SiteCarrier {
             factorizer: Factorizer::new(m),

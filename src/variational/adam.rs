@@ -6,7 +6,7 @@
 use super::factor::{energy_gradient, lower_factor, set_covariance};
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
 use crate::checkpoint::Archive;
-use crate::linalg::{Part, Shape};
+use crate::linalg::{self, Part, Shape};
 use crate::moments::Moments;
 use faer::Mat;
 
@@ -26,8 +26,8 @@ impl AdamRule {
         let m = q.dim();
         let length = m + m * (m + 1) / 2;
         let mut rule = AdamRule {
-            factor: Mat::zeros(m, m),
-            energy: Mat::zeros(m, m),
+            factor: linalg::spread(m, m),
+            energy: linalg::spread(m, m),
             moments: Moments::new(length),
             position: vec![0.0; length],
             gradient: vec![0.0; length],

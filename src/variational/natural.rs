@@ -83,9 +83,9 @@ impl NaturalGradient {
         let m = q.dim();
         let mut rule = NaturalGradient {
             guard: Guard::Trust,
-            precision: Mat::zeros(m, m),
-            candidate: Mat::zeros(m, m),
-            inverse_factor: Mat::zeros(m, m),
+            precision: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
+            inverse_factor: linalg::spread(m, m),
             mean_precision: None,
             gradient: vec![0.0; m],
             direction: vec![0.0; m],

@@ -29,17 +29,16 @@ impl Matrix {
     /// Zeros.
     pub fn zeros(family: Family, m: usize) -> Self {
         match family {
-            Family::Full => Matrix::Full(Mat::zeros(m, m)),
+            Family::Full => Matrix::Full(linalg::spread(m, m)),
             Family::Diagonal => Matrix::Diagonal(vec![0.0; m]),
         }
     }
 
     /// The identity.
     pub fn identity(family: Family, m: usize) -> Self {
-        match family {
-            Family::Full => Matrix::Full(Mat::identity(m, m)),
-            Family::Diagonal => Matrix::Diagonal(vec![1.0; m]),
-        }
+        let mut identity = Matrix::zeros(family, m);
+        identity.add_diagonal(1.0);
+        identity
     }
 
     /// The same, borrowed.

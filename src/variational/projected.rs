@@ -48,10 +48,10 @@ impl Projected {
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let mut rule = Projected {
-            factor: Mat::zeros(m, m),
-            inverse: Mat::zeros(m, m),
-            candidate: Mat::zeros(m, m),
-            energy: Mat::zeros(m, m),
+            factor: linalg::spread(m, m),
+            inverse: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
+            energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
             eigen: EigenSolver::new(m),
             smoothness: Smoothness::new(options, m),

@@ -52,8 +52,8 @@ impl ProjectedNatural {
         let m = q.dim();
         let mut rule = ProjectedNatural {
             bounds: usable(options.bounds),
-            precision: Mat::zeros(m, m),
-            candidate: Mat::zeros(m, m),
+            precision: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
             gradient: vec![0.0; m],
             rotated: vec![0.0; m],
             direction: vec![0.0; m],

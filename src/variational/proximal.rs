@@ -45,9 +45,9 @@ impl Proximal {
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
         let mut rule = Proximal {
-            factor: Mat::zeros(m, m),
-            candidate: Mat::zeros(m, m),
-            energy: Mat::zeros(m, m),
+            factor: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
+            energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
             smoothness: Smoothness::new(options, m),
         };

@@ -41,10 +41,10 @@ impl SquareRoot {
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let mut rule = SquareRoot {
-            factor: Mat::zeros(m, m),
-            candidate: Mat::zeros(m, m),
-            energy: Mat::zeros(m, m),
-            change: Mat::zeros(m, m),
+            factor: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
+            energy: linalg::spread(m, m),
+            change: linalg::spread(m, m),
             gradient: vec![0.0; m],
             half: vec![0.0; m],
             direction: vec![0.0; m],

@@ -37,7 +37,7 @@ impl Wasserstein {
     /// A rule for `q` of dimension M with a full covariance; of the options `smoothness` and `relative` concern it.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
-        let square = || Mat::zeros(m, m);
+        let square = || linalg::spread(m, m);
         let mut rule = Wasserstein {
             factor: square(),
             inverse: square(),
