@@ -3,10 +3,12 @@
 //! For functions that are analytic in a strip around the real line the trapezoidal rule converges exponentially in
 //! 1/step (Trefethen & Weideman 2014), with evenly spaced nodes where Gauss–Hermite spends most of its nodes in tails
 //! that do not matter: with 20 Hermite nodes log σ(f) is wrong in the third digit at v = 25. The step follows from the
-//! likelihood's [`Resolution`] and v, so easy data cost 21 nodes and hard ones what they need. Gradients are those of the
+//! likelihood's [`Resolution`] and v, so easy data cost 24 nodes and hard ones what they need. Gradients are those of the
 //! sum itself with the standardised nodes z held, `f = μ + √v z`.
 
 use crate::likelihood::{Likelihood, Local, Observation};
+use pulp::Simd;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp_in_place};
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
@@ -42,6 +44,10 @@ const NORMAL_WIDTH: f64 = 0.75;
 /// No integral takes more nodes.
 const MOST_NODES: usize = 1 << 15;
 
+/// Numbers of nodes are multiples of this, so that vector instructions leave none to be done one by one, which would take
+/// longer than all others.
+const LANES: usize = 8;
+
 /// Evenly spaced standardised nodes with their normal weights, which sum to 1.
 #[derive(Clone, Debug)]
 struct Rule {
@@ -51,9 +57,11 @@ struct Rule {
 }
 
 impl Rule {
-    fn new(step: f64) -> Rule {
-        let half = (REACH / step).round() as i64;
-        let z: Vec<f64> = (-half..=half).map(|k| k as f64 * step).collect();
+    /// Nodes over ±[`REACH`], and as many beyond as make their number a multiple of `lanes`.
+    fn new(step: f64, lanes: usize) -> Rule {
+        let half = (REACH / step).round() as usize;
+        let count = (2 * half + 1).next_multiple_of(lanes);
+        let z: Vec<f64> = (0..count).map(|k| (k as f64 - (count / 2) as f64) * step).collect();
         let mut weight: Vec<f64> = z.iter().map(|z| (-0.5 * z * z).exp()).collect();
         let sum: f64 = weight.iter().sum();
         weight.iter_mut().for_each(|w| *w /= sum);
@@ -61,9 +69,10 @@ impl Rule {
     }
 }
 
-/// Rules of 21, 31, 43, … 14483 nodes.
-static LADDER: LazyLock<Vec<Rule>> =
-    LazyLock::new(|| (0..20).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)))).collect());
+/// Rules of 24, 32, 48, … 14488 nodes.
+static LADDER: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    (0..20).map(|level| Rule::new(0.8 * 2f64.powf(-0.5 * f64::from(level)), LANES)).collect()
+});
 
 /// The rules, up to 3621 nodes, for averages of something bounded: a jump between two nodes is then worth 0.002 at most, and
 /// quantiles take a hundred averages of distribution functions that are costly themselves.
@@ -91,7 +100,7 @@ impl Integrator {
     /// An integrator that chooses the number of nodes itself, or takes `nodes` of them (at least 3) over ±8 standard
     /// deviations of f whatever the likelihood.
     pub fn new(nodes: Option<usize>) -> Self {
-        let fixed = nodes.map(|nodes| Rule::new(2.0 * REACH / (nodes.max(3) - 1) as f64));
+        let fixed = nodes.map(|nodes| Rule::new(2.0 * REACH / (nodes.max(3) - 1) as f64, 1));
         Integrator {
             fixed,
             z: Vec::new(),
@@ -118,7 +127,10 @@ impl Integrator {
         let sd = v.max(0.0).sqrt();
         let rule =
             self.fixed.as_ref().unwrap_or_else(|| rule_for(strip / sd.max(f64::MIN_POSITIVE), BOUNDED_RULES));
-        rule.z.iter().zip(&rule.weight).map(|(z, w)| w * g(mu + sd * z)).sum()
+        // One function call for each node, so that those beyond the reach are worth leaving out.
+        let end = REACH + 0.75 * rule.step;
+        let nodes = rule.z.iter().zip(&rule.weight).filter(|(z, _)| z.abs() < end);
+        nodes.map(|(z, w)| w * g(mu + sd * z)).sum()
     }
 
     /// `E log p(y|f)` with its derivatives; adds `E ∂_ψ log p` to `own` unless that is empty.
@@ -171,7 +183,7 @@ impl Integrator {
             return top;
         }
         self.weight.iter_mut().for_each(|w| *w -= top);
-        sparsegp_kernels::vector_math::exp_in_place(&mut self.weight);
+        exp_in_place(&mut self.weight);
         // Where nothing is left of p(y|f) its logarithm may have overflown.
         for (w, (value, first)) in self.weight.iter().zip(self.value.iter_mut().zip(&mut self.first)) {
             if *w == 0.0 {
@@ -248,11 +260,11 @@ impl Integrator {
         let (low, high) = (t(-REACH), t(REACH));
         // With z₀ = |pole − μ|/sd the normal grows by exp(½ z₀² sin²θ/cos 2θ) off the real line, against e^{−2πθ/step}.
         let normal = 0.5 * sd / (mu - pole).hypot(a);
-        let count = ((high - low) / normal.min(0.11)).ceil().clamp(16.0, MOST_NODES as f64) as usize;
-        let step = (high - low) / count as f64;
+        let count = nodes_for((high - low) / normal.min(0.11));
+        let step = (high - low) / (count - 1) as f64;
         self.z.clear();
         self.weight.clear();
-        for k in 0..=count {
+        for k in 0..count {
             let t = low + k as f64 * step;
             let z = (pole - mu + a * t.sinh()) / sd;
             self.z.push(z);
@@ -264,12 +276,12 @@ impl Integrator {
 
     /// Evenly spaced nodes between two standardised ends.
     fn place_evenly(&mut self, (low, high): (f64, f64), step: f64, mu: f64, sd: f64) {
-        let count = ((high - low) / step).ceil().clamp(8.0, MOST_NODES as f64) as usize;
-        let step = (high - low) / count as f64;
+        let count = nodes_for((high - low) / step);
+        let step = (high - low) / (count - 1) as f64;
         self.z.clear();
-        self.z.extend((0..=count).map(|k| low + k as f64 * step));
+        self.z.extend((0..count).map(|k| low + k as f64 * step));
         self.weight.clear();
-        self.weight.resize(count + 1, 0.0);
+        self.weight.resize(count, 0.0);
         self.spread(mu, sd);
     }
 
@@ -292,13 +304,8 @@ impl Integrator {
         sd: f64,
         own: &mut [f64],
     ) -> Local {
-        let (mut value, mut mean, mut slope) = (0.0, 0.0, 0.0);
-        let nodes = self.weight.iter().zip(&self.z).zip(self.value.iter().zip(&self.first));
-        for ((w, z), (v, first)) in nodes {
-            value += w * v;
-            mean += w * first;
-            slope += w * z * first;
-        }
+        let Integrator { z, weight, value, first, .. } = self;
+        let [value, mean, slope] = dispatch(Sums { weight, z, value, first });
         if !own.is_empty() {
             likelihood.own_gradient(at, &self.f, &self.weight, own);
         }
@@ -341,14 +348,14 @@ impl Integrator {
         mu: f64,
         sd: f64,
     ) -> (f64, f64, f64) {
-        const POINTS: usize = 64;
+        const STEPS: usize = 63;
         let peak = (likelihood.peak(at) - mu) / sd;
         // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
         // this it cannot, as the normal alone has fallen below anything that matters.
         let far = peak.clamp(-200.0, 200.0);
         let (mut low, mut high) = ((-REACH).min(far - 1.0), REACH.max(far + 1.0));
         for _ in 0..12 {
-            self.place_evenly((low, high), (high - low) / POINTS as f64, mu, sd);
+            self.place_evenly((low, high), (high - low) / STEPS as f64, mu, sd);
             self.evaluate(likelihood, at);
             let tilted = |k: usize| self.value[k] - 0.5 * self.z[k] * self.z[k];
             let last = self.z.len() - 1;
@@ -364,6 +371,48 @@ impl Integrator {
         // Each factor is resolved by its own step, their product by a little less.
         let step = (1.0 / NORMAL_WIDTH).hypot(sd / likelihood.resolution(at).step).recip();
         (low, high, ((high - low) / 32.0).min(step))
+    }
+}
+
+/// The number of nodes for at least so many steps between the first and the last.
+fn nodes_for(steps: f64) -> usize {
+    let steps = steps.ceil().clamp(8.0, MOST_NODES as f64) as usize;
+    (steps + 1).next_multiple_of(LANES)
+}
+
+/// `Σ w v`, `Σ w v′` and `Σ w z v′`.
+struct Sums<'a> {
+    weight: &'a [f64],
+    z: &'a [f64],
+    value: &'a [f64],
+    first: &'a [f64],
+}
+
+impl Pass for Sums<'_> {
+    type Output = [f64; 3];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> [f64; 3] {
+        let (weights, rest) = S::as_simd_f64s(self.weight);
+        let (z, z_rest) = S::as_simd_f64s(self.z);
+        let (values, values_rest) = S::as_simd_f64s(self.value);
+        let (first, first_rest) = S::as_simd_f64s(self.first);
+        let mut sums = [simd.splat_f64s(0.0); 3];
+        for ((&w, &z), (&value, &first)) in weights.iter().zip(z).zip(values.iter().zip(first)) {
+            let slope = simd.mul_f64s(w, first);
+            sums[0] = simd.mul_add_e_f64s(w, value, sums[0]);
+            sums[1] = simd.add_f64s(sums[1], slope);
+            sums[2] = simd.mul_add_e_f64s(slope, z, sums[2]);
+        }
+        // Written out: a closure would not be compiled for the instruction set.
+        let [value, mean, slope] = sums;
+        let mut sums = [simd.reduce_sum_f64s(value), simd.reduce_sum_f64s(mean), simd.reduce_sum_f64s(slope)];
+        for ((w, z), (value, first)) in rest.iter().zip(z_rest).zip(values_rest.iter().zip(first_rest)) {
+            sums[0] += w * value;
+            sums[1] += w * first;
+            sums[2] += w * first * z;
+        }
+        sums
     }
 }
 
