@@ -20,7 +20,7 @@ const MOST_ROWS: usize = 1024;
 
 /// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: its matrices
 /// fit in a second-level cache, and there are a few blocks to share out.
-pub(crate) fn block_columns(m: usize, b: usize) -> usize {
+pub fn block_columns(m: usize, b: usize) -> usize {
     const NUMBERS: usize = 32_768;
     let most = (b / 4).next_multiple_of(16).max(64);
     (NUMBERS / m.max(1)).next_multiple_of(16).clamp(64, 512).min(most)

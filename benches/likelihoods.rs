@@ -1,0 +1,44 @@
+//! Criterion benchmarks of likelihoods: the loss of a block of data with its derivatives, one thread.
+#![allow(missing_docs)] // criterion's macros make public functions without any
+
+mod common;
+
+use common::{points, targets_for};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sparsegp::data::random::{Purpose, generator};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use std::hint::black_box;
+
+const ROWS: usize = 1024;
+
+fn losses(c: &mut Criterion) {
+    let mut group = c.benchmark_group("likelihoods");
+    group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
+    for &name in LikelihoodKind::WORDS {
+        let kind: LikelihoodKind = name.parse().expect("a word");
+        let likelihood = kind.build(4);
+        let x = points(1, ROWS, 0.0);
+        let y = targets_for(kind, &x);
+        let mu: Vec<f64> = (0..ROWS).map(|i| 2.0 * (0.1 * i as f64).sin()).collect();
+        let v: Vec<f64> = (0..ROWS).map(|i| 0.05 + 0.9 * (i as f64 / ROWS as f64)).collect();
+        for (loss, objective) in [("elbo", Objective::elbo(1.0)), ("dlm", Objective::dlm(1.0))] {
+            let mut own = vec![0.0; likelihood.own_len()];
+            let mut scratch = LossScratch::new(&objective, own.len());
+            let mut random = generator(0, Purpose::Estimator, 0);
+            let [mut g, mut h, mut bend] = [0; 3].map(|_| vec![0.0; ROWS]);
+            group.bench_function(BenchmarkId::new(name, loss), |b| {
+                b.iter(|| {
+                    let out =
+                        Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
+                    let data = (Targets::of(&y), &mu[..], &v[..]);
+                    let work = (&mut scratch, &mut random);
+                    black_box(objective.losses(likelihood.as_ref(), 1.0, data, out, work));
+                });
+            });
+        }
+    }
+}
+
+criterion_group!(benches, losses);
+criterion_main!(benches);

@@ -1,0 +1,52 @@
+//! Criterion benchmarks of predictions: latent means and variances, means alone, and quantiles.
+#![allow(missing_docs)] // criterion's macros make public functions without any
+
+mod common;
+
+use common::{model, points};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use faer::Mat;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Posterior;
+use sparsegp::quadrature::Integrator;
+use sparsegp::variational::Normal;
+use std::hint::black_box;
+
+fn marginals(c: &mut Criterion) {
+    const ROWS: usize = 10_000;
+    let mut group = c.benchmark_group("prediction");
+    group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
+    let x = points(8, ROWS, 0.0);
+    for m in [100, 512, 1024] {
+        let cov = Mat::from_fn(m, m, |i, j| if i == j { 0.5 } else { 0.0 });
+        let q = Normal::new(vec![0.1; m], cov).expect("positive definite");
+        let posterior = Posterior::new(&model(LikelihoodKind::Gaussian, m, 8), &q);
+        group.bench_function(BenchmarkId::new("mean and variance", m), |b| {
+            b.iter(|| black_box(posterior.marginals(x.as_ref())));
+        });
+        group.bench_function(BenchmarkId::new("mean only", m), |b| {
+            b.iter(|| black_box(posterior.means(x.as_ref())));
+        });
+    }
+}
+
+fn quantiles(c: &mut Criterion) {
+    const ROWS: usize = 100;
+    let mut group = c.benchmark_group("prediction/quantile");
+    group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
+    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::StudentT, LikelihoodKind::Poisson] {
+        let likelihood = kind.build(4);
+        let mut integrator = Integrator::default();
+        group.bench_function(BenchmarkId::from_parameter(kind), |b| {
+            b.iter(|| {
+                for i in 0..ROWS {
+                    let latent = (0.02 * i as f64, 0.3);
+                    black_box(likelihood.predictive_quantile(0.9, latent, 1.0, &mut integrator));
+                }
+            });
+        });
+    }
+}
+
+criterion_group!(benches, marginals, quantiles);
+criterion_main!(benches);

@@ -1,0 +1,88 @@
+//! Times predictions of many rows against the machine's own GEMM rate in the same run.
+//!
+//! `cargo run --release --example prediction_rate -- --rows 1000000 --inducing 512 --dims 8 --json`
+
+mod common;
+#[path = "../benches/common/mod.rs"]
+mod shapes;
+
+use clap::Parser;
+use common::{median, normals};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, Par};
+use shapes::{model, points};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Posterior;
+use sparsegp::variational::Normal;
+use std::error::Error;
+use std::time::Instant;
+
+/// What to predict, and how often.
+#[derive(Parser)]
+struct Args {
+    /// Rows to predict.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: usize,
+    /// Inducing inputs M.
+    #[arg(long, default_value_t = 512)]
+    inducing: usize,
+    /// Input dimensions D.
+    #[arg(long, default_value_t = 8)]
+    dims: usize,
+    /// Threads (0 for all).
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Timed repeats; the median is reported.
+    #[arg(long, default_value_t = 3)]
+    repeats: usize,
+    /// Print one line of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    rayon::ThreadPoolBuilder::new().num_threads(args.threads).build_global()?;
+    let (m, n) = (args.inducing, args.rows);
+    let mut normal = normals(1);
+    let x = points(args.dims, n, 0.0);
+    let posterior = posterior(m, args.dims, &mut normal)?;
+
+    let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
+    let mut out = Mat::zeros(m, m);
+    let (mut gemm, mut both, mut means) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..args.repeats {
+        gemm.extend((0..10).map(|_| {
+            seconds(|| matmul(out.as_mut(), Accum::Replace, left.as_ref(), left.as_ref(), 1.0, Par::rayon(0)))
+        }));
+        both.push(seconds(|| drop(posterior.marginals(x.as_ref()))));
+        means.push(seconds(|| drop(posterior.means(x.as_ref()))));
+    }
+    let rate = 2.0 * (m as f64).powi(3) / median(gemm);
+    let (both, means) = (n as f64 / median(both), n as f64 / median(means));
+    let report = serde_json::json!({
+        "rows": n, "inducing": m, "dims": args.dims, "threads": rayon::current_num_threads(),
+        "rows_per_second": both, "rows_per_second_mean_only": means, "gemm_gflops": rate / 1e9,
+        "roofline_ratio": both * (m * m) as f64 / rate,
+    });
+    if args.json {
+        println!("{report}");
+    } else {
+        println!("{report:#}");
+    }
+    Ok(())
+}
+
+/// A posterior that is not the prior, with inducing inputs like the data.
+fn posterior(m: usize, dims: usize, normal: &mut impl FnMut() -> f64) -> Result<Posterior, Box<dyn Error>> {
+    let model = model(LikelihoodKind::Gaussian, m, dims);
+    let root = Mat::from_fn(m, m, |i, j| if i == j { 0.1 } else { 0.1 * normal() / m as f64 });
+    let q = Normal::new((0..m).map(|_| normal()).collect(), &root * root.transpose())?;
+    Ok(Posterior::new(&model, &q))
+}
+
+fn seconds(what: impl FnOnce()) -> f64 {
+    let from = Instant::now();
+    what();
+    from.elapsed().as_secs_f64()
+}

@@ -1,0 +1,152 @@
+//! The parts of a step in the stable form, each timed by itself with the library's own products and passes.
+
+use super::problem::Problem;
+use super::{interleaved, milliseconds};
+use faer::{Accum, Mat};
+use sparsegp::columns;
+use sparsegp::data::random::{Purpose, generator};
+use sparsegp::gradient::{Batch, block_columns};
+use sparsegp::kernels::Scratch;
+use sparsegp::latent::LayerScratch;
+use sparsegp::linalg::{Part, Shape, product, product_seq, spread};
+use sparsegp::model::VariationalModel;
+use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp::variational::{Family, NaturalGradient, Normal};
+use sparsegp::{Error, Result};
+
+/// Rows that a step works on together.
+const WINDOW: usize = 1024;
+
+/// The milliseconds of each part for the first rows of a problem, at most [`WINDOW`].
+pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
+    let rows = problem.batch().min(WINDOW);
+    let (names, mut runs): (Vec<_>, Vec<_>) =
+        data_parts(problem, rows)?.into_iter().chain(inducing_parts(problem, rows)?).unzip();
+    let times = interleaved(&mut runs, repeats);
+    let mut report = serde_json::json!({ "rows": rows });
+    for (name, time) in names.into_iter().zip(times) {
+        report[name] = time.into();
+    }
+    Ok(report)
+}
+
+type Named<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
+
+/// What is done for every block of columns; one block is timed, and counted as often as there are blocks.
+fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
+    let (m, model) = (problem.inducing(), problem.model());
+    let columns = block_columns(m, rows).min(rows);
+    let blocks = rows as f64 / columns as f64;
+    let (x, y) = (problem.inputs(columns), problem.targets(columns));
+    let (mut k, mut base, mut offset) = (Mat::zeros(m, columns), vec![0.0; columns], vec![0.0; columns]);
+    model.layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+    let whitening =
+        model.layer.whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
+    let mut a = Mat::zeros(m, columns);
+    product_seq(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
+    let quad = Mat::from_fn(m, m, |i, j| 1e-3 * ((i + j) % 7) as f64);
+    let weights = vec![0.01; columns];
+
+    let (layer, mut scratch) = (model.layer.clone(), Scratch::new());
+    let (mut out, mut o, mut p) = (k.clone(), base.clone(), offset.clone());
+    let kernel = move || layer.features(x, out.as_mut(), &mut o, &mut p, &mut scratch);
+
+    let (left, right, mut out) = (whitening.clone(), k.clone(), k.clone());
+    let whiten =
+        move || product_seq(out.as_mut(), Accum::Replace, (left.as_ref(), Shape::Lower), right.as_ref(), 1.0);
+
+    let (right, mut out) = (a.clone(), k.clone());
+    let quadratic =
+        move || product_seq(out.as_mut(), Accum::Replace, (quad.as_ref(), Shape::Full), right.as_ref(), 1.0);
+
+    let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
+    let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
+    let marginals = move || {
+        columns::add_transposed_matvec(left.as_ref(), &mean, &mut mu);
+        columns::add_column_dots(left.as_ref(), t.as_ref(), &mut v);
+        columns::add_matvec(left.as_ref(), &g, &mut c);
+        columns::rank_one_plus_scaled(t.as_mut(), &mean, &g, &g);
+    };
+
+    let objective = Objective::elbo(1.0);
+    let own = model.likelihood.own_len();
+    let (likelihood, mut losses) = (model.likelihood.clone(), LossScratch::new(&objective, own));
+    let mut random = generator(0, Purpose::Estimator, 0);
+    let (mu, v) = (vec![0.1; columns], vec![0.5; columns]);
+    let [mut g, mut h, mut bend] = [0; 3].map(|_| vec![0.0; columns]);
+    let mut own = vec![0.0; own];
+    let likelihood = move || {
+        let out = Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
+        let data = (Targets::of(y), &mu[..], &v[..]);
+        objective.losses(likelihood.as_ref(), 1.0, data, out, (&mut losses, &mut random));
+    };
+
+    let (right, mut out) = (a.clone(), k.clone());
+    let adjoint = move || {
+        let left = (whitening.transpose(), Shape::Upper);
+        product_seq(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
+    };
+
+    let (layer, mut scratch, h) = (model.layer.clone(), Scratch::new(), weights.clone());
+    let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
+    let kernel_adjoint = move || {
+        layer.features_adjoint(x, (left.as_ref(), bar.as_ref()), &h, &h, &mut gradient, &mut scratch);
+    };
+
+    let mut out = spread(columns, m);
+    let scaled = move || columns::scale_columns_transposed(a.as_ref(), &weights, out.as_mut());
+
+    let each = |name, mut part: Box<dyn FnMut()>| -> Named<'_> {
+        (name, Box::new(move || blocks * milliseconds(&mut part)))
+    };
+    Ok(vec![
+        each("kernel", Box::new(kernel)),
+        each("A = L⁻¹K", Box::new(whiten)),
+        each("T = (S − I)A", Box::new(quadratic)),
+        each("marginals", Box::new(marginals)),
+        each("likelihood", Box::new(likelihood)),
+        each("K̄", Box::new(adjoint)),
+        each("kernel's adjoint", Box::new(kernel_adjoint)),
+        each("diag(h)Aᵀ", Box::new(scaled)),
+    ])
+}
+
+/// What is done once a window, and once a step.
+fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
+    let m = problem.inducing();
+    let (mut sum, mut features, mut scaled) = (spread(m, m), spread(m, rows), spread(rows, m));
+    features.as_mut().fill(0.1);
+    scaled.as_mut().fill(0.1);
+    let outer = move || {
+        let (left, right) = ((features.as_ref(), Shape::Full), (scaled.as_ref(), Shape::Full));
+        product(sum.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+    };
+
+    let mut model = problem.model();
+    let refresh = move || _ = model.refresh();
+
+    let q = Normal::standard(Family::Full, m);
+    let mut rule = NaturalGradient::new(&q);
+    let mut svgp = VariationalModel::new(problem.model(), q, Objective::elbo(1.0), rows);
+    svgp.evaluate(Batch::of(problem.inputs(rows), problem.targets(rows), 1.0), false);
+    let update = move || _ = svgp.update_q(&mut rule, 0.1);
+
+    let model = problem.model();
+    let [s, b] = [0.01, 0.02].map(|value| Mat::from_fn(m, m, |i, j| value * ((i + j) % 7) as f64));
+    let (mut g, mut gradient, mut scratch) =
+        (spread(m, m), model.layer.zero_gradient(), LayerScratch::new(m));
+    let adjoint = move || {
+        let (left, right) = ((s.as_ref(), Shape::Full), (b.as_ref(), Shape::Full));
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+        model.layer.whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
+    };
+
+    let once =
+        |name, mut part: Box<dyn FnMut()>| -> Named<'_> { (name, Box::new(move || milliseconds(&mut part))) };
+    Ok(vec![
+        once("B = A diag(h) Aᵀ", Box::new(outer)),
+        once("K_uu, L, L⁻¹", Box::new(refresh)),
+        once("adjoint of K_uu", Box::new(adjoint)),
+        once("update of q", Box::new(update)),
+    ])
+}
