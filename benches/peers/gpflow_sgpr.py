@@ -2,22 +2,26 @@
 
 import argparse
 
-from protocol import Clock, add_common_arguments, emit, gaussian_scores, initial_z, read_split, use_threads
+from protocol import (
+    Clock,
+    add_common_arguments,
+    emit_fit,
+    gaussian_scores,
+    gpflow_kernel,
+    initial_z,
+    read_split,
+    use_tensorflow_threads,
+    use_threads,
+)
 
 
 def fit(split, options, gpflow):
     """Trains, predicts and returns the record; the clock runs from k-means to the last prediction."""
     total = Clock()
     z = initial_z(split, options.inducing, options.seed, options.init_z)
-    kernels = {
-        "rbf": gpflow.kernels.SquaredExponential,
-        "matern32": gpflow.kernels.Matern32,
-        "matern52": gpflow.kernels.Matern52,
-    }
-    dims = split.x.shape[1]
     model = gpflow.models.SGPR(
         (split.x, split.y),
-        kernel=kernels[options.kernel](variance=1.0, lengthscales=[dims**0.5] * dims),
+        kernel=gpflow_kernel(gpflow, options.kernel, split.x.shape[1]),
         inducing_variable=z,
         noise_variance=0.1,
     )
@@ -55,20 +59,13 @@ def main():
     import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    use_tensorflow_threads(tf, options.threads)
     tf.random.set_seed(options.seed)
     gpflow.config.set_default_jitter(options.jitter)
     split = read_split(options.train, options.test, options.target)
-    record = {"library": f"gpflow {gpflow.__version__}", "set": split.name}
-    record |= {"n": len(split.x), "d": split.x.shape[1], "m": options.inducing}
-    try:
-        record |= fit(split, options, gpflow)
-    except tf.errors.InvalidArgumentError as error:
-        # How a Cholesky factorisation that fails shows; a fit that dies is a result worth a line.
-        emit(record | {"error": str(error).splitlines()[0]})
-        raise SystemExit(1) from None
-    emit(record)
+    record = {"library": f"gpflow {gpflow.__version__}"}
+    # The error is how a Cholesky factorisation that fails may show.
+    emit_fit(record, split, options, lambda: fit(split, options, gpflow), (tf.errors.InvalidArgumentError,))
 
 
 if __name__ == "__main__":

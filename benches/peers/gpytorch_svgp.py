@@ -1,19 +1,27 @@
-"""Fits GPyTorch's stochastic variational GP by Adam to one split, for a number or two classes, and prints its scores."""
+"""Fits GPyTorch's SVGP by Adam to one split, for a number or two classes, and prints its scores."""
 
 import argparse
 
 import numpy as np
-from protocol import Clock, add_common_arguments, emit, gaussian_scores, initial_z, read_split, use_threads
+from protocol import (
+    add_common_arguments,
+    add_epoch_arguments,
+    emit_fit,
+    fit_epochs,
+    gaussian_scores,
+    read_split,
+    use_threads,
+)
 
 
-def build(gpytorch, torch, z, kernel="rbf", whiten=True):
-    """A zero-mean SVGP in double precision with an ARD kernel, lengthscales sqrt(D), variance 1, noise 0.1."""
-    dims = z.shape[1]
-    strategy_class = (
-        gpytorch.variational.VariationalStrategy
-        if whiten
-        else gpytorch.variational.UnwhitenedVariationalStrategy
-    )
+def build(gpytorch, torch, z, kernel="rbf", strategy="standard", likelihood="gaussian", precision="float64"):
+    """A zero-mean SVGP with an ARD kernel, lengthscales sqrt(D) and variance 1; its likelihood, noise 0.1."""
+    dims, dtype = z.shape[1], getattr(torch, precision)
+    strategy_class = {
+        "standard": gpytorch.variational.VariationalStrategy,
+        "large-batch": gpytorch.variational.LargeBatchVariationalStrategy,
+        "unwhitened": gpytorch.variational.UnwhitenedVariationalStrategy,
+    }[strategy]
 
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self):
@@ -30,11 +38,21 @@ def build(gpytorch, torch, z, kernel="rbf", whiten=True):
         def forward(self, x):
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
-    model, likelihood = Model().double(), gpytorch.likelihoods.GaussianLikelihood().double()
+    likelihood_class = {
+        "gaussian": gpytorch.likelihoods.GaussianLikelihood,
+        "probit": gpytorch.likelihoods.BernoulliLikelihood,
+    }[likelihood]
+    model, likelihood = Model().to(dtype), likelihood_class().to(dtype)
     model.covar_module.outputscale = 1.0
-    model.covar_module.base_kernel.lengthscale = torch.full((1, dims), dims**0.5, dtype=torch.float64)
-    likelihood.noise = 0.1
+    model.covar_module.base_kernel.lengthscale = torch.full((1, dims), dims**0.5, dtype=dtype)
+    if likelihood_class is gpytorch.likelihoods.GaussianLikelihood:
+        likelihood.noise = 0.1
     return model, likelihood
+
+
+def use_cholesky_precision(gpytorch, torch, precision):
+    """Sets the precision of Cholesky factors and of prediction's solves, which is double for any model."""
+    gpytorch.settings._linalg_dtype_cholesky._set_value(getattr(torch, precision))
 
 
 def class_scores(split, probability):
@@ -47,66 +65,66 @@ def class_scores(split, probability):
     }
 
 
-def full_elbo(model, likelihood, torch, x, y, batch):
-    """The evidence lower bound of all the data (sum, not mean), with the present parameters."""
-    with torch.no_grad():
-        parts = [
-            likelihood.expected_log_prob(y[i : i + batch], model(x[i : i + batch])).sum()
-            for i in range(0, len(x), batch)
-        ]
-        return float(sum(parts) - model.variational_strategy.kl_divergence())
+class Training:
+    """A model that Adam trains by epochs, its bound and its scores."""
 
+    def __init__(self, split, z, options, gpytorch, torch):
+        self.split, self.options, self.torch = split, options, torch
+        self.x, self.y = torch.as_tensor(split.x), torch.as_tensor(split.y.ravel())
+        if options.classes:
+            # Standardised labels of two classes differ in sign; the probit likelihood takes 0 and 1.
+            self.y = (self.y > 0).double()
+        likelihood = "probit" if options.classes else "gaussian"
+        z = torch.as_tensor(z)
+        self.model, self.likelihood = build(gpytorch, torch, z, options.kernel, likelihood=likelihood)
+        objectives = {"elbo": gpytorch.mlls.VariationalELBO, "pll": gpytorch.mlls.PredictiveLogLikelihood}
+        objective = objectives[options.objective]
+        self.objective = objective(self.likelihood, self.model, num_data=len(self.x))
+        parameters = [*self.model.parameters(), *self.likelihood.parameters()]
+        self.adam = torch.optim.Adam(parameters, lr=options.lr)
 
-def fit(split, options, gpytorch, torch):
-    """Trains, predicts and returns the record; the clock runs from k-means to the last prediction."""
-    total = Clock()
-    z = torch.as_tensor(initial_z(split, options.inducing, options.seed, options.init_z))
-    x, y = torch.as_tensor(split.x), torch.as_tensor(split.y.ravel())
-    model, likelihood = build(gpytorch, torch, z, options.kernel)
-    if options.classes:
-        # Standardised labels of two classes differ in sign; the probit likelihood takes 0 and 1.
-        likelihood = gpytorch.likelihoods.BernoulliLikelihood().double()
-        y = (y > 0).double()
-    objectives = {"elbo": gpytorch.mlls.VariationalELBO, "pll": gpytorch.mlls.PredictiveLogLikelihood}
-    objective = objectives[options.objective](likelihood, model, num_data=len(x))
-    parameters = [*model.parameters(), *likelihood.parameters()]
-    adam = torch.optim.Adam(parameters, lr=options.lr)
-    train, steps = Clock(), 0
-    model.train()
-    likelihood.train()
-    for _ in range(options.epochs):
-        for rows in torch.randperm(len(x)).split(options.batch):
-            adam.zero_grad()
-            loss = -objective(model(x[rows]), y[rows])
+    def epoch(self):
+        """One step for each mini-batch of a new permutation; returns their number."""
+        self.model.train()
+        self.likelihood.train()
+        batches = self.torch.randperm(len(self.x)).split(self.options.batch)
+        for rows in batches:
+            self.adam.zero_grad()
+            loss = -self.objective(self.model(self.x[rows]), self.y[rows])
             loss.backward()
-            adam.step()
-            steps += 1
-    seconds_train = train.seconds()
-    model.eval()
-    likelihood.eval()
-    elbo = full_elbo(model, likelihood, torch, x, y, options.batch)
-    with torch.no_grad():
-        predicted = [likelihood(model(part)) for part in torch.as_tensor(split.x_test).split(options.batch)]
-        mean = torch.cat([p.mean for p in predicted]).numpy()
-        variance = torch.cat([p.variance for p in predicted]).numpy()
-    scores = class_scores(split, mean) if options.classes else gaussian_scores(split, mean, variance)
-    return {
-        "m": len(z),
-        "epochs": options.epochs,
-        "steps": steps,
-        "seconds_train": seconds_train,
-        "seconds_total": total.seconds(),
-        "elbo": elbo,
-        **scores,
-    }
+            self.adam.step()
+        return len(batches)
+
+    def elbo(self):
+        """The evidence lower bound of all the data (sum, not mean), with the present parameters."""
+        self.model.eval()
+        self.likelihood.eval()
+        batch = self.options.batch
+        with self.torch.no_grad():
+            parts = [
+                self.likelihood.expected_log_prob(y, self.model(x)).sum()
+                for x, y in zip(self.x.split(batch), self.y.split(batch))
+            ]
+            return float(sum(parts) - self.model.variational_strategy.kl_divergence())
+
+    def scores(self):
+        """The scores of the test part, with the present parameters."""
+        self.model.eval()
+        self.likelihood.eval()
+        parts = self.torch.as_tensor(self.split.x_test).split(self.options.batch)
+        with self.torch.no_grad():
+            predicted = [self.likelihood(self.model(part)) for part in parts]
+            mean = self.torch.cat([p.mean for p in predicted]).numpy()
+            variance = self.torch.cat([p.variance for p in predicted]).numpy()
+        if self.options.classes:
+            return class_scores(self.split, mean)
+        return gaussian_scores(self.split, mean, variance)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_arguments(parser)
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--lr", type=float, default=0.01)
+    add_epoch_arguments(parser, epochs=100)
     parser.add_argument("--objective", choices=["elbo", "pll"], default="elbo")
     parser.add_argument("--classes", action="store_true", help="the target has two values, which are classes")
     options = parser.parse_args()
@@ -118,16 +136,14 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     split = read_split(options.train, options.test, options.target)
-    record = {"library": f"gpytorch {gpytorch.__version__}", "set": split.name, "objective": options.objective}
-    record |= {"n": len(split.x), "d": split.x.shape[1], "m": options.inducing}
-    try:
-        with gpytorch.settings.variational_cholesky_jitter(double_value=options.jitter):
-            record |= fit(split, options, gpytorch, torch)
-    except (ValueError, RuntimeError) as error:
-        # Covers the library's errors for matrices that are not positive definite; a fit that dies is a result.
-        emit(record | {"error": f"{type(error).__name__}: {error}".splitlines()[0]})
-        raise SystemExit(1) from None
-    emit(record)
+    record = {"library": f"gpytorch {gpytorch.__version__}", "objective": options.objective}
+
+    def fit():
+        return fit_epochs(split, options, lambda z: Training(split, z, options, gpytorch, torch))
+
+    with gpytorch.settings.variational_cholesky_jitter(double_value=options.jitter):
+        # The errors cover the library's own for matrices that are not positive definite.
+        emit_fit(record, split, options, fit, (ValueError, RuntimeError))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What every peer script shares: reading and scaling a split, k-means, threads, metrics, one line of JSON."""
+"""What the peer scripts share: options, splits, k-means, threads, epochs, scores, one line of JSON."""
 
 import json
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,22 @@ def use_threads(count):
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 
+def use_tensorflow_threads(tf, count):
+    """Limits TensorFlow's own thread pools; call before its first operation."""
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(count)
+
+
+def gpflow_kernel(gpflow, name, dims):
+    """A kernel of GPflow with variance 1 and one lengthscale sqrt(D) for each input."""
+    kernels = {
+        "rbf": gpflow.kernels.SquaredExponential,
+        "matern32": gpflow.kernels.Matern32,
+        "matern52": gpflow.kernels.Matern52,
+    }
+    return kernels[name](variance=1.0, lengthscales=[dims**0.5] * dims)
+
+
 def add_common_arguments(parser):
     """The arguments of every script that fits one model to one split."""
     parser.add_argument("train", type=Path, help="CSV file with a header, the training part")
@@ -46,6 +63,42 @@ def add_common_arguments(parser):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--jitter", type=float, default=1e-6)
+
+
+def add_epoch_arguments(parser, epochs):
+    """The arguments of every script that trains on mini-batches."""
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--lr", type=float, default=0.01, help="step size of Adam")
+    parser.add_argument("--stop-at-nll", type=float, help="end with an epoch whose test NLL is at most this")
+
+
+def add_timing_arguments(parser, batch):
+    """The arguments of every script that times one library on made-up data."""
+    parser.add_argument("--library", choices=["gpytorch", "gpflow"], required=True)
+    parser.add_argument("--inducing", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=batch)
+    parser.add_argument("--dims", type=int, default=8)
+    parser.add_argument("--precision", choices=["float64", "float32"], default="float64")
+    strategies = ["standard", "large-batch"]
+    parser.add_argument("--strategy", choices=strategies, default="standard", help="variational, of GPyTorch")
+    parser.add_argument("--double-cholesky", action="store_true", help="GPyTorch's default with float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def parse_timing_arguments(parser):
+    """Parses the command line; an option of GPyTorch given with another library is an error."""
+    options = parser.parse_args()
+    if options.library != "gpytorch" and (options.strategy != "standard" or options.double_cholesky):
+        parser.error("--strategy and --double-cholesky need --library gpytorch")
+    return options
+
+
+def precisions(options):
+    """What a record says of precisions; GPyTorch may factorise in a higher one."""
+    cholesky = "float64" if options.double_cholesky else options.precision
+    return {"precision": options.precision, "cholesky": cholesky, "strategy": options.strategy}
 
 
 def read_split(train, test, target):
@@ -99,13 +152,79 @@ def gaussian_scores(split, mean, variance):
 
 
 class Clock:
-    """Wall-clock seconds since it was made."""
+    """Wall-clock seconds since it was made, without those between `pause` and `resume`."""
 
     def __init__(self):
         self.start = time.perf_counter()
+        self.paused = None
+
+    def pause(self):
+        self.paused = time.perf_counter()
+
+    def resume(self):
+        self.start += time.perf_counter() - self.paused
+        self.paused = None
 
     def seconds(self):
-        return time.perf_counter() - self.start
+        now = time.perf_counter() if self.paused is None else self.paused
+        return now - self.start
+
+
+@contextmanager
+def off_the_clock(*clocks):
+    """Pauses the clocks for the length of a `with` block."""
+    for clock in clocks:
+        clock.pause()
+    yield
+    for clock in clocks:
+        clock.resume()
+
+
+def fit_epochs(split, options, start):
+    """Trains, predicts and returns the record; the clock runs from k-means to the last prediction.
+
+    `start(z)` makes what is trained: its `epoch()` returns a number of steps; it has `elbo()` and `scores()`.
+    """
+    total = Clock()
+    z = initial_z(split, options.inducing, options.seed, options.init_z)
+    model = start(z)
+    train, epochs, steps, reached = Clock(), 0, 0, False
+    while epochs < options.epochs and not reached:
+        steps += model.epoch()
+        epochs += 1
+        if options.stop_at_nll is not None:
+            with off_the_clock(total, train):
+                reached = model.scores()["test_nll"] <= options.stop_at_nll
+    seconds_train = train.seconds()
+    elbo, scores = model.elbo(), model.scores()
+    record = {
+        "m": len(z),
+        "epochs": epochs,
+        "steps": steps,
+        "seconds_train": seconds_train,
+        "seconds_total": total.seconds(),
+        "elbo": elbo,
+        **scores,
+    }
+    if options.stop_at_nll is not None:
+        record |= {"stop_at_nll": options.stop_at_nll, "reached": reached}
+    return record
+
+
+def emit_fit(record, split, options, fit, errors):
+    """Prints the record with what `fit()` adds to it, or with `error`, of these classes, and status 1."""
+    record |= {"set": split.name, "n": len(split.x), "d": split.x.shape[1], "m": options.inducing}
+    try:
+        fitted = fit()
+        # TensorFlow's Cholesky factor of a matrix that has none is NaN, without an exception.
+        if np.isnan(fitted["test_nll"]):
+            raise FloatingPointError("the test NLL is not a number")
+    except (*errors, FloatingPointError) as error:
+        # A fit that dies is a result worth a line; TensorFlow puts its message after an indented trace.
+        lines = [line for line in str(error).splitlines() if line[:1].strip()] or [""]
+        emit(record | {"error": f"{type(error).__name__}: {lines[-1]}"})
+        raise SystemExit(1) from None
+    emit(record | fitted)
 
 
 def emit(record):
