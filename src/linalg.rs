@@ -81,6 +81,13 @@ pub fn spread(rows: usize, cols: usize) -> Mat<f64> {
     out
 }
 
+/// A copy whose columns start like those of [`spread`].
+pub fn spread_copy(a: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = spread(a.nrows(), a.ncols());
+    out.copy_from(a);
+    out
+}
+
 /// The numbers that matrices are of: `f64`, and `f32` where that is precise enough.
 pub trait Number: ComplexField + Copy {}
 

@@ -56,9 +56,9 @@ impl Clone for InducingLayer {
             z: self.z.clone(),
             jitter: self.jitter,
             used_jitter: self.used_jitter,
-            k_uu: self.k_uu.clone(),
-            l: self.l.clone(),
-            linv: self.linv.clone(),
+            k_uu: linalg::spread_copy(self.k_uu.as_ref()),
+            l: linalg::spread_copy(self.l.as_ref()),
+            linv: linalg::spread_copy(self.linv.as_ref()),
             factorizer: Factorizer::new(self.z.nrows()),
             scratch: Scratch::new(),
         }

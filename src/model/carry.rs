@@ -34,44 +34,76 @@ fn mean_bar(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Vec<f64> {
     gradient.mean.iter().zip(q.mean()).map(|(g, m)| g + beta * m).collect()
 }
 
-/// What `G` gains, lower triangle, when u stays: `m̄ mᵀ + 2 B S + β (S − I)`.
-pub(super) fn unwhitened_adjoint(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Mat<f64> {
-    let (m, cov) = (q.dim(), q.cov().full());
-    let bar = mean_bar(q, gradient, beta);
-    let mut g = linalg::spread(m, m);
-    let left = (gradient.cov.full(), Shape::Full);
-    product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
-    for j in 0..m {
-        for i in j..m {
-            let identity = if i == j { 1.0 } else { 0.0 };
-            g[(i, j)] += bar[i] * q.mean()[j] + beta * (cov[(i, j)] - identity);
-        }
-    }
-    g
+/// The matrices of what `G` gains, kept from step to step.
+pub(super) struct AdjointRoom {
+    g: Mat<f64>,
+    rest: Mat<f64>,
+    inner: Mat<f64>,
 }
 
-/// What `G` gains, lower triangle, when the sites stay.
-pub(super) fn sites_adjoint(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Mat<f64> {
-    let (m, cov) = (q.dim(), q.cov().full());
-    let rest = Mat::from_fn(m, m, |i, j| if i == j { 1.0 - cov[(i, j)] } else { -cov[(i, j)] });
-    let mut inner = linalg::spread(m, m);
-    let left = (gradient.cov.full(), Shape::Full);
-    product(inner.as_mut(), Part::All, Accum::Replace, left, (cov, Shape::Full), 1.0);
-    for (x, r) in inner.as_mut().col_iter_mut().zip(rest.col_iter()) {
-        x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x -= 0.5 * beta * r);
+impl AdjointRoom {
+    /// For posteriors of dimension `m`.
+    fn new(m: usize) -> Self {
+        let square = || linalg::spread(m, m);
+        AdjointRoom { g: square(), rest: square(), inner: square() }
     }
-    let mut g = linalg::spread(m, m);
-    let (left, right) = ((rest.as_ref(), Shape::Full), (inner.as_ref(), Shape::Full));
-    product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-    let bar = mean_bar(q, gradient, beta);
-    let mut inside = vec![0.0; m];
-    linalg::matvec(cov, &bar, &mut inside);
-    for j in 0..m {
-        for i in j..m {
-            g[(i, j)] += (bar[i] - inside[i]) * q.mean()[j] - q.mean()[i] * inside[j];
+
+    /// What `G` gains, lower triangle, when u stays: `m̄ mᵀ + 2 B S + β (S − I)`.
+    fn unwhitened(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
+        let (m, cov, g) = (q.dim(), q.cov().full(), &mut self.g);
+        let bar = mean_bar(q, gradient, beta);
+        let left = (gradient.cov.full(), Shape::Full);
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
+        for j in 0..m {
+            for i in j..m {
+                let identity = if i == j { 1.0 } else { 0.0 };
+                g[(i, j)] += bar[i] * q.mean()[j] + beta * (cov[(i, j)] - identity);
+            }
         }
     }
-    g
+
+    /// The same when the sites stay.
+    fn sites(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
+        let (m, cov) = (q.dim(), q.cov().full());
+        let AdjointRoom { g, rest, inner } = self;
+        for (rest, cov) in rest.as_mut().col_iter_mut().zip(cov.col_iter()) {
+            rest.iter_mut().zip(cov.iter()).for_each(|(r, s)| *r = -s);
+        }
+        linalg::add_diagonal(rest.as_mut(), 1.0);
+        let left = (gradient.cov.full(), Shape::Full);
+        product(inner.as_mut(), Part::All, Accum::Replace, left, (cov, Shape::Full), 1.0);
+        for (x, r) in inner.as_mut().col_iter_mut().zip(rest.col_iter()) {
+            x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x -= 0.5 * beta * r);
+        }
+        let (left, right) = ((rest.as_ref(), Shape::Full), (inner.as_ref(), Shape::Full));
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+        let (mut bar, mut inside) = (mean_bar(q, gradient, beta), vec![0.0; m]);
+        linalg::matvec(cov, &bar, &mut inside);
+        bar.iter_mut().zip(&inside).for_each(|(bar, inside)| *bar -= inside);
+        for (j, column) in g.as_mut().col_iter_mut().enumerate() {
+            let own = column.iter_mut().zip(bar.iter().zip(q.mean())).skip(j);
+            own.for_each(|(g, (rest, mean))| *g += rest * q.mean()[j] - mean * inside[j]);
+        }
+    }
+}
+
+/// What `G` gains, lower triangle, where q moves with θ; `room` is made when it is first needed.
+pub(super) fn adjoint<'a>(
+    parameterization: Parameterization,
+    q: &Normal,
+    gradient: &DataGradient<'_>,
+    beta: f64,
+    room: &'a mut Option<AdjointRoom>,
+) -> Option<MatRef<'a, f64>> {
+    if parameterization == Parameterization::Whitened {
+        return None;
+    }
+    let room = room.get_or_insert_with(|| AdjointRoom::new(q.dim()));
+    match parameterization {
+        Parameterization::Sites => room.sites(q, gradient, beta),
+        _ => room.unwhitened(q, gradient, beta),
+    }
+    Some(room.g.as_ref())
 }
 
 /// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.

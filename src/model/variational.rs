@@ -1,13 +1,12 @@
 //! A latent linear model with its posterior: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
 
-use super::carry::{self, Parameterization, SiteCarrier};
+use super::carry::{self, AdjointRoom, Parameterization, SiteCarrier};
 use super::latent::LatentModel;
 use super::mixed::MixedUse;
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
-use faer::Mat;
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -22,6 +21,7 @@ pub struct VariationalModel {
     /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
+    adjoint_room: Option<AdjointRoom>,
     mixed: Option<MixedUse>,
 }
 
@@ -45,6 +45,7 @@ impl VariationalModel {
             flat: Vec::new(),
             direct_guard: None,
             carrier: None,
+            adjoint_room: None,
             mixed: None,
         }
     }
@@ -194,10 +195,12 @@ impl VariationalModel {
             return (value, self.update_q(rule, step));
         }
         // The part through q's own motion needs q as it was.
-        let also = self.carried_adjoint();
-        let (q, beta) = (&mut self.q, self.objective.beta);
+        let beta = self.objective.beta;
+        let (gradient, room) = (self.pass.q_gradient(), &mut self.adjoint_room);
+        let also = carry::adjoint(self.parameterization, &self.q, &gradient, beta, room);
+        let q = &mut self.q;
         let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
-        (value, self.pass.finish_theta(&*self.model.layer, also.as_ref().map(Mat::as_ref), update))
+        (value, self.pass.finish_theta(&*self.model.layer, also, update))
     }
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
@@ -234,18 +237,9 @@ impl VariationalModel {
     }
 
     fn finish_theta(&mut self) {
-        let also = self.carried_adjoint();
-        self.pass.finish_theta(&*self.model.layer, also.as_ref().map(Mat::as_ref), |_| ());
-    }
-
-    /// What `G` gains where q moves with θ.
-    fn carried_adjoint(&self) -> Option<Mat<f64>> {
-        let (q, beta) = (&self.q, self.objective.beta);
-        match self.parameterization {
-            Parameterization::Whitened => None,
-            Parameterization::Unwhitened => Some(carry::unwhitened_adjoint(q, &self.pass.q_gradient(), beta)),
-            Parameterization::Sites => Some(carry::sites_adjoint(q, &self.pass.q_gradient(), beta)),
-        }
+        let (gradient, room) = (self.pass.q_gradient(), &mut self.adjoint_room);
+        let also = carry::adjoint(self.parameterization, &self.q, &gradient, self.objective.beta, room);
+        self.pass.finish_theta(&*self.model.layer, also, |_| ());
     }
 
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).

@@ -17,12 +17,21 @@ words! {
 }
 
 /// An `M × M` matrix of a family: all of it, or its diagonal.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Matrix {
     /// Every entry.
     Full(Mat<f64>),
     /// The diagonal, M entries.
     Diagonal(Vec<f64>),
+}
+
+impl Clone for Matrix {
+    fn clone(&self) -> Self {
+        match self {
+            Matrix::Full(all) => Matrix::Full(linalg::spread_copy(all.as_ref())),
+            Matrix::Diagonal(diagonal) => Matrix::Diagonal(diagonal.clone()),
+        }
+    }
 }
 
 impl Matrix {
@@ -232,7 +241,8 @@ impl Normal {
         mean.resize(m, 0.0);
         let cov = match &self.cov {
             Matrix::Full(cov) => {
-                let mut wider = Mat::identity(m, m);
+                let mut wider = linalg::spread(m, m);
+                linalg::add_diagonal(wider.as_mut(), 1.0);
                 wider.as_mut().submatrix_mut(0, 0, old, old).copy_from(cov);
                 Matrix::Full(wider)
             }
