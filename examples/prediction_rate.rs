@@ -7,15 +7,13 @@ mod common;
 mod shapes;
 
 use clap::Parser;
-use common::{median, normals};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
+use common::{gemm_timer, median, milliseconds, normals, print_report};
+use faer::Mat;
 use shapes::{model, points};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Posterior;
 use sparsegp::variational::Normal;
 use std::error::Error;
-use std::time::Instant;
 
 /// What to predict, and how often.
 #[derive(Parser)]
@@ -48,28 +46,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let x = points(args.dims, n, 0.0);
     let posterior = posterior(m, args.dims, &mut normal)?;
 
-    let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
-    let mut out = Mat::zeros(m, m);
+    let mut product = gemm_timer(m, m);
     let (mut gemm, mut both, mut means) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.repeats {
-        gemm.extend((0..10).map(|_| {
-            seconds(|| matmul(out.as_mut(), Accum::Replace, left.as_ref(), left.as_ref(), 1.0, Par::rayon(0)))
-        }));
-        both.push(seconds(|| drop(posterior.marginals(x.as_ref()))));
-        means.push(seconds(|| drop(posterior.means(x.as_ref()))));
+        gemm.extend((0..10).map(|_| product()));
+        both.push(milliseconds(|| drop(posterior.marginals(x.as_ref()))));
+        means.push(milliseconds(|| drop(posterior.means(x.as_ref()))));
     }
-    let rate = 2.0 * (m as f64).powi(3) / median(gemm);
-    let (both, means) = (n as f64 / median(both), n as f64 / median(means));
+    let rate = 2e3 * (m as f64).powi(3) / median(gemm);
+    let (both, means) = (1e3 * n as f64 / median(both), 1e3 * n as f64 / median(means));
     let report = serde_json::json!({
         "rows": n, "inducing": m, "dims": args.dims, "threads": rayon::current_num_threads(),
         "rows_per_second": both, "rows_per_second_mean_only": means, "gemm_gflops": rate / 1e9,
         "roofline_ratio": both * (m * m) as f64 / rate,
     });
-    if args.json {
-        println!("{report}");
-    } else {
-        println!("{report:#}");
-    }
+    print_report(&report, args.json);
     Ok(())
 }
 
@@ -79,10 +70,4 @@ fn posterior(m: usize, dims: usize, normal: &mut impl FnMut() -> f64) -> Result<
     let root = Mat::from_fn(m, m, |i, j| if i == j { 0.1 } else { 0.1 * normal() / m as f64 });
     let q = Normal::new((0..m).map(|_| normal()).collect(), &root * root.transpose())?;
     Ok(Posterior::new(&model, &q))
-}
-
-fn seconds(what: impl FnOnce()) -> f64 {
-    let from = Instant::now();
-    what();
-    from.elapsed().as_secs_f64()
 }

@@ -1,7 +1,7 @@
 //! Times training steps (value, all gradients, both updates) and their parts against the machine's own GEMM rate in the same run.
 //!
-//! `cargo run --release --example step_cost -- --inducing 512 --batch 1024 --dims 8 --json`; every option but the last three
-//! takes a list (`--inducing 100,512`), and each combination is a line. `--parts` adds where the time goes, on one thread.
+//! `cargo run --release --example step_cost -- --inducing 512 --batch 1024 --dims 8 --json`; shapes, likelihoods and forms may be
+//! lists (`--inducing 100,512`), and each combination is a line. `--parts` adds where the time goes, on one thread.
 
 mod common;
 #[path = "step_cost/parts.rs"]
@@ -12,13 +12,10 @@ mod problem;
 mod shapes;
 
 use clap::Parser;
-use common::median;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
+use common::{gemm_timer, median, print_report};
 use problem::{Problem, Step};
 use sparsegp::likelihood::LikelihoodKind;
 use std::error::Error;
-use std::time::Instant;
 
 /// The shapes of the steps to time.
 #[derive(Parser)]
@@ -59,14 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         for &inducing in &args.inducing {
             for &dims in &args.dims {
                 for &batch in &args.batch {
-                    let mut report = report(&args, &Problem::new(inducing, batch, dims, likelihood))?;
-                    report["dims"] = dims.into();
-                    report["likelihood"] = likelihood.to_string().into();
-                    if args.json {
-                        println!("{report}");
-                    } else {
-                        println!("{report:#}");
-                    }
+                    let problem = Problem::new(inducing, batch, dims, likelihood);
+                    print_report(&report(&args, &problem)?, args.json);
                 }
             }
         }
@@ -85,7 +76,8 @@ fn report(args: &Args, problem: &Problem) -> Result<serde_json::Value, Box<dyn E
     let times = interleaved(&mut runs, args.repeats);
     let rate = 2.0 * mf * mf * bf / times[0] / 1e6;
     let mut report = serde_json::json!({
-        "inducing": m, "batch": b, "threads": rayon::current_num_threads(), "gemm_ms": times[0], "gemm_gflops": rate,
+        "inducing": m, "batch": b, "dims": problem.dims(), "likelihood": problem.likelihood(),
+        "threads": rayon::current_num_threads(), "gemm_ms": times[0], "gemm_gflops": rate,
     });
     for (form, time) in args.forms.iter().zip(&times[1..]) {
         report[form.key()] = (*time).into();
@@ -123,23 +115,4 @@ fn interleaved(runs: &mut [Box<dyn FnMut() -> f64 + '_>], repeats: usize) -> Vec
         }
     }
     samples.into_iter().map(median).collect()
-}
-
-/// The milliseconds that something takes.
-fn milliseconds(what: impl FnOnce()) -> f64 {
-    let from = Instant::now();
-    what();
-    from.elapsed().as_secs_f64() * 1e3
-}
-
-/// Times one `M × M` by `M × b` product.
-fn gemm_timer(m: usize, b: usize) -> impl FnMut() -> f64 {
-    let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
-    let right = Mat::from_fn(m, b, |i, j| ((i * 5 + j * 3) % 13) as f64 * 0.1);
-    let mut out = Mat::zeros(m, b);
-    move || {
-        milliseconds(|| {
-            matmul(out.as_mut(), Accum::Replace, left.as_ref(), right.as_ref(), 1.0, Par::rayon(0));
-        })
-    }
 }

@@ -376,7 +376,7 @@ impl Integrator {
 
 /// The number of nodes for at least so many steps between the first and the last.
 fn nodes_for(steps: f64) -> usize {
-    let steps = steps.ceil().clamp(8.0, MOST_NODES as f64) as usize;
+    let steps = steps.ceil().clamp(8.0, (MOST_NODES - 1) as f64) as usize;
     (steps + 1).next_multiple_of(LANES)
 }
 

@@ -10,8 +10,7 @@ from protocol import (
     gpflow_kernel,
     initial_z,
     read_split,
-    use_tensorflow_threads,
-    use_threads,
+    start_gpflow,
 )
 
 
@@ -54,14 +53,7 @@ def main():
     add_common_arguments(parser)
     parser.add_argument("--iterations", type=int, default=100, help="L-BFGS-B iterations at most")
     options = parser.parse_args()
-    use_threads(options.threads)
-    import gpflow
-    import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
-    import tensorflow as tf
-
-    use_tensorflow_threads(tf, options.threads)
-    tf.random.set_seed(options.seed)
-    gpflow.config.set_default_jitter(options.jitter)
+    gpflow, tf = start_gpflow(options)
     split = read_split(options.train, options.test, options.target)
     record = {"library": f"gpflow {gpflow.__version__}"}
     # The error is how a Cholesky factorisation that fails may show.

@@ -11,8 +11,7 @@ from protocol import (
     gaussian_scores,
     gpflow_kernel,
     read_split,
-    use_tensorflow_threads,
-    use_threads,
+    start_gpflow,
 )
 
 
@@ -119,14 +118,7 @@ def main():
     add_epoch_arguments(parser, epochs=30)
     parser.add_argument("--gamma", type=float, default=0.1, help="natural step size after ten steps")
     options = parser.parse_args()
-    use_threads(options.threads)
-    import gpflow
-    import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
-    import tensorflow as tf
-
-    use_tensorflow_threads(tf, options.threads)
-    tf.random.set_seed(options.seed)
-    gpflow.config.set_default_jitter(options.jitter)
+    gpflow, tf = start_gpflow(options)
     split = read_split(options.train, options.test, options.target)
     record = {"library": f"gpflow {gpflow.__version__}", "gamma": options.gamma}
 

@@ -20,7 +20,6 @@ def build(gpytorch, torch, z, kernel="rbf", strategy="standard", likelihood="gau
     strategy_class = {
         "standard": gpytorch.variational.VariationalStrategy,
         "large-batch": gpytorch.variational.LargeBatchVariationalStrategy,
-        "unwhitened": gpytorch.variational.UnwhitenedVariationalStrategy,
     }[strategy]
 
     class Model(gpytorch.models.ApproximateGP):

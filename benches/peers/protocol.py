@@ -42,6 +42,19 @@ def use_tensorflow_threads(tf, count):
     tf.config.threading.set_inter_op_parallelism_threads(count)
 
 
+def start_gpflow(options):
+    """GPflow and TensorFlow with the threads, the seed and the jitter of a script that fits; call it first."""
+    use_threads(options.threads)
+    import gpflow
+    import sklearn.cluster  # used by initial_z; loaded here to keep it off the clock
+    import tensorflow as tf
+
+    use_tensorflow_threads(tf, options.threads)
+    tf.random.set_seed(options.seed)
+    gpflow.config.set_default_jitter(options.jitter)
+    return gpflow, tf
+
+
 def gpflow_kernel(gpflow, name, dims):
     """A kernel of GPflow with variance 1 and one lengthscale sqrt(D) for each input."""
     kernels = {

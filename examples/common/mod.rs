@@ -1,8 +1,9 @@
-//! What the experiments share: data sets, splits, linear models of them, where results go, slopes, when to record and how.
+//! What the experiments share: data sets, splits, linear models of them, where results go, slopes, clocks, when to record and how.
 
 #![allow(dead_code)] // each experiment uses a part
 
-use faer::Mat;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, Par};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -152,6 +153,34 @@ impl Data {
 pub fn normals(seed: u64) -> impl FnMut() -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     move || StandardNormal.sample(&mut random)
+}
+
+/// The milliseconds that something takes.
+pub fn milliseconds(what: impl FnOnce()) -> f64 {
+    let from = Instant::now();
+    what();
+    from.elapsed().as_secs_f64() * 1e3
+}
+
+/// Times one product of `M × M` by `M × b` on all threads, in milliseconds.
+pub fn gemm_timer(m: usize, b: usize) -> impl FnMut() -> f64 {
+    let left = Mat::from_fn(m, m, |i, j| ((i * 7 + j * 3) % 11) as f64 * 0.1);
+    let right = Mat::from_fn(m, b, |i, j| ((i * 5 + j * 3) % 13) as f64 * 0.1);
+    let mut out = Mat::zeros(m, b);
+    move || {
+        milliseconds(|| {
+            matmul(out.as_mut(), Accum::Replace, left.as_ref(), right.as_ref(), 1.0, Par::rayon(0));
+        })
+    }
+}
+
+/// Prints a report as one line of JSON, or for people.
+pub fn print_report(report: &serde_json::Value, json: bool) {
+    if json {
+        println!("{report}");
+    } else {
+        println!("{report:#}");
+    }
 }
 
 /// The middle one, or the upper of the two in the middle.

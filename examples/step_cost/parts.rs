@@ -1,11 +1,12 @@
 //! The parts of a step in the stable form, each timed by itself with the library's own products and passes.
 
+use super::common::milliseconds;
+use super::interleaved;
 use super::problem::Problem;
-use super::{interleaved, milliseconds};
 use faer::{Accum, Mat};
 use sparsegp::columns;
 use sparsegp::data::random::{Purpose, generator};
-use sparsegp::gradient::{Batch, block_columns};
+use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
 use sparsegp::latent::LayerScratch;
 use sparsegp::linalg::{Part, Shape, product, product_seq, spread};
@@ -14,12 +15,9 @@ use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp::{Error, Result};
 
-/// Rows that a step works on together.
-const WINDOW: usize = 1024;
-
-/// The milliseconds of each part for the first rows of a problem, at most [`WINDOW`].
+/// The milliseconds of each part for the first rows of a problem, at most those of a window.
 pub fn report(problem: &Problem, repeats: usize) -> Result<serde_json::Value> {
-    let rows = problem.batch().min(WINDOW);
+    let rows = problem.batch().min(WINDOW_ROWS);
     let (names, mut runs): (Vec<_>, Vec<_>) =
         data_parts(problem, rows)?.into_iter().chain(inducing_parts(problem, rows)?).unzip();
     let times = interleaved(&mut runs, repeats);

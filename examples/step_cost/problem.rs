@@ -1,6 +1,6 @@
 //! The synthetic problem of one shape, and its training step in a form.
 
-use super::milliseconds;
+use super::common::milliseconds;
 use super::shapes::{model, points, targets_for};
 use faer::{Mat, MatRef};
 use sparsegp::gradient::{Batch, Precision};
@@ -70,6 +70,16 @@ impl Problem {
     /// b.
     pub fn batch(&self) -> usize {
         self.y.len()
+    }
+
+    /// D.
+    pub fn dims(&self) -> usize {
+        self.x.nrows()
+    }
+
+    /// Which likelihood.
+    pub fn likelihood(&self) -> LikelihoodKind {
+        self.model.likelihood.kind()
     }
 
     /// The first `rows` inputs.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use single::Single;
 use window::{Block, Shared, Window};
 
-pub use window::block_columns;
+pub use window::{WINDOW_ROWS, block_columns};
 
 /// In which order the products of a step are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

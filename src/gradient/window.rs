@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
 /// Rows of a batch that are worked on together: their matrices stay in the last cache, and memory is bounded.
-const MOST_ROWS: usize = 1024;
+pub const WINDOW_ROWS: usize = 1024;
 
 /// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: its matrices
 /// fit in a second-level cache, and there are a few blocks to share out.
@@ -97,7 +97,7 @@ pub(super) struct Window {
 impl Window {
     /// Room for windows of a batch of up to `b` data; the second operands have so many columns.
     pub(super) fn new(layer: &dyn LatentLayer, b: usize, operands: [usize; 2]) -> Self {
-        let (m, rows) = (layer.dim(), b.min(MOST_ROWS));
+        let (m, rows) = (layer.dim(), b.min(WINDOW_ROWS));
         let columns = block_columns(m, rows);
         let wide = if layer.whitening().is_some() { m } else { 0 };
         Window {

@@ -95,15 +95,13 @@ pub(super) fn adjoint<'a>(
     beta: f64,
     room: &'a mut Option<AdjointRoom>,
 ) -> Option<MatRef<'a, f64>> {
-    if parameterization == Parameterization::Whitened {
-        return None;
-    }
-    let room = room.get_or_insert_with(|| AdjointRoom::new(q.dim()));
+    let make = || AdjointRoom::new(q.dim());
     match parameterization {
-        Parameterization::Sites => room.sites(q, gradient, beta),
-        _ => room.unwhitened(q, gradient, beta),
+        Parameterization::Whitened => return None,
+        Parameterization::Unwhitened => room.get_or_insert_with(make).unwhitened(q, gradient, beta),
+        Parameterization::Sites => room.get_or_insert_with(make).sites(q, gradient, beta),
     }
-    Some(room.g.as_ref())
+    room.as_ref().map(|room| room.g.as_ref())
 }
 
 /// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.

@@ -173,7 +173,7 @@ impl VariationalModel {
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
         let value = self.run(batch, train_theta, None);
         if train_theta {
-            self.finish_theta();
+            self.finish_theta(|_, _| ());
         }
         value
     }
@@ -194,13 +194,8 @@ impl VariationalModel {
         if !train_theta {
             return (value, self.update_q(rule, step));
         }
-        // The part through q's own motion needs q as it was.
         let beta = self.objective.beta;
-        let (gradient, room) = (self.pass.q_gradient(), &mut self.adjoint_room);
-        let also = carry::adjoint(self.parameterization, &self.q, &gradient, beta, room);
-        let q = &mut self.q;
-        let update = |gradient: DataGradient<'_>| rule.step(q, gradient, beta, step);
-        (value, self.pass.finish_theta(&*self.model.layer, also, update))
+        (value, self.finish_theta(|q, gradient| rule.step(q, gradient, beta, step)))
     }
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
@@ -236,10 +231,13 @@ impl VariationalModel {
         value
     }
 
-    fn finish_theta(&mut self) {
+    /// Completes the gradient in θ and Z, while `beside` may move q along its gradient.
+    fn finish_theta<R: Send>(&mut self, beside: impl FnOnce(&mut Normal, DataGradient<'_>) -> R + Send) -> R {
+        // The part through q's own motion needs q as it was.
         let (gradient, room) = (self.pass.q_gradient(), &mut self.adjoint_room);
         let also = carry::adjoint(self.parameterization, &self.q, &gradient, self.objective.beta, room);
-        self.pass.finish_theta(&*self.model.layer, also, |_| ());
+        let q = &mut self.q;
+        self.pass.finish_theta(&*self.model.layer, also, |gradient| beside(q, gradient))
     }
 
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
