@@ -42,11 +42,11 @@ pub enum Part {
     Lower,
 }
 
-/// The number of rows and columns of a tile of a matrix of `n` rows. It never depends on the number of threads, so that results
-/// do not either. GEMM works on 48 rows at a time with AVX-512 (24 or 12 elsewhere): 64 rows were measured 8 % slower. Of a
-/// small triangle, tiles of 48 would be too much.
+/// The side of a tile of a matrix of `n` rows. It never depends on the number of threads, so that results do not either. GEMM works on
+/// 24 rows at a time with AVX-512 (12 elsewhere), and what a tile reaches beyond a triangle is wasted, as is the end of the longest
+/// strip that others wait for: tiles of 48 were measured a tenth slower.
 fn tile(n: usize) -> usize {
-    if n >= 192 { 48 } else { 24 }
+    if n >= 192 { 24 } else { 16 }
 }
 
 /// The inner indices at which row tile `i0..i1` of the left and column tile `j0..j1` of the right can both be nonzero.
@@ -94,33 +94,38 @@ pub trait Number: ComplexField + Copy {}
 impl Number for f64 {}
 impl Number for f32 {}
 
-/// One column strip of a structured product, its first column being column `j0` of the whole.
+/// One row strip of a structured product: the rows from `i0` on, of which `left` has no others.
 fn product_strip<T: Number>(
     mut out: MatMut<'_, T>,
-    j0: usize,
-    part: Part,
+    i0: usize,
+    (part, side): (Part, usize),
     accum: Accum,
     (left, left_shape): (MatRef<'_, T>, Shape),
     (right, right_shape): (MatRef<'_, T>, Shape),
     scale: T,
 ) {
-    let (rows, width, k) = (out.nrows(), out.ncols(), left.ncols());
-    // Vectors hold twice as many numbers of half the size.
-    let wide = tile(rows) * size_of::<f64>() / size_of::<T>();
-    let step = if part == Part::All && left_shape == Shape::Full { rows.max(1) } else { wide };
-    let mut i0 = if part == Part::Lower { j0 / step * step } else { 0 };
-    while i0 < rows {
-        let i1 = (i0 + step).min(rows);
-        let (lo, hi) = inner_range((left_shape, i0, i1), (right_shape, j0, j0 + width), k);
+    let (k, i1) = (left.ncols(), i0 + out.nrows());
+    let columns = if part == Part::Lower { i1.min(out.ncols()) } else { out.ncols() };
+    let range = |j0: usize| {
+        let j1 = (j0 + side).min(columns);
+        (j1, inner_range((left_shape, i0, i1), (right_shape, j0, j1), k))
+    };
+    let mut j0 = 0;
+    while j0 < columns {
+        let (mut j1, (lo, hi)) = range(j0);
+        // Tiles that need the same inner indices are one GEMM, which packs its left operand once.
+        while j1 < columns && range(j1).1 == (lo, hi) {
+            j1 = range(j1).0;
+        }
         matmul(
-            out.as_mut().submatrix_mut(i0, 0, i1 - i0, width),
+            out.as_mut().subcols_mut(j0, j1 - j0),
             accum,
-            left.submatrix(i0, lo, i1 - i0, hi - lo),
-            right.submatrix(lo, 0, hi - lo, width),
+            left.subcols(lo, hi - lo),
+            right.submatrix(lo, j0, hi - lo, j1 - j0),
             scale,
             Par::Seq,
         );
-        i0 = i1;
+        j0 = j1;
     }
 }
 
@@ -134,10 +139,29 @@ pub fn product_seq<T: Number>(
     right: MatRef<'_, T>,
     scale: T,
 ) {
-    product_strip(out, 0, Part::All, accum, left, (right, Shape::Full), scale);
+    strips_in_turn(out, Part::All, accum, left, (right, Shape::Full), scale);
 }
 
-/// `out = scale · left · right` (or `out += …`), skipping zero blocks and unwanted tiles, in parallel over columns.
+/// The strips of a product, one after the other.
+fn strips_in_turn<T: Number>(
+    mut out: MatMut<'_, T>,
+    part: Part,
+    accum: Accum,
+    (left, shape): (MatRef<'_, T>, Shape),
+    right: (MatRef<'_, T>, Shape),
+    scale: T,
+) {
+    // Vectors hold twice as many numbers of half the size.
+    let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
+    let height = if part == Part::All && shape == Shape::Full { out.nrows().max(1) } else { side };
+    for i0 in (0..out.nrows()).step_by(height) {
+        let height = height.min(out.nrows() - i0);
+        let (out, left) = (out.as_mut().subrows_mut(i0, height), left.subrows(i0, height));
+        product_strip(out, i0, (part, side), accum, (left, shape), right, scale);
+    }
+}
+
+/// `out = scale · left · right` (or `out += …`), skipping zero blocks and unwanted tiles, in parallel over rows.
 ///
 /// Every large product of the engine is one of these: tiles of GEMM calls, since a GEMM on contiguous tiles runs
 /// faster than the triangular and symmetric products built into linear algebra libraries.
@@ -145,25 +169,20 @@ pub fn product(
     out: MatMut<'_, f64>,
     part: Part,
     accum: Accum,
-    left: (MatRef<'_, f64>, Shape),
-    (right, right_shape): (MatRef<'_, f64>, Shape),
+    (left, shape): (MatRef<'_, f64>, Shape),
+    right: (MatRef<'_, f64>, Shape),
     scale: f64,
 ) {
-    let width = tile(out.ncols());
-    let strip = |j0: usize, out: MatMut<'_, f64>| {
-        let right = right.subcols(j0, out.ncols());
-        product_strip(out, j0, part, accum, left, (right, right_shape), scale);
-    };
-    if out.nrows() * out.ncols() * left.0.ncols() < ALONE {
-        let mut rest = out;
-        for j0 in (0..rest.ncols()).step_by(width) {
-            let width = width.min(rest.ncols() - j0);
-            strip(j0, rest.as_mut().subcols_mut(j0, width));
-        }
+    if out.nrows() * out.ncols() * left.ncols() < ALONE {
+        strips_in_turn(out, part, accum, (left, shape), right, scale);
         return;
     }
+    let side = tile(out.nrows());
     // One strip at a time: the strips of a triangle differ in length, so larger shares would be uneven.
-    out.par_col_chunks_mut(width).enumerate().with_max_len(1).for_each(|(i, out)| strip(i * width, out));
+    out.par_row_chunks_mut(side).enumerate().with_max_len(1).for_each(|(i, out)| {
+        let left = left.subrows(i * side, out.nrows());
+        product_strip(out, i * side, (part, side), accum, (left, shape), right, scale);
+    });
 }
 
 /// Copies the lower triangle onto the upper one.
