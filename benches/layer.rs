@@ -9,7 +9,7 @@ use faer::{Accum, Mat};
 use sparsegp::latent::LayerScratch;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{
-    Factorizer, Part, Shape, gram_of_inverse, invert_lower, product, product_seq, spread,
+    Factorizer, Part, Shape, block_product, gram_of_inverse, invert_lower, product, spread,
 };
 
 const SIZES: [usize; 3] = [100, 512, 1024];
@@ -50,7 +50,7 @@ fn products(c: &mut Criterion) {
         let (columns, mut block) = (Mat::<f64>::full(m, 64, 0.1), Mat::zeros(m, 64));
         group.throughput(flops(64.0 * (m * m) as f64));
         group.bench_function(BenchmarkId::new("lower, 64 columns, one thread", m), |b| {
-            b.iter(|| product_seq(block.as_mut(), Accum::Replace, lower, columns.as_ref(), 1.0));
+            b.iter(|| block_product(block.as_mut(), Accum::Replace, lower, columns.as_ref(), 1.0));
         });
     }
 }

@@ -129,36 +129,22 @@ fn product_strip<T: Number>(
     }
 }
 
-/// `out = scale · left · right` (or `out += …`), skipping the blocks that `left`'s shape makes zero, on this thread.
+/// `out = scale · left · right` (or `out += …`), skipping the blocks that `left`'s shape makes zero.
 ///
-/// Meant for the columns of one block of data, where the caller runs the blocks in parallel.
-pub fn product_seq<T: Number>(
+/// Meant for the columns of one block of data, where the caller runs the blocks in parallel: strips are there for threads
+/// that have no block.
+pub fn block_product<T: Number>(
     out: MatMut<'_, T>,
     accum: Accum,
-    left: (MatRef<'_, T>, Shape),
-    right: MatRef<'_, T>,
-    scale: T,
-) {
-    strips_in_turn(out, Part::All, accum, left, (right, Shape::Full), scale);
-}
-
-/// The strips of a product, one after the other.
-fn strips_in_turn<T: Number>(
-    mut out: MatMut<'_, T>,
-    part: Part,
-    accum: Accum,
     (left, shape): (MatRef<'_, T>, Shape),
-    right: (MatRef<'_, T>, Shape),
+    right: MatRef<'_, T>,
     scale: T,
 ) {
     // Vectors hold twice as many numbers of half the size.
     let side = tile(out.nrows()) * size_of::<f64>() / size_of::<T>();
-    let height = if part == Part::All && shape == Shape::Full { out.nrows().max(1) } else { side };
-    for i0 in (0..out.nrows()).step_by(height) {
-        let height = height.min(out.nrows() - i0);
-        let (out, left) = (out.as_mut().subrows_mut(i0, height), left.subrows(i0, height));
-        product_strip(out, i0, (part, side), accum, (left, shape), right, scale);
-    }
+    let most = out.nrows().div_ceil(4).next_multiple_of(2 * side);
+    let height = if shape == Shape::Full { most } else { side };
+    strips(out, (Part::All, side), height, accum, (left, shape), (right, Shape::Full), scale);
 }
 
 /// `out = scale · left · right` (or `out += …`), skipping zero blocks and unwanted tiles, in parallel over rows.
@@ -169,20 +155,39 @@ pub fn product(
     out: MatMut<'_, f64>,
     part: Part,
     accum: Accum,
-    (left, shape): (MatRef<'_, f64>, Shape),
+    left: (MatRef<'_, f64>, Shape),
     right: (MatRef<'_, f64>, Shape),
     scale: f64,
 ) {
-    if out.nrows() * out.ncols() * left.ncols() < ALONE {
-        strips_in_turn(out, part, accum, (left, shape), right, scale);
+    let side = tile(out.nrows());
+    strips(out, (part, side), side, accum, left, right, scale);
+}
+
+/// A product in strips of `height` rows, shared out unless there is too little to do.
+fn strips<T: Number>(
+    mut out: MatMut<'_, T>,
+    tiles: (Part, usize),
+    height: usize,
+    accum: Accum,
+    (left, shape): (MatRef<'_, T>, Shape),
+    right: (MatRef<'_, T>, Shape),
+    scale: T,
+) {
+    let rows = out.nrows();
+    let strip = |i0: usize, out: MatMut<'_, T>| {
+        let left = left.subrows(i0, out.nrows());
+        product_strip(out, i0, tiles, accum, (left, shape), right, scale);
+    };
+    if rows * out.ncols() * left.ncols() < ALONE {
+        let height = if tiles.0 == Part::All && shape == Shape::Full { rows.max(1) } else { height };
+        for i0 in (0..rows).step_by(height) {
+            strip(i0, out.as_mut().subrows_mut(i0, height.min(rows - i0)));
+        }
         return;
     }
-    let side = tile(out.nrows());
     // One strip at a time: the strips of a triangle differ in length, so larger shares would be uneven.
-    out.par_row_chunks_mut(side).enumerate().with_max_len(1).for_each(|(i, out)| {
-        let left = left.subrows(i * side, out.nrows());
-        product_strip(out, i * side, (part, side), accum, (left, shape), right, scale);
-    });
+    let strips = out.par_row_chunks_mut(height).enumerate().with_max_len(1);
+    strips.for_each(|(i, out)| strip(i * height, out));
 }
 
 /// Copies the lower triangle onto the upper one.

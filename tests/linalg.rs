@@ -51,7 +51,7 @@ fn products_skip_only_zeros() {
             let left = shaped(&mut normals, n, n, left_shape);
             let right = normals.mat(n, 17);
             let mut out = normals.mat(n, 17);
-            product_seq(out.as_mut(), Accum::Replace, (left.as_ref(), left_shape), right.as_ref(), 2.0);
+            block_product(out.as_mut(), Accum::Replace, (left.as_ref(), left_shape), right.as_ref(), 2.0);
             assert_close(out.as_ref(), (2.0 * &left * &right).as_ref(), false, "sequential");
         }
     }

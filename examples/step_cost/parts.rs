@@ -9,7 +9,7 @@ use sparsegp::data::random::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
 use sparsegp::latent::LayerScratch;
-use sparsegp::linalg::{Part, Shape, product, product_seq, spread};
+use sparsegp::linalg::{Part, Shape, block_product, product, spread};
 use sparsegp::model::VariationalModel;
 use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
 use sparsegp::variational::{Family, NaturalGradient, Normal};
@@ -41,7 +41,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let whitening =
         model.layer.whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
     let mut a = Mat::zeros(m, columns);
-    product_seq(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
+    block_product(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
     let quad = Mat::from_fn(m, m, |i, j| 1e-3 * ((i + j) % 7) as f64);
     let weights = vec![0.01; columns];
 
@@ -50,12 +50,14 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let kernel = move || layer.features(x, out.as_mut(), &mut o, &mut p, &mut scratch);
 
     let (left, right, mut out) = (whitening.clone(), k.clone(), k.clone());
-    let whiten =
-        move || product_seq(out.as_mut(), Accum::Replace, (left.as_ref(), Shape::Lower), right.as_ref(), 1.0);
+    let whiten = move || {
+        block_product(out.as_mut(), Accum::Replace, (left.as_ref(), Shape::Lower), right.as_ref(), 1.0)
+    };
 
     let (right, mut out) = (a.clone(), k.clone());
-    let quadratic =
-        move || product_seq(out.as_mut(), Accum::Replace, (quad.as_ref(), Shape::Full), right.as_ref(), 1.0);
+    let quadratic = move || {
+        block_product(out.as_mut(), Accum::Replace, (quad.as_ref(), Shape::Full), right.as_ref(), 1.0)
+    };
 
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
     let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
@@ -82,7 +84,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (right, mut out) = (a.clone(), k.clone());
     let adjoint = move || {
         let left = (whitening.transpose(), Shape::Upper);
-        product_seq(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
+        block_product(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
     };
 
     let (layer, mut scratch, h) = (model.layer.clone(), Scratch::new(), weights.clone());

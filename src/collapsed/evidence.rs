@@ -4,7 +4,7 @@ use super::bounds::shrunk_inverse;
 use super::stream::Dataset;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, whiten};
-use crate::linalg::{self, NotPositiveDefinite, Part, Shape, dot, product, product_seq, reflect_lower};
+use crate::linalg::{self, NotPositiveDefinite, Part, Shape, block_product, dot, product, reflect_lower};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
@@ -196,11 +196,11 @@ impl<'a> Nystrom<'a> {
         let mut r = Mat::zeros(self.len(), b);
         self.kernel_columns(from, r.as_mut(), scratch);
         let a = self.a.as_ref();
-        product_seq(r.as_mut(), Accum::Add, (a.transpose(), Shape::Full), a.subcols(from, b), -1.0);
+        block_product(r.as_mut(), Accum::Add, (a.transpose(), Shape::Full), a.subcols(from, b), -1.0);
         for j in 0..b {
             r[(from + j, j)] = self.residual[from + j];
         }
-        product_seq(ar, Accum::Replace, (a, Shape::Full), r.as_ref(), 1.0);
+        block_product(ar, Accum::Replace, (a, Shape::Full), r.as_ref(), 1.0);
         columns::add_transposed_matvec(r.as_ref(), x, rx);
         let mut squares = vec![0.0; b];
         columns::add_column_dots(r.as_ref(), r.as_ref(), &mut squares);

@@ -6,7 +6,7 @@ use crate::columns;
 use crate::gradient::{Form, block_columns};
 use crate::lanes::Lanes;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, product, product_seq, reflect_lower};
+use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
 use crate::objective::Targets;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
@@ -158,7 +158,7 @@ impl DataStream {
         DataStream {
             a: linalg::spread(m, b),
             scaled: linalg::spread(b, m),
-            lanes: Lanes::new(|| Lane {
+            lanes: Lanes::new(move || Lane {
                 k: Mat::zeros(m, columns),
                 t: Mat::zeros(m, columns),
                 kbar: Mat::zeros(m, columns),
@@ -201,10 +201,10 @@ impl DataStream {
                 .with_max_len(1)
                 .for_each(|(i, (a, scaled, block))| {
                     let (at, len) = (i * columns, a.ncols());
-                    let mut lane = self.lanes.mine();
-                    let Lane { k, t, kbar } = &mut *lane;
-                    let [k, t, kbar] = [k, t, kbar].map(|own| own.as_mut().subcols_mut(0, len));
-                    work(part.part(at, len), Buffers { k, a, t, kbar, scaled }, block);
+                    self.lanes.with(|Lane { k, t, kbar }| {
+                        let [k, t, kbar] = [k, t, kbar].map(|own| own.as_mut().subcols_mut(0, len));
+                        work(part.part(at, len), Buffers { k, a, t, kbar, scaled }, block);
+                    });
                 });
             after(self.a.as_ref().subcols(0, b), self.scaled.as_ref().subrows(0, b));
         }
@@ -424,7 +424,7 @@ impl Backward<'_> {
                 k.as_ref()
             }
         };
-        product_seq(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
+        block_product(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
         // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
         let (c, offset_bar) = (&mut block.c[..len], &mut block.bar[..len]);
         offset_bar.fill(0.0);
@@ -461,7 +461,7 @@ impl FitcBackward<'_> {
         whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
         let a = a.as_ref();
         residuals(a, self.layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
-        product_seq(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
+        block_product(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
 
         // e = ω (c − aᵀm), Λ̄ = ½ (ω − ω² aᵀSa − e²), Ā = ω S a − e m − 2 κ Λ̄ a.
         let (quad, fit) = (&mut block.weight[..len], &mut block.bar[..len]);

@@ -13,7 +13,7 @@
 //! that need `∇_S` the reparameterised gradient goes through Stein's lemma, `2 ∇_S = sym(∇_C C⁻¹)`.
 
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Factorizer, Part, Shape, product, product_seq, reflect_lower};
+use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, reflect_lower};
 use crate::objective::{Estimator, Targets};
 use crate::variational::{Factor, Matrix, MatrixRef, Normal};
 use faer::{Accum, Mat, MatRef};
@@ -136,7 +136,7 @@ impl Sampling {
             (Some(Factor::Diagonal(_)), MatrixRef::Full(_)) => return false,
         }
         let left = (self.factor.as_ref(), Shape::Full);
-        product_seq(self.points.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
+        block_product(self.points.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         for w in self.points.as_mut().col_iter_mut() {
             w.iter_mut().zip(&q.mean).for_each(|(w, m)| *w += m);
         }
@@ -160,7 +160,7 @@ impl Sampling {
         slope.resize(count, 0.0);
         let mut draws = draws.as_mut().subcols_mut(0, b);
         let left = (self.points.transpose(), Shape::Full);
-        product_seq(draws.as_mut(), Accum::Replace, left, block.features, 1.0);
+        block_product(draws.as_mut(), Accum::Replace, left, block.features, 1.0);
         for i in 0..b {
             let at = block.targets.at(i);
             let weight = -block.scale * block.targets.weight(i) / count as f64;
@@ -183,7 +183,7 @@ impl Sampling {
                 *slopes = Mat::zeros(m, count);
             }
             let left = (block.features, Shape::Full);
-            product_seq(slopes.as_mut(), Accum::Replace, left, draws.transpose(), 1.0);
+            block_product(slopes.as_mut(), Accum::Replace, left, draws.transpose(), 1.0);
         }
     }
 
@@ -232,7 +232,7 @@ impl Sampling {
         if landing || factor.is_none() {
             self.invert(matches!(factor, Some(Factor::Symmetric(_))));
             let left = (self.inverse.as_ref(), Shape::Full);
-            product_seq(self.back.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
+            block_product(self.back.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         }
         if landing {
             add_scaled(&mut self.slopes, -beta / self.count as f64, &self.back);

@@ -2,7 +2,7 @@
 
 use crate::columns;
 use crate::latent::LatentLayer;
-use crate::linalg::{Shape, product_seq};
+use crate::linalg::{Shape, block_product};
 use crate::variational::MatrixRef;
 use faer::{Accum, Mat, MatMut, MatRef};
 
@@ -75,7 +75,7 @@ impl SingleRoom {
     pub(super) fn multiply(&mut self, left: (MatRef<'_, f32>, Shape), mut out: MatMut<'_, f64>) {
         let len = out.ncols();
         let operand = self.operand.as_ref().subcols(0, len);
-        product_seq(self.product.as_mut().subcols_mut(0, len), Accum::Replace, left, operand, 1.0);
+        block_product(self.product.as_mut().subcols_mut(0, len), Accum::Replace, left, operand, 1.0);
         columns::convert(self.product.as_ref().subcols(0, len), out.as_mut(), f64::from);
     }
 

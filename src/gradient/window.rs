@@ -7,7 +7,7 @@ use crate::columns;
 use crate::data::random::{Purpose, generator};
 use crate::lanes::Lanes;
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
-use crate::linalg::{self, Part, Shape, product, product_seq};
+use crate::linalg::{self, Part, Shape, block_product, product};
 use crate::objective::{Derivatives, LossScratch, Objective};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
@@ -23,7 +23,7 @@ pub const WINDOW_ROWS: usize = 1024;
 pub fn block_columns(m: usize, b: usize) -> usize {
     const NUMBERS: usize = 32_768;
     let most = (b / 4).next_multiple_of(16).max(64);
-    (NUMBERS / m.max(1)).next_multiple_of(16).clamp(64, 512).min(most)
+    (NUMBERS / m.max(1)).next_multiple_of(16).clamp(128, 512).min(most)
 }
 
 /// The matrices of a thread, which stay in its cache from block to block.
@@ -104,7 +104,7 @@ impl Window {
             columns,
             features: linalg::spread(m, rows),
             scaled: operands.map(|operand| linalg::spread(rows, operand)),
-            lanes: Lanes::new(|| Lane {
+            lanes: Lanes::new(move || Lane {
                 k: Mat::zeros(wide, columns),
                 t: Mat::zeros(m, columns),
                 kbar: Mat::zeros(wide, columns),
@@ -140,7 +140,8 @@ impl Window {
             .for_each(|(i, (features, scaled, bent, block))| {
                 let part = part.part(i * columns, features.ncols());
                 let buffers = Buffers { features, scaled, bent };
-                shared.run_block((first + i) as u64, part, buffers, (&mut self.lanes.mine(), block));
+                let index = (first + i) as u64;
+                self.lanes.with(|lane| shared.run_block(index, part, buffers, (lane, block)));
             });
     }
 
@@ -223,7 +224,7 @@ impl Shared<'_> {
                     }
                     lane.single.multiply(single.quad(), t.as_mut());
                 }
-                None => product_seq(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0),
+                None => block_product(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0),
             },
             MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
         }

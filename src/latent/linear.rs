@@ -2,7 +2,7 @@
 
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, Shape, dot, product_seq, thin_orthonormal};
+use crate::linalg::{Factorizer, Shape, block_product, dot, thin_orthonormal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -255,7 +255,7 @@ impl LatentLayer for LinearLayer {
                     *base = whole.col(j).iter().map(|a| a * a).sum();
                 }
                 let left = (u.transpose(), Shape::Full);
-                product_seq(k.as_mut(), Accum::Replace, left, whole.as_ref(), 1.0);
+                block_product(k.as_mut(), Accum::Replace, left, whole.as_ref(), 1.0);
             }
         }
     }

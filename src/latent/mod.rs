@@ -11,7 +11,7 @@ pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use linear::LinearLayer;
 
-use crate::linalg::{self, Shape, product_seq};
+use crate::linalg::{self, Shape, block_product};
 use faer::{Accum, Mat, MatMut, MatRef};
 use sparsegp_kernels::Scratch;
 
@@ -101,7 +101,7 @@ pub trait LatentLayer: Send + Sync {
 /// `A = W K`, where nothing is to be done for features that are whitened already.
 pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<'_, f64>) {
     match layer.whitening() {
-        Some(whitening) => product_seq(a, Accum::Replace, whitening, k, 1.0),
+        Some(whitening) => block_product(a, Accum::Replace, whitening, k, 1.0),
         None => a.copy_from(k),
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn whiten(layer: &dyn LatentLayer, k: MatRef<'_, f64>, mut a: MatMut<
 pub(crate) fn whiten_adjoint(layer: &dyn LatentLayer, bar: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     match layer.whitening() {
         Some((w, shape)) => {
-            product_seq(out, Accum::Replace, (w.transpose(), shape.transposed()), bar, 1.0);
+            block_product(out, Accum::Replace, (w.transpose(), shape.transposed()), bar, 1.0);
         }
         None => out.copy_from(bar),
     }

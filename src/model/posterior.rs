@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::columns;
 use crate::latent::Layer;
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Factorizer, Part, Shape, product, product_seq, qr_factor, symmetric_eigen};
+use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
 use crate::quadrature::Integrator;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -54,7 +54,7 @@ impl Root {
     fn add(&self, sign: f64, k: MatRef<'_, f64>, mut t: MatMut<'_, f64>, variance: &mut [f64]) {
         match self {
             Root::Upper(q) => {
-                product_seq(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k, 1.0);
+                block_product(t.as_mut(), Accum::Replace, (q.as_ref(), Shape::Upper), k, 1.0);
             }
             Root::Diagonal(q) => columns::scale_rows(k, q, t.as_mut()),
         }
