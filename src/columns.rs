@@ -71,36 +71,91 @@ pub fn add_matvec(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
     );
 }
 
+/// A side of the tiles in which matrices are transposed: the strided lines of larger ones would share sets of the first-level
+/// cache where the number of rows is a power of two.
+const SIDE: usize = 8;
+
+/// `out = diag(w) aᵀ` in whole tiles, each weight from `weight`; the numbers of rows and columns of `a` that were.
+#[inline(always)]
+fn transpose_tiles(
+    a: MatRef<'_, f64>,
+    mut out: MatMut<'_, f64>,
+    weight: impl Fn(usize) -> f64,
+) -> (usize, usize) {
+    let (rows, cols) = (a.nrows() / SIDE * SIDE, a.ncols() / SIDE * SIDE);
+    for j0 in (0..cols).step_by(SIDE) {
+        for i0 in (0..rows).step_by(SIDE) {
+            let mut tile = [[0.0; SIDE]; SIDE];
+            for (j, run) in tile.iter_mut().enumerate() {
+                run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);
+            }
+            for (i, at) in (i0..i0 + SIDE).enumerate() {
+                let to = &mut column_mut(&mut out, at)[j0..j0 + SIDE];
+                for (j, to) in to.iter_mut().enumerate() {
+                    *to = weight(j0 + j) * tile[j][i];
+                }
+            }
+        }
+    }
+    (rows, cols)
+}
+
+/// [`transpose_tiles`] with what is left over at the edges.
+fn transpose_weighted(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>, weight: impl Fn(usize) -> f64) {
+    let (rows, cols) = Arch::new().dispatch(
+        #[inline(always)]
+        || transpose_tiles(a, out.as_mut(), &weight),
+    );
+    let (m, n) = a.shape();
+    for j in 0..n {
+        for i in if j < cols { rows..m } else { 0..m } {
+            out[(j, i)] = weight(j) * a[(i, j)];
+        }
+    }
+}
+
 /// `out = diag(w) aᵀ`, the transpose of `a` with its columns scaled: the right operand of `a diag(w) aᵀ`, which GEMM reads
 /// along columns.
-pub fn scale_columns_transposed(a: MatRef<'_, f64>, w: &[f64], mut out: MatMut<'_, f64>) {
-    const SIDE: usize = 8;
-    let (m, n) = a.shape();
-    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+pub fn scale_columns_transposed(a: MatRef<'_, f64>, w: &[f64], out: MatMut<'_, f64>) {
+    transpose_weighted(a, out, |j| w[j]);
+}
+
+/// `out = aᵀ`.
+pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
+    transpose_weighted(a, out, |_| 1.0);
+}
+
+/// The largest entry in size of a column-major matrix; infinite where an entry is not finite, or the layout is another.
+pub fn largest(a: MatRef<'_, f64>) -> f64 {
+    if a.row_stride() != 1 {
+        return f64::INFINITY;
+    }
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for j0 in (0..cols).step_by(SIDE) {
-                for i0 in (0..rows).step_by(SIDE) {
-                    let mut tile = [[0.0; SIDE]; SIDE];
-                    for (j, run) in tile.iter_mut().enumerate() {
-                        run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);
-                    }
-                    for (i, at) in (i0..i0 + SIDE).enumerate() {
-                        let to = &mut column_mut(&mut out, at)[j0..j0 + SIDE];
-                        for (j, to) in to.iter_mut().enumerate() {
-                            *to = w[j0 + j] * tile[j][i];
-                        }
+            let mut most = [0.0; LANES];
+            // Stays 0 unless an entry is not finite.
+            let mut broken = [0.0; LANES];
+            for j in 0..a.ncols() {
+                let runs = column(&a, j).chunks_exact(LANES);
+                for &x in runs.remainder() {
+                    most[0] = if x.abs() > most[0] { x.abs() } else { most[0] };
+                    broken[0] += 0.0 * x;
+                }
+                for run in runs {
+                    for l in 0..LANES {
+                        most[l] = if run[l].abs() > most[l] { run[l].abs() } else { most[l] };
+                        broken[l] += 0.0 * run[l];
                     }
                 }
             }
+            if broken.iter().all(|&b| b == 0.0) {
+                most.iter().fold(0.0f64, |a, &b| a.max(b))
+            } else {
+                f64::INFINITY
+            }
         },
-    );
-    for j in 0..n {
-        for i in if j < cols { rows..m } else { 0..m } {
-            out[(j, i)] = w[j] * a[(i, j)];
-        }
-    }
+    )
 }
 
 /// `out += Σ_j w_j a_j ∘ a_j`: the diagonal of `a diag(w) aᵀ`.
@@ -177,6 +232,22 @@ pub fn convert<A: Copy, B>(a: MatRef<'_, A>, mut out: MatMut<'_, B>, one: impl F
 mod tests {
     use super::*;
     use faer::Mat;
+
+    #[test]
+    fn the_largest_entry_is_found_and_what_is_not_finite_with_it() {
+        for (m, n) in [(1, 1), (16, 3), (21, 5)] {
+            let a = Mat::from_fn(m, n, |i, j| (i as f64 - 3.0) * (j as f64 + 0.5));
+            let plain = a.col_iter().flat_map(|c| c.iter()).fold(0.0f64, |a, x| a.max(x.abs()));
+            assert_eq!(largest(a.as_ref()), plain, "{m} × {n}");
+            for bad in [f64::NAN, f64::NEG_INFINITY] {
+                for (i, j) in [(0, 0), (m - 1, n - 1)] {
+                    let mut a = a.clone();
+                    a[(i, j)] = bad;
+                    assert_eq!(largest(a.as_ref()), f64::INFINITY, "{m} × {n}, ({i}, {j})");
+                }
+            }
+        }
+    }
 
     #[test]
     fn transposed_and_squared_columns_are_right_whatever_the_shape() {

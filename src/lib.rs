@@ -9,7 +9,6 @@ mod digest;
 pub mod error;
 pub mod gradient;
 pub mod hyper;
-mod lanes;
 pub mod latent;
 pub mod likelihood;
 pub mod linalg;
@@ -19,6 +18,7 @@ pub mod moments;
 pub mod objective;
 pub mod quadrature;
 pub mod report;
+mod threads;
 pub mod variational;
 mod words;
 

@@ -1,5 +1,7 @@
 //! Dense linear algebra on top of faer: blocked structured products, Cholesky with a jitter ladder; no GP words.
 
+use crate::columns;
+use crate::threads::ALONE;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
@@ -69,8 +71,8 @@ fn inner_range(
     (lo, hi.max(lo))
 }
 
-/// Products of fewer multiplications are done on one thread: waking others would take longer.
-const ALONE: usize = 1 << 21;
+/// Numbers in a cache line.
+const LINE: usize = 8;
 
 /// Zeros, with columns that start a few cache lines off a power of two: the rows of a tile of such columns would map to the
 /// same cache set.
@@ -191,54 +193,32 @@ fn strips<T: Number>(
 }
 
 /// Copies the lower triangle onto the upper one.
-pub fn reflect_lower(a: MatMut<'_, f64>) {
+pub fn reflect_lower(mut a: MatMut<'_, f64>) {
+    const SMALL: usize = 32;
     let n = a.nrows();
-    if n <= LEAF {
-        reflect_leaf(a);
+    if n <= SMALL {
+        for j in 0..n {
+            for i in j + 1..n {
+                a[(j, i)] = a[(i, j)];
+            }
+        }
         return;
     }
-    let middle = half(n);
+    let middle = (n / 2).next_multiple_of(SMALL / 2);
     let (a11, mut a12, a21, a22) = a.split_at_mut(middle, middle);
     let a21 = a21.as_ref();
-    rayon::join(
-        || rayon::join(|| reflect_lower(a11), || reflect_lower(a22)),
-        || {
-            a12.as_mut().par_col_chunks_mut(LEAF).enumerate().for_each(|(i, out)| {
-                let width = out.ncols();
-                transpose_into(a21.subrows(i * LEAF, width), out);
-            });
-        },
-    );
-}
-
-/// A side of the tiles in which matrices are transposed: the strided lines of larger ones would share sets of the first-level
-/// cache where the number of rows is a power of two.
-const LINE: usize = 8;
-
-fn reflect_leaf(mut a: MatMut<'_, f64>) {
-    let n = a.nrows();
-    for j0 in (0..n).step_by(LINE) {
-        for i0 in (j0..n).step_by(LINE) {
-            for j in j0..(j0 + LINE).min(n) {
-                for i in i0.max(j + 1)..(i0 + LINE).min(n) {
-                    a[(j, i)] = a[(i, j)];
-                }
-            }
-        }
+    if n <= 2 * LEAF {
+        columns::transpose(a21, a12);
+        reflect_lower(a11);
+        reflect_lower(a22);
+        return;
     }
-}
-
-fn transpose_into(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-    let (m, n) = a.shape();
-    for j0 in (0..n).step_by(LINE) {
-        for i0 in (0..m).step_by(LINE) {
-            for j in j0..(j0 + LINE).min(n) {
-                for i in i0..(i0 + LINE).min(m) {
-                    out[(j, i)] = a[(i, j)];
-                }
-            }
-        }
-    }
+    let corner = || {
+        a12.as_mut().par_col_chunks_mut(LEAF).enumerate().for_each(|(i, out)| {
+            columns::transpose(a21.subrows(i * LEAF, out.ncols()), out);
+        });
+    };
+    rayon::join(corner, || rayon::join(|| reflect_lower(a11), || reflect_lower(a22)));
 }
 
 /// Sets everything strictly above the diagonal to zero.
@@ -300,8 +280,26 @@ impl Factorizer {
     }
 
     /// Overwrites the symmetric `a` (lower triangle read) with its lower Cholesky factor, zeros above the diagonal.
-    pub fn cholesky(&mut self, mut a: MatMut<'_, f64>) -> Result<(), NotPositiveDefinite> {
-        let outcome = self.lower_factor(a.as_mut(), 0);
+    pub fn cholesky(&mut self, a: MatMut<'_, f64>) -> Result<(), NotPositiveDefinite> {
+        self.factor(a, None)
+    }
+
+    /// [`Factorizer::cholesky`] with the factor's inverse into `inverse`, zeros above the diagonal: part of its products are made
+    /// while the rest of the matrix is factorised.
+    pub fn cholesky_with_inverse(
+        &mut self,
+        a: MatMut<'_, f64>,
+        inverse: MatMut<'_, f64>,
+    ) -> Result<(), NotPositiveDefinite> {
+        self.factor(a, Some(inverse))
+    }
+
+    fn factor(
+        &mut self,
+        mut a: MatMut<'_, f64>,
+        inverse: Option<MatMut<'_, f64>>,
+    ) -> Result<(), NotPositiveDefinite> {
+        let outcome = self.lower_factor(a.as_mut(), inverse, 0);
         clear_upper(a.as_mut());
         outcome?;
         // A NaN pivot can pass a comparison, so the diagonal is checked as well.
@@ -311,20 +309,29 @@ impl Factorizer {
         }
     }
 
-    /// `L₁₁` of the leading half, `L₂₁ = A₂₁ L₁₁⁻ᵀ`, then the factor of `A₂₂ − L₂₁L₂₁ᵀ`.
-    fn lower_factor(&mut self, mut a: MatMut<'_, f64>, first: usize) -> Result<(), NotPositiveDefinite> {
+    /// `L₁₁` of the leading half, `L₂₁ = A₂₁ L₁₁⁻ᵀ`, then the factor of `A₂₂ − L₂₁L₂₁ᵀ`; of the inverse X
+    /// `X₂₁ = −X₂₂ L₂₁ X₁₁`.
+    fn lower_factor(
+        &mut self,
+        mut a: MatMut<'_, f64>,
+        mut inverse: Option<MatMut<'_, f64>>,
+        first: usize,
+    ) -> Result<(), NotPositiveDefinite> {
         let n = a.nrows();
         if n <= LEAF {
             let stack = MemStack::new(&mut self.memory);
-            return cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default())
-                .map(|_| ())
-                .map_err(|LltError::NonPositivePivot { index }| NotPositiveDefinite {
-                    pivot: first + index,
-                });
+            cholesky_in_place(a.as_mut(), Default::default(), Par::Seq, stack, Default::default()).map_err(
+                |LltError::NonPositivePivot { index }| NotPositiveDefinite { pivot: first + index },
+            )?;
+            if let Some(inverse) = inverse {
+                invert_lower(a.as_ref(), inverse);
+            }
+            return Ok(());
         }
         let middle = half(n);
-        let (mut a11, _, mut a21, mut a22) = a.as_mut().split_at_mut(middle, middle);
-        self.lower_factor(a11.as_mut(), first)?;
+        let (mut a11, _, mut a21, mut a22) = a.split_at_mut(middle, middle);
+        let leading = inverse.as_mut().map(|x| x.as_mut().submatrix_mut(0, 0, middle, middle));
+        self.lower_factor(a11.as_mut(), leading, first)?;
         let l11 = a11.as_ref();
         a21.as_mut().par_row_chunks_mut(64).for_each(|rows| {
             solve_lower_triangular_in_place(l11, rows.transpose_mut(), Par::Seq);
@@ -332,7 +339,16 @@ impl Factorizer {
         let l21 = a21.as_ref();
         let right = (l21.transpose(), Shape::Full);
         product(a22.as_mut(), Part::Lower, Accum::Add, (l21, Shape::Full), right, -1.0);
-        self.lower_factor(a22, first + middle)
+        let Some(inverse) = inverse else { return self.lower_factor(a22, None, first + middle) };
+        let (x11, mut x12, x21, mut x22) = inverse.split_at_mut(middle, middle);
+        // The zero block above the diagonal lends its room to (L₂₁ X₁₁)ᵀ.
+        let left = (x11.as_ref().transpose(), Shape::Upper);
+        let inner = || product(x12.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
+        rayon::join(|| self.lower_factor(a22, Some(x22.as_mut()), first + middle), inner).0?;
+        let (left, right) = ((x22.as_ref(), Shape::Lower), (x12.as_ref().transpose(), Shape::Full));
+        product(x21, Part::All, Accum::Replace, left, right, -1.0);
+        x12.fill(0.0);
+        Ok(())
     }
 }
 

@@ -72,6 +72,11 @@ fn factorisations_of_every_size() {
         invert_lower(l.as_ref(), inverse.as_mut());
         assert_close((&inverse * &l).as_ref(), Mat::<f64>::identity(n, n).as_ref(), false, "L⁻¹ L");
         assert!((0..n).all(|j| (0..j).all(|i| inverse[(i, j)] == 0.0)), "zeros above the diagonal");
+        let (mut both, mut beside) = (spd.clone(), normals.mat(n, n));
+        Factorizer::new(n).cholesky_with_inverse(both.as_mut(), beside.as_mut()).expect("positive definite");
+        assert_eq!(both, l, "the factor does not depend on its inverse");
+        assert_close((&beside * &l).as_ref(), Mat::<f64>::identity(n, n).as_ref(), false, "L⁻¹ L");
+        assert!((0..n).all(|j| (0..j).all(|i| beside[(i, j)] == 0.0)), "zeros above the diagonal");
         let mut spd_inverse = Mat::zeros(n, n);
         gram_of_inverse(inverse.as_ref(), spd_inverse.as_mut());
         assert_close((&spd_inverse * &spd).as_ref(), Mat::<f64>::identity(n, n).as_ref(), false, "A⁻¹ A");
@@ -88,7 +93,10 @@ fn an_indefinite_matrix_is_reported_with_its_pivot() {
     for n in [5, 200] {
         let mut a = Mat::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 });
         a[(n - 2, n - 2)] = -1.0;
+        let (mut copy, mut inverse) = (a.clone(), Mat::zeros(n, n));
         assert_eq!(Factorizer::new(n).cholesky(a.as_mut()), Err(NotPositiveDefinite { pivot: n - 2 }));
+        let outcome = Factorizer::new(n).cholesky_with_inverse(copy.as_mut(), inverse.as_mut());
+        assert_eq!(outcome, Err(NotPositiveDefinite { pivot: n - 2 }));
         let mut a = Mat::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 });
         a[(n - 1, 0)] = f64::NAN;
         assert!(Factorizer::new(n).cholesky(a.as_mut()).is_err(), "a NaN is not positive definite");

@@ -24,10 +24,9 @@ pub(super) fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64
     let m = gram.nrows();
     let mut factor = Mat::from_fn(m, m, |i, j| gram[(i, j)] / tau);
     linalg::add_diagonal(factor.as_mut(), 1.0);
-    Factorizer::new(m).cholesky(factor.as_mut())?;
+    let mut inverse_factor = linalg::spread(m, m);
+    Factorizer::new(m).cholesky_with_inverse(factor.as_mut(), inverse_factor.as_mut())?;
     let log_det = linalg::log_det(factor.as_ref());
-    let mut inverse_factor = Mat::zeros(m, m);
-    linalg::invert_lower(factor.as_ref(), inverse_factor.as_mut());
     gram_of_inverse(inverse_factor.as_ref(), factor.as_mut());
     Ok((factor, log_det))
 }

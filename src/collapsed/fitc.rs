@@ -3,7 +3,6 @@
 use super::stream::Statistics;
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse};
 use crate::variational::{Matrix, Normal};
-use faer::Mat;
 use std::f64::consts::PI;
 
 /// FITC's negative log evidence and its posterior.
@@ -21,10 +20,9 @@ pub fn fitc(statistics: &Statistics) -> Result<FitcValue, NotPositiveDefinite> {
     let m = ac.len();
     let mut factor = gram.clone();
     linalg::add_diagonal(factor.as_mut(), 1.0);
-    Factorizer::new(m).cholesky(factor.as_mut())?;
+    let mut inverse_factor = linalg::spread(m, m);
+    Factorizer::new(m).cholesky_with_inverse(factor.as_mut(), inverse_factor.as_mut())?;
     let log_det = linalg::log_det(factor.as_ref());
-    let mut inverse_factor = Mat::zeros(m, m);
-    linalg::invert_lower(factor.as_ref(), inverse_factor.as_mut());
     let mut cov = factor;
     gram_of_inverse(inverse_factor.as_ref(), cov.as_mut());
     let mut mean = vec![0.0; m];

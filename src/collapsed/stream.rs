@@ -4,10 +4,10 @@
 
 use crate::columns;
 use crate::gradient::{Form, block_columns};
-use crate::lanes::Lanes;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
 use crate::objective::Targets;
+use crate::threads::Lanes;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;

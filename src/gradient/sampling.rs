@@ -275,11 +275,10 @@ impl Sampling {
             return;
         }
         self.inverse.copy_from(&self.factor);
-        if self.factorizer.cholesky(self.inverse.as_mut()).is_err() {
+        if self.factorizer.cholesky_with_inverse(self.inverse.as_mut(), lower.as_mut()).is_err() {
             self.inverse.as_mut().fill(0.0);
             return;
         }
-        linalg::invert_lower(self.inverse.as_ref(), lower.as_mut());
         linalg::gram_of_inverse(lower.as_ref(), self.inverse.as_mut());
     }
 }

@@ -211,9 +211,8 @@ impl InducingLayer {
             };
             self.l.copy_from(&self.k_uu);
             add_diagonal(self.l.as_mut(), absolute);
-            if self.factorizer.cholesky(self.l.as_mut()).is_ok() {
+            if self.factorizer.cholesky_with_inverse(self.l.as_mut(), self.linv.as_mut()).is_ok() {
                 self.used_jitter = attempt;
-                linalg::invert_lower(self.l.as_ref(), self.linv.as_mut());
                 return Ok(());
             }
             if relative >= Jitter::CEILING {

@@ -176,9 +176,8 @@ impl SiteCarrier {
         linalg::matvec(self.t.transpose(), &self.shift, &mut self.carried);
 
         self.t.copy_from(&self.precision);
-        self.factorizer.cholesky(self.t.as_mut()).ok()?;
+        self.factorizer.cholesky_with_inverse(self.t.as_mut(), self.half.as_mut()).ok()?;
         let log_det = -linalg::log_det(self.t.as_ref());
-        linalg::invert_lower(self.t.as_ref(), self.half.as_mut());
         gram_of_inverse(self.half.as_ref(), self.t.as_mut());
         linalg::matvec(self.t.as_ref(), &self.carried, &mut self.mean);
         let finite = log_det.is_finite() && self.mean.iter().all(|x| x.is_finite());
@@ -201,8 +200,7 @@ impl SiteCarrier {
             }
             None => {
                 self.t.copy_from(q.cov().full());
-                self.factorizer.cholesky(self.t.as_mut()).ok()?;
-                linalg::invert_lower(self.t.as_ref(), self.half.as_mut());
+                self.factorizer.cholesky_with_inverse(self.t.as_mut(), self.half.as_mut()).ok()?;
                 gram_of_inverse(self.half.as_ref(), self.precision.as_mut());
             }
         }

@@ -6,6 +6,7 @@ use super::mixed::MixedUse;
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::objective::{EstimatorCounts, Objective};
+use crate::threads::on_pool;
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
 
 /// A model with its posterior, objective and the buffers of a step.
@@ -171,11 +172,13 @@ impl VariationalModel {
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        let value = self.run(batch, train_theta, None);
-        if train_theta {
-            self.finish_theta(|_, _| ());
-        }
-        value
+        on_pool(self.batch_work(batch), || {
+            let value = self.run(batch, train_theta, None);
+            if train_theta {
+                self.finish_theta(|_, _| ());
+            }
+            value
+        })
     }
 
     /// [`VariationalModel::evaluate`] followed by [`VariationalModel::update_q`], the two halves of the M³ work side by side. q is left alone
@@ -187,20 +190,27 @@ impl VariationalModel {
         rule: &mut dyn UpdateRule,
         step: f64,
     ) -> (f64, StepInfo) {
-        let value = self.run(batch, train_theta, rule.factor());
-        if !value.is_finite() {
-            return (value, StepInfo { step: 0.0, rollbacks: 0 });
-        }
-        if !train_theta {
-            return (value, self.update_q(rule, step));
-        }
-        let beta = self.objective.beta;
-        (value, self.finish_theta(|q, gradient| rule.step(q, gradient, beta, step)))
+        on_pool(self.batch_work(batch), || {
+            let value = self.run(batch, train_theta, rule.factor());
+            if !value.is_finite() {
+                return (value, StepInfo { step: 0.0, rollbacks: 0 });
+            }
+            if !train_theta {
+                return (value, self.update_q(rule, step));
+            }
+            let beta = self.objective.beta;
+            (value, self.finish_theta(|q, gradient| rule.step(q, gradient, beta, step)))
+        })
     }
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
     pub fn evaluate_data(&mut self, batch: Batch<'_>) -> f64 {
-        self.run_data(batch, false, None)
+        on_pool(self.batch_work(batch), || self.run_data(batch, false, None))
+    }
+
+    /// The multiplications of one product over a batch.
+    fn batch_work(&self, batch: Batch<'_>) -> usize {
+        self.q.dim().pow(2) * batch.targets.len()
     }
 
     fn run(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
@@ -279,12 +289,12 @@ impl VariationalModel {
 
     /// Moves θ and Z and refactorises; on failure nothing has changed. What the parameterisation says stays put does.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
-        self.move_to(values, None)
+        on_pool(self.q.dim().pow(3), || self.move_to(values, None))
     }
 
     /// The same for a `rule` that has moved q, which takes up where q goes.
     pub fn set_natural_under(&mut self, values: &[f64], rule: &mut dyn UpdateRule) -> bool {
-        self.move_to(values, Some(rule))
+        on_pool(self.q.dim().pow(3), || self.move_to(values, Some(rule)))
     }
 
     fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {

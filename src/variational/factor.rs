@@ -1,6 +1,7 @@
 //! What rules that carry a factor C of `S = C Cᵀ` share: its gradient, its validity, q from it; no steps.
 
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, is_sane_matrix};
+use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, outer_of_lower, product};
 use faer::{Accum, Mat, MatRef};
 
@@ -39,11 +40,9 @@ pub(super) fn energy_gradient(
 /// Whether `C Cᵀ` of a lower C is finite and, as far as its entries tell, positive definite in floating point: the condition of
 /// C is at least the ratio of its largest entry to its smallest diagonal one.
 pub(super) fn is_valid_lower(c: MatRef<'_, f64>) -> bool {
-    if !is_sane_matrix(c) {
-        return false;
-    }
-    let largest = c.col_iter().flat_map(|column| column.iter()).fold(0.0f64, |a, x| a.max(x.abs()));
-    (0..c.nrows()).all(|i| c[(i, i)] > CONDITION * largest && c[(i, i)] > 1.0 / OVERFLOW)
+    let largest = columns::largest(c);
+    largest < OVERFLOW
+        && (0..c.nrows()).all(|i| c[(i, i)] > CONDITION * largest && c[(i, i)] > 1.0 / OVERFLOW)
 }
 
 /// `S = C Cᵀ` of a valid lower C, with its log-determinant.

@@ -32,6 +32,7 @@ pub use square_root::SquareRoot;
 pub use wasserstein::Wasserstein;
 
 use crate::checkpoint::Archive;
+use crate::columns;
 use faer::{Mat, MatRef};
 
 /// The data part of the gradient with respect to `(m, S)`; the rules add the KL's part themselves.
@@ -118,7 +119,7 @@ fn is_sane(values: &[f64]) -> bool {
 
 /// The same of a matrix.
 fn is_sane_matrix(a: MatRef<'_, f64>) -> bool {
-    a.col_iter().all(|column| column.iter().all(|x| x.abs() < OVERFLOW))
+    columns::largest(a) < OVERFLOW
 }
 
 /// `∇_m F = A g + β m` into `out`; false when it is not finite.

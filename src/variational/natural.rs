@@ -67,7 +67,9 @@ pub struct NaturalGradient {
     guard: Guard,
     precision: Mat<f64>,
     candidate: Mat<f64>,
-    inverse_factor: Mat<f64>,
+    /// The factor of `candidate`, and its inverse.
+    factor: Mat<f64>,
+    inverse: Mat<f64>,
     /// The Hessian in m over β, where it is not the precision.
     mean_precision: Option<Mat<f64>>,
     gradient: Vec<f64>,
@@ -85,7 +87,8 @@ impl NaturalGradient {
             guard: Guard::Trust,
             precision: linalg::spread(m, m),
             candidate: linalg::spread(m, m),
-            inverse_factor: linalg::spread(m, m),
+            factor: linalg::spread(m, m),
+            inverse: linalg::spread(m, m),
             mean_precision: None,
             gradient: vec![0.0; m],
             direction: vec![0.0; m],
@@ -108,8 +111,9 @@ impl NaturalGradient {
         let (m, all) = (self.precision.nrows(), gradient.cov.full());
         let weight = 2.0 * rho / beta;
         for j in 0..m {
-            let both = self.precision.col(j).iter().zip(all.col(j).iter()).skip(j);
-            for (new, (old, data)) in self.candidate.col_mut(j).iter_mut().skip(j).zip(both) {
+            let both =
+                self.precision.col(j).subrows(j, m - j).iter().zip(all.col(j).subrows(j, m - j).iter());
+            for (new, (old, data)) in self.candidate.col_mut(j).subrows_mut(j, m - j).iter_mut().zip(both) {
                 *new = (1.0 - rho) * old + weight * data;
             }
             self.candidate[(j, j)] += rho;
@@ -119,9 +123,9 @@ impl NaturalGradient {
     /// Factorises `candidate`, whose lower triangle is kept; false when it is not positive definite, or so nearly singular
     /// that its inverse would not be.
     fn factorises(&mut self) -> bool {
-        self.inverse_factor.copy_from(&self.candidate);
-        self.factorizer.cholesky(self.inverse_factor.as_mut()).is_ok()
-            && is_valid_lower(self.inverse_factor.as_ref())
+        self.factor.copy_from(&self.candidate);
+        let (factor, inverse) = (self.factor.as_mut(), self.inverse.as_mut());
+        self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() && is_valid_lower(self.factor.as_ref())
     }
 
     /// Adds the second-order term of the retraction, `½ γ² Ĝ S Ĝ = ½ (D S D)` with `D = S₊⁻¹ − S⁻¹` of the plain step.
@@ -265,11 +269,9 @@ impl UpdateRule for NaturalGradient {
         }
         let (rho, rollbacks) = self.admissible(q, &gradient, beta, step);
         let Some(rho) = rho else { return StepInfo { step: 0.0, rollbacks } };
-        // `inverse_factor` holds the factor of the new precision; `precision` becomes scratch for its inverse.
-        q.log_det = -linalg::log_det(self.inverse_factor.as_ref());
-        linalg::invert_lower(self.inverse_factor.as_ref(), self.precision.as_mut());
+        q.log_det = -linalg::log_det(self.factor.as_ref());
         let Matrix::Full(cov) = &mut q.cov else { return StepInfo { step: 0.0, rollbacks } };
-        gram_of_inverse(self.precision.as_ref(), cov.as_mut());
+        gram_of_inverse(self.inverse.as_ref(), cov.as_mut());
         std::mem::swap(&mut self.precision, &mut self.candidate);
         if let Some(curvature) = curvature {
             let moved = self.newton_mean(q, curvature, beta, step);
@@ -288,9 +290,9 @@ impl UpdateRule for NaturalGradient {
         self.candidate.copy_from(q.cov().full());
         // q's covariance was positive definite when q was built, so only rounding can make this fail; the
         // prior's precision is then as good a start as any.
-        if self.factorizer.cholesky(self.candidate.as_mut()).is_ok() {
-            linalg::invert_lower(self.candidate.as_ref(), self.inverse_factor.as_mut());
-            gram_of_inverse(self.inverse_factor.as_ref(), self.precision.as_mut());
+        let (factor, inverse) = (self.candidate.as_mut(), self.inverse.as_mut());
+        if self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() {
+            gram_of_inverse(self.inverse.as_ref(), self.precision.as_mut());
         } else {
             self.precision = Mat::identity(m, m);
         }

@@ -263,9 +263,8 @@ impl Normal {
             MatrixRef::Diagonal(variances) => variances.to_vec(),
             MatrixRef::Full(cov) => {
                 let (mut factor, mut inverse) = (cov.to_owned(), Mat::zeros(m, m));
-                match Factorizer::new(m).cholesky(factor.as_mut()) {
+                match Factorizer::new(m).cholesky_with_inverse(factor.as_mut(), inverse.as_mut()) {
                     Ok(()) => {
-                        linalg::invert_lower(factor.as_ref(), inverse.as_mut());
                         (0..m).map(|j| 1.0 / inverse.col(j).iter().map(|x| x * x).sum::<f64>()).collect()
                     }
                     Err(_) => vec![1.0; m],

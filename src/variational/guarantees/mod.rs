@@ -9,7 +9,7 @@ pub use curvature::{Curvature, DistanceBound};
 pub use square_root::{square_root_step, square_root_step_bound};
 
 use crate::error::{Error, Result};
-use crate::linalg::{Factorizer, all_finite, gram_of_inverse, invert_lower, symmetric_eigen};
+use crate::linalg::{Factorizer, all_finite, gram_of_inverse, symmetric_eigen};
 use faer::{Mat, MatRef};
 
 /// A usage error unless `value` is positive and finite.
@@ -73,11 +73,10 @@ fn require_symmetric(what: &str, a: MatRef<'_, f64>, d: usize) -> Result<()> {
 /// The inverse lower Cholesky factor of `a`, whose lower triangle is read; a usage error naming `what` where there is none.
 fn inverse_factor(what: &str, mut a: Mat<f64>) -> Result<Mat<f64>> {
     let d = a.nrows();
-    Factorizer::new(d)
-        .cholesky(a.as_mut())
-        .map_err(|e| Error::usage(format!("{what} is not positive definite (pivot {})", e.pivot)))?;
     let mut inverse = Mat::zeros(d, d);
-    invert_lower(a.as_ref(), inverse.as_mut());
+    Factorizer::new(d)
+        .cholesky_with_inverse(a.as_mut(), inverse.as_mut())
+        .map_err(|e| Error::usage(format!("{what} is not positive definite (pivot {})", e.pivot)))?;
     Ok(inverse)
 }
 

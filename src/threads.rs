@@ -1,4 +1,4 @@
-//! Memory for what a thread works on, which it leaves for its next piece of work, so that it stays in its cache; no work.
+//! Where work runs, and the memory that a piece of work leaves for the next one, so that it stays in a cache; no work.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -25,4 +25,13 @@ impl<T> Lanes<T> {
         free().push(value);
         result
     }
+}
+
+/// Work of fewer multiplications is done on one thread: waking others would take longer.
+pub(crate) const ALONE: usize = 1 << 21;
+
+/// Does `work`, whose largest part takes so many multiplications, on one of the pool's threads. From any other thread every
+/// parallel product would be handed over and waited for by itself, which for small ones takes as long as the product.
+pub(crate) fn on_pool<R: Send>(multiplications: usize, work: impl FnOnce() -> R + Send) -> R {
+    if multiplications < ALONE { work() } else { rayon::scope(|_| work()) }
 }
