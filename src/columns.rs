@@ -45,6 +45,20 @@ pub fn add_column_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) 
     );
 }
 
+/// `mu_j += a_jᵀ x` and `v_j += a_jᵀ t_j` for every column `j`: both moments in one pass over `a`.
+pub fn add_moments(a: MatRef<'_, f64>, (x, t): (&[f64], MatRef<'_, f64>), mu: &mut [f64], v: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, (mu, v)) in mu.iter_mut().zip(v).enumerate() {
+                let a = column(&a, j);
+                *mu += dot_lanes(a, x);
+                *v += dot_lanes(a, column(&t, j));
+            }
+        },
+    );
+}
+
 /// `out_j += a_jᵀ x` for every column `j`.
 pub fn add_transposed_matvec(a: MatRef<'_, f64>, x: &[f64], out: &mut [f64]) {
     Arch::new().dispatch(
@@ -83,8 +97,9 @@ fn transpose_tiles(
     weight: impl Fn(usize) -> f64,
 ) -> (usize, usize) {
     let (rows, cols) = (a.nrows() / SIDE * SIDE, a.ncols() / SIDE * SIDE);
-    for j0 in (0..cols).step_by(SIDE) {
-        for i0 in (0..rows).step_by(SIDE) {
+    // Along the rows of `out`, which is written to memory, while `a` is in a cache.
+    for i0 in (0..rows).step_by(SIDE) {
+        for j0 in (0..cols).step_by(SIDE) {
             let mut tile = [[0.0; SIDE]; SIDE];
             for (j, run) in tile.iter_mut().enumerate() {
                 run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);

@@ -229,9 +229,8 @@ impl Shared<'_> {
             MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
         }
         mu.copy_from_slice(offset);
-        columns::add_transposed_matvec(u, self.mean, mu);
         v.copy_from_slice(base);
-        columns::add_column_dots(u, t.as_ref(), v);
+        columns::add_moments(u, (self.mean, t.as_ref()), mu, v);
 
         likelihood.fill(0.0);
         let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
