@@ -171,6 +171,25 @@ fn stable_direct_and_unwhitened_forms_agree() {
     close_all(&u_cov, &cov, 1e-13, "unwhitened covariance gradient");
 }
 
+/// Where the jitter bounds cond(K_uu) nothing is estimated; elsewhere the estimate decides.
+#[test]
+fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
+    let limits = |jitter| {
+        let model = model(6, "rbf(ard)", 3, 24, jitter);
+        let layer = model.layer.inducing().expect("inducing points").clone();
+        let (estimate, m) = (layer.condition_estimate(), layer.z().nrows() as f64);
+        let bound = 1.0 + m / layer.relative_jitter();
+        assert!(estimate <= bound, "{estimate} and {bound}");
+        assert!(layer.condition_is_at_most(bound) && layer.condition_is_at_most(estimate));
+        assert!(!layer.condition_is_at_most(0.99 * estimate), "{estimate}");
+        (estimate, bound)
+    };
+    let (estimate, bound) = limits(Jitter::DEFAULT);
+    assert!(bound < VariationalModel::DIRECT_GUARD, "certain at the default jitter: {estimate}, {bound}");
+    let (_, bound) = limits(Jitter::Relative(1e-12));
+    assert!(bound > VariationalModel::DIRECT_GUARD, "to be estimated: {bound}");
+}
+
 /// In the unwhitened form q(u) stays put when θ moves; in the whitened one q(w) does.
 #[test]
 fn parameterizations_carry_q_as_they_say() {

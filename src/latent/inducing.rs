@@ -192,6 +192,12 @@ impl InducingLayer {
         linalg::gram_norm(self.l.transpose()) * linalg::gram_norm(self.linv.as_ref())
     }
 
+    /// Whether cond(K_uu) is at most `limit`: certainly where its jitter j sees to it, since `λ_max ≤ tr K_uu` and `λ_min ≥ j`, else
+    /// by [`InducingLayer::condition_estimate`].
+    pub fn condition_is_at_most(&self, limit: f64) -> bool {
+        1.0 + self.z.nrows() as f64 / self.relative_jitter() <= limit || self.condition_estimate() <= limit
+    }
+
     /// Recomputes `K_uu`, `L` and `L⁻¹` after a change of parameters or of `Z`.
     ///
     /// On failure the jitter climbs ×10 up to 10⁻⁴ of the mean diagonal before giving up.

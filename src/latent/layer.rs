@@ -89,6 +89,11 @@ impl Layer {
         self.inducing().map_or(1.0, InducingLayer::condition_estimate)
     }
 
+    /// Whether that condition number is at most `limit`.
+    pub fn condition_is_at_most(&self, limit: f64) -> bool {
+        self.inducing().is_none_or(|layer| layer.condition_is_at_most(limit))
+    }
+
     /// The jitter that was asked for, where there is one.
     pub fn jitter(&self) -> Option<Jitter> {
         self.inducing().map(InducingLayer::jitter)

@@ -139,7 +139,7 @@ impl<'a> CollapsedObjective<'a> {
     }
 
     fn backward(&mut self, adjoint: &StatisticsAdjoint) {
-        let direct = self.model.layer.condition_estimate() <= Self::DIRECT_GUARD;
+        let direct = self.model.layer.condition_is_at_most(Self::DIRECT_GUARD);
         let form = if direct { Form::Direct } else { Form::Stable };
         self.stream.backward(&*self.model.layer, self.data, adjoint, form);
     }

@@ -19,7 +19,7 @@ pub struct VariationalModel {
     pass: BatchPass,
     capacity: usize,
     flat: Vec<f64>,
-    /// Above this estimate of cond(K_uu) the direct form is not used; `None` always takes the stable form.
+    /// Above this cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
     adjoint_room: Option<AdjointRoom>,
@@ -27,8 +27,9 @@ pub struct VariationalModel {
 }
 
 impl VariationalModel {
-    /// The direct form loses about ε·cond(K_uu) of `k_ii` in the variances: with this guard, at most about 2·10⁻⁸.
-    pub const DIRECT_GUARD: f64 = 1e8;
+    /// The direct form loses about ε·cond(K_uu)/100 of `k_ii` in the variances (measured, docs/performance.md), and ε·cond(K_uu) at
+    /// worst: with this guard 2·10⁻⁹ and 2·10⁻⁷, where the default jitter, 10⁻⁶, leaves 10⁻⁶ of `k_ii` in every residual variance.
+    pub const DIRECT_GUARD: f64 = 1e9;
 
     /// More rows than any batch has: a saved state that asks for more is damaged.
     const LARGEST_BATCH: usize = 1 << 24;
@@ -62,7 +63,7 @@ impl VariationalModel {
         std::mem::replace(&mut self.parameterization, parameterization)
     }
 
-    /// Allows the direct form while the estimate of cond(K_uu) is at most `guard`; `None` for the stable form always.
+    /// Allows the direct form while cond(K_uu) is at most `guard`; `None` for the stable form always.
     pub fn with_direct_guard(mut self, guard: Option<f64>) -> Self {
         self.direct_guard = guard;
         self
@@ -165,7 +166,7 @@ impl VariationalModel {
     /// The form that the guard allows at the current parameters.
     pub fn form(&self) -> Form {
         match self.direct_guard {
-            Some(guard) if self.model.layer.condition_estimate() <= guard => Form::Direct,
+            Some(guard) if self.model.layer.condition_is_at_most(guard) => Form::Direct,
             _ => Form::Stable,
         }
     }
