@@ -35,3 +35,13 @@ pub(crate) const ALONE: usize = 1 << 21;
 pub(crate) fn on_pool<R: Send>(multiplications: usize, work: impl FnOnce() -> R + Send) -> R {
     if multiplications < ALONE { work() } else { rayon::scope(|_| work()) }
 }
+
+/// Does both side by side, or in turn where `multiplications` is little and handing them to the pool would take longer.
+pub(crate) fn beside<A: Send, B: Send>(
+    multiplications: usize,
+    a: impl FnOnce() -> A + Send,
+    b: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    let outside = rayon::current_thread_index().is_none();
+    if multiplications < ALONE && outside { (a(), b()) } else { rayon::join(a, b) }
+}

@@ -14,6 +14,7 @@ use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective, Targets};
+use crate::threads;
 use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
 use crate::words::words;
 use faer::{Accum, Mat, MatRef};
@@ -396,7 +397,7 @@ impl BatchPass {
             }
             layer.whitening_adjoint(half.as_mut(), grad, scratch);
         };
-        rayon::join(whitening, || beside(data)).1
+        threads::beside(layer.dim().pow(3), whitening, || beside(data)).1
     }
 }
 

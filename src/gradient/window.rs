@@ -8,7 +8,7 @@ use crate::data::random::{Purpose, generator};
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product};
 use crate::objective::{Derivatives, LossScratch, Objective};
-use crate::threads::Lanes;
+use crate::threads::{ALONE, Lanes};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
 use faer::{Accum, Mat, MatMut};
@@ -126,22 +126,31 @@ impl Window {
 
     /// Runs the blocks of a window, of which `first` is the number within the batch.
     pub(super) fn run(&mut self, shared: Shared<'_>, part: Batch<'_>, first: usize, blocks: &mut [Block]) {
-        let (b, columns) = (part.targets.len(), self.columns);
-        let [scaled, bent] = &mut self.scaled;
+        let (b, columns, lanes) = (part.targets.len(), self.columns, &self.lanes);
+        let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
+            let part = part.part(i * columns, buffers.features.ncols());
+            lanes.with(|lane| shared.run_block((first + i) as u64, part, buffers, (lane, block)));
+        };
+        let features = self.features.as_mut().subcols_mut(0, b);
+        let [scaled, bent] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
+        if b * features.nrows().pow(2) < ALONE {
+            let mut whole = Buffers { features, scaled, bent };
+            for (i, block) in blocks.iter_mut().enumerate() {
+                run_block(i, whole.part(i * columns, columns), block);
+            }
+            return;
+        }
         (
-            self.features.as_mut().subcols_mut(0, b).par_col_chunks_mut(columns),
-            scaled.as_mut().subrows_mut(0, b).par_row_chunks_mut(columns),
-            bent.as_mut().subrows_mut(0, b).par_row_chunks_mut(columns),
+            features.par_col_chunks_mut(columns),
+            scaled.par_row_chunks_mut(columns),
+            bent.par_row_chunks_mut(columns),
             blocks.par_iter_mut(),
         )
             .into_par_iter()
             .enumerate()
             .with_max_len(1)
             .for_each(|(i, (features, scaled, bent, block))| {
-                let part = part.part(i * columns, features.ncols());
-                let buffers = Buffers { features, scaled, bent };
-                let index = (first + i) as u64;
-                self.lanes.with(|lane| shared.run_block(index, part, buffers, (lane, block)));
+                run_block(i, Buffers { features, scaled, bent }, block);
             });
     }
 
@@ -162,6 +171,18 @@ struct Buffers<'a> {
     features: MatMut<'a, f64>,
     scaled: MatMut<'a, f64>,
     bent: MatMut<'a, f64>,
+}
+
+impl Buffers<'_> {
+    /// Those of `len` data from `from` on, or of as many as there are.
+    fn part(&mut self, from: usize, len: usize) -> Buffers<'_> {
+        let len = len.min(self.features.ncols() - from);
+        Buffers {
+            features: self.features.as_mut().subcols_mut(from, len),
+            scaled: self.scaled.as_mut().subrows_mut(from, len),
+            bent: self.bent.as_mut().subrows_mut(from, len),
+        }
+    }
 }
 
 /// What every block of a pass reads.
