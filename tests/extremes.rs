@@ -298,3 +298,13 @@ fn check(kind: LikelihoodKind) {
 }
 
 per_family!(check);
+
+/// A count of a billion at f ≈ 150, where y f and (y + 1/α) log(1 + αm) are 1.6e11 and differ by less than a hundred.
+#[test]
+fn large_counts_of_negative_binomials_do_not_cancel() {
+    let own = [0.803_046_472_363_468_5, 0.001, 0.001];
+    let (mu, v) = (161.697_509_167_567_94, 0.052_337_356_208_854_95);
+    let case = Case { own, place: 1.0, log_exposure: -6.0, mu, v };
+    let outcome = check_against_slow_sums(LikelihoodKind::NegativeBinomial, case);
+    assert!(outcome.is_ok(), "{outcome:?}");
+}

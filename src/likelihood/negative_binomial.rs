@@ -46,7 +46,7 @@ impl Likelihood for NegativeBinomial {
         let (y, log_exposure) = (at.y, at.exposure.ln());
         let constant = y * log_exposure - ln_gamma(y + 1.0) + ln_rising(y, alpha).0;
         let offset = log_exposure + alpha.ln();
-        dispatch(LogNegativeBinomial { y, trials: y + 1.0 / alpha, offset, constant, f, value, first });
+        dispatch(LogNegativeBinomial { y, failures: 1.0 / alpha, offset, constant, f, value, first });
     }
 
     fn curvature(&self, at: Observation, f: f64) -> f64 {
@@ -121,13 +121,12 @@ impl Likelihood for NegativeBinomial {
     }
 }
 
-/// `log(1 + e^x)` and `1/(1 + e^{−x})`.
+/// `log(1 + e^{−|x|})`, which is `log(1 + e^x)` less x where that is positive, and `1/(1 + e^{−x})`.
 #[inline(always)]
-fn softplus_and_share<S: Simd>(x: f64) -> (f64, f64) {
+fn bend_and_share<S: Simd>(x: f64) -> (f64, f64) {
     let e = exp::<S>(-x.abs());
     let share = 1.0 / (1.0 + e);
-    let up = x > 0.0;
-    (if up { x } else { 0.0 } + ln_1p::<S>(e), if up { share } else { e * share })
+    (ln_1p::<S>(e), if x > 0.0 { share } else { e * share })
 }
 
 /// The derivative of `−(y + 1/α) log(1 + αm)` in α: with t = αm/(1 + αm), `(log(1 + αm) − t)/α² − y t/α`.
@@ -140,7 +139,9 @@ struct AlphaTerms {
 impl Terms for AlphaTerms {
     #[inline(always)]
     fn at<S: Simd>(&self, f: f64) -> [f64; 3] {
-        let (softplus, t) = softplus_and_share::<S>(f + self.offset);
+        let x = f + self.offset;
+        let (bend, t) = bend_and_share::<S>(x);
+        let softplus = if x > 0.0 { x + bend } else { bend };
         // (−log(1 − t) − t)/t² = ½ + t/3 + t²/4 + … where the two agree.
         let mut series = 0.0;
         for k in (2..18).rev() {
@@ -154,7 +155,8 @@ impl Terms for AlphaTerms {
 
 struct LogNegativeBinomial<'a> {
     y: f64,
-    trials: f64,
+    /// 1/α.
+    failures: f64,
     offset: f64,
     constant: f64,
     f: &'a [f64],
@@ -167,10 +169,14 @@ impl Pass for LogNegativeBinomial<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let LogNegativeBinomial { y, trials, offset, constant, .. } = self;
+        let LogNegativeBinomial { y, failures, offset, constant, .. } = self;
+        let (trials, beyond) = (y + failures, -y * offset);
         for ((&f, value), first) in self.f.iter().zip(self.value).zip(self.first) {
-            let (softplus, share) = softplus_and_share::<S>(f + offset);
-            *value = y * f - trials * softplus + constant;
+            let x = f + offset;
+            let (bend, share) = bend_and_share::<S>(x);
+            // log(1 + eˣ) is x and the bend where x > 0: there y f cancels, which in floats would leave ε·y·|f|.
+            let line = if x > 0.0 { beyond - failures * x } else { y * f };
+            *value = line - trials * bend + constant;
             *first = y - trials * share;
         }
     }
