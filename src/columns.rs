@@ -89,39 +89,30 @@ pub fn add_matvec(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
 /// cache where the number of rows is a power of two.
 const SIDE: usize = 8;
 
-/// `out = diag(w) aᵀ` in whole tiles, each weight from `weight`; the numbers of rows and columns of `a` that were.
-#[inline(always)]
-fn transpose_tiles(
-    a: MatRef<'_, f64>,
-    mut out: MatMut<'_, f64>,
-    weight: impl Fn(usize) -> f64,
-) -> (usize, usize) {
-    let (rows, cols) = (a.nrows() / SIDE * SIDE, a.ncols() / SIDE * SIDE);
-    // Along the rows of `out`, which is written to memory, while `a` is in a cache.
-    for i0 in (0..rows).step_by(SIDE) {
-        for j0 in (0..cols).step_by(SIDE) {
-            let mut tile = [[0.0; SIDE]; SIDE];
-            for (j, run) in tile.iter_mut().enumerate() {
-                run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);
-            }
-            for (i, at) in (i0..i0 + SIDE).enumerate() {
-                let to = &mut column_mut(&mut out, at)[j0..j0 + SIDE];
-                for (j, to) in to.iter_mut().enumerate() {
-                    *to = weight(j0 + j) * tile[j][i];
+/// `out = diag(w) aᵀ` with each weight from `weight`.
+fn transpose_weighted(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>, weight: impl Fn(usize) -> f64) {
+    let (m, n) = a.shape();
+    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            // Along the rows of `out`, which is written to memory, while `a` is in a cache.
+            for i0 in (0..rows).step_by(SIDE) {
+                for j0 in (0..cols).step_by(SIDE) {
+                    let mut tile = [[0.0; SIDE]; SIDE];
+                    for (j, run) in tile.iter_mut().enumerate() {
+                        run.copy_from_slice(&column(&a, j0 + j)[i0..i0 + SIDE]);
+                    }
+                    for (i, at) in (i0..i0 + SIDE).enumerate() {
+                        let to = &mut column_mut(&mut out, at)[j0..j0 + SIDE];
+                        for (j, to) in to.iter_mut().enumerate() {
+                            *to = weight(j0 + j) * tile[j][i];
+                        }
+                    }
                 }
             }
-        }
-    }
-    (rows, cols)
-}
-
-/// [`transpose_tiles`] with what is left over at the edges.
-fn transpose_weighted(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>, weight: impl Fn(usize) -> f64) {
-    let (rows, cols) = Arch::new().dispatch(
-        #[inline(always)]
-        || transpose_tiles(a, out.as_mut(), &weight),
+        },
     );
-    let (m, n) = a.shape();
     for j in 0..n {
         for i in if j < cols { rows..m } else { 0..m } {
             out[(j, i)] = weight(j) * a[(i, j)];
@@ -140,10 +131,11 @@ pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
     transpose_weighted(a, out, |_| 1.0);
 }
 
-/// The largest entry in size of a column-major matrix; infinite where an entry is not finite, or the layout is another.
+/// The largest entry in size; infinite where an entry is not finite.
 pub fn largest(a: MatRef<'_, f64>) -> f64 {
     if a.row_stride() != 1 {
-        return f64::INFINITY;
+        // Of a view across columns; those of a step lie along them.
+        return largest(a.to_owned().as_ref());
     }
     Arch::new().dispatch(
         #[inline(always)]
@@ -253,7 +245,7 @@ mod tests {
         for (m, n) in [(1, 1), (16, 3), (21, 5)] {
             let a = Mat::from_fn(m, n, |i, j| (i as f64 - 3.0) * (j as f64 + 0.5));
             let plain = a.col_iter().flat_map(|c| c.iter()).fold(0.0f64, |a, x| a.max(x.abs()));
-            assert_eq!(largest(a.as_ref()), plain, "{m} × {n}");
+            assert_eq!((largest(a.as_ref()), largest(a.transpose())), (plain, plain), "{m} × {n}");
             for bad in [f64::NAN, f64::NEG_INFINITY] {
                 for (i, j) in [(0, 0), (m - 1, n - 1)] {
                     let mut a = a.clone();

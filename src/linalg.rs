@@ -342,15 +342,24 @@ impl Factorizer {
         product(a22.as_mut(), Part::Lower, Accum::Add, (l21, Shape::Full), right, -1.0);
         let Some(inverse) = inverse else { return self.lower_factor(a22, None, first + middle) };
         let (x11, mut x12, x21, mut x22) = inverse.split_at_mut(middle, middle);
-        // The zero block above the diagonal lends its room to (L₂₁ X₁₁)ᵀ.
-        let left = (x11.as_ref().transpose(), Shape::Upper);
-        let inner = || product(x12.as_mut(), Part::All, Accum::Replace, left, right, 1.0);
+        let inner = || inner_of_inverse(l21, x11.as_ref(), x12.as_mut());
         rayon::join(|| self.lower_factor(a22, Some(x22.as_mut()), first + middle), inner).0?;
-        let (left, right) = ((x22.as_ref(), Shape::Lower), (x12.as_ref().transpose(), Shape::Full));
-        product(x21, Part::All, Accum::Replace, left, right, -1.0);
-        x12.fill(0.0);
+        corner_of_inverse(x22.as_ref(), x12, x21);
         Ok(())
     }
+}
+
+/// `(L₂₁ X₁₁)ᵀ` of `X₂₁ = −X₂₂ L₂₁ X₁₁`, in the room that the zero block above the diagonal of X lends.
+fn inner_of_inverse(l21: MatRef<'_, f64>, x11: MatRef<'_, f64>, room: MatMut<'_, f64>) {
+    let (left, right) = ((x11.transpose(), Shape::Upper), (l21.transpose(), Shape::Full));
+    product(room, Part::All, Accum::Replace, left, right, 1.0);
+}
+
+/// `X₂₁` from what [`inner_of_inverse`] left, which becomes zero again.
+fn corner_of_inverse(x22: MatRef<'_, f64>, mut room: MatMut<'_, f64>, x21: MatMut<'_, f64>) {
+    let (left, right) = ((x22, Shape::Lower), (room.as_ref().transpose(), Shape::Full));
+    product(x21, Part::All, Accum::Replace, left, right, -1.0);
+    room.fill(0.0);
 }
 
 /// Writes the inverse of the lower-triangular `l` into `out`, zeros above the diagonal.
@@ -363,15 +372,10 @@ pub fn invert_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     }
     let middle = half(n);
     let (l11, _, l21, l22) = l.split_at(middle, middle);
-    let (mut x11, mut x12, mut x21, mut x22) = out.split_at_mut(middle, middle);
+    let (mut x11, mut x12, x21, mut x22) = out.split_at_mut(middle, middle);
     rayon::join(|| invert_lower(l11, x11.as_mut()), || invert_lower(l22, x22.as_mut()));
-    // X₂₁ = −X₂₂ (L₂₁ X₁₁); the zero block above the diagonal lends its room to the inner product.
-    let mut inner = x12.as_mut().transpose_mut();
-    let left = (l21, Shape::Full);
-    product(inner.as_mut(), Part::All, Accum::Replace, left, (x11.as_ref(), Shape::Lower), 1.0);
-    let left = (x22.as_ref(), Shape::Lower);
-    product(x21.as_mut(), Part::All, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
-    x12.fill(0.0);
+    inner_of_inverse(l21, x11.as_ref(), x12.as_mut());
+    corner_of_inverse(x22.as_ref(), x12, x21);
 }
 
 /// `out = linvᵀ · linv`, both triangles: the inverse of `L Lᵀ` from `linv = L⁻¹`.

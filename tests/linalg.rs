@@ -52,7 +52,7 @@ fn products_skip_only_zeros() {
             let right = normals.mat(n, 17);
             let mut out = normals.mat(n, 17);
             block_product(out.as_mut(), Accum::Replace, (left.as_ref(), left_shape), right.as_ref(), 2.0);
-            assert_close(out.as_ref(), (2.0 * &left * &right).as_ref(), false, "sequential");
+            assert_close(out.as_ref(), (2.0 * &left * &right).as_ref(), false, "of a block");
         }
     }
 }

@@ -62,8 +62,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let (left, mut t, mean) = (a.clone(), a.clone(), vec![0.01; m]);
     let (mut mu, mut v, mut c, g) = (offset.clone(), base.clone(), vec![0.0; m], weights.clone());
     let marginals = move || {
-        columns::add_transposed_matvec(left.as_ref(), &mean, &mut mu);
-        columns::add_column_dots(left.as_ref(), t.as_ref(), &mut v);
+        columns::add_moments(left.as_ref(), (&mean, t.as_ref()), &mut mu, &mut v);
         columns::add_matvec(left.as_ref(), &g, &mut c);
         columns::rank_one_plus_scaled(t.as_mut(), &mean, &g, &g);
     };

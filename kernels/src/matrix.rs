@@ -1,7 +1,6 @@
 //! Column access and symmetric copies for matrix views; no kernels.
 
 use faer::{MatMut, MatRef};
-use std::ops::Range;
 
 /// Column `j` of a result, which the contract of [`crate::Kernel`] makes contiguous.
 pub(crate) fn column_mut<'a>(matrix: &'a mut MatMut<'_, f64>, j: usize) -> &'a mut [f64] {
@@ -35,29 +34,20 @@ pub(crate) fn mirror_upper(mut out: MatMut<'_, f64>) {
     let n = out.nrows();
     for first in (0..n).step_by(TILE) {
         let end = (first + TILE).min(n);
-        if end == first + TILE {
-            for row in (0..first).step_by(TILE) {
-                let mut tile = [[0.0; TILE]; TILE];
-                for (j, run) in (first..end).zip(&mut tile) {
-                    run.copy_from_slice(&column_mut(&mut out, j)[row..row + TILE]);
-                }
-                for (i, at) in (row..row + TILE).enumerate() {
-                    let to = &mut column_mut(&mut out, at)[first..end];
-                    to.iter_mut().zip(&tile).for_each(|(to, run)| *to = run[i]);
-                }
+        for row in (0..first).step_by(TILE) {
+            let mut tile = [[0.0; TILE]; TILE];
+            for (j, run) in (first..end).zip(&mut tile) {
+                run.copy_from_slice(&column_mut(&mut out, j)[row..row + TILE]);
             }
-        } else {
-            copy_across(&mut out, first..end, 0..first);
+            for (i, at) in (row..row + TILE).enumerate() {
+                let to = &mut column_mut(&mut out, at)[first..end];
+                to.iter_mut().zip(&tile).for_each(|(to, run)| *to = run[i]);
+            }
         }
-        copy_across(&mut out, first..end, first..end);
-    }
-}
-
-/// Copies what lies above the diagonal in some columns and rows to below it, one by one.
-fn copy_across(out: &mut MatMut<'_, f64>, columns: Range<usize>, rows: Range<usize>) {
-    for j in columns {
-        for i in rows.start..rows.end.min(j) {
-            out[(j, i)] = out[(i, j)];
+        for j in first..end {
+            for i in first..j {
+                out[(j, i)] = out[(i, j)];
+            }
         }
     }
 }

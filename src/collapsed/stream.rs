@@ -104,7 +104,7 @@ struct Block {
     scratch: Scratch,
 }
 
-/// The matrices of a thread, which stay in its cache from block to block.
+/// The matrices that a block is lent, in the cache of the thread that had them before.
 struct Lane {
     k: Mat<f64>,
     t: Mat<f64>,

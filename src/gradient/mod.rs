@@ -1,8 +1,8 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint back to (m, S), θ and Z; no updates.
 //!
-//! MATH, "The SVGP layer". The columns of the batch are cut into blocks that run in parallel, each with sequential
-//! kernels and products (one parallel level); the sums over data then run over output tiles. Results do not depend
-//! on the number of threads, because the blocks do not.
+//! MATH, "The SVGP layer". The columns of the batch are cut into blocks that run in parallel, each on one thread,
+//! which those without a block help with its products; the sums over data then run over output tiles. Results do not
+//! depend on the number of threads, because the blocks and the strips of their products do not.
 
 mod sampling;
 mod single;

@@ -46,7 +46,7 @@ impl Single {
     }
 }
 
-/// The columns of a thread that are multiplied, and their product.
+/// The columns of a block that are multiplied, and their product.
 pub(super) struct SingleRoom {
     operand: Mat<f32>,
     product: Mat<f32>,

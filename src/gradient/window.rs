@@ -18,15 +18,15 @@ use sparsegp_kernels::Scratch;
 /// Rows of a batch that are worked on together: their matrices stay in the last cache, and memory is bounded.
 pub const WINDOW_ROWS: usize = 1024;
 
-/// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: its matrices
-/// fit in a second-level cache, and there are a few blocks to share out.
+/// The number of columns of a block of features of dimension `m` for `b` data, whatever the number of threads: enough
+/// for GEMM, which packs its left operand anew for every block, and few enough that there are some blocks to share out.
 pub fn block_columns(m: usize, b: usize) -> usize {
     const NUMBERS: usize = 32_768;
     let most = (b / 4).next_multiple_of(16).max(64);
     (NUMBERS / m.max(1)).next_multiple_of(16).clamp(128, 512).min(most)
 }
 
-/// The matrices of a thread, which stay in its cache from block to block.
+/// The matrices that a block is lent, in the cache of the thread that had them before.
 struct Lane {
     k: Mat<f64>,
     t: Mat<f64>,
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-/// The matrices for the rows of a batch that are worked on together, and those of each thread.
+/// The matrices for the rows of a batch that are worked on together, and those that blocks are lent.
 pub(super) struct Window {
     columns: usize,
     /// What the sums over data are of: `A`, or in the direct form `K`.

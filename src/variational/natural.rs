@@ -111,9 +111,8 @@ impl NaturalGradient {
         let (m, all) = (self.precision.nrows(), gradient.cov.full());
         let weight = 2.0 * rho / beta;
         for j in 0..m {
-            let both =
-                self.precision.col(j).subrows(j, m - j).iter().zip(all.col(j).subrows(j, m - j).iter());
-            for (new, (old, data)) in self.candidate.col_mut(j).subrows_mut(j, m - j).iter_mut().zip(both) {
+            let both = self.precision.col(j).iter().zip(all.col(j).iter()).skip(j);
+            for (new, (old, data)) in self.candidate.col_mut(j).iter_mut().skip(j).zip(both) {
                 *new = (1.0 - rho) * old + weight * data;
             }
             self.candidate[(j, j)] += rho;
