@@ -131,38 +131,67 @@ pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
     transpose_weighted(a, out, |_| 1.0);
 }
 
+/// `(a, b) ← (a + bᵀ, (a + bᵀ)ᵀ)`.
+pub fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
+    let (m, n) = a.shape();
+    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for i0 in (0..rows).step_by(SIDE) {
+                for j0 in (0..cols).step_by(SIDE) {
+                    let mut tile = [[0.0; SIDE]; SIDE];
+                    for (i, run) in tile.iter_mut().enumerate() {
+                        run.copy_from_slice(&column_mut(&mut b, i0 + i)[j0..j0 + SIDE]);
+                    }
+                    let mut sums = [[0.0; SIDE]; SIDE];
+                    for j in 0..SIDE {
+                        let run = &mut column_mut(&mut a, j0 + j)[i0..i0 + SIDE];
+                        for (i, x) in run.iter_mut().enumerate() {
+                            *x += tile[i][j];
+                            sums[i][j] = *x;
+                        }
+                    }
+                    for (i, run) in sums.iter().enumerate() {
+                        column_mut(&mut b, i0 + i)[j0..j0 + SIDE].copy_from_slice(run);
+                    }
+                }
+            }
+        },
+    );
+    for j in 0..n {
+        for i in if j < cols { rows..m } else { 0..m } {
+            let sum = a[(i, j)] + b[(j, i)];
+            (a[(i, j)], b[(j, i)]) = (sum, sum);
+        }
+    }
+}
+
 /// The largest entry in size; infinite where an entry is not finite.
 pub fn largest(a: MatRef<'_, f64>) -> f64 {
     if a.row_stride() != 1 {
         // Of a view across columns; those of a step lie along them.
         return largest(a.to_owned().as_ref());
     }
-    Arch::new().dispatch(
+    // As integers, sizes order like the numbers, then infinity, then what is no number.
+    let size = |x: f64| x.abs().to_bits() as i64;
+    let most = Arch::new().dispatch(
         #[inline(always)]
         || {
-            let mut most = [0.0; LANES];
-            // Stays 0 unless an entry is not finite.
-            let mut broken = [0.0; LANES];
+            let mut most = [0i64; LANES];
             for j in 0..a.ncols() {
                 let runs = column(&a, j).chunks_exact(LANES);
-                for &x in runs.remainder() {
-                    most[0] = if x.abs() > most[0] { x.abs() } else { most[0] };
-                    broken[0] += 0.0 * x;
-                }
+                most[0] = runs.remainder().iter().fold(most[0], |most, &x| most.max(size(x)));
                 for run in runs {
                     for l in 0..LANES {
-                        most[l] = if run[l].abs() > most[l] { run[l].abs() } else { most[l] };
-                        broken[l] += 0.0 * run[l];
+                        most[l] = most[l].max(size(run[l]));
                     }
                 }
             }
-            if broken.iter().all(|&b| b == 0.0) {
-                most.iter().fold(0.0f64, |a, &b| a.max(b))
-            } else {
-                f64::INFINITY
-            }
+            most.iter().fold(0, |most, &size| most.max(size))
         },
-    )
+    );
+    f64::from_bits(most as u64).min(f64::INFINITY)
 }
 
 /// `out += Σ_j w_j a_j ∘ a_j`: the diagonal of `a diag(w) aᵀ`.
@@ -263,10 +292,14 @@ mod tests {
             let w: Vec<f64> = (0..n).map(|j| 0.5 - j as f64).collect();
             let mut scaled = Mat::zeros(n, m);
             scale_columns_transposed(a.as_ref(), &w, scaled.as_mut());
+            let (mut sum, mut image) = (a.clone(), scaled.clone());
+            add_transposes(sum.as_mut(), image.as_mut());
             let mut squares = vec![1.0; m];
             add_weighted_squares(a.as_ref(), &w, &mut squares);
             for i in 0..m {
                 assert!((0..n).all(|j| scaled[(j, i)] == w[j] * a[(i, j)]), "{m} × {n}");
+                let sums = |j: usize| a[(i, j)] + scaled[(j, i)];
+                assert!((0..n).all(|j| sum[(i, j)] == sums(j) && image[(j, i)] == sums(j)), "{m} × {n}");
                 let want = 1.0 + (0..n).map(|j| w[j] * a[(i, j)] * a[(i, j)]).sum::<f64>();
                 assert!(
                     (squares[i] - want).abs() <= 1e-12 * want.abs(),

@@ -194,32 +194,64 @@ fn strips<T: Number>(
 }
 
 /// Copies the lower triangle onto the upper one.
-pub fn reflect_lower(mut a: MatMut<'_, f64>) {
-    const SMALL: usize = 32;
-    let n = a.nrows();
-    if n <= SMALL || a.row_stride() != 1 {
-        for j in 0..n {
-            for i in j + 1..n {
+pub fn reflect_lower(a: MatMut<'_, f64>) {
+    let small = |mut a: MatMut<'_, f64>| {
+        for j in 0..a.nrows() {
+            for i in j + 1..a.nrows() {
                 a[(j, i)] = a[(i, j)];
             }
         }
-        return;
+    };
+    for_mirror_images(a, &small, &|a21, a12| columns::transpose(a21.as_ref(), a12));
+}
+
+/// `a ← a + aᵀ`.
+fn add_transpose(a: MatMut<'_, f64>) {
+    let small = |mut a: MatMut<'_, f64>| {
+        for j in 0..a.nrows() {
+            for i in j..a.nrows() {
+                let sum = a[(i, j)] + a[(j, i)];
+                (a[(i, j)], a[(j, i)]) = (sum, sum);
+            }
+        }
+    };
+    for_mirror_images(a, &small, &columns::add_transposes);
+}
+
+/// Calls `small` for square blocks along the diagonal and `pair` for pairs of a block below them and its mirror image.
+fn for_mirror_images(
+    a: MatMut<'_, f64>,
+    small: &(impl Fn(MatMut<'_, f64>) + Sync),
+    pair: &(impl Fn(MatMut<'_, f64>, MatMut<'_, f64>) + Sync),
+) {
+    const SMALL: usize = 32;
+    let n = a.nrows();
+    if n <= SMALL || a.row_stride() != 1 {
+        return small(a);
     }
     let middle = (n / 2).next_multiple_of(SMALL / 2);
-    let (a11, mut a12, a21, a22) = a.split_at_mut(middle, middle);
-    let a21 = a21.as_ref();
+    let (a11, mut a12, mut a21, a22) = a.split_at_mut(middle, middle);
     if n <= 2 * LEAF {
-        columns::transpose(a21, a12);
-        reflect_lower(a11);
-        reflect_lower(a22);
+        pair(a21, a12);
+        for_mirror_images(a11, small, pair);
+        for_mirror_images(a22, small, pair);
         return;
     }
     let corner = || {
-        a12.as_mut().par_col_chunks_mut(LEAF).enumerate().for_each(|(i, out)| {
-            columns::transpose(a21.subrows(i * LEAF, out.ncols()), out);
-        });
+        let pairs = (a21.as_mut().par_col_chunks_mut(LEAF), a12.as_mut().par_row_chunks_mut(LEAF));
+        pairs.into_par_iter().for_each(|(a21, a12)| pair(a21, a12));
     };
-    rayon::join(corner, || rayon::join(|| reflect_lower(a11), || reflect_lower(a22)));
+    rayon::join(corner, || {
+        rayon::join(|| for_mirror_images(a11, small, pair), || for_mirror_images(a22, small, pair))
+    });
+}
+
+/// Copies the lower triangle of `a` into that of `out`.
+pub fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
+    for j in 0..a.ncols() {
+        let rows = a.nrows() - j;
+        out.as_mut().col_mut(j).subrows_mut(j, rows).copy_from(a.col(j).subrows(j, rows));
+    }
 }
 
 /// Sets everything strictly above the diagonal to zero.
@@ -389,6 +421,46 @@ pub fn gram_of_inverse(linv: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
         1.0,
     );
     reflect_lower(out);
+}
+
+/// `s ← w · s · wᵀ` for a symmetric `s`, of which the lower triangle is read; `room` is for one product.
+///
+/// With `s = N + Nᵀ` it is `R + Rᵀ`, `R = w N wᵀ`: for a triangular `w` that takes M³ flops where `w s` and half of `(w s) wᵀ` take 4/3·M³.
+pub fn congruence(w: (MatRef<'_, f64>, Shape), mut s: MatMut<'_, f64>, room: MatMut<'_, f64>) {
+    half_congruence(w, s.as_mut(), room, 1.0);
+    add_transpose(s);
+}
+
+/// `s ← scale · w · N · wᵀ`, where `s = N + Nᵀ` with a lower-triangular N: half of [`congruence`], all of it for what asks for
+/// no more than the symmetric part.
+pub fn half_congruence(
+    (w, shape): (MatRef<'_, f64>, Shape),
+    mut s: MatMut<'_, f64>,
+    mut room: MatMut<'_, f64>,
+    scale: f64,
+) {
+    clear_upper(s.as_mut());
+    for i in 0..s.nrows() {
+        s[(i, i)] *= 0.5;
+    }
+    let n = (s.as_ref(), Shape::Lower);
+    let (left, right) = ((w, shape), (w.transpose(), shape.transposed()));
+    // With a triangular w one of the inner products is lower-triangular. What lies above its diagonal's tiles is then neither
+    // written nor read, and within them it is zero.
+    match shape {
+        Shape::Upper => {
+            product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
+            product(s, Part::All, Accum::Replace, left, (room.as_ref(), Shape::Lower), scale);
+        }
+        Shape::Lower => {
+            product(room.as_mut(), Part::Lower, Accum::Replace, left, n, 1.0);
+            product(s, Part::All, Accum::Replace, (room.as_ref(), Shape::Lower), right, scale);
+        }
+        Shape::Full => {
+            product(room.as_mut(), Part::All, Accum::Replace, left, n, 1.0);
+            product(s, Part::All, Accum::Replace, (room.as_ref(), Shape::Full), right, scale);
+        }
+    }
 }
 
 /// `x ← (L Lᵀ)⁻¹ x` for a lower-triangular factor; its upper triangle is not looked at.

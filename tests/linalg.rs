@@ -89,6 +89,29 @@ fn factorisations_of_every_size() {
 }
 
 #[test]
+fn congruences_read_a_lower_triangle_and_are_symmetric() {
+    for n in [1, 31, 33, 130, 200, 300] {
+        let mut normals = Normals::new(n as u64);
+        let half = normals.mat(n, n);
+        let symmetric = &half + half.transpose();
+        for shape in [Shape::Full, Shape::Lower, Shape::Upper] {
+            let w = shaped(&mut normals, n, n, shape);
+            let want = (1.0 / n as f64) * (&w * &symmetric * w.transpose());
+            let what = format!("{n} {shape:?}");
+            let start = Mat::from_fn(n, n, |i, j| if i >= j { symmetric[(i, j)] } else { f64::NAN });
+            let (mut whole, mut room) = (start.clone(), normals.mat(n, n));
+            congruence((w.as_ref(), shape), whole.as_mut(), room.as_mut());
+            assert_close((1.0 / n as f64 * &whole).as_ref(), want.as_ref(), false, &what);
+            assert_eq!(whole, whole.transpose().to_owned(), "{what}: not symmetric");
+            let mut part = start;
+            half_congruence((w.as_ref(), shape), part.as_mut(), room.as_mut(), -2.0);
+            let both = -0.5 / n as f64 * (&part + part.transpose());
+            assert_close(both.as_ref(), want.as_ref(), false, &what);
+        }
+    }
+}
+
+#[test]
 fn an_indefinite_matrix_is_reported_with_its_pivot() {
     for n in [5, 200] {
         let mut a = Mat::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 });

@@ -312,8 +312,8 @@ impl BatchPass {
             (form, &self.quad, problem.layer.whitening())
         {
             let transposed = (w.transpose(), shape.transposed());
-            self.quad_raw.copy_from(quad);
-            congruence_in_place(transposed, &mut self.quad_raw, &mut self.half);
+            linalg::copy_lower(quad.as_ref(), self.quad_raw.as_mut());
+            linalg::congruence(transposed, self.quad_raw.as_mut(), self.half.as_mut());
             linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
         }
     }
@@ -345,9 +345,9 @@ impl BatchPass {
     fn complete_sums(&mut self, through: Option<(MatRef<'_, f64>, Shape)>) {
         for sum in [Some(&mut self.cov_gradient), self.mean_curvature.as_mut()].into_iter().flatten() {
             let Matrix::Full(sum) = sum else { continue };
-            reflect_lower(sum.as_mut());
-            if let Some(whitening) = through {
-                congruence_in_place(whitening, sum, &mut self.half);
+            match through {
+                Some(whitening) => linalg::congruence(whitening, sum.as_mut(), self.half.as_mut()),
+                None => reflect_lower(sum.as_mut()),
             }
         }
         if let Some((w, _)) = through {
@@ -418,12 +418,4 @@ fn q_gradient<'a>(
             DataGradient { mean, cov: cov.as_ref(), curvature, path: None }
         }
     }
-}
-
-/// `s ← w · s · wᵀ` for a symmetric `s` and a triangular `w`, both triangles; `half` is room for one product.
-fn congruence_in_place((w, shape): (MatRef<'_, f64>, Shape), s: &mut Mat<f64>, half: &mut Mat<f64>) {
-    product(half.as_mut(), Part::All, Accum::Replace, (w, shape), (s.as_ref(), Shape::Full), 1.0);
-    let right = (w.transpose(), shape.transposed());
-    product(s.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), right, 1.0);
-    reflect_lower(s.as_mut());
 }

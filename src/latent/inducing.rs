@@ -2,8 +2,8 @@
 
 use super::{LatentLayer, LayerGradient, LayerScratch};
 use crate::error::{Error, Result};
-use crate::linalg::{self, Factorizer, Part, Shape, add_diagonal, product, trace};
-use faer::{Accum, Mat, MatMut, MatRef};
+use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
+use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 
@@ -215,7 +215,7 @@ impl InducingLayer {
                 Jitter::Absolute(value) => (value, value / mean_diag),
                 Jitter::Relative(ratio) => (ratio * mean_diag, ratio),
             };
-            self.l.copy_from(&self.k_uu);
+            linalg::copy_lower(self.k_uu.as_ref(), self.l.as_mut());
             add_diagonal(self.l.as_mut(), absolute);
             if self.factorizer.cholesky_with_inverse(self.l.as_mut(), self.linv.as_mut()).is_ok() {
                 self.used_jitter = attempt;
@@ -286,20 +286,10 @@ impl LatentLayer for InducingLayer {
         grad: &mut LayerGradient,
         scratch: &mut LayerScratch,
     ) {
-        // Γ = N + Nᵀ with N the lower triangle of G, diagonal halved; so K̄_uu = −½ (R + Rᵀ), R = L⁻ᵀ N L⁻¹,
-        // and since K_uu is symmetric −R alone carries the same derivative: two triangular products.
-        linalg::clear_upper(g.as_mut());
-        for i in 0..g.nrows() {
-            g[(i, i)] *= 0.5;
-        }
-        let linv = self.linv.as_ref();
-        let lower = (linv, Shape::Lower);
-        let inner = scratch.product.as_mut();
-        product(inner, Part::Lower, Accum::Replace, (g.as_ref(), Shape::Lower), lower, 1.0);
-        // What lies above the diagonal's tiles was never written, and within them the product is zero.
-        let n_linv = (scratch.product.as_ref(), Shape::Lower);
-        let upper = (linv.transpose(), Shape::Upper);
-        product(g.as_mut(), Part::All, Accum::Replace, upper, n_linv, -1.0);
+        // K̄_uu = −½ L⁻ᵀ Γ L⁻¹ with Γ = N + Nᵀ the reflected lower triangle of G; since K_uu is symmetric −L⁻ᵀ N L⁻¹ alone
+        // carries the same derivative.
+        let whitening = (self.linv.transpose(), Shape::Upper);
+        linalg::half_congruence(whitening, g.as_mut(), scratch.product.as_mut(), -1.0);
 
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Gram(self.z.as_ref());

@@ -111,10 +111,7 @@ pub(super) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old
     let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
     product(t.as_mut(), Part::Lower, Accum::Replace, (new_inverse, Shape::Lower), (old, Shape::Lower), 1.0);
     let lower = (t.as_ref(), Shape::Lower);
-    product(half.as_mut(), Part::All, Accum::Replace, lower, (cov.as_ref(), Shape::Full), 1.0);
-    let upper = (t.transpose(), Shape::Upper);
-    product(cov.as_mut(), Part::Lower, Accum::Replace, (half.as_ref(), Shape::Full), upper, 1.0);
-    reflect_lower(cov.as_mut());
+    linalg::congruence(lower, cov.as_mut(), half.as_mut());
     let mean = q.mean.clone();
     linalg::matvec(t.as_ref(), &mean, &mut q.mean);
     q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();
@@ -167,15 +164,12 @@ impl SiteCarrier {
         let lower = (self.old_inverse.as_ref(), Shape::Lower);
         product(self.t.as_mut(), Part::Lower, Accum::Replace, lower, (new, Shape::Lower), 1.0);
         linalg::clear_upper(self.t.as_mut());
-        let sites = (self.precision.as_ref(), Shape::Full);
         let upper = (self.t.transpose(), Shape::Upper);
-        product(self.half.as_mut(), Part::All, Accum::Replace, upper, sites, 1.0);
-        let (left, right) = ((self.half.as_ref(), Shape::Full), (self.t.as_ref(), Shape::Lower));
-        product(self.precision.as_mut(), Part::Lower, Accum::Replace, left, right, 1.0);
+        linalg::congruence(upper, self.precision.as_mut(), self.half.as_mut());
         linalg::add_diagonal(self.precision.as_mut(), 1.0);
         linalg::matvec(self.t.transpose(), &self.shift, &mut self.carried);
 
-        self.t.copy_from(&self.precision);
+        linalg::copy_lower(self.precision.as_ref(), self.t.as_mut());
         self.factorizer.cholesky_with_inverse(self.t.as_mut(), self.half.as_mut()).ok()?;
         let log_det = -linalg::log_det(self.t.as_ref());
         gram_of_inverse(self.half.as_ref(), self.t.as_mut());

@@ -122,7 +122,7 @@ impl NaturalGradient {
     /// Factorises `candidate`, whose lower triangle is kept; false when it is not positive definite, or so nearly singular
     /// that its inverse would not be.
     fn factorises(&mut self) -> bool {
-        self.factor.copy_from(&self.candidate);
+        linalg::copy_lower(self.candidate.as_ref(), self.factor.as_mut());
         let (factor, inverse) = (self.factor.as_mut(), self.inverse.as_mut());
         self.factorizer.cholesky_with_inverse(factor, inverse).is_ok() && is_valid_lower(self.factor.as_ref())
     }
@@ -195,7 +195,7 @@ impl NaturalGradient {
             }
             hessian[(j, j)] += rho;
         }
-        self.candidate.copy_from(&*hessian);
+        linalg::copy_lower(hessian.as_ref(), self.candidate.as_mut());
         if self.factorizer.cholesky(self.candidate.as_mut()).is_err() {
             return false;
         }
