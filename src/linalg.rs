@@ -254,6 +254,14 @@ pub fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     }
 }
 
+/// Adds `x yᵀ` to the lower triangle.
+pub fn add_outer_lower(mut a: MatMut<'_, f64>, x: &[f64], y: &[f64]) {
+    for (j, y) in y.iter().enumerate() {
+        let column = a.as_mut().col_mut(j);
+        column.iter_mut().zip(x).skip(j).for_each(|(a, x)| *a += x * y);
+    }
+}
+
 /// Sets everything strictly above the diagonal to zero.
 pub fn clear_upper(mut a: MatMut<'_, f64>) {
     for j in 1..a.ncols() {

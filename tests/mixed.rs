@@ -24,7 +24,8 @@ fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Preci
     let mut rule = NaturalGradient::new(&q);
     let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), y.len()).with_precision(precision);
     for _ in 0..5 {
-        svgp.step(Batch::of(x.as_ref(), y, 1.0), false, &mut rule, 0.5);
+        svgp.evaluate(Batch::of(x.as_ref(), y, 1.0), false);
+        svgp.update_q(&mut rule, 0.5);
     }
     svgp
 }

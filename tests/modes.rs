@@ -89,11 +89,13 @@ fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
         let [mut carried, mut computed] = [0; 2].map(|_| solved(4, &y, x.as_ref(), held));
         let [mut rule, mut other] = [&carried, &computed].map(|svgp| NaturalGradient::new(svgp.q()));
         for _ in 0..5 {
-            carried.step(batch, true, &mut rule, 0.5);
-            computed.step(batch, true, &mut other, 0.5);
+            carried.evaluate_under(batch, true, &rule);
+            computed.evaluate(batch, true);
             let mut natural = carried.model.natural();
             natural.iter_mut().take(3).for_each(|value| *value *= 1.1);
-            assert!(carried.set_natural_under(&natural, &mut rule) && computed.set_natural(&natural));
+            assert!(carried.advance(&mut rule, 0.5, &natural).1);
+            computed.update_q(&mut other, 0.5);
+            assert!(computed.set_natural(&natural));
             other.restart(computed.q());
             let (q, want) = (carried.q(), computed.q());
             let change = q.cov().to_dense() - want.cov().to_dense();

@@ -114,11 +114,11 @@ impl Problem {
         let (x, y) = (self.x.clone(), self.y.clone());
         move || {
             milliseconds(|| {
-                svgp.step(Batch::of(x.as_ref(), &y, 10.0), true, &mut rule, 0.1);
+                svgp.evaluate_under(Batch::of(x.as_ref(), &y, 10.0), true, &rule);
                 free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
                 moments.step(&mut theta, &gradient, 1e-3);
                 free.unpack(&theta, &mut natural);
-                svgp.set_natural(&natural);
+                svgp.advance(&mut rule, 0.1, &natural);
             })
         }
     }

@@ -14,7 +14,6 @@ use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product, reflect_lower};
 use crate::objective::{EstimatorCounts, Objective, Targets};
-use crate::threads;
 use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
 use crate::words::words;
 use faer::{Accum, Mat, MatRef};
@@ -287,6 +286,11 @@ impl BatchPass {
         q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling)
     }
 
+    /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
+    pub fn marginal_gradient(&self) -> DataGradient<'_> {
+        q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &None)
+    }
+
     /// Latent means and variances of the last batch, in order.
     pub fn marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
         let columns = self.window.columns();
@@ -356,25 +360,18 @@ impl BatchPass {
         }
     }
 
-    /// Completes the gradient in θ and Z of the last run through the whitening, while `beside`, which is given the
-    /// gradient in (m, S), runs on another thread: both are M³ work, and neither alone keeps all threads busy.
+    /// Completes the gradient in θ and Z of the last run through the whitening.
     ///
-    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product. It gains the lower triangle `also`, where q moves with θ.
-    pub fn finish_theta<R: Send>(
-        &mut self,
-        layer: &dyn LatentLayer,
-        also: Option<MatRef<'_, f64>>,
-        beside: impl FnOnce(DataGradient<'_>) -> R + Send,
-    ) -> R {
-        let data = q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling);
+    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product. Where q moves with θ it is `moving` (lower triangle read).
+    pub fn finish_theta(&mut self, layer: &dyn LatentLayer, moving: Option<MatRef<'_, f64>>) {
         if layer.whitening().is_none() {
-            return beside(data);
+            return;
         }
-        let (half, mean, c) = (&mut self.half, &self.mean, &self.mean_gradient);
-        let (quad, gram) = (&self.quad, &self.cov_gradient);
-        let (grad, scratch) = (&mut self.layer_gradient, &mut self.layer_scratch);
-        let whitening = move || {
-            match (quad, gram) {
+        let half = &mut self.half;
+        if let Some(moving) = moving {
+            linalg::copy_lower(moving, half.as_mut());
+        } else {
+            match (&self.quad, &self.cov_gradient) {
                 (Matrix::Full(quad), Matrix::Full(gram)) => {
                     let (left, right) = ((quad.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
                     product(half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
@@ -387,17 +384,9 @@ impl BatchPass {
                 // One family throughout.
                 (Matrix::Full(_), Matrix::Diagonal(_)) => {}
             }
-            for (j, c) in c.iter().enumerate() {
-                let column = half.col_mut(j).iter_mut().skip(j);
-                column.zip(&mean[j..]).for_each(|(g, m)| *g += m * c);
-            }
-            for (j, more) in also.iter().flat_map(|also| also.col_iter().enumerate()) {
-                let column = half.col_mut(j).iter_mut().skip(j);
-                column.zip(more.iter().skip(j)).for_each(|(g, more)| *g += more);
-            }
-            layer.whitening_adjoint(half.as_mut(), grad, scratch);
-        };
-        threads::beside(layer.dim().pow(3), whitening, || beside(data)).1
+            linalg::add_outer_lower(half.as_mut(), &self.mean, &self.mean_gradient);
+        }
+        layer.whitening_adjoint(half.as_mut(), &mut self.layer_gradient, &mut self.layer_scratch);
     }
 }
 

@@ -1,7 +1,7 @@
 //! How q(w) moves when θ and Z do: what stays put, the part of the gradient that flows through it, and the move; no steps.
 //!
-//! The layer's own adjoint holds w; every other choice adds to `G = Ā Aᵀ`, the adjoint of the whitening, which enters as
-//! `−⟨G, L⁻¹dL⟩`. With `m̄ = ∇_m F` and `S̄ = ∇_S F`, prior included:
+//! The layer's own adjoint holds w: then `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, the adjoint of the whitening, which enters as
+//! `−⟨G, L⁻¹dL⟩`. With `c = Ag`, `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`, prior included:
 //!
 //! *u.* `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ`, so `G` gains `m̄ mᵀ + 2 S̄ S`.
 //!
@@ -11,6 +11,7 @@
 //! ```text
 //! dS = −S Eᵀ(I − S) − (I − S) E S,    dm = S Eᵀm − (I − S) E m
 //! G gains 2 (I − S) S̄ S + (I − S) m̄ mᵀ − m (S m̄)ᵀ,    S̄ S = B S − (β/2)(I − S)
+//! G = m cᵀ − (S − I)(2B + βI)(S − I) + (I − S) m̄ mᵀ − m (S m̄)ᵀ
 //! ```
 
 use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
@@ -34,9 +35,10 @@ fn mean_bar(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Vec<f64> {
     gradient.mean.iter().zip(q.mean()).map(|(g, m)| g + beta * m).collect()
 }
 
-/// The matrices of what `G` gains, kept from step to step.
+/// The matrices of `G`, kept from step to step.
 pub(super) struct AdjointRoom {
     g: Mat<f64>,
+    /// `S − I`.
     rest: Mat<f64>,
     inner: Mat<f64>,
 }
@@ -48,46 +50,44 @@ impl AdjointRoom {
         AdjointRoom { g: square(), rest: square(), inner: square() }
     }
 
-    /// What `G` gains, lower triangle, when u stays: `m̄ mᵀ + 2 B S + β (S − I)`.
+    /// Takes up `S − I`.
+    fn take(&mut self, q: &Normal) {
+        self.rest.copy_from(q.cov().full());
+        linalg::add_diagonal(self.rest.as_mut(), -1.0);
+    }
+
+    /// `G`, lower triangle, when u stays: `m cᵀ + 2 (S − I) B + m̄ mᵀ + 2 B S + β (S − I)`.
     fn unwhitened(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
-        let (m, cov, g) = (q.dim(), q.cov().full(), &mut self.g);
-        let bar = mean_bar(q, gradient, beta);
-        let left = (gradient.cov.full(), Shape::Full);
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, (cov, Shape::Full), 2.0);
-        for j in 0..m {
-            for i in j..m {
-                let identity = if i == j { 1.0 } else { 0.0 };
-                g[(i, j)] += bar[i] * q.mean()[j] + beta * (cov[(i, j)] - identity);
-            }
-        }
+        let AdjointRoom { g, rest, .. } = self;
+        linalg::copy_lower(rest.as_ref(), g.as_mut());
+        *g *= faer::Scale(beta);
+        let [rest, data, cov] =
+            [rest.as_ref(), gradient.cov.full(), q.cov().full()].map(|a| (a, Shape::Full));
+        product(g.as_mut(), Part::Lower, Accum::Add, rest, data, 2.0);
+        product(g.as_mut(), Part::Lower, Accum::Add, data, cov, 2.0);
+        linalg::add_outer_lower(g.as_mut(), q.mean(), gradient.mean);
+        linalg::add_outer_lower(g.as_mut(), &mean_bar(q, gradient, beta), q.mean());
     }
 
     /// The same when the sites stay.
     fn sites(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
-        let (m, cov) = (q.dim(), q.cov().full());
         let AdjointRoom { g, rest, inner } = self;
-        for (rest, cov) in rest.as_mut().col_iter_mut().zip(cov.col_iter()) {
-            rest.iter_mut().zip(cov.iter()).for_each(|(r, s)| *r = -s);
-        }
-        linalg::add_diagonal(rest.as_mut(), 1.0);
-        let left = (gradient.cov.full(), Shape::Full);
-        product(inner.as_mut(), Part::All, Accum::Replace, left, (cov, Shape::Full), 1.0);
         for (x, r) in inner.as_mut().col_iter_mut().zip(rest.col_iter()) {
-            x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x -= 0.5 * beta * r);
+            x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x = beta * r);
         }
-        let (left, right) = ((rest.as_ref(), Shape::Full), (inner.as_ref(), Shape::Full));
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-        let (mut bar, mut inside) = (mean_bar(q, gradient, beta), vec![0.0; m]);
-        linalg::matvec(cov, &bar, &mut inside);
+        let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| (a, Shape::Full));
+        product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
+        product(g.as_mut(), Part::Lower, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
+        let (mut bar, mut inside) = (mean_bar(q, gradient, beta), vec![0.0; q.dim()]);
+        linalg::matvec(q.cov().full(), &bar, &mut inside);
         bar.iter_mut().zip(&inside).for_each(|(bar, inside)| *bar -= inside);
-        for (j, column) in g.as_mut().col_iter_mut().enumerate() {
-            let own = column.iter_mut().zip(bar.iter().zip(q.mean())).skip(j);
-            own.for_each(|(g, (rest, mean))| *g += rest * q.mean()[j] - mean * inside[j]);
-        }
+        inside.iter_mut().zip(gradient.mean).for_each(|(inside, c)| *inside = c - *inside);
+        linalg::add_outer_lower(g.as_mut(), q.mean(), &inside);
+        linalg::add_outer_lower(g.as_mut(), &bar, q.mean());
     }
 }
 
-/// What `G` gains, lower triangle, where q moves with θ; `room` is made when it is first needed.
+/// `G`, lower triangle, where q moves with θ; `room` is made when it is first needed.
 pub(super) fn adjoint<'a>(
     parameterization: Parameterization,
     q: &Normal,
@@ -95,13 +95,16 @@ pub(super) fn adjoint<'a>(
     beta: f64,
     room: &'a mut Option<AdjointRoom>,
 ) -> Option<MatRef<'a, f64>> {
-    let make = || AdjointRoom::new(q.dim());
-    match parameterization {
-        Parameterization::Whitened => return None,
-        Parameterization::Unwhitened => room.get_or_insert_with(make).unwhitened(q, gradient, beta),
-        Parameterization::Sites => room.get_or_insert_with(make).sites(q, gradient, beta),
+    if parameterization == Parameterization::Whitened {
+        return None;
     }
-    room.as_ref().map(|room| room.g.as_ref())
+    let room = room.get_or_insert_with(|| AdjointRoom::new(q.dim()));
+    room.take(q);
+    match parameterization {
+        Parameterization::Sites => room.sites(q, gradient, beta),
+        Parameterization::Whitened | Parameterization::Unwhitened => room.unwhitened(q, gradient, beta),
+    }
+    Some(room.g.as_ref())
 }
 
 /// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.

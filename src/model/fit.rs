@@ -519,13 +519,12 @@ pub(super) fn train_on_batches<'a>(
         return Err(error.clone());
     }
     monitor.check()?;
-    let (hyper, q) = (outcome.rollbacks, training.q_rollbacks());
-    outcome.rollbacks += q;
     if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
         return Err(failed_start());
     }
-    let svgp = training.into_best();
-    let taken_back = TakenBack { hyper, q, mixed: svgp.mixed_use() };
+    let (svgp, q) = training.into_best();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q, mixed: svgp.mixed_use() };
+    outcome.rollbacks += q;
     Ok((svgp.with_precision(Precision::Double), outcome, taken_back))
 }
 

@@ -63,6 +63,14 @@ pub struct Inference<'a> {
     rollbacks: usize,
     safe: Normal,
     shrink: f64,
+    pending: Option<Pending>,
+}
+
+/// What is left to do of a step whose batch has been evaluated.
+struct Pending {
+    step: f64,
+    /// Whether q after it is what a batch that cannot be evaluated sends q back to.
+    remember: bool,
 }
 
 impl<'a> Inference<'a> {
@@ -97,6 +105,7 @@ impl<'a> Inference<'a> {
             rollbacks: 0,
             safe: model.q().clone(),
             shrink: 1.0,
+            pending: None,
             model,
             options,
         }
@@ -106,12 +115,14 @@ impl<'a> Inference<'a> {
     /// not be evaluated, and what became of the step.
     pub fn step(&mut self) -> (f64, StepInfo) {
         // Rows in memory, as all of them are for who may call this, can always be read.
-        self.advance(false).unwrap_or((f64::NAN, StepInfo { step: 0.0, rollbacks: 0 }))
+        let value = self.evaluate(false).unwrap_or(f64::NAN);
+        (value, self.settle())
     }
 
-    /// [`Inference::step`], which with `train_theta` also leaves the gradient in θ and Z in the model. Where no batch can be
-    /// read, everything stays as it was.
-    pub(super) fn advance(&mut self, train_theta: bool) -> Result<(f64, StepInfo)> {
+    /// The first half of a step: the objective estimated on the next batch, with the gradient in θ and Z left in the model with
+    /// `train_theta`. The second half is [`Inference::settle`], or [`Inference::settle_at`], before which q is that of the step
+    /// before. Where no batch can be read, everything stays as it was.
+    pub(super) fn evaluate(&mut self, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.rows().count(), self.source.per_epoch());
         let part = self.source.next_batch()?;
         self.rows_used += part.len();
@@ -124,19 +135,42 @@ impl<'a> Inference<'a> {
         let step = self.shrink * self.options.step.at(self.iterations);
         let remember = self.iterations.is_multiple_of(per_epoch);
         self.iterations += 1;
-        let (value, info) = self.model.step(batch, train_theta, self.rule.as_mut(), step);
-        self.rollbacks += info.rollbacks;
+        let value = self.model.evaluate_under(batch, train_theta, self.rule.as_ref());
         if value.is_finite() {
-            // The batch could be evaluated at the q before, which is one step away.
-            if remember && self.model.q().kl().is_finite() {
-                self.safe.clone_from(self.model.q());
-            }
-            self.take_in();
+            self.pending = Some(Pending { step, remember });
         } else {
             self.replace_q(self.safe.clone());
             self.shrink *= 0.5;
         }
-        Ok((value, info))
+        Ok(value)
+    }
+
+    /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
+    pub(super) fn settle(&mut self) -> StepInfo {
+        let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
+        let info = self.model.update_q(self.rule.as_mut(), pending.step);
+        self.finish(pending, info);
+        info
+    }
+
+    /// [`Inference::settle`] with a move of θ and Z, and of q as the model's parameterisation says; where they cannot be moved,
+    /// which comes back as false, they stay.
+    pub(super) fn settle_at(&mut self, natural: &[f64]) -> bool {
+        let Some(pending) = self.pending.take() else {
+            return self.model.set_natural_under(natural, self.rule.as_mut());
+        };
+        let (info, moved) = self.model.advance(self.rule.as_mut(), pending.step, natural);
+        self.finish(pending, info);
+        moved
+    }
+
+    fn finish(&mut self, pending: Pending, info: StepInfo) {
+        self.rollbacks += info.rollbacks;
+        // The batch could be evaluated at the q before, which is one step away.
+        if pending.remember && self.model.q().kl().is_finite() {
+            self.safe.clone_from(self.model.q());
+        }
+        self.take_in();
     }
 
     /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a
@@ -188,6 +222,7 @@ impl<'a> Inference<'a> {
 
     /// Passes everything that decides how inference goes on through an archive.
     pub(super) fn archive(&mut self, archive: &mut Archive) {
+        self.settle();
         self.model.archive(archive);
         self.rule.archive(archive);
         let m = self.model.q().dim();
@@ -208,11 +243,6 @@ impl<'a> Inference<'a> {
     pub fn replace_q(&mut self, q: Normal) {
         self.model.set_q(q);
         self.rule.restart(self.model.q());
-    }
-
-    /// Moves θ and Z, and q as the model's parameterisation says; on failure nothing has changed.
-    pub(super) fn set_natural(&mut self, natural: &[f64]) -> bool {
-        self.model.set_natural_under(natural, &mut *self.rule)
     }
 
     /// The objective of the last iterate on all data, a sum.

@@ -30,7 +30,7 @@ impl AllRows for Dataset<'_> {
 }
 
 /// The batches of a fit, a function of its seed alone.
-pub(super) trait BatchSource {
+pub(super) trait BatchSource: Send {
     /// The rows that batches are drawn from.
     fn rows(&self) -> &dyn AllRows;
 

@@ -8,6 +8,7 @@ use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Error;
 use crate::hyper::{FreeVector, StochasticObjective};
+use crate::threads::on_pool;
 use crate::variational::Normal;
 
 /// A model under inference whose θ and Z are trained along with q.
@@ -50,14 +51,10 @@ impl<'a> BatchTraining<'a> {
         self.error.as_ref()
     }
 
-    /// How often the q update had to be shrunk or rejected.
-    pub(super) fn q_rollbacks(&self) -> usize {
-        self.inference.rollbacks()
-    }
-
     /// The model and q with the best validation score, or the last ones (averaged, where that was asked for) without
-    /// validation.
-    pub(super) fn into_best(mut self) -> VariationalModel {
+    /// validation, and how often the q update had to be shrunk or rejected.
+    pub(super) fn into_best(mut self) -> (VariationalModel, usize) {
+        self.inference.settle();
         let averaged = self.inference.averaged();
         let model = self.inference.model_mut();
         match self.best.take() {
@@ -67,16 +64,44 @@ impl<'a> BatchTraining<'a> {
             }
             None => model.set_q(averaged),
         }
-        self.inference.into_model()
+        let rollbacks = self.inference.rollbacks();
+        (self.inference.into_model(), rollbacks)
     }
 
-    /// Moves the model to `theta`; on failure it stays where it was.
+    /// Completes the step before and begins the next one, at `theta`.
+    fn differentiate(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        if !self.move_to(theta) {
+            return f64::NAN;
+        }
+        let train_theta = !self.free.is_empty();
+        let value = match self.inference.evaluate(train_theta) {
+            Ok(value) => value,
+            Err(error) => {
+                self.error = Some(error);
+                return f64::NAN;
+            }
+        };
+        let mut penalty = 0.0;
+        if value.is_finite() && train_theta {
+            let flat = self.inference.model_mut().theta_gradient();
+            penalty = self.free.pull_back(&self.natural, flat, gradient);
+        }
+        value + penalty
+    }
+
+    /// Completes the step before and moves the model to `theta`; on failure it stays where it was.
     fn move_to(&mut self, theta: &[f64]) -> bool {
         if theta == self.theta {
+            self.inference.settle();
             return true;
         }
         self.free.unpack(theta, &mut self.natural);
-        let moved = self.natural.iter().all(|x| x.is_finite()) && self.inference.set_natural(&self.natural);
+        let moved = if self.natural.iter().all(|x| x.is_finite()) {
+            self.inference.settle_at(&self.natural)
+        } else {
+            self.inference.settle();
+            false
+        };
         if moved {
             self.theta.copy_from_slice(theta);
         } else {
@@ -92,23 +117,9 @@ impl StochasticObjective for BatchTraining<'_> {
     }
 
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        if !self.move_to(theta) {
-            return f64::NAN;
-        }
-        let train_theta = !self.free.is_empty();
-        let value = match self.inference.advance(train_theta) {
-            Ok((value, _)) => value,
-            Err(error) => {
-                self.error = Some(error);
-                return f64::NAN;
-            }
-        };
-        let mut penalty = 0.0;
-        if value.is_finite() && train_theta {
-            let flat = self.inference.model_mut().theta_gradient();
-            penalty = self.free.pull_back(&self.natural, flat, gradient);
-        }
-        value + penalty
+        let model = self.inference.model();
+        let work = model.q().dim().pow(2) * model.capacity();
+        on_pool(work, || self.differentiate(theta, gradient))
     }
 
     fn exhausted(&self) -> bool {

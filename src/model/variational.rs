@@ -6,8 +6,9 @@ use super::mixed::MixedUse;
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::objective::{EstimatorCounts, Objective};
-use crate::threads::on_pool;
+use crate::threads::{self, on_pool};
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
+use faer::Mat;
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -23,6 +24,8 @@ pub struct VariationalModel {
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
     adjoint_room: Option<AdjointRoom>,
+    /// The L that q(u) is to be carried from, where u stays.
+    old_factor: Option<Mat<f64>>,
     mixed: Option<MixedUse>,
 }
 
@@ -48,6 +51,7 @@ impl VariationalModel {
             direct_guard: None,
             carrier: None,
             adjoint_room: None,
+            old_factor: None,
             mixed: None,
         }
     }
@@ -173,34 +177,21 @@ impl VariationalModel {
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        on_pool(self.batch_work(batch), || {
-            let value = self.run(batch, train_theta, None);
-            if train_theta {
-                self.finish_theta(|_, _| ());
-            }
-            value
-        })
+        self.evaluate_with(batch, train_theta, None)
     }
 
-    /// [`VariationalModel::evaluate`] followed by [`VariationalModel::update_q`], the two halves of the M³ work side by side. q is left alone
-    /// when the value is not finite.
-    pub fn step(
-        &mut self,
-        batch: Batch<'_>,
-        train_theta: bool,
-        rule: &mut dyn UpdateRule,
-        step: f64,
-    ) -> (f64, StepInfo) {
+    /// The same for a `rule` that may carry a factor of S, in which reparameterised gradients then are.
+    pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, rule: &dyn UpdateRule) -> f64 {
+        self.evaluate_with(batch, train_theta, rule.factor())
+    }
+
+    fn evaluate_with(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
         on_pool(self.batch_work(batch), || {
-            let value = self.run(batch, train_theta, rule.factor());
-            if !value.is_finite() {
-                return (value, StepInfo { step: 0.0, rollbacks: 0 });
+            let value = self.run(batch, train_theta, factor);
+            if train_theta && value.is_finite() {
+                self.finish_theta();
             }
-            if !train_theta {
-                return (value, self.update_q(rule, step));
-            }
-            let beta = self.objective.beta;
-            (value, self.finish_theta(|q, gradient| rule.step(q, gradient, beta, step)))
+            value
         })
     }
 
@@ -242,13 +233,11 @@ impl VariationalModel {
         value
     }
 
-    /// Completes the gradient in θ and Z, while `beside` may move q along its gradient.
-    fn finish_theta<R: Send>(&mut self, beside: impl FnOnce(&mut Normal, DataGradient<'_>) -> R + Send) -> R {
-        // The part through q's own motion needs q as it was.
-        let (gradient, room) = (self.pass.q_gradient(), &mut self.adjoint_room);
-        let also = carry::adjoint(self.parameterization, &self.q, &gradient, self.objective.beta, room);
-        let q = &mut self.q;
-        self.pass.finish_theta(&*self.model.layer, also, |gradient| beside(q, gradient))
+    /// Completes the gradient in θ and Z.
+    fn finish_theta(&mut self) {
+        let (gradient, room) = (self.pass.marginal_gradient(), &mut self.adjoint_room);
+        let moving = carry::adjoint(self.parameterization, &self.q, &gradient, self.objective.beta, room);
+        self.pass.finish_theta(&*self.model.layer, moving);
     }
 
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
@@ -290,34 +279,59 @@ impl VariationalModel {
 
     /// Moves θ and Z and refactorises; on failure nothing has changed. What the parameterisation says stays put does.
     pub fn set_natural(&mut self, values: &[f64]) -> bool {
-        on_pool(self.q.dim().pow(3), || self.move_to(values, None))
+        self.move_to(values, None)
     }
 
     /// The same for a `rule` that has moved q, which takes up where q goes.
     pub fn set_natural_under(&mut self, values: &[f64], rule: &mut dyn UpdateRule) -> bool {
-        on_pool(self.q.dim().pow(3), || self.move_to(values, Some(rule)))
+        self.move_to(values, Some(rule))
     }
 
     fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {
-        let before = self.model.natural();
-        let mut old = None;
-        match (self.parameterization, self.model.layer.inducing()) {
-            (Parameterization::Sites, Some(layer)) => {
+        on_pool(self.q.dim().pow(3), || {
+            self.remember();
+            let moved = refactorise(&mut self.model, values);
+            if moved {
+                self.carry(rule);
+            }
+            moved
+        })
+    }
+
+    /// [`VariationalModel::update_q`] and [`VariationalModel::set_natural_under`] side by side: neither's M³ work alone keeps all
+    /// threads busy. Whether θ and Z could be moved comes back with what became of q.
+    pub fn advance(&mut self, rule: &mut dyn UpdateRule, step: f64, values: &[f64]) -> (StepInfo, bool) {
+        let work = self.q.dim().pow(3);
+        on_pool(work, || {
+            self.remember();
+            let (q, model, beta) = (&mut self.q, &mut self.model, self.objective.beta);
+            let gradient = self.pass.q_gradient();
+            let update = || rule.step(q, gradient, beta, step);
+            let (info, moved) = threads::beside(work, update, || refactorise(model, values));
+            if moved {
+                self.carry(Some(rule));
+            }
+            (info, moved)
+        })
+    }
+
+    /// Remembers of `L` what carrying q to another one takes.
+    fn remember(&mut self) {
+        let Some(layer) = self.model.layer.inducing() else { return };
+        match self.parameterization {
+            Parameterization::Whitened => {}
+            Parameterization::Unwhitened => self.old_factor = Some(layer.factor().to_owned()),
+            Parameterization::Sites => {
                 let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
                 carrier.remember(layer.inverse_factor());
             }
-            (Parameterization::Unwhitened, Some(layer)) => old = Some(layer.factor().to_owned()),
-            _ => {}
         }
-        self.model.set_natural(values);
-        if self.model.refresh().is_err() {
-            // The factor is a function of the parameters, and these were factorised before.
-            self.model.set_natural(&before);
-            let _ = self.model.refresh();
-            return false;
-        }
-        let Some(layer) = self.model.layer.inducing() else { return true };
-        match (self.parameterization, old, &mut self.carrier) {
+    }
+
+    /// Carries q from what was remembered to the present `L`, and a `rule` with it.
+    fn carry(&mut self, rule: Option<&mut dyn UpdateRule>) {
+        let Some(layer) = self.model.layer.inducing() else { return };
+        match (self.parameterization, self.old_factor.take(), &mut self.carrier) {
             (Parameterization::Unwhitened, Some(old), _) => {
                 carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
                 if let Some(rule) = rule {
@@ -333,6 +347,18 @@ impl VariationalModel {
             }
             _ => {}
         }
-        true
     }
+}
+
+/// Moves θ and Z and refactorises; on failure nothing has changed.
+fn refactorise(model: &mut LatentModel, values: &[f64]) -> bool {
+    let before = model.natural();
+    model.set_natural(values);
+    let moved = model.refresh().is_ok();
+    if !moved {
+        // The factor is a function of the parameters, and these were factorised before.
+        model.set_natural(&before);
+        let _ = model.refresh();
+    }
+    moved
 }
