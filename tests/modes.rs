@@ -12,8 +12,8 @@ use sparsegp::hyper::Record;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::*;
-use sparsegp::objective::{Objective, Targets};
-use sparsegp::variational::{NaturalGradient, UpdateRule};
+use sparsegp::objective::{Estimator, Loss, Objective, Targets};
+use sparsegp::variational::{NaturalGradient, SquareRoot, UpdateRule};
 
 /// A model at the best q of its collapsed bound.
 fn solved(
@@ -105,6 +105,27 @@ fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
                 assert!((m - w).abs() < 1e-9 * w.abs().max(1.0), "{held:?}: {m} and {w}");
             }
         }
+    }
+}
+
+#[test]
+fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
+    let (x, y) = data(4, 2, 60);
+    let batch = Batch::of(x.as_ref(), &y, 1.0);
+    for held in [Parameterization::Sites, Parameterization::Unwhitened, Parameterization::Whitened] {
+        let [price, path] =
+            [Estimator::Price { samples: 20 }, Estimator::EnergyEntropy { samples: 20 }].map(|estimator| {
+                let (model, q) = solved(4, &y, x.as_ref(), held).into_parts();
+                let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
+                let rule = SquareRoot::new(&q);
+                let mut svgp = VariationalModel::new(model, q, objective, y.len())
+                    .with_parameterization(held)
+                    .with_seed(3);
+                svgp.evaluate_under(batch, true, &rule);
+                svgp.theta_gradient().to_vec()
+            });
+        // The same samples, and the same sums over them.
+        assert_eq!(price, path, "{held:?}");
     }
 }
 
