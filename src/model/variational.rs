@@ -1,4 +1,4 @@
-//! A latent linear model with its posterior: one step evaluates a batch, moves q, and hands the gradient of θ and Z upwards.
+//! A latent linear model with its posterior: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
 
 use super::carry::{self, AdjointRoom, Parameterization, SiteCarrier};
 use super::latent::LatentModel;
@@ -259,7 +259,8 @@ impl VariationalModel {
 
     /// Moves q by `rule` along the gradient of the last evaluation.
     pub fn update_q(&mut self, rule: &mut dyn UpdateRule, step: f64) -> StepInfo {
-        rule.step(&mut self.q, self.pass.q_gradient(), self.objective.beta, step)
+        let (q, gradient, beta) = (&mut self.q, self.pass.q_gradient(), self.objective.beta);
+        on_pool(q.dim().pow(3), || rule.step(q, gradient, beta, step))
     }
 
     /// Moves q by `rule` along a gradient gathered elsewhere.
