@@ -3,7 +3,7 @@
 use crate::distance::{PairGradient, ScaledPair};
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::parameter::Parameter;
-use crate::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
+use crate::vector_math::{Pass, dispatch, exp, ln_1p, map_in_place, mul_add};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
 use std::marker::PhantomData;
@@ -185,9 +185,7 @@ impl<F: Form> Pass for Value<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        for value in self.run {
-            *value = F::value::<S>(*value, self.c);
-        }
+        map_in_place(self.run, |r2| F::value::<S>(r2, self.c));
     }
 }
 

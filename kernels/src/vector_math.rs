@@ -111,6 +111,26 @@ pub fn ln_1p<S: Simd>(u: f64) -> f64 {
     if u >= 0.0 { result } else { f64::NAN }
 }
 
+/// Numbers in the widest vector.
+const WIDEST: usize = 8;
+
+/// Replaces every value by what `one` makes of it. What does not fill a vector is computed in a whole one: in columns of 100 the
+/// exponentials of the last four by themselves took an eighth of the time.
+#[inline(always)]
+pub(crate) fn map_in_place(values: &mut [f64], one: impl Fn(f64) -> f64) {
+    let (whole, rest) = values.split_at_mut(values.len() / WIDEST * WIDEST);
+    let mut vector = [0.0; WIDEST];
+    vector[..rest.len()].copy_from_slice(rest);
+    let last = if rest.is_empty() { 0 } else { WIDEST };
+    // One loop for both: one of a known length would be unrolled into single numbers.
+    for part in [whole, &mut vector[..last]] {
+        for value in part {
+            *value = one(*value);
+        }
+    }
+    rest.copy_from_slice(&vector[..rest.len()]);
+}
+
 struct ExpInPlace<'a>(&'a mut [f64]);
 
 impl Pass for ExpInPlace<'_> {
@@ -118,9 +138,7 @@ impl Pass for ExpInPlace<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        for value in self.0 {
-            *value = exp::<S>(*value);
-        }
+        map_in_place(self.0, exp::<S>);
     }
 }
 
