@@ -102,6 +102,14 @@ fn tile(a: &MatRef<'_, f64>, i0: usize, j0: usize) -> Tile {
     tile
 }
 
+/// Writes a tile to where [`tile`] would read it.
+#[inline(always)]
+fn put(tile: &Tile, out: &mut MatMut<'_, f64>, i0: usize, j0: usize) {
+    for (j, run) in tile.iter().enumerate() {
+        column_mut(out, j0 + j)[i0..i0 + SIDE].copy_from_slice(run);
+    }
+}
+
 /// Exchanges the off-diagonal squares of side `S` in every square of side `2S`: a shuffle of two vectors.
 #[inline(always)]
 fn exchange<const S: usize>(tile: &mut Tile) {
@@ -121,32 +129,38 @@ fn transposed(mut tile: Tile) -> Tile {
     tile
 }
 
+/// Where the whole tiles of an `m × n` matrix begin.
+#[inline(always)]
+fn whole_tiles(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+    (0..rows).step_by(SIDE).flat_map(move |i| (0..cols).step_by(SIDE).map(move |j| (i, j)))
+}
+
+/// Where the entries are that those leave over.
+fn beyond_tiles(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
+    (0..n).flat_map(move |j| (if j < cols { rows..m } else { 0..m }).map(move |i| (i, j)))
+}
+
 /// `out = diag(w) aᵀ` with each weight from `weight`.
 fn transpose_weighted(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>, weight: impl Fn(usize) -> f64) {
     let (m, n) = a.shape();
-    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
     Arch::new().dispatch(
         #[inline(always)]
         || {
             // Along the rows of `out`, which is written to memory, while `a` is in a cache.
-            for i0 in (0..rows).step_by(SIDE) {
-                for j0 in (0..cols).step_by(SIDE) {
-                    let mut tile = tile(&a, i0, j0);
-                    for (j, run) in tile.iter_mut().enumerate() {
-                        let weight = weight(j0 + j);
-                        run.iter_mut().for_each(|x| *x *= weight);
-                    }
-                    for (i, run) in transposed(tile).iter().enumerate() {
-                        column_mut(&mut out, i0 + i)[j0..j0 + SIDE].copy_from_slice(run);
-                    }
+            for (i0, j0) in whole_tiles(m, n) {
+                let mut tile = tile(&a, i0, j0);
+                for (j, run) in tile.iter_mut().enumerate() {
+                    let weight = weight(j0 + j);
+                    run.iter_mut().for_each(|x| *x *= weight);
                 }
+                put(&transposed(tile), &mut out, j0, i0);
             }
         },
     );
-    for j in 0..n {
-        for i in if j < cols { rows..m } else { 0..m } {
-            out[(j, i)] = weight(j) * a[(i, j)];
-        }
+    for (i, j) in beyond_tiles(m, n) {
+        out[(j, i)] = weight(j) * a[(i, j)];
     }
 }
 
@@ -164,30 +178,22 @@ pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
 /// `(a, b) ← (a + bᵀ, (a + bᵀ)ᵀ)`.
 pub fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
     let (m, n) = a.shape();
-    let (rows, cols) = (m / SIDE * SIDE, n / SIDE * SIDE);
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for i0 in (0..rows).step_by(SIDE) {
-                for j0 in (0..cols).step_by(SIDE) {
-                    let mut sums = transposed(tile(&b.as_ref(), j0, i0));
-                    for (j, sums) in sums.iter_mut().enumerate() {
-                        let run = &mut column_mut(&mut a, j0 + j)[i0..i0 + SIDE];
-                        sums.iter_mut().zip(&*run).for_each(|(sum, x)| *sum += x);
-                        run.copy_from_slice(sums);
-                    }
-                    for (i, run) in transposed(sums).iter().enumerate() {
-                        column_mut(&mut b, i0 + i)[j0..j0 + SIDE].copy_from_slice(run);
-                    }
+            for (i0, j0) in whole_tiles(m, n) {
+                let mut sums = transposed(tile(&b.as_ref(), j0, i0));
+                for (sums, run) in sums.iter_mut().zip(&tile(&a.as_ref(), i0, j0)) {
+                    sums.iter_mut().zip(run).for_each(|(sum, x)| *sum += x);
                 }
+                put(&sums, &mut a, i0, j0);
+                put(&transposed(sums), &mut b, j0, i0);
             }
         },
     );
-    for j in 0..n {
-        for i in if j < cols { rows..m } else { 0..m } {
-            let sum = a[(i, j)] + b[(j, i)];
-            (a[(i, j)], b[(j, i)]) = (sum, sum);
-        }
+    for (i, j) in beyond_tiles(m, n) {
+        let sum = a[(i, j)] + b[(j, i)];
+        (a[(i, j)], b[(j, i)]) = (sum, sum);
     }
 }
 

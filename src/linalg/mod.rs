@@ -1,6 +1,7 @@
 //! Dense linear algebra on top of faer: blocked structured products, Cholesky with a jitter ladder; no GP words.
 
-use crate::columns;
+mod triangles;
+
 use crate::threads::ALONE;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
@@ -12,6 +13,8 @@ use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_uppe
 use faer::traits::ComplexField;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
+
+pub use triangles::{add_diagonal, add_outer_lower, add_transpose, clear_upper, copy_lower, reflect_lower};
 
 /// Which entries of an operand may differ from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,83 +194,6 @@ fn strips<T: Number>(
     // One strip at a time: the strips of a triangle differ in length, so larger shares would be uneven.
     let strips = out.par_row_chunks_mut(height).enumerate().with_max_len(1);
     strips.for_each(|(i, out)| strip(i * height, out));
-}
-
-/// Copies the lower triangle onto the upper one.
-pub fn reflect_lower(a: MatMut<'_, f64>) {
-    let small = |mut a: MatMut<'_, f64>| {
-        for j in 0..a.nrows() {
-            for i in j + 1..a.nrows() {
-                a[(j, i)] = a[(i, j)];
-            }
-        }
-    };
-    for_mirror_images(a, &small, &|a21, a12| columns::transpose(a21.as_ref(), a12));
-}
-
-/// `a ← a + aᵀ`.
-fn add_transpose(a: MatMut<'_, f64>) {
-    let small = |mut a: MatMut<'_, f64>| {
-        for j in 0..a.nrows() {
-            for i in j..a.nrows() {
-                let sum = a[(i, j)] + a[(j, i)];
-                (a[(i, j)], a[(j, i)]) = (sum, sum);
-            }
-        }
-    };
-    for_mirror_images(a, &small, &columns::add_transposes);
-}
-
-/// Calls `small` for square blocks along the diagonal and `pair` for pairs of a block below them and its mirror image.
-fn for_mirror_images(
-    a: MatMut<'_, f64>,
-    small: &(impl Fn(MatMut<'_, f64>) + Sync),
-    pair: &(impl Fn(MatMut<'_, f64>, MatMut<'_, f64>) + Sync),
-) {
-    const SMALL: usize = 32;
-    let n = a.nrows();
-    if n <= SMALL || a.row_stride() != 1 {
-        return small(a);
-    }
-    let middle = (n / 2).next_multiple_of(SMALL / 2);
-    let (a11, mut a12, mut a21, a22) = a.split_at_mut(middle, middle);
-    if n <= 2 * LEAF {
-        pair(a21, a12);
-        for_mirror_images(a11, small, pair);
-        for_mirror_images(a22, small, pair);
-        return;
-    }
-    let corner = || {
-        let pairs = (a21.as_mut().par_col_chunks_mut(LEAF), a12.as_mut().par_row_chunks_mut(LEAF));
-        pairs.into_par_iter().for_each(|(a21, a12)| pair(a21, a12));
-    };
-    rayon::join(corner, || {
-        rayon::join(|| for_mirror_images(a11, small, pair), || for_mirror_images(a22, small, pair))
-    });
-}
-
-/// Copies the lower triangle of `a` into that of `out`.
-pub fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-    for j in 0..a.ncols() {
-        let rows = a.nrows() - j;
-        out.as_mut().col_mut(j).subrows_mut(j, rows).copy_from(a.col(j).subrows(j, rows));
-    }
-}
-
-/// Adds `x yᵀ` to the lower triangle.
-pub fn add_outer_lower(mut a: MatMut<'_, f64>, x: &[f64], y: &[f64]) {
-    for (j, y) in y.iter().enumerate() {
-        let column = a.as_mut().col_mut(j);
-        column.iter_mut().zip(x).skip(j).for_each(|(a, x)| *a += x * y);
-    }
-}
-
-/// Sets everything strictly above the diagonal to zero.
-pub fn clear_upper(mut a: MatMut<'_, f64>) {
-    for j in 1..a.ncols() {
-        let above = j.min(a.nrows());
-        a.as_mut().col_mut(j).subrows_mut(0, above).fill(0.0);
-    }
 }
 
 /// `Σ_i x_i y_i`.
@@ -603,13 +529,6 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
         norm = dot(&x, &x).sqrt();
     }
     norm
-}
-
-/// Adds `value` to the diagonal.
-pub fn add_diagonal(mut a: MatMut<'_, f64>, value: f64) {
-    for i in 0..a.nrows() {
-        a[(i, i)] += value;
-    }
 }
 
 /// Whether every entry is finite.
