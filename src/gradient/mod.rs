@@ -283,12 +283,19 @@ impl BatchPass {
 
     /// The data part of the last run's gradient in (m, S).
     pub fn q_gradient(&self) -> DataGradient<'_> {
-        q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &self.sampling)
+        match self.sampling.as_ref().filter(|sampling| sampling.is_path()) {
+            Some(sampling) => {
+                let (mean, cov, path) = sampling.gradient();
+                DataGradient { mean, cov, curvature: None, path: Some(path) }
+            }
+            None => self.marginal_gradient(),
+        }
     }
 
     /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
     pub fn marginal_gradient(&self) -> DataGradient<'_> {
-        q_gradient(&self.mean_gradient, &self.cov_gradient, &self.mean_curvature, &None)
+        let curvature = self.mean_curvature.as_ref().map(Matrix::as_ref);
+        DataGradient { mean: &self.mean_gradient, cov: self.cov_gradient.as_ref(), curvature, path: None }
     }
 
     /// Latent means and variances of the last batch, in order.
@@ -387,24 +394,5 @@ impl BatchPass {
             linalg::add_outer_lower(half.as_mut(), &self.mean, &self.mean_gradient);
         }
         layer.whitening_adjoint(half.as_mut(), &mut self.layer_gradient, &mut self.layer_scratch);
-    }
-}
-
-/// What update rules see of a pass.
-fn q_gradient<'a>(
-    mean: &'a [f64],
-    cov: &'a Matrix,
-    curvature: &'a Option<Matrix>,
-    sampling: &'a Option<Sampling>,
-) -> DataGradient<'a> {
-    match sampling.as_ref().filter(|sampling| sampling.is_path()) {
-        Some(sampling) => {
-            let (mean, cov, path) = sampling.gradient();
-            DataGradient { mean, cov, curvature: None, path: Some(path) }
-        }
-        None => {
-            let curvature = curvature.as_ref().map(Matrix::as_ref);
-            DataGradient { mean, cov: cov.as_ref(), curvature, path: None }
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Dense linear algebra on top of faer: blocked structured products, Cholesky with a jitter ladder; no GP words.
+//! Dense linear algebra on top of faer: blocked structured products, congruences, factors and their inverses, decompositions; no GP words.
 
 mod triangles;
 
@@ -14,7 +14,8 @@ use faer::traits::ComplexField;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-pub use triangles::{add_diagonal, add_outer_lower, add_transpose, clear_upper, copy_lower, reflect_lower};
+use triangles::add_transpose;
+pub use triangles::{add_diagonal, add_outer_lower, clear_upper, copy_lower, reflect_lower};
 
 /// Which entries of an operand may differ from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,19 +382,13 @@ pub fn half_congruence(
     let (left, right) = ((w, shape), (w.transpose(), shape.transposed()));
     // With a triangular w one of the inner products is lower-triangular. What lies above its diagonal's tiles is then neither
     // written nor read, and within them it is zero.
-    match shape {
-        Shape::Upper => {
-            product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
-            product(s, Part::All, Accum::Replace, left, (room.as_ref(), Shape::Lower), scale);
-        }
-        Shape::Lower => {
-            product(room.as_mut(), Part::Lower, Accum::Replace, left, n, 1.0);
-            product(s, Part::All, Accum::Replace, (room.as_ref(), Shape::Lower), right, scale);
-        }
-        Shape::Full => {
-            product(room.as_mut(), Part::All, Accum::Replace, left, n, 1.0);
-            product(s, Part::All, Accum::Replace, (room.as_ref(), Shape::Full), right, scale);
-        }
+    if shape == Shape::Upper {
+        product(room.as_mut(), Part::Lower, Accum::Replace, n, right, 1.0);
+        product(s, Part::All, Accum::Replace, left, (room.as_ref(), Shape::Lower), scale);
+    } else {
+        let part = if shape == Shape::Lower { Part::Lower } else { Part::All };
+        product(room.as_mut(), part, Accum::Replace, left, n, 1.0);
+        product(s, Part::All, Accum::Replace, (room.as_ref(), shape), right, scale);
     }
 }
 

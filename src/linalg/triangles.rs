@@ -18,7 +18,7 @@ pub fn reflect_lower(a: MatMut<'_, f64>) {
 }
 
 /// `a ← a + aᵀ`.
-pub fn add_transpose(a: MatMut<'_, f64>) {
+pub(super) fn add_transpose(a: MatMut<'_, f64>) {
     let small = |mut a: MatMut<'_, f64>| {
         for j in 0..a.nrows() {
             for i in j..a.nrows() {

@@ -14,6 +14,7 @@
 //! G = m cᵀ − (S − I)(2B + βI)(S − I) + (I − S) m̄ mᵀ − m (S m̄)ᵀ
 //! ```
 
+use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
 use crate::variational::{DataGradient, Matrix, Normal};
 use faer::{Accum, Mat, MatRef};
@@ -57,24 +58,24 @@ impl AdjointRoom {
     }
 
     /// `G`, lower triangle, when u stays: `m cᵀ + 2 (S − I) B + m̄ mᵀ + 2 B S + β (S − I)`.
-    fn unwhitened(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
+    fn unwhitened(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
+        self.take(q);
         let AdjointRoom { g, rest, .. } = self;
-        linalg::copy_lower(rest.as_ref(), g.as_mut());
-        *g *= faer::Scale(beta);
+        columns::convert(rest.as_ref(), g.as_mut(), |r| beta * r);
         let [rest, data, cov] =
             [rest.as_ref(), gradient.cov.full(), q.cov().full()].map(|a| (a, Shape::Full));
         product(g.as_mut(), Part::Lower, Accum::Add, rest, data, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Add, data, cov, 2.0);
         linalg::add_outer_lower(g.as_mut(), q.mean(), gradient.mean);
         linalg::add_outer_lower(g.as_mut(), &mean_bar(q, gradient, beta), q.mean());
+        g.as_ref()
     }
 
     /// The same when the sites stay.
-    fn sites(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) {
+    fn sites(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
+        self.take(q);
         let AdjointRoom { g, rest, inner } = self;
-        for (x, r) in inner.as_mut().col_iter_mut().zip(rest.col_iter()) {
-            x.iter_mut().zip(r.iter()).for_each(|(x, r)| *x = beta * r);
-        }
+        columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
         let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| (a, Shape::Full));
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
@@ -84,6 +85,7 @@ impl AdjointRoom {
         inside.iter_mut().zip(gradient.mean).for_each(|(inside, c)| *inside = c - *inside);
         linalg::add_outer_lower(g.as_mut(), q.mean(), &inside);
         linalg::add_outer_lower(g.as_mut(), &bar, q.mean());
+        g.as_ref()
     }
 }
 
@@ -95,16 +97,12 @@ pub(super) fn adjoint<'a>(
     beta: f64,
     room: &'a mut Option<AdjointRoom>,
 ) -> Option<MatRef<'a, f64>> {
-    if parameterization == Parameterization::Whitened {
-        return None;
-    }
-    let room = room.get_or_insert_with(|| AdjointRoom::new(q.dim()));
-    room.take(q);
+    let make = || AdjointRoom::new(q.dim());
     match parameterization {
-        Parameterization::Sites => room.sites(q, gradient, beta),
-        Parameterization::Whitened | Parameterization::Unwhitened => room.unwhitened(q, gradient, beta),
+        Parameterization::Whitened => None,
+        Parameterization::Unwhitened => Some(room.get_or_insert_with(make).unwhitened(q, gradient, beta)),
+        Parameterization::Sites => Some(room.get_or_insert_with(make).sites(q, gradient, beta)),
     }
-    Some(room.g.as_ref())
 }
 
 /// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.

@@ -118,8 +118,7 @@ impl StochasticObjective for BatchTraining<'_> {
 
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
-        let work = model.q().dim().pow(2) * model.capacity();
-        on_pool(work, || self.differentiate(theta, gradient))
+        on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient))
     }
 
     fn exhausted(&self) -> bool {

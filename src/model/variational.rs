@@ -24,8 +24,6 @@ pub struct VariationalModel {
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
     adjoint_room: Option<AdjointRoom>,
-    /// The L that q(u) is to be carried from, where u stays.
-    old_factor: Option<Mat<f64>>,
     mixed: Option<MixedUse>,
 }
 
@@ -51,7 +49,6 @@ impl VariationalModel {
             direct_guard: None,
             carrier: None,
             adjoint_room: None,
-            old_factor: None,
             mixed: None,
         }
     }
@@ -186,7 +183,7 @@ impl VariationalModel {
     }
 
     fn evaluate_with(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
-        on_pool(self.batch_work(batch), || {
+        on_pool(self.batch_work(batch.targets.len()), || {
             let value = self.run(batch, train_theta, factor);
             if train_theta && value.is_finite() {
                 self.finish_theta();
@@ -197,12 +194,12 @@ impl VariationalModel {
 
     /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
     pub fn evaluate_data(&mut self, batch: Batch<'_>) -> f64 {
-        on_pool(self.batch_work(batch), || self.run_data(batch, false, None))
+        on_pool(self.batch_work(batch.targets.len()), || self.run_data(batch, false, None))
     }
 
-    /// The multiplications of one product over a batch.
-    fn batch_work(&self, batch: Batch<'_>) -> usize {
-        self.q.dim().pow(2) * batch.targets.len()
+    /// The multiplications of one product over a batch of so many rows.
+    pub(super) fn batch_work(&self, rows: usize) -> usize {
+        self.q.dim().pow(2) * rows
     }
 
     fn run(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
@@ -290,10 +287,10 @@ impl VariationalModel {
 
     fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {
         on_pool(self.q.dim().pow(3), || {
-            self.remember();
+            let old = self.remember();
             let moved = refactorise(&mut self.model, values);
             if moved {
-                self.carry(rule);
+                self.carry(old, rule);
             }
             moved
         })
@@ -304,35 +301,36 @@ impl VariationalModel {
     pub fn advance(&mut self, rule: &mut dyn UpdateRule, step: f64, values: &[f64]) -> (StepInfo, bool) {
         let work = self.q.dim().pow(3);
         on_pool(work, || {
-            self.remember();
+            let old = self.remember();
             let (q, model, beta) = (&mut self.q, &mut self.model, self.objective.beta);
             let gradient = self.pass.q_gradient();
             let update = || rule.step(q, gradient, beta, step);
             let (info, moved) = threads::beside(work, update, || refactorise(model, values));
             if moved {
-                self.carry(Some(rule));
+                self.carry(old, Some(rule));
             }
             (info, moved)
         })
     }
 
-    /// Remembers of `L` what carrying q to another one takes.
-    fn remember(&mut self) {
-        let Some(layer) = self.model.layer.inducing() else { return };
+    /// Remembers of `L` what carrying q to another one takes: all of it where u stays, which is what comes back.
+    fn remember(&mut self) -> Option<Mat<f64>> {
+        let layer = self.model.layer.inducing()?;
         match self.parameterization {
-            Parameterization::Whitened => {}
-            Parameterization::Unwhitened => self.old_factor = Some(layer.factor().to_owned()),
+            Parameterization::Whitened => None,
+            Parameterization::Unwhitened => Some(layer.factor().to_owned()),
             Parameterization::Sites => {
                 let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
                 carrier.remember(layer.inverse_factor());
+                None
             }
         }
     }
 
     /// Carries q from what was remembered to the present `L`, and a `rule` with it.
-    fn carry(&mut self, rule: Option<&mut dyn UpdateRule>) {
+    fn carry(&mut self, old: Option<Mat<f64>>, rule: Option<&mut dyn UpdateRule>) {
         let Some(layer) = self.model.layer.inducing() else { return };
-        match (self.parameterization, self.old_factor.take(), &mut self.carrier) {
+        match (self.parameterization, old, &mut self.carrier) {
             (Parameterization::Unwhitened, Some(old), _) => {
                 carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
                 if let Some(rule) = rule {
