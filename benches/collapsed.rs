@@ -5,10 +5,11 @@ mod common;
 
 use common::{model, points, targets};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{CollapsedBound, CollapsedObjective};
+use sparsegp::training::CollapsedObjective;
 use std::hint::black_box;
 
 fn bounds(c: &mut Criterion) {

@@ -8,8 +8,8 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use sparsegp::gradient::Batch;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::VariationalModel;
 use sparsegp::objective::Objective;
+use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal, SquareRoot, UpdateRule};
 use std::hint::black_box;
 

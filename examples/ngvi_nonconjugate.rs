@@ -15,8 +15,8 @@ use faer::Mat;
 use sparsegp::Result;
 use sparsegp::data::TargetKind;
 use sparsegp::likelihood::BernoulliLogit;
-use sparsegp::model::{Inference, InferenceOptions};
 use sparsegp::objective::Estimator;
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{QUpdate, Schedule, guarantees::Curvature};
 
 const PRICE: Estimator = Estimator::Price { samples: 10 };

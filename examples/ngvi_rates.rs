@@ -8,13 +8,14 @@ mod common;
 
 use common::{Data, Experiment, record_at, series, slope};
 use faer::Mat;
+use sparsegp::data::BatchPlan;
 use sparsegp::data::TargetKind;
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::BatchPlan;
-use sparsegp::model::{Inference, InferenceOptions, LatentModel, Posterior, Score};
+use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::report::Curves;
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule};
 

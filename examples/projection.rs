@@ -11,8 +11,9 @@ use faer::{Mat, Scale};
 use sparsegp::Result;
 use sparsegp::data::TargetKind;
 use sparsegp::likelihood::{BernoulliLogit, StudentT};
-use sparsegp::model::{Inference, InferenceOptions, LatentModel};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Family, Guard, Normal, QUpdate, RuleOptions, Schedule};
 
 /// The prior variance of the coefficients in the Student-t regression, and the number of steps in either study.

@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sparsegp::collapsed::Dataset;
-use sparsegp::model::{FitOptions, ObjectiveKind, TrainingData, fit_arrays};
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp::training::{TrainingData, fit_arrays};
 
 fn main() -> sparsegp::Result<()> {
     // Inputs are D × n, one column per datum; here D = 2.
@@ -24,8 +25,8 @@ fn main() -> sparsegp::Result<()> {
             objective,
             kernel: "matern52(ard)".into(),
             inducing: Some(60),
-            batch_size: 256,
             epochs: Some(40),
+            steps: StepOptions { batch_size: 256, ..StepOptions::default() },
             ..FitOptions::default()
         };
         let fitted = fit_arrays(data, &options, None, &mut |_| {})?;

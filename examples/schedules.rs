@@ -11,10 +11,11 @@ use common::{Data, Experiment, normals, record_at, series, slope, trace};
 use faer::Mat;
 use rayon::prelude::*;
 use sparsegp::Result;
+use sparsegp::data::BatchPlan;
 use sparsegp::data::TargetKind;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{BatchPlan, Inference, InferenceOptions};
 use sparsegp::objective::Estimator;
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{QUpdate, Schedule, SizeSchedule};
 
 fn main() -> Result<()> {

@@ -7,14 +7,14 @@
 mod common;
 
 use common::{Data, Experiment, series};
+use sparsegp::data::BatchPlan;
 use sparsegp::data::TargetKind;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::BatchPlan;
-use sparsegp::model::{
-    FitOptions, Inference, InferenceOptions, LatentModel, Posterior, Score, TrainingData, fit_arrays,
-};
+use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
+use sparsegp::options::{FitOptions, StepOptions};
 use sparsegp::report::Curves;
+use sparsegp::training::{Inference, InferenceOptions, TrainingData, fit_arrays};
 use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions};
 use std::time::Instant;
 
@@ -39,9 +39,9 @@ fn main() -> sparsegp::Result<()> {
         let options = FitOptions {
             likelihood: Some(likelihood),
             inducing: Some(inducing),
-            polish: false,
             epochs: Some(usize::MAX),
             tolerance: Some(0.0),
+            steps: StepOptions { polish: false, ..StepOptions::default() },
             ..FitOptions::default()
         };
         if kind != TargetKind::Real {
@@ -55,9 +55,12 @@ fn main() -> sparsegp::Result<()> {
         for word in QUpdate::WORDS.iter().chain(&["ngd with full-batch steps at the end"]) {
             let polish = word.len() > 20;
             let options = FitOptions {
-                q_update: if polish { QUpdate::Ngd } else { word.parse()? },
-                polish,
                 max_seconds: Some(table_seconds),
+                steps: StepOptions {
+                    update: if polish { QUpdate::Ngd } else { word.parse()? },
+                    polish,
+                    ..options.steps.clone()
+                },
                 ..options.clone()
             };
             let clock = Instant::now();
@@ -78,7 +81,11 @@ fn main() -> sparsegp::Result<()> {
 fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, seconds: f64) -> Vec<[f64; 3]> {
     let options = InferenceOptions {
         rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
-        step: FitOptions { q_update: update, ..FitOptions::default() }.q_schedule(),
+        step: FitOptions {
+            steps: StepOptions { update: update, ..StepOptions::default() },
+            ..FitOptions::default()
+        }
+        .step_schedule(),
         batches: BatchPlan::Epochs(1024),
         samples: None,
         average: Average::None,

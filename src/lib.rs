@@ -16,9 +16,12 @@ pub mod metrics;
 pub mod model;
 pub mod moments;
 pub mod objective;
+pub mod options;
 pub mod quadrature;
 pub mod report;
+pub mod tabular;
 mod threads;
+pub mod training;
 pub mod variational;
 mod words;
 

@@ -5,12 +5,15 @@ mod common;
 use common::{Normals, data, model};
 use faer::Mat;
 use proptest::prelude::*;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
 use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::*;
+use sparsegp::model::Score;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
 
 /// Constraints from lines such as `fix kernel.variance=2`.
 fn constraints(lines: &str) -> Constraints {
@@ -34,9 +37,9 @@ fn options(objective: ObjectiveKind, lines: &str) -> FitOptions {
         constraints: constraints(lines),
         default_priors: false,
         inducing: Some(15),
-        batch_size: 100,
         epochs: Some(30),
         tolerance: Some(0.0),
+        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
         ..FitOptions::default()
     }
 }

@@ -4,7 +4,8 @@ mod fuzzing;
 
 use sparsegp::data::{SchemaOptions, UnseenLevels, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, ModelKind, fit_table};
+use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::tabular::{FitRequest, TableModel, fit_table};
 use std::path::Path;
 
 /// Runs every input of a target.
@@ -72,8 +73,8 @@ fn the_text_form_of_a_model_file_is_that_file() {
         let text = fuzzing::model::unpack(&fitted.to_bytes().expect("a file"));
         assert!(fuzzing::model::run(text.as_bytes()), "{model} {likelihood}");
         let packed = fuzzing::model::pack(&text).expect("a container");
-        let read = FittedModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));
-        let predict = |model: &FittedModel| {
+        let read = TableModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));
+        let predict = |model: &TableModel| {
             let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
             (0..table.rows()).map(|row| predictions.row(row)).collect::<Vec<_>>()
         };
@@ -81,7 +82,7 @@ fn the_text_form_of_a_model_file_is_that_file() {
         // A description that says something else has another checksum, and is read all the same.
         let other = text.replacen("\"training_rows\":30", "\"training_rows\":31", 1);
         let packed = fuzzing::model::pack(&other).expect("a container");
-        let read = FittedModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));
+        let read = TableModel::from_bytes("packed", &packed).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(read.training_rows(), 31);
     }
 }

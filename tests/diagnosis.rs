@@ -11,12 +11,19 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::*;
+use sparsegp::model::Warning;
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Schedule;
 use sparsegp::{Error, ErrorKind};
 
 fn options(objective: ObjectiveKind) -> FitOptions {
-    FitOptions { objective, inducing: Some(20), batch_size: 50, ..FitOptions::default() }
+    FitOptions {
+        objective,
+        inducing: Some(20),
+        steps: StepOptions { batch_size: 50, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
 }
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
@@ -191,8 +198,11 @@ fn steps_that_are_taken_back_are_counted_by_cause() {
         found.iter().any(|w| matches!(w, Warning::HyperSteps { count, halved: true, .. } if *count > 0));
     assert!(halved || found.contains(&Warning::NoProgress), "{found:?}");
     assert!(found.iter().any(|w| w.to_string().contains("--learning-rate")), "{found:?}");
-    let calm =
-        FitOptions { q_step: Some(Schedule::Constant(0.1)), epochs: Some(5), ..options(ObjectiveKind::Elbo) };
+    let calm = FitOptions {
+        epochs: Some(5),
+        steps: StepOptions { step: Some(Schedule::Constant(0.1)), ..options(ObjectiveKind::Elbo).steps },
+        ..options(ObjectiveKind::Elbo)
+    };
     let found = warnings(&x, &y, &calm);
     assert!(
         !found.iter().any(|w| matches!(w, Warning::HyperSteps { .. } | Warning::QSteps { .. })),

@@ -8,15 +8,15 @@ use common::{Normals, data, model, posterior};
 use dense::dense_gp;
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, LatentModel, Parameterization, Posterior, VariationalModel,
-};
+use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
+use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
 use sparsegp::variational::{NaturalGradient, Normal};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {

@@ -6,9 +6,9 @@ mod common;
 use common::{Data, Experiment, median, normals, record_at, slope, trace};
 use faer::Mat;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::InferenceOptions;
 use sparsegp::objective::Estimator;
 use sparsegp::report::{CurveSeries, Curves};
+use sparsegp::training::InferenceOptions;
 use sparsegp::variational::{QUpdate, Schedule};
 use std::io::Write;
 

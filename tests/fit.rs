@@ -6,13 +6,12 @@ use common::{Normals, data};
 use faer::Mat;
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
+use sparsegp::data::BatchPlan;
 use sparsegp::hyper::{Constraints, Record};
 use sparsegp::latent::Jitter;
-use sparsegp::model::{
-    BatchPlan, FitOptions, Fitted, Hyper, Inference, InferenceOptions, MeanKind, ObjectiveKind, Start,
-    TrainingData, fit_arrays,
-};
 use sparsegp::objective::Objective;
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, Inference, InferenceOptions, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
@@ -21,7 +20,12 @@ fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted
 }
 
 fn options(objective: ObjectiveKind) -> FitOptions {
-    FitOptions { objective, inducing: Some(25), batch_size: 100, ..FitOptions::default() }
+    FitOptions {
+        objective,
+        inducing: Some(25),
+        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
 }
 
 #[test]
@@ -31,8 +35,12 @@ fn mini_batches_reach_the_collapsed_bound() {
     for (q_update, warm_start, tolerance) in
         [(QUpdate::Ngd, 100, 0.005), (QUpdate::Ngd, 0, 0.03), (QUpdate::Adam, 100, 0.005)]
     {
-        let options =
-            FitOptions { q_update, warm_start, learning_rate: 0.02, ..options(ObjectiveKind::Elbo) };
+        let options = FitOptions {
+            warm_start,
+            learning_rate: 0.02,
+            steps: StepOptions { update: q_update, ..options(ObjectiveKind::Elbo).steps },
+            ..options(ObjectiveKind::Elbo)
+        };
         let svgp = fit(&x, &y, &options).expect("elbo");
         let gap = svgp.summary.objective - vfe.summary.objective;
         assert!(gap < tolerance, "{q_update:?} from {warm_start}: {gap} nats a datum above");
@@ -177,7 +185,7 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
         FitOptions { beta: 0.0, ..base() },
         FitOptions { beta: f64::NAN, ..base() },
         FitOptions { inducing: Some(0), ..base() },
-        FitOptions { batch_size: 0, ..base() },
+        FitOptions { steps: StepOptions { batch_size: 0, ..base().steps }, ..base() },
         FitOptions { epochs: Some(0), ..base() },
         FitOptions { learning_rate: -1.0, ..base() },
         FitOptions { max_seconds: Some(0.0), ..base() },

@@ -11,11 +11,11 @@ use sparsegp::hyper::Constraints;
 use sparsegp::kernels::Polynomial;
 use sparsegp::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{
-    Coefficient, FitOptions, FitRequest, FittedModel, Hyper, LatentModel, MeanKind, ModelKind, ObjectiveKind,
-    Posterior, VariationalModel, fit_table,
-};
+use sparsegp::model::{Coefficient, LatentModel, Posterior};
 use sparsegp::objective::Objective;
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,14 +33,14 @@ fn glm() -> FitOptions {
     FitOptions { model: ModelKind::Glm, ..FitOptions::default() }
 }
 
-fn fit_from(table: &Table, target: &str, options: &FitOptions, start: Option<&FittedModel>) -> FittedModel {
+fn fit_from(table: &Table, target: &str, options: &FitOptions, start: Option<&TableModel>) -> TableModel {
     let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
     let request =
         FitRequest { table, columns: &columns, options, test_fraction: 0.0, start, keep_posterior: true };
     fit_table(&request, &mut |_| {}).expect("a fit").model
 }
 
-fn fit(table: &Table, target: &str, options: &FitOptions) -> FittedModel {
+fn fit(table: &Table, target: &str, options: &FitOptions) -> TableModel {
     fit_from(table, target, options, None)
 }
 
@@ -392,8 +392,8 @@ fn wide(n: usize, d: usize) -> Table {
 /// Fits, writes, reads, and compares everything that a file has to bring back.
 fn assert_reads_back(table: &Table, options: &FitOptions) {
     let model = fit(table, "y", options);
-    let read = FittedModel::from_bytes("m", &model.to_bytes().expect("bytes")).expect("a model");
-    let predict = |model: &FittedModel| {
+    let read = TableModel::from_bytes("m", &model.to_bytes().expect("bytes")).expect("a model");
+    let predict = |model: &TableModel| {
         let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
         // As bits, so that what is undefined equals itself.
         let row = |row| {
@@ -405,15 +405,15 @@ fn assert_reads_back(table: &Table, options: &FitOptions) {
     };
     assert_eq!(predict(&model), predict(&read));
     if !model.mean_only() {
-        let draws = |model: &FittedModel| model.samples(table, UnseenLevels::Error, 2, 5).expect("draws");
+        let draws = |model: &TableModel| model.samples(table, UnseenLevels::Error, 2, 5).expect("draws");
         assert_eq!(draws(&model), draws(&read));
     }
     assert_eq!(model.coefficients(), read.coefficients());
     assert_eq!((model.options(), model.summary()), (read.options(), read.summary()));
     assert_eq!(model.schema(), read.schema());
     assert_eq!(read.model_kind(), ModelKind::Glm);
-    assert_eq!((model.q().mean(), options.family), (read.q().mean(), read.q().family()));
-    let basis = |model: &FittedModel| {
+    assert_eq!((model.q().mean(), options.steps.family), (read.q().mean(), read.q().family()));
+    let basis = |model: &TableModel| {
         model.model().layer.linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
     };
     assert_eq!(basis(&model), basis(&read));
@@ -513,7 +513,11 @@ fn categories_make_one_input_less_and_prediction_agrees() {
 fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
     let (columns, y) = two_columns(30);
     let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
-    let diagonal = FitOptions { family: Family::Diagonal, epochs: Some(5), ..glm() };
+    let diagonal = FitOptions {
+        epochs: Some(5),
+        steps: StepOptions { family: Family::Diagonal, ..glm().steps },
+        ..glm()
+    };
     assert_reads_back(&narrow, &diagonal);
     assert_reads_back(&wide, &diagonal);
     // Either family takes up the posterior of the other, and ends at its own optimum.
@@ -524,7 +528,10 @@ fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
         ..glm()
     };
     let full = fit(&wide, "y", &counted);
-    let mean_field = FitOptions { family: Family::Diagonal, ..counted.clone() };
+    let mean_field = FitOptions {
+        steps: StepOptions { family: Family::Diagonal, ..counted.steps.clone() },
+        ..counted.clone()
+    };
     let own = fit(&wide, "y", &mean_field);
     let from_full = fit_from(&wide, "y", &mean_field, Some(&full));
     assert_eq!(from_full.q().family(), Family::Diagonal);

@@ -5,13 +5,15 @@ mod common;
 use common::{Normals, data, model, posterior};
 use faer::Mat;
 use proptest::prelude::*;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
-use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Parameterization, VariationalModel};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
+use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
 use sparsegp::variational::Normal;
 
 const KERNELS: [&str; 7] = [

@@ -5,15 +5,15 @@ mod common;
 use common::{Normals, data, model};
 use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef, Side};
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{Dataset, dense_upper_bound};
 use sparsegp::kernels::{Inputs, Scratch};
 use sparsegp::latent::{InducingLayer, Jitter, more_inducing};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, Criterion, FitOptions, Fitted, Growth, GrowthEnd, Hyper,
-    InducingCurve, InducingPoint, LatentModel, ObjectiveKind, TrainingData, fit_arrays,
-};
+use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel};
 use sparsegp::objective::Targets;
+use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Family;
 
 fn layer(model: &LatentModel) -> &InducingLayer {
@@ -143,7 +143,13 @@ fn rough(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
 
 fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions {
     let growth = Growth { tolerance: Some(tolerance), most: Some(most) };
-    FitOptions { objective, growth: Some(growth), epochs: Some(15), batch_size: 100, ..FitOptions::default() }
+    FitOptions {
+        objective,
+        growth: Some(growth),
+        epochs: Some(15),
+        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
 }
 
 fn grown(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> (Fitted, InducingCurve) {
@@ -239,7 +245,10 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
     let weights: Vec<f64> = (0..500).map(|i| 1.0 + f64::from(i % 3)).collect();
     let targets = Targets { y: &f, exposure: &[], weights: &weights };
     let weighted = TrainingData::of(Dataset { x: x.as_ref(), targets });
-    let diagonal = FitOptions { family: Family::Diagonal, ..options(ObjectiveKind::Elbo, 0.05, 100) };
+    let diagonal = FitOptions {
+        steps: StepOptions { family: Family::Diagonal, ..options(ObjectiveKind::Elbo, 0.05, 100).steps },
+        ..options(ObjectiveKind::Elbo, 0.05, 100)
+    };
     let fitted = fit_arrays(weighted, &diagonal, None, &mut |_| {}).expect("a fit");
     let curve = fitted.search.inducing.expect("a curve");
     assert_eq!((curve.criterion, curve.certificate), (Criterion::Validation, None));
@@ -291,7 +300,7 @@ fn senseless_growth_is_refused() {
         (options(ObjectiveKind::Vfe, f64::NAN, 10), "--inducing-tolerance"),
         (options(ObjectiveKind::Vfe, 0.1, 0), "--max-inducing"),
         (FitOptions { restarts: 2, ..good.clone() }, "--restarts"),
-        (FitOptions { model: sparsegp::model::ModelKind::Glm, ..good }, "--inducing"),
+        (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "--inducing"),
     ];
     for (options, word) in cases {
         let data = TrainingData::of(Dataset::of(x.as_ref(), &y));

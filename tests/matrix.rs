@@ -8,8 +8,8 @@ mod fits;
 
 use fits::{Fits, objectives};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, ModelKind};
 use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, ModelKind, StepOptions};
 use sparsegp::variational::{Average, Family, QUpdate};
 
 fn check(kind: LikelihoodKind) {
@@ -17,7 +17,13 @@ fn check(kind: LikelihoodKind) {
     for (objective, estimator) in objectives(kind) {
         for q_update in [QUpdate::Ngd, QUpdate::Adam] {
             for seed in 0..5 {
-                fits.check(&FitOptions { objective, estimator, q_update, seed, ..fits.options() });
+                fits.check(&FitOptions {
+                    objective,
+                    estimator,
+                    seed,
+                    steps: StepOptions { update: q_update, ..fits.options().steps },
+                    ..fits.options()
+                });
             }
         }
     }
@@ -44,13 +50,16 @@ fn check_rules(fits: &Fits) {
             for (seed, estimator) in estimators.into_iter().enumerate() {
                 let options = FitOptions {
                     model,
-                    family,
                     estimator,
-                    q_update: word.parse().expect("a rule"),
-                    q_average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
                     seed: seed as u64,
-                    batch_size: 39,
                     inducing: (model == ModelKind::Gp).then_some(8),
+                    steps: StepOptions {
+                        family,
+                        update: word.parse().expect("a rule"),
+                        average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
+                        batch_size: 39,
+                        ..fits.options().steps
+                    },
                     ..fits.options()
                 };
                 if options.validate().is_ok() {

@@ -12,8 +12,10 @@ use sparsegp::gradient::{Batch, Precision};
 use sparsegp::hyper::Record;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::Gaussian;
-use sparsegp::model::*;
+use sparsegp::model::{MixedUse, Warning};
 use sparsegp::objective::{Objective, Targets};
+use sparsegp::options::{FitOptions, Hyper, StepOptions};
+use sparsegp::training::{Start, TrainingData, VariationalModel, fit_arrays};
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 
 /// A model after a few steps, in a precision.
@@ -70,11 +72,10 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
     let mut rough = model(1, "rbf(ard)", 2, 20, Jitter::Absolute(1e-9));
     rough.likelihood = Box::new(Gaussian::new(1e-7));
     let options = FitOptions {
-        precision: Precision::Mixed,
         hyper: Some(Hyper::Fixed),
         jitter: Jitter::Absolute(1e-9),
-        batch_size: 50,
         epochs: Some(5),
+        steps: StepOptions { precision: Precision::Mixed, batch_size: 50, ..StepOptions::default() },
         ..FitOptions::default()
     };
     let start = Start { model: rough, q: None };
@@ -92,11 +93,10 @@ fn fits_end_where_those_in_double_precision_end() {
     let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
     let fit = |precision, hyper| {
         let options = FitOptions {
-            precision,
             hyper: Some(hyper),
             inducing: Some(20),
-            batch_size: 60,
             epochs: Some(20),
+            steps: StepOptions { precision, batch_size: 60, ..StepOptions::default() },
             ..FitOptions::default()
         };
         fit_arrays(TrainingData::of(train), &options, None, &mut |_: &Record| {}).expect("a fit").summary

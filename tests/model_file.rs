@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 use sparsegp::data::{SchemaOptions, Table};
 use sparsegp::data::{UnseenLevels, read_csv};
 use sparsegp::hyper::Constraints;
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, ObjectiveKind, fit_table};
+use sparsegp::options::{FitOptions, ObjectiveKind};
+use sparsegp::tabular::{FitRequest, TableModel, fit_table};
 use std::sync::OnceLock;
 
 fn table() -> Table {
@@ -19,7 +20,7 @@ fn table() -> Table {
     read_csv("table", std::io::Cursor::new(text)).expect("a table")
 }
 
-fn fit(options: &FitOptions, start: Option<&FittedModel>) -> FittedModel {
+fn fit(options: &FitOptions, start: Option<&TableModel>) -> TableModel {
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
     let table = table();
     let request = FitRequest {
@@ -50,7 +51,7 @@ fn good() -> &'static [u8] {
 }
 
 fn refusal(bytes: &[u8]) -> String {
-    match FittedModel::from_bytes("m", bytes) {
+    match TableModel::from_bytes("m", bytes) {
         Ok(_) => panic!("accepted"),
         Err(error) => {
             assert_eq!(error.exit_code(), 3);
@@ -82,7 +83,7 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
     ] {
         let model = fit(&options(objective, kernel), None);
         let bytes = model.to_bytes().expect("bytes");
-        let read = FittedModel::from_bytes("m", &bytes).expect("a model");
+        let read = TableModel::from_bytes("m", &bytes).expect("a model");
         let (a, b) = (
             model.predict(&table, UnseenLevels::Error).expect("predictions"),
             read.predict(&table, UnseenLevels::Error).expect("predictions"),
@@ -92,7 +93,7 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
             assert_eq!(a.quantile(row, 0.1).to_bits(), b.quantile(row, 0.1).to_bits());
             assert_eq!(a.log_density(row, 1e3).to_bits(), b.log_density(row, 1e3).to_bits());
         }
-        let draws = |model: &FittedModel| model.samples(&table, UnseenLevels::Error, 2, 5).expect("draws");
+        let draws = |model: &TableModel| model.samples(&table, UnseenLevels::Error, 2, 5).expect("draws");
         assert_eq!(draws(&model), draws(&read));
         assert_eq!(model.summary(), read.summary());
         assert_eq!(model.options(), read.options());
@@ -108,9 +109,9 @@ fn every_objective_and_kind_of_kernel_reads_back_to_the_last_bit() {
 fn what_was_fixed_stays_fixed_and_a_fit_can_start_from_the_file() {
     let mut first = options(ObjectiveKind::Vfe, "rbf");
     first.constraints = Constraints::fixing([("likelihood.noise_variance", 0.25)]).expect("a name");
-    let saved = FittedModel::from_bytes("m", &fit(&first, None).to_bytes().expect("bytes")).expect("a model");
+    let saved = TableModel::from_bytes("m", &fit(&first, None).to_bytes().expect("bytes")).expect("a model");
     let again = fit(&options(ObjectiveKind::Vfe, "unused"), Some(&saved));
-    let noise = |model: &FittedModel| {
+    let noise = |model: &TableModel| {
         model.hyperparameters().iter().find(|(name, _)| name == "likelihood.noise_variance").map(|p| p.1)
     };
     assert_eq!((noise(&saved), noise(&again)), (Some(0.25), Some(0.25)));
@@ -120,7 +121,7 @@ fn what_was_fixed_stays_fixed_and_a_fit_can_start_from_the_file() {
 
 #[test]
 fn joint_draws_have_the_moments_of_the_posterior() {
-    let model = FittedModel::from_bytes("m", good()).expect("a model");
+    let model = TableModel::from_bytes("m", good()).expect("a model");
     // Two neighbouring rows, whose values move together.
     let table = read_csv("t", &b"x,colour\n4.0,red\n4.01,red\n"[..]).expect("a table");
     let draws = model.samples(&table, UnseenLevels::Error, 20_000, 1).expect("draws");
@@ -142,8 +143,8 @@ fn joint_draws_have_the_moments_of_the_posterior() {
 
 #[test]
 fn too_many_rows_for_joint_draws_are_refused() {
-    let model = FittedModel::from_bytes("m", good()).expect("a model");
-    let rows = FittedModel::MOST_JOINT_ROWS + 1;
+    let model = TableModel::from_bytes("m", good()).expect("a model");
+    let rows = TableModel::MOST_JOINT_ROWS + 1;
     let text = format!("x,colour\n{}", "1.0,red\n".repeat(rows));
     let table = read_csv("t", std::io::Cursor::new(text)).expect("a table");
     let error = model.samples(&table, UnseenLevels::Error, 1, 0).map(|_| ()).expect_err("too many");
@@ -191,11 +192,11 @@ fn files_of_version_1_are_read() {
         metadata.insert("model".into(), text.into());
         metadata.insert("version".into(), "1".into());
     });
-    let (old, new) = (FittedModel::from_bytes("m", &old), FittedModel::from_bytes("m", good()));
+    let (old, new) = (TableModel::from_bytes("m", &old), TableModel::from_bytes("m", good()));
     let (old, new) = (old.expect("a model"), new.expect("a model"));
     assert_eq!(old.options(), new.options());
     let table = table();
-    let predict = |model: &FittedModel| {
+    let predict = |model: &TableModel| {
         let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
         (0..table.rows()).map(|row| predictions.row(row)).collect::<Vec<_>>()
     };
@@ -237,8 +238,8 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
         // A flip within the header may leave its meaning as it was (a blank for a tab); then the model is the same.
-        if let Ok(read) = FittedModel::from_bytes("m", &bytes) {
-            let original = FittedModel::from_bytes("m", good()).expect("a model");
+        if let Ok(read) = TableModel::from_bytes("m", &bytes) {
+            let original = TableModel::from_bytes("m", good()).expect("a model");
             prop_assert_eq!(read.hyperparameters(), original.hyperparameters());
             prop_assert_eq!(read.q().cov().full(), original.q().cov().full());
         } else {

@@ -6,13 +6,18 @@ mod program;
 
 use common::{Normals, data, model};
 use program::{Work, table};
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Record;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::*;
+use sparsegp::model::Score;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
+use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
+use sparsegp::training::{
+    CollapsedObjective, Fitted, Parameterization, TrainingData, VariationalModel, fit_arrays,
+};
 use sparsegp::variational::{NaturalGradient, SquareRoot, UpdateRule};
 
 /// A model at the best q of its collapsed bound.
@@ -147,8 +152,8 @@ fn fit(kind: LikelihoodKind, options: &FitOptions) -> Fitted {
     let options = FitOptions {
         likelihood: Some(kind),
         inducing: Some(10),
-        batch_size: 45,
         warm_start: 0,
+        steps: StepOptions { batch_size: 45, ..options.steps.clone() },
         ..options.clone()
     };
     let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };

@@ -4,16 +4,16 @@ mod common;
 
 use common::{Normals, data, model, posterior};
 use faer::Mat;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, FitOptions, Hyper, LatentModel, ObjectiveKind, Start, TrainingData,
-    VariationalModel, fit_arrays,
-};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{CollapsedObjective, Start, TrainingData, VariationalModel, fit_arrays};
 use sparsegp::variational::{Guard, NaturalGradient, QUpdate, UpdateRule};
 
 /// A refreshed model with `kind` on a smooth latent function.
@@ -251,8 +251,8 @@ fn adam_and_natural_gradients_agree_on_classification() {
             likelihood: Some(LikelihoodKind::BernoulliProbit),
             inducing: Some(12),
             constraints: Constraints::fixing([("kernel.variance", 4.0)]).expect("a name"),
-            q_update,
             epochs: Some(epochs),
+            steps: StepOptions { update: q_update, ..StepOptions::default() },
             ..FitOptions::default()
         };
         fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), &y)), &options, None, &mut |_| {})

@@ -10,13 +10,15 @@ mod svgp;
 
 use faer::{Mat, MatRef};
 use serde_json::Value;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
 use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel, Posterior};
+use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
 use sparsegp::quadrature::Integrator;
+use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
 use support::*;
 

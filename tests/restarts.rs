@@ -6,9 +6,9 @@ use common::{Normals, data};
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{
-    FitOptions, Fitted, Hyper, ModelKind, ObjectiveKind, Restart, TrainingData, fit_arrays,
-};
+use sparsegp::model::Restart;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
     fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), options, None, &mut |_| {})
@@ -24,7 +24,14 @@ fn oscillation(n: usize) -> (Mat<f64>, Vec<f64>) {
 
 fn options(objective: ObjectiveKind, restarts: usize) -> FitOptions {
     let epochs = Some(if objective == ObjectiveKind::Vfe { 60 } else { 10 });
-    FitOptions { objective, restarts, inducing: Some(40), epochs, batch_size: 60, ..FitOptions::default() }
+    FitOptions {
+        objective,
+        restarts,
+        inducing: Some(40),
+        epochs,
+        steps: StepOptions { batch_size: 60, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
 }
 
 fn noise(fitted: &Fitted) -> f64 {

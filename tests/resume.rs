@@ -11,8 +11,9 @@ use sparsegp::data::{SchemaOptions, Table, read_csv};
 use sparsegp::gradient::Precision;
 use sparsegp::hyper::{Record, Session};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::*;
 use sparsegp::objective::Estimator;
+use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::tabular::{FitRequest, TableFit, TableModel, fit_table_in, select_beta};
 use sparsegp::variational::{Average, Family, QUpdate, Schedule, SizeSchedule};
 use sparsegp::{ErrorKind, Result};
 use std::io::{BufRead, BufReader};
@@ -48,7 +49,14 @@ fn case(name: &'static str, options: FitOptions) -> Case {
 
 /// Mini-batch fits of a linear model, which has no inducing inputs.
 fn linear(name: &'static str, options: FitOptions) -> Case {
-    let glm = case(name, FitOptions { model: ModelKind::Glm, batch_size: 30, ..options });
+    let glm = case(
+        name,
+        FitOptions {
+            model: ModelKind::Glm,
+            steps: StepOptions { batch_size: 30, ..options.steps.clone() },
+            ..options
+        },
+    );
     let options =
         FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
     Case { table: rows(TUMOURS, 100), target: "diagnosis", options, ..glm }
@@ -56,7 +64,11 @@ fn linear(name: &'static str, options: FitOptions) -> Case {
 
 fn cases() -> Vec<Case> {
     use ObjectiveKind::*;
-    let epochs = |count| FitOptions { epochs: Some(count), batch_size: 30, ..FitOptions::default() };
+    let epochs = |count| FitOptions {
+        epochs: Some(count),
+        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
     let batches = |options: FitOptions| FitOptions { hyper: Some(Hyper::Joint), ..options };
     let mut all = vec![
         case("elbo", batches(epochs(5))),
@@ -81,7 +93,10 @@ fn cases() -> Vec<Case> {
                 ..batches(epochs(4))
             },
         ),
-        case("mixed precision", FitOptions { precision: Precision::Mixed, ..epochs(4) }),
+        case(
+            "mixed precision",
+            FitOptions { steps: StepOptions { precision: Precision::Mixed, ..epochs(4).steps }, ..epochs(4) },
+        ),
         case("vfe", FitOptions { objective: Vfe, ..epochs(12) }),
         case("vfe with validation", FitOptions { objective: Vfe, validation_fraction: 0.2, ..epochs(9) }),
         case(
@@ -93,8 +108,11 @@ fn cases() -> Vec<Case> {
         case(
             "growing batches",
             FitOptions {
-                batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                q_average: Average::Tail,
+                steps: StepOptions {
+                    batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+                    average: Average::Tail,
+                    ..batches(epochs(4)).steps
+                },
                 ..batches(epochs(4))
             },
         ),
@@ -111,8 +129,11 @@ fn cases() -> Vec<Case> {
             "samples of w",
             FitOptions {
                 estimator: Estimator::Price { samples: 3 },
-                sample_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
-                q_average: Average::Expectation,
+                steps: StepOptions {
+                    sample_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+                    average: Average::Expectation,
+                    ..epochs(4).steps
+                },
                 ..epochs(4)
             },
         ),
@@ -122,12 +143,25 @@ fn cases() -> Vec<Case> {
     for q_update in rules.filter(|&rule| rule != QUpdate::Ngd) {
         for family in [Family::Full, Family::Diagonal] {
             let name = if family == Family::Full { "a rule" } else { "a rule, diagonal" };
-            all.push(linear(name, FitOptions { q_update, family, ..epochs(3) }));
+            all.push(linear(
+                name,
+                FitOptions {
+                    steps: StepOptions { update: q_update, family, ..epochs(3).steps },
+                    ..epochs(3)
+                },
+            ));
         }
     }
     all.push(linear(
         "ngd, diagonal",
-        FitOptions { family: Family::Diagonal, q_step: Some(Schedule::Constant(0.2)), ..epochs(3) },
+        FitOptions {
+            steps: StepOptions {
+                family: Family::Diagonal,
+                step: Some(Schedule::Constant(0.2)),
+                ..epochs(3).steps
+            },
+            ..epochs(3)
+        },
     ));
     all
 }
@@ -166,7 +200,7 @@ impl Case {
 }
 
 /// Everything that a fit found, to the last bit, but for times.
-fn bits(model: &FittedModel) -> Vec<u64> {
+fn bits(model: &TableModel) -> Vec<u64> {
     let summary = model.summary();
     let mut numbers = model.model().natural();
     numbers.extend_from_slice(model.q().mean());
@@ -185,7 +219,7 @@ fn bits(model: &FittedModel) -> Vec<u64> {
 #[test]
 fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
     for case in cases() {
-        let what = format!("{} {:?} {:?}", case.name, case.options.q_update, case.options.family);
+        let what = format!("{} {:?} {:?}", case.name, case.options.steps.update, case.options.steps.family);
         let folder = tempfile::tempdir().expect("a folder");
         let whole = case.fit(&mut Session::new(&mut |_: &Record| {}));
         let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);

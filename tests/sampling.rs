@@ -5,12 +5,14 @@ mod common;
 use common::{Normals, data, model, posterior};
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Jitter, LatentLayer, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Gaussian, Likelihood, PoissonSoftplus};
-use sparsegp::model::{CollapsedBound, CollapsedObjective, LatentModel};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{DataGradient, Factor, Family, MatrixRef, Normal};
 
 const BETA: f64 = 0.7;

@@ -9,8 +9,9 @@ mod fits;
 use fits::{Fits, objectives};
 use sparsegp::data::{Column, NamedColumn, Table, TargetKind};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, Hyper, ModelKind, ObjectiveKind, TableFit};
 use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::tabular::TableFit;
 use sparsegp::variational::QUpdate;
 
 /// Other units: `(value + shift·s)·scale` for inputs of standard deviation s, `value·target` for real targets.
@@ -118,7 +119,12 @@ fn settings(fits: &Fits) -> Vec<FitOptions> {
     let mut all = Vec::new();
     for (objective, estimator) in objectives(fits.kind) {
         for q_update in [QUpdate::Ngd, QUpdate::Adam] {
-            all.push(FitOptions { objective, estimator, q_update, ..fits.options() });
+            all.push(FitOptions {
+                objective,
+                estimator,
+                steps: StepOptions { update: q_update, ..fits.options().steps },
+                ..fits.options()
+            });
         }
     }
     for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
@@ -138,7 +144,7 @@ fn check_fixed(fits: &Fits) {
         for units in HOSTILE {
             let what = format!(
                 "fixed {} {} {} {} in {units:?}",
-                fits.kind, options.model, options.objective, options.q_update
+                fits.kind, options.model, options.objective, options.steps.update
             );
             let other = units.of(fits).check(&options);
             compare(&what, &original, &other, units.target_unit(fits.kind), 1e-6);

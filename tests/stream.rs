@@ -7,9 +7,8 @@ use program::{Work, quick};
 use sparsegp::data::{SchemaOptions, read_table};
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{
-    FileFit, FileFitRequest, FitOptions, FitRequest, Hyper, ModelKind, TableFit, fit_file, fit_table,
-};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
+use sparsegp::tabular::{FileFit, FileFitRequest, FitRequest, TableFit, fit_file, fit_table};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -94,7 +93,12 @@ fn fits_from_disk_are_as_good_as_in_memory() {
     let work = Work::empty();
     work.write("t.csv", &table(24_000));
     let path = work.path("t.csv");
-    let quick = FitOptions { inducing: Some(20), epochs: Some(6), batch_size: 500, ..FitOptions::default() };
+    let quick = FitOptions {
+        inducing: Some(20),
+        epochs: Some(6),
+        steps: StepOptions { batch_size: 500, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
     let glm =
         FitOptions { model: ModelKind::Glm, hyper: Some(Hyper::Joint), inducing: None, ..quick.clone() };
     let negative_binomial = Some(LikelihoodKind::NegativeBinomial);
@@ -129,8 +133,8 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
     let options = FitOptions {
         inducing: Some(8),
         max_steps: Some(9),
-        batch_size: 600,
         warm_start: 0,
+        steps: StepOptions { batch_size: 600, ..StepOptions::default() },
         ..FitOptions::default()
     };
     let run = |threads: usize, seed: u64, buffer: usize| {
@@ -151,7 +155,12 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     work.write("t.csv", &table(30_000));
     let path = work.path("t.csv");
     let columns = columns("y");
-    let options = FitOptions { inducing: Some(10), warm_start: 3, batch_size: 2000, ..FitOptions::default() };
+    let options = FitOptions {
+        inducing: Some(10),
+        warm_start: 3,
+        steps: StepOptions { batch_size: 2000, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
     let short = FitOptions { max_steps: Some(3), ..options.clone() };
     let start = from_disk(&path, &columns, &short, &OPTIONS).model;
     let summary = start.summary();
@@ -188,7 +197,11 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
         assert!((a - b).abs() < 1e-12 * b.abs(), "{a} {b}");
     }
     // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.
-    let unpolished = FitOptions { polish: false, max_steps: Some(30), ..fixed };
+    let unpolished = FitOptions {
+        max_steps: Some(30),
+        steps: StepOptions { polish: false, ..fixed.steps.clone() },
+        ..fixed
+    };
     let request = FileFitRequest {
         options: &unpolished,
         start: Some(&start),

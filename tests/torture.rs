@@ -12,10 +12,10 @@ use sparsegp::hyper::Constraints;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};
-use sparsegp::model::{
-    FitOptions, FitRequest, Fitted, Hyper, LatentModel, ModelKind, ObjectiveKind, Start, TableFit,
-    TrainingData, fit_arrays, fit_table,
-};
+use sparsegp::model::LatentModel;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::tabular::{FitRequest, TableFit, fit_table};
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 
 const ROWS: usize = 24;
 
@@ -136,7 +136,14 @@ fn survives(what: &str, table: &Table, options: &FitOptions) -> bool {
 }
 
 fn options(model: ModelKind, objective: ObjectiveKind) -> FitOptions {
-    FitOptions { model, objective, epochs: Some(6), warm_start: 4, batch_size: 10, ..FitOptions::default() }
+    FitOptions {
+        model,
+        objective,
+        epochs: Some(6),
+        warm_start: 4,
+        steps: StepOptions { batch_size: 10, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
 }
 
 const OBJECTIVES: [ObjectiveKind; 5] = [

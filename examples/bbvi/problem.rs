@@ -5,8 +5,9 @@ use faer::Mat;
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
 use sparsegp::linalg::{Factorizer, clear_upper, solve_factored, symmetric_eigen};
-use sparsegp::model::{Inference, InferenceOptions, LatentModel};
+use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
 use sparsegp::{Error, Result};
 

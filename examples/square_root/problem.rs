@@ -5,9 +5,10 @@ use crate::regulariser::{COEFFICIENT, Regularised};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::latent::LinearLayer;
-use sparsegp::model::{Inference, InferenceOptions, LatentModel, Posterior, Score};
+use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::report::CurveSeries;
+use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::{Family, Normal, QUpdate, RuleOptions, Schedule, guarantees::Curvature};
 use std::time::Instant;
 

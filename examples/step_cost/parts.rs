@@ -10,8 +10,8 @@ use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
 use sparsegp::latent::LayerScratch;
 use sparsegp::linalg::{Part, Shape, block_product, product, spread};
-use sparsegp::model::VariationalModel;
 use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
 use sparsegp::{Error, Result};
 

@@ -9,3 +9,20 @@ pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_boun
 pub use evidence::dense_upper_bound;
 pub use fitc::{FitcValue, fitc};
 pub use stream::{DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting};
+
+/// Which collapsed quantity is minimised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CollapsedBound {
+    /// The collapsed β-ELBO; Titsias' bound (VFE) at β = 1.
+    Elbo {
+        /// The weight of the KL term.
+        beta: f64,
+    },
+    /// FITC's negative log evidence.
+    Fitc,
+    /// The square-loss DLM objective minimised over the mean of q.
+    Square {
+        /// The weight of the penalty ½ mᵀm.
+        beta: f64,
+    },
+}

@@ -5,8 +5,9 @@ use crate::data::random::{Purpose, generator};
 use crate::data::{SchemaOptions, Table, Task, UnseenLevels, split};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
-use crate::model::{Betas, FitOptions, Hyper, ObjectiveKind, find_schema};
 use crate::objective::Estimator;
+use crate::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
+use crate::tabular::find_schema;
 use crate::words::words;
 use rand::seq::SliceRandom;
 
@@ -56,7 +57,7 @@ impl Contender {
 
     /// Whether it is for Gaussian noise alone.
     fn needs_gaussian(self) -> bool {
-        !matches!(self.objective(), ObjectiveKind::Elbo | ObjectiveKind::DlmLog)
+        self.objective().is_closed()
     }
 }
 
@@ -122,7 +123,7 @@ impl Settings {
                 .hint("add beta-elbo, dlm-log or dlm-square to --objectives"));
         }
         let estimator = self.options.estimator;
-        if self.options.sample_schedule.is_some() && estimator.weight_samples().is_none() {
+        if self.options.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
                 "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
             )));
@@ -174,10 +175,7 @@ impl Settings {
     /// The options of a contender's fits.
     pub fn options(&self, contender: Contender, repeat: u64) -> FitOptions {
         let objective = contender.objective();
-        let options = match objective {
-            ObjectiveKind::Elbo | ObjectiveKind::DlmLog => self.options.clone(),
-            _ => self.options.without_steps(),
-        };
+        let options = if objective.is_closed() { self.options.without_steps() } else { self.options.clone() };
         let samples = estimator_objective(options.estimator) == Some(objective);
         FitOptions {
             objective,
@@ -185,7 +183,10 @@ impl Settings {
             hyper: contender.is_fixed().then_some(Hyper::Fixed),
             hyper_optimizer: None,
             estimator: if samples { options.estimator } else { Estimator::Exact },
-            sample_schedule: options.sample_schedule.filter(|_| samples),
+            steps: StepOptions {
+                sample_schedule: options.steps.sample_schedule.filter(|_| samples),
+                ..options.steps.clone()
+            },
             validation_fraction: match self.grid_of(contender) {
                 Some(_) => options.validation_fraction,
                 None => 0.0,

@@ -5,7 +5,8 @@ use crate::data::column::number_text;
 use crate::error::{Error, Result};
 use crate::hyper::StopReason;
 use crate::metrics::Report;
-use crate::model::{FittedModel, Hyper};
+use crate::options::Hyper;
+use crate::tabular::TableModel;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +68,7 @@ pub struct FitOutcome {
 
 impl FitOutcome {
     /// Of a fitted model.
-    pub fn of(model: &FittedModel) -> FitOutcome {
+    pub fn of(model: &TableModel) -> FitOutcome {
         let summary = model.summary();
         FitOutcome {
             seconds: summary.seconds,

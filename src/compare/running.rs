@@ -7,9 +7,9 @@ use crate::data::{Table, UnseenLevels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::Session;
 use crate::metrics::Metrics;
-use crate::model::{
-    Betas, FitOptions, FitRequest, FittedModel, GridFit, fit_grid, fit_table, grid_validation, refit_best,
-};
+use crate::options::{Betas, FitOptions};
+use crate::tabular::{FitRequest, TableModel, fit_grid, fit_table, refit_best};
+use crate::training::search::{GridFit, grid_validation};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -125,7 +125,7 @@ impl Work<'_> {
     }
 
     /// The fits of a unit, and the model that stands for it.
-    fn fit(&self, unit: Unit) -> Result<(Vec<Row>, FittedModel)> {
+    fn fit(&self, unit: Unit) -> Result<(Vec<Row>, TableModel)> {
         let settings = self.plan.settings();
         let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
         let follows = unit.contender.follows_elbo();
@@ -177,7 +177,7 @@ impl Work<'_> {
     }
 
     /// The ELBO fit of the same rows.
-    fn start(&self, unit: Unit, seen: Seen) -> Result<FittedModel> {
+    fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
         self.store
             .load_model(elbo, seen)
@@ -189,9 +189,9 @@ impl Work<'_> {
         &self,
         unit: Unit,
         request: &FitRequest<'_>,
-        (betas, inner): (&Betas, &FittedModel),
+        (betas, inner): (&Betas, &TableModel),
         test: &Table,
-    ) -> Result<(Vec<Row>, FittedModel)> {
+    ) -> Result<(Vec<Row>, TableModel)> {
         let fits =
             fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut Session::new(&mut |_| {}))?;
         let mut rows = Vec::new();
@@ -215,7 +215,7 @@ impl Work<'_> {
     }
 
     /// What is recorded of a fit.
-    fn row(&self, unit: Unit, role: Role, model: &FittedModel, test: &Table) -> Result<Row> {
+    fn row(&self, unit: Unit, role: Role, model: &TableModel, test: &Table) -> Result<Row> {
         let mut metrics = Metrics::new(model.task());
         model.compare(test, UnseenLevels::Error, &mut |row| metrics.push(row))?;
         Ok(Row {

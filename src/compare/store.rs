@@ -4,7 +4,7 @@ use super::plan::{Contender, Settings, Unit};
 use super::results::{Role, Row};
 use crate::data::{AtomicFile, file_digest};
 use crate::error::{Error, Result};
-use crate::model::FittedModel;
+use crate::tabular::TableModel;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -115,8 +115,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As for [`FittedModel::save`].
-    pub fn save_model(&self, unit: Unit, seen: Seen, model: &FittedModel) -> Result<()> {
+    /// As for [`TableModel::save`].
+    pub fn save_model(&self, unit: Unit, seen: Seen, model: &TableModel) -> Result<()> {
         model.save(&self.model_path(unit, seen))
     }
 
@@ -124,9 +124,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As for [`FittedModel::load`].
-    pub fn load_model(&self, unit: Unit, seen: Seen) -> Result<FittedModel> {
-        FittedModel::load(&self.model_path(unit, seen))
+    /// As for [`TableModel::load`].
+    pub fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
+        TableModel::load(&self.model_path(unit, seen))
     }
 
     fn unit_path(&self, unit: Unit) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Data files in and out: tables, schemas, scaling, splits, batches and output files; no kernels.
 
 mod ahead;
+mod batches;
 pub mod check;
 pub mod column;
 mod csv;
@@ -26,6 +27,7 @@ pub mod write;
 
 pub use crate::digest::file_digest;
 pub use ahead::Ahead;
+pub use batches::{BatchPlan, BatchStream};
 pub use check::input_warnings;
 pub use column::{Column, TextColumn};
 pub use predictions::{PredictionWriter, WriterBehind};
@@ -35,7 +37,7 @@ pub use roles::{Role, Roles};
 pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
 pub use size::large_size;
-pub use split::{Batches, Split, split};
+pub use split::{Split, split};
 pub use table::{NamedColumn, Table};
 pub use target::{TargetEncoding, TargetKind, Task};
 pub use write::AtomicFile;

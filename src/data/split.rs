@@ -1,4 +1,4 @@
-//! Which rows train, validate and test, and the mini-batches of an epoch; row indices only, no values.
+//! Which rows train, validate and test; row indices only, no values.
 
 use rand::seq::SliceRandom;
 
@@ -57,72 +57,6 @@ fn held_out(n: usize, what: &str, fraction: f64) -> Result<usize> {
     Ok(((n as f64 * fraction).round() as usize).max(1))
 }
 
-/// Shuffled mini-batches.
-///
-/// Each epoch uses every row exactly once. When the batch size does not divide the number of rows, there are as many
-/// batches as it takes and their sizes differ by at most one, so none is so small that its gradient is mostly noise.
-#[derive(Clone, Debug)]
-pub struct Batches {
-    order: Vec<usize>,
-    batch: usize,
-    seed: u64,
-}
-
-impl Batches {
-    /// Batches of at most `batch` (at least 1; 0 counts as 1) of the rows `0..n`.
-    pub fn new(n: usize, batch: usize, seed: u64) -> Batches {
-        Batches { order: (0..n).collect(), batch: batch.max(1), seed }
-    }
-
-    /// The number of batches in an epoch.
-    pub fn per_epoch(&self) -> usize {
-        self.order.len().div_ceil(self.batch)
-    }
-
-    /// The size of the largest batch.
-    pub fn largest(&self) -> usize {
-        self.order.len().div_ceil(self.per_epoch().max(1))
-    }
-
-    /// The batches of one epoch, which depend on the seed and the epoch alone, not on the epochs before. Nothing is
-    /// allocated; `nth(k)` resumes after k batches.
-    pub fn epoch(&mut self, epoch: u64) -> Epoch<'_> {
-        let batches = self.per_epoch();
-        for (index, row) in self.order.iter_mut().enumerate() {
-            *row = index;
-        }
-        self.order.shuffle(&mut generator(self.seed, Purpose::Batches, epoch));
-        Epoch { rest: &self.order, batches }
-    }
-}
-
-/// The batches of one epoch, each a slice of row indices.
-#[derive(Clone, Debug)]
-pub struct Epoch<'a> {
-    rest: &'a [usize],
-    batches: usize,
-}
-
-impl<'a> Iterator for Epoch<'a> {
-    type Item = &'a [usize];
-
-    fn next(&mut self) -> Option<&'a [usize]> {
-        if self.batches == 0 {
-            return None;
-        }
-        let (batch, rest) = self.rest.split_at(self.rest.len().div_ceil(self.batches));
-        self.rest = rest;
-        self.batches -= 1;
-        Some(batch)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.batches, Some(self.batches))
-    }
-}
-
-impl ExactSizeIterator for Epoch<'_> {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,9 +79,6 @@ mod tests {
     fn a_seed_gives_these_rows_on_every_platform() {
         let rows = split(20, 0.2, 0.1, 7).expect("a split");
         assert_eq!(rows.test, [3, 7, 9, 11]);
-        let mut batches = Batches::new(7, 3, 7);
-        let epoch: Vec<_> = batches.epoch(2).map(<[usize]>::to_vec).collect();
-        assert_eq!(epoch, [vec![1, 0, 2], vec![5, 3], vec![6, 4]]);
     }
 
     proptest! {
@@ -163,34 +94,5 @@ mod tests {
             prop_assert!((rows.test.len() as f64 - n as f64 * test).abs() <= 1.0);
             prop_assert_eq!(&split(n, test, 0.0, seed).expect("a split").test, &rows.test);
         }
-
-        #[test]
-        fn an_epoch_uses_every_row_once_in_batches_of_nearly_one_size(
-            n in 0usize..400, batch in 1usize..70, seed: u64, epoch in 0u64..5
-        ) {
-            let mut batches = Batches::new(n, batch, seed);
-            let largest = batches.largest();
-            let parts: Vec<Vec<usize>> = batches.epoch(epoch).map(<[usize]>::to_vec).collect();
-            prop_assert_eq!(parts.len(), n.div_ceil(batch));
-            let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
-            if let (Some(&most), Some(&least)) = (sizes.iter().max(), sizes.iter().min()) {
-                prop_assert!(most <= batch && most - least <= 1);
-                prop_assert_eq!(most, largest);
-            }
-            let mut all = parts.concat();
-            all.sort_unstable();
-            prop_assert_eq!(all, (0..n).collect::<Vec<_>>());
-            // The same epoch again, after another one and resumed in the middle.
-            batches.epoch(epoch + 1);
-            let again: Vec<Vec<usize>> = batches.epoch(epoch).skip(1).map(<[usize]>::to_vec).collect();
-            prop_assert_eq!(&again[..], parts.get(1..).unwrap_or_default());
-        }
-    }
-
-    #[test]
-    fn epochs_and_seeds_differ() {
-        let first = |seed, epoch| Batches::new(50, 50, seed).epoch(epoch).next().map(<[usize]>::to_vec);
-        assert_ne!(first(0, 0), first(0, 1));
-        assert_ne!(first(0, 0), first(1, 0));
     }
 }

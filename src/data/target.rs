@@ -62,6 +62,30 @@ impl fmt::Display for TargetKind {
 }
 
 impl TargetKind {
+    /// Whether a coded target is of this kind.
+    pub fn admits(self, y: f64) -> bool {
+        let whole = y >= 0.0 && y <= HIGHEST_WHOLE && y.fract() == 0.0;
+        match self {
+            TargetKind::Real => y.is_finite(),
+            TargetKind::Positive => y > 0.0 && y.is_finite(),
+            TargetKind::UnitInterval => y > 0.0 && y < 1.0,
+            TargetKind::Count | TargetKind::Ordinal => whole,
+            TargetKind::Binary => y == 0.0 || y == 1.0,
+        }
+    }
+
+    /// The coded targets of this kind, in words.
+    pub fn values(self) -> &'static str {
+        match self {
+            TargetKind::Real => "a finite number",
+            TargetKind::Positive => "a number above 0",
+            TargetKind::UnitInterval => "a number above 0 and below 1",
+            TargetKind::Count => "a whole number, 0 or more",
+            TargetKind::Binary => "0 or 1",
+            TargetKind::Ordinal => "the number of a level, 0 or more",
+        }
+    }
+
     /// The task that a target of this kind makes.
     pub fn task(self) -> Task {
         match self {

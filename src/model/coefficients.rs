@@ -1,6 +1,6 @@
 //! The coefficients of a linear model in original units, with their uncertainty; no printing.
 
-use super::fitted::FittedModel;
+use super::fitted::Model;
 use crate::latent::LinearLayer;
 use serde::Serialize;
 
@@ -25,19 +25,17 @@ pub struct Coefficient {
     pub upper: Option<f64>,
 }
 
-impl FittedModel {
-    /// The coefficients of a linear model, or `None` for another model. The intercept comes first: the value of f where all
-    /// inputs are 0. It is left out where the model goes through the origin of the original units.
-    pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
-        let layer = self.model().layer.linear()?;
+impl Model {
+    /// The coefficients of a linear model, whose inputs have these names, or `None` for another model. The intercept comes
+    /// first: the value of f where all inputs are 0. It is left out where the model goes through the origin of the original units.
+    pub fn coefficients(&self, names: &[String]) -> Option<Vec<Coefficient>> {
+        let layer = self.latent().layer.linear()?;
         let scale = self.scaling().target.scale;
         let (means, deviations) = layer.coefficient_moments(self.q());
-        let slopes = self.schema().input_names().into_iter().zip(&self.scaling().inputs).enumerate().map(
-            |(j, (name, input))| {
-                let unit = scale / input.scale;
-                self.coefficient(name, unit * means[j], unit * deviations[j])
-            },
-        );
+        let slopes = names.iter().zip(&self.scaling().inputs).enumerate().map(|(j, (name, input))| {
+            let unit = scale / input.scale;
+            self.coefficient(name.clone(), unit * means[j], unit * deviations[j])
+        });
         Some(self.intercept(layer).into_iter().chain(slopes).collect())
     }
 

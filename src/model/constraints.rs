@@ -40,7 +40,7 @@ impl LatentModel {
     }
 
     /// Makes tied values one number again, the first one's, after a part of the model was replaced.
-    pub(super) fn join_ties(&mut self) {
+    pub(crate) fn join_ties(&mut self) {
         let mut values = self.natural();
         FreeVector::new(&self.descriptors()).follow(&mut values);
         self.set_natural(&values);

@@ -1,22 +1,22 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
-use super::fitted::FittedModel;
+use super::fitted::Model;
 use super::latent::LatentModel;
-use super::options::FitOptions;
 use super::posterior::{Posterior, Root, Roots};
-use super::search::Search;
-use super::select::BetaCurve;
+use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
-use crate::data::{AtomicFile, Scaling, Schema, Task};
+use crate::data::{AtomicFile, Scaling, Task};
 use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
 use crate::hyper::Overlay;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::options::FitOptions;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sparsegp_kernels::{Parameter, Transform, parse};
 use std::collections::HashMap;
@@ -28,7 +28,10 @@ use std::path::Path;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The version of a file with columns of a table, which all had before version 3.
+const WITH_COLUMNS: u32 = 2;
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
@@ -68,7 +71,9 @@ struct Description {
     overlay: Overlay,
     log_det_q: f64,
     training_rows: usize,
-    schema: Schema,
+    /// The columns of the table it was fitted to, if it was one; read by those who know tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<Value>,
     scaling: Scaling,
     options: FitOptions,
     summary: FitSummary,
@@ -124,7 +129,7 @@ impl Array {
     }
 }
 
-impl FittedModel {
+impl Model {
     /// Writes the model; the file appears complete or not at all.
     ///
     /// # Errors
@@ -134,23 +139,14 @@ impl FittedModel {
         AtomicFile::write_all_to(path, &self.to_bytes()?)
     }
 
-    /// Reads a model that [`FittedModel::save`] wrote; its predictions are the same to the last bit.
+    /// Reads a model that [`Model::save`] wrote, or one that was fitted to a table, whose columns are then its inputs; its predictions are the same to the last bit.
     ///
     /// # Errors
     ///
     /// When the file cannot be read, is not a model file, was written by a newer version, or is damaged.
-    pub fn load(path: &Path) -> Result<FittedModel> {
-        let name = path.display().to_string();
-        let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
-        let mut file = File::open(path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len();
-        let mut start = Vec::with_capacity(8);
-        (&mut file).take(8).read_to_end(&mut start).map_err(unreadable)?;
-        // A file of another kind may be too large for the memory: its first bytes already tell.
-        check_start(&start, length).map_err(|why| why.about(&name))?;
-        let mut bytes = start;
-        file.read_to_end(&mut bytes).map_err(unreadable)?;
-        FittedModel::from_bytes(&name, &bytes)
+    pub fn load(path: &Path) -> Result<Model> {
+        let (name, bytes) = read_model_file(path)?;
+        Model::from_bytes(&name, &bytes)
     }
 
     /// The contents of a model file.
@@ -159,9 +155,15 @@ impl FittedModel {
     ///
     /// When the model holds numbers that are not finite.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.to_bytes_with(None)
+    }
+
+    /// The same with the columns of the table it was fitted to.
+    pub(crate) fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
-        let model = serde_json::to_string(&self.description()).map_err(|error| failed(&error))?;
+        let version = if schema.is_some() { WITH_COLUMNS } else { VERSION };
+        let model = serde_json::to_string(&self.description(schema)).map_err(|error| failed(&error))?;
         let arrays = self.arrays();
         let mut digest = Checksum::new(&model);
         let mut views = Vec::with_capacity(arrays.len());
@@ -172,33 +174,29 @@ impl FittedModel {
         }
         let metadata = HashMap::from([
             (key::FORMAT.to_owned(), FORMAT.to_owned()),
-            (key::VERSION.to_owned(), VERSION.to_string()),
+            (key::VERSION.to_owned(), version.to_string()),
             (key::MODEL.to_owned(), model),
             (key::CHECKSUM.to_owned(), digest.finish()),
         ]);
         safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
     }
 
-    /// A digest (SHA-256, in hexadecimal) of everything that is in its file.
-    ///
-    /// # Errors
-    ///
-    /// As for [`FittedModel::to_bytes`].
-    pub fn digest(&self) -> Result<String> {
-        Ok(hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
-    }
-
     /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
     ///
     /// # Errors
     ///
-    /// As for [`FittedModel::load`].
-    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<FittedModel> {
+    /// As for [`Model::load`].
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Model> {
+        Model::from_bytes_with(name, bytes).map(|(model, _)| model)
+    }
+
+    /// The same with the columns of the table it was fitted to, if it was one.
+    pub(crate) fn from_bytes_with(name: &str, bytes: &[u8]) -> Result<(Model, Option<Value>)> {
         read(bytes).map_err(|why| why.about(name))
     }
 
-    fn description(&self) -> Description {
-        let layer = match &self.model.layer {
+    fn description(&self, schema: Option<Value>) -> Description {
+        let layer = match &self.latent.layer {
             Layer::Inducing(layer) => {
                 let mut kernel_parameters = Vec::new();
                 layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
@@ -206,28 +204,28 @@ impl FittedModel {
                     kernel: layer.kernel().expression(),
                     kernel_parameters,
                     mean: layer.mean().clone(),
-                    fix_inducing: self.model.fix_inducing,
+                    fix_inducing: self.latent.fix_inducing,
                     jitter: layer.jitter(),
                 }
             }
             Layer::Linear(layer) => LayerDescription::Linear { intercept: layer.has_intercept() },
         };
         let mut likelihood_parameters = Vec::new();
-        self.model.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
+        self.latent.likelihood.for_each_parameter(&mut |p| likelihood_parameters.push(p.clone()));
         let mut summary = self.summary.clone();
         // JSON has no word for an epoch whose objective was not finite.
         summary.trace.retain(|record| record.objective.is_finite());
         Description {
             program: self.program.clone(),
-            task: self.task(),
+            task: self.latent.likelihood.kind().target_kind().task(),
             layer,
-            likelihood: self.model.likelihood.kind(),
-            levels: self.model.likelihood.levels(),
+            likelihood: self.latent.likelihood.kind(),
+            levels: self.latent.likelihood.levels(),
             likelihood_parameters,
-            overlay: self.model.overlay.clone(),
+            overlay: self.latent.overlay.clone(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
-            schema: self.schema.clone(),
+            schema,
             scaling: self.scaling.clone(),
             options: self.options.clone(),
             summary,
@@ -240,7 +238,7 @@ impl FittedModel {
     fn arrays(&self) -> Vec<Array> {
         let (weights, roots) = self.posterior.factors();
         let mut arrays = Vec::new();
-        match &self.model.layer {
+        match &self.latent.layer {
             Layer::Inducing(layer) => arrays.push(Array::matrix(name::INDUCING, layer.z())),
             Layer::Linear(layer) => {
                 arrays.extend(layer.basis().map(|basis| Array::matrix(name::BASIS, basis)));
@@ -312,6 +310,30 @@ impl Unusable {
     }
 }
 
+/// The contents of a model file, with what messages call it.
+///
+/// # Errors
+///
+/// When it cannot be read, or is of another kind by its first bytes.
+pub(crate) fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
+    let name = path.display().to_string();
+    let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut start = Vec::with_capacity(8);
+    (&mut file).take(8).read_to_end(&mut start).map_err(unreadable)?;
+    // A file of another kind may be too large for the memory: its first bytes already tell.
+    check_start(&start, length).map_err(|why| why.about(&name))?;
+    let mut bytes = start;
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok((name, bytes))
+}
+
+/// The error for a model file whose parts contradict each other.
+pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
+    Unusable::damaged(what).about(name)
+}
+
 type Checked<T> = std::result::Result<T, Unusable>;
 
 /// Checks the length of the header, which comes first.
@@ -326,7 +348,7 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     Ok(())
 }
 
-fn read(bytes: &[u8]) -> Checked<FittedModel> {
+fn read(bytes: &[u8]) -> Checked<(Model, Option<Value>)> {
     check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
     let header = SafeTensors::read_metadata(bytes);
     // What the header says decides what to blame, so it is looked at before the arrays; one that cannot be read tells
@@ -358,8 +380,9 @@ fn read(bytes: &[u8]) -> Checked<FittedModel> {
     if digest.finish() != *entry(key::CHECKSUM)? {
         return Err(Unusable::damaged("its checksum is not that of its contents"));
     }
-    let description = serde_json::from_str(description).map_err(Unusable::damaged)?;
-    assemble(description, &Arrays { tensors })
+    let mut description: Description = serde_json::from_str(description).map_err(Unusable::damaged)?;
+    let schema = description.schema.take();
+    Ok((assemble(description, &Arrays { tensors })?, schema))
 }
 
 /// The arrays of a file, each checked as it is taken.
@@ -409,11 +432,8 @@ impl Arrays<'_> {
 }
 
 /// Puts a model together from its parts, each checked against the others.
-fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedModel> {
-    let dims = description.schema.dims();
-    if description.scaling.dims() != dims {
-        return Err(Unusable::damaged("its scaling is for another number of inputs"));
-    }
+fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<Model> {
+    let dims = description.scaling.dims();
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
@@ -425,16 +445,15 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
         _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
-    let mut model = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
-    if !description.overlay.suits(&model.descriptors()) {
+    let mut latent = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
+    if !description.overlay.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
-    model.overlay = description.overlay;
+    latent.overlay = description.overlay;
     let roots =
         Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
-    let posterior = Posterior::from_factors(&model, arrays.values(name::WEIGHTS, &[m])?, roots);
-    Ok(FittedModel {
-        schema: description.schema,
+    let posterior = Posterior::from_factors(&latent, arrays.values(name::WEIGHTS, &[m])?, roots);
+    Ok(Model {
         scaling: description.scaling,
         options: description.options,
         summary: description.summary,
@@ -442,7 +461,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
         program: description.program,
         beta_curve: description.beta_curve,
         search: description.search,
-        model,
+        latent,
         q,
         posterior,
     })
@@ -482,10 +501,10 @@ fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Ch
 }
 
 fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
-    // Each level takes memory before a parameter could contradict it.
-    let levels = description.schema.encoding().levels().len();
-    if description.likelihood == LikelihoodKind::Ordinal && description.levels != levels {
-        return Err(Unusable::damaged("its levels are not those of its target"));
+    // Each level takes memory before a parameter could contradict it; all but two of them have a value of their own.
+    let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
+    if description.levels > values.saturating_add(2) {
+        return Err(Unusable::damaged("its levels are more than its parameters"));
     }
     let mut likelihood = description.likelihood.build(description.levels);
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;

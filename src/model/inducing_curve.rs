@@ -1,16 +1,6 @@
 //! What is known of each number of inducing inputs tried, when one is enough, and what that certifies; no model.
 
-use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-/// How the number of inducing inputs is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Growth {
-    /// When to stop, in nats per datum; [`Growth::TOLERANCE`] when absent.
-    pub tolerance: Option<f64>,
-    /// The most inducing inputs; half the data and at most [`Growth::MOST`] when absent.
-    pub most: Option<usize>,
-}
 
 /// What tells whether inducing inputs are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +47,7 @@ pub struct InducingPoint {
 
 impl InducingPoint {
     /// A size that is yet to be told, with this lower bound.
-    pub(super) fn of(lower: Option<f64>) -> InducingPoint {
+    pub(crate) fn of(lower: Option<f64>) -> InducingPoint {
         InducingPoint { m: 0, lower, upper: None, gap: None, validation: None, seconds: 0.0 }
     }
 }
@@ -100,7 +90,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    pub(super) fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
+    pub(crate) fn new(lower: f64, upper: f64, n: usize) -> Option<Certificate> {
         // Rounding may take an upper bound that is met exactly below the lower one.
         let kl = (upper - lower).max(0.0);
         kl.is_finite().then(|| Certificate { lower, upper, kl, kl_per_row: kl / n as f64 })
@@ -115,43 +105,17 @@ impl Certificate {
     }
 }
 
-impl Growth {
-    /// The most inducing inputs when nothing was said.
-    pub const MOST: usize = 2000;
-
-    /// The tolerance, in nats per datum, when nothing was said.
-    pub const TOLERANCE: f64 = 0.01;
-
-    /// The most inducing inputs for `n` data.
-    pub fn most_for(&self, n: usize) -> usize {
-        self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
-    }
-
-    /// Refuses values that make no sense.
-    pub(super) fn validate(&self) -> Result<()> {
-        if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
-            return Err(Error::usage(format!(
-                "--inducing-tolerance is {tolerance}, expected a positive number"
-            )));
-        }
-        if self.most == Some(0) {
-            return Err(Error::usage("--max-inducing is 0, expected at least 1"));
-        }
-        Ok(())
-    }
-}
-
 impl InducingCurve {
     /// Whether a size is enough, given the next one. A small gap alone is not: it is that of the present hyper-parameters, and
     /// few inducing inputs favour those (much noise, long lengthscales) for which few are enough.
-    pub(super) fn is_enough(&self, point: &InducingPoint, next: &InducingPoint) -> bool {
+    pub(crate) fn is_enough(&self, point: &InducingPoint, next: &InducingPoint) -> bool {
         let close =
             self.criterion == Criterion::Validation || point.gap.is_some_and(|gap| gap <= self.tolerance);
         close && self.gain(point, next).is_some_and(|gain| gain <= self.tolerance)
     }
 
     /// What sizes are compared by, per datum; larger is better.
-    pub(super) fn value(&self, point: &InducingPoint) -> Option<f64> {
+    pub(crate) fn value(&self, point: &InducingPoint) -> Option<f64> {
         match self.criterion {
             Criterion::Gap => point.lower,
             Criterion::Validation => point.validation.map(|loss| -loss),

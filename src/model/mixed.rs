@@ -22,13 +22,13 @@ impl MixedUse {
     const EVERY: usize = 50;
 
     /// Whether the next batch is to be computed in both precisions.
-    pub(super) fn is_due(&mut self) -> bool {
+    pub(crate) fn is_due(&mut self) -> bool {
         self.evaluations += 1;
         self.evaluations.is_power_of_two() || self.evaluations.is_multiple_of(Self::EVERY)
     }
 
     /// Takes in a difference per datum, and falls back if it is too large, or no number.
-    pub(super) fn disagrees(&mut self, difference: f64) -> bool {
+    pub(crate) fn disagrees(&mut self, difference: f64) -> bool {
         self.disagreement = self.disagreement.max(difference.abs().min(f64::MAX));
         self.fallen_back = difference.is_nan() || difference.abs() > Self::TOLERANCE;
         self.fallen_back

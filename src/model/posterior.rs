@@ -6,6 +6,7 @@ use crate::columns;
 use crate::latent::Layer;
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
+use crate::options::LossKind;
 use crate::quadrature::Integrator;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
@@ -84,6 +85,13 @@ pub enum Score {
     LogLoss,
     /// The mean squared error of the latent mean, with the sample weights.
     SquaredError,
+}
+
+impl Score {
+    /// What a loss is for.
+    pub fn of(loss: LossKind) -> Score {
+        if loss == LossKind::Square { Score::SquaredError } else { Score::LogLoss }
+    }
 }
 
 /// Columns per parallel block of a prediction.

@@ -3,11 +3,10 @@
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{
-    BetaCurve, Coefficient, FitOptions, FittedModel, InducingCurve, InducingPoint, MixedUse, ModelKind,
-    Restart,
-};
+use crate::model::{BetaCurve, Coefficient, InducingCurve, InducingPoint, MixedUse, Restart};
 use crate::objective::EstimatorCounts;
+use crate::options::{FitOptions, ModelKind};
+use crate::tabular::TableModel;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
@@ -77,7 +76,7 @@ pub struct FitFigures {
 
 impl Document {
     /// The document of a command about a model; test and validation figures are filled in by the caller.
-    pub fn new(command: &'static str, model: &FittedModel, data: DataSummary) -> Document {
+    pub fn new(command: &'static str, model: &TableModel, data: DataSummary) -> Document {
         Document {
             schema: SCHEMA,
             command,
@@ -85,7 +84,7 @@ impl Document {
             config: config(model),
             fit: FitFigures::of(model),
             hyperparameters: model.hyperparameters(),
-            hyperparameter_notes: model.model().constraint_notes(),
+            hyperparameter_notes: model.latent().constraint_notes(),
             coefficients: model.coefficients(),
             validation: None,
             test: None,
@@ -109,7 +108,7 @@ impl Document {
 }
 
 impl FitFigures {
-    fn of(model: &FittedModel) -> FitFigures {
+    fn of(model: &TableModel) -> FitFigures {
         let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
@@ -156,7 +155,7 @@ fn certificate(curve: &InducingCurve) -> Value {
 }
 
 /// The options of the fit as used, under the names of the command line.
-fn config(model: &FittedModel) -> Value {
+fn config(model: &TableModel) -> Value {
     let parts = [model_config(model), training_config(model.options()), steps_config(model.options())];
     let entries = parts.into_iter().filter_map(|part| match part {
         Value::Object(entries) => Some(entries),
@@ -166,7 +165,7 @@ fn config(model: &FittedModel) -> Value {
 }
 
 /// What the model is; null for what another model has.
-fn model_config(model: &FittedModel) -> Value {
+fn model_config(model: &TableModel) -> Value {
     let options = model.options();
     let features: Vec<&str> = model.schema().features().iter().map(|feature| feature.name()).collect();
     let sparse = model.model_kind() == ModelKind::Gp;
@@ -174,7 +173,7 @@ fn model_config(model: &FittedModel) -> Value {
     let glm = |value: f64| if sparse { Value::Null } else { json!(value) };
     json!({
         "task": model.task(),
-        "likelihood": model.model().likelihood.kind(),
+        "likelihood": model.latent().likelihood.kind(),
         "features": features,
         "exposure": model.schema().exposure_name(),
         "weights": model.schema().weights_name(),
@@ -220,20 +219,20 @@ fn training_config(options: &FitOptions) -> Value {
 /// What is about mini-batch steps.
 fn steps_config(options: &FitOptions) -> Value {
     json!({
-        "family": options.family,
-        "q_update": options.q_update,
-        "q_guard": options.q_guard,
-        "q_step": options.q_schedule().to_string(),
-        "q_average": options.q_average,
-        "q_bounds": options.q_update.projects().then(|| options.rule_options().bounds),
-        "q_nonnegative": options.q_nonnegative,
-        "q_smoothness": options.q_smoothness,
-        "polish": options.polish,
+        "family": options.steps.family,
+        "q_update": options.steps.update,
+        "q_guard": options.steps.guard,
+        "q_step": options.step_schedule().to_string(),
+        "q_average": options.steps.average,
+        "q_bounds": options.steps.update.projects().then(|| options.steps.rule().bounds),
+        "q_nonnegative": options.steps.nonnegative,
+        "q_smoothness": options.steps.smoothness,
+        "polish": options.steps.polish,
         "learning_rate": options.learning_rate,
-        "batch_size": options.batch_size,
-        "batch_schedule": options.batch_schedule,
-        "sample_schedule": options.sample_schedule,
-        "precision": options.precision,
+        "batch_size": options.steps.batch_size,
+        "batch_schedule": options.steps.batch_schedule,
+        "sample_schedule": options.steps.sample_schedule,
+        "precision": options.steps.precision,
     })
 }
 

@@ -3,8 +3,9 @@
 
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, FitRequest, ObjectiveKind, TableFit, fit_table};
 use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, ObjectiveKind};
+use sparsegp::tabular::{FitRequest, TableFit, fit_table};
 
 const CO2: &str = include_str!("../../examples/data/co2_monthly.csv");
 const TUMOURS: &str = include_str!("../../examples/data/breast_cancer.csv");
@@ -83,7 +84,7 @@ impl Fits {
             inducing: Some(8),
             epochs: Some(8),
             warm_start: 5,
-            batch_size: 40,
+            steps: StepOptions { batch_size: 40, ..StepOptions::default() },
             ..FitOptions::default()
         }
     }

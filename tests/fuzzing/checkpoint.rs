@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 use sparsegp::checkpoint::{Checkpoint, Identity, inspect};
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Record, Session};
-use sparsegp::model::{FitOptions, Hyper, ModelKind, TrainingData, fit_arrays_in};
 use sparsegp::objective::Targets;
+use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::training::{TrainingData, fit_arrays_in};
 use sparsegp::variational::{Average, Family, QUpdate, SizeSchedule};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -29,28 +30,34 @@ fn options(fit: usize) -> FitOptions {
     let base = FitOptions {
         inducing: Some(3),
         epochs: Some(4),
-        batch_size: 5,
         warm_start: 3,
         max_seconds: Some(2.0),
+        steps: StepOptions { batch_size: 5, ..StepOptions::default() },
         ..FitOptions::default()
     };
     let joint = FitOptions { hyper: Some(Hyper::Joint), ..base.clone() };
     match fit {
         0 => joint,
-        1 => FitOptions { hyper: Some(Hyper::Collapsed), batch_size: 1024, ..base },
+        1 => FitOptions {
+            hyper: Some(Hyper::Collapsed),
+            steps: StepOptions { batch_size: 1024, ..base.steps.clone() },
+            ..base
+        },
         2 => FitOptions { hyper: Some(Hyper::Alternating), ..base },
         3 => FitOptions {
-            q_update: QUpdate::ProxSgd,
-            q_average: Average::Tail,
-            batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+            steps: StepOptions {
+                update: QUpdate::ProxSgd,
+                average: Average::Tail,
+                batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+                ..joint.steps.clone()
+            },
             ..joint
         },
         _ => FitOptions {
             model: ModelKind::Glm,
             inducing: None,
             warm_start: 100,
-            family: Family::Diagonal,
-            q_update: QUpdate::Adam,
+            steps: StepOptions { family: Family::Diagonal, update: QUpdate::Adam, ..joint.steps.clone() },
             ..joint
         },
     }

@@ -9,7 +9,8 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
 use sparsegp::data::{Column, Feature, NamedColumn, Schema, Table, UnseenLevels};
-use sparsegp::model::{FittedModel, Predictions};
+use sparsegp::model::Predictions;
+use sparsegp::tabular::TableModel;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -28,7 +29,7 @@ pub fn run(bytes: &[u8]) -> bool {
 }
 
 fn check(file: &[u8]) -> bool {
-    let model = match FittedModel::from_bytes("model", file) {
+    let model = match TableModel::from_bytes("model", file) {
         Ok(model) => model,
         Err(error) => {
             assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{error}");
@@ -37,7 +38,7 @@ fn check(file: &[u8]) -> bool {
     };
     assert!(model.hyperparameters().iter().all(|(_, value)| value.is_finite()));
     let again = model.to_bytes().expect("what was read can be written");
-    let again = FittedModel::from_bytes("again", &again).unwrap_or_else(|error| panic!("{error}"));
+    let again = TableModel::from_bytes("again", &again).unwrap_or_else(|error| panic!("{error}"));
     let Some(table) = rows_for(model.schema()) else { return true };
     match (predictions(&model, &table), predictions(&again, &table)) {
         (Ok(before), Ok(after)) => assert_eq!(before, after, "a copy predicts otherwise"),
@@ -66,7 +67,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
 }
 
 /// Everything a model says about every row, as the bits of its numbers.
-fn predictions(model: &FittedModel, table: &Table) -> Result<Vec<u64>, String> {
+fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let predictions = model.predict(table, UnseenLevels::Zeros).map_err(|error| error.to_string())?;
     let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
     if let Ok(draws) = model.samples(table, UnseenLevels::Zeros, 2, 1) {

@@ -4,14 +4,14 @@ use super::support::*;
 use super::{assert_gradient, assert_vector, cases, columns_of, inverse, model};
 use faer::Mat;
 use serde_json::Value;
+use sparsegp::collapsed::CollapsedBound;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
 use sparsegp::latent::{Layer, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
-use sparsegp::model::{
-    CollapsedBound, CollapsedObjective, LatentModel, Parameterization, Posterior, VariationalModel,
-};
+use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
+use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
 use sparsegp::variational::{Family, NaturalGradient, Normal, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.

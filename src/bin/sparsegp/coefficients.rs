@@ -1,17 +1,18 @@
 //! The coefficients of a linear model as rows of text; no estimates.
 
 use super::output;
-use sparsegp::model::{Coefficient, FittedModel};
+use sparsegp::model::Coefficient;
+use sparsegp::tabular::TableModel;
 
 /// The most coefficients that are shown on a terminal.
 pub const MOST_SHOWN: usize = 40;
 
 /// The coefficients of a linear model as rows of a table with a header, at most `most` of them: then those farthest from 0 in
 /// standard deviations come first, and the text beside the table says so. `None` for other models.
-pub fn table(model: &FittedModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
+pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
-    let units = match model.model().likelihood.kind().scales_target() {
+    let units = match model.latent().likelihood.kind().scales_target() {
         true => "in original units",
         false => "per unit of the column, on the scale of the link",
     };
@@ -26,7 +27,7 @@ pub fn table(model: &FittedModel, most: usize) -> Option<(Vec<Vec<String>>, Stri
 }
 
 /// The same as lines of text under a heading; empty for other models.
-pub fn text(model: &FittedModel) -> String {
+pub fn text(model: &TableModel) -> String {
     let Some((mut rows, about)) = table(model, MOST_SHOWN) else { return String::new() };
     rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
     format!("\n{about}\n{}", output::table(&rows))

@@ -6,8 +6,8 @@ use super::predict::BLOCK_ROWS;
 use sparsegp::Result;
 use sparsegp::data::{AtomicFile, TableBlocks, UnseenLevels};
 use sparsegp::metrics::{Compared, Metrics, Report};
-use sparsegp::model::{FittedModel, HeldOut};
 use sparsegp::report::{DataSummary, Document, Observed};
+use sparsegp::tabular::{TableModel, TableRows};
 use std::path::Path;
 
 /// The figures of a file, with the points of its plots.
@@ -25,7 +25,7 @@ pub struct Evaluation {
 impl Evaluation {
     /// The figures of a model on the rows that `each` hands over.
     pub fn of(
-        model: &FittedModel,
+        model: &TableModel,
         each: impl FnOnce(&mut dyn FnMut(&Compared)) -> Result<()>,
     ) -> Result<Evaluation> {
         let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
@@ -38,7 +38,7 @@ impl Evaluation {
 }
 
 /// Compares a model's predictions with the targets in a file.
-pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
+pub fn evaluate(model: &TableModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
     Evaluation::of(model, |push| {
         TableBlocks::open(data, BLOCK_ROWS, model.schema())?
             .ahead()?
@@ -47,7 +47,7 @@ pub fn evaluate(model: &FittedModel, data: &Path, unseen: UnseenLevels) -> Resul
 }
 
 /// Compares the predictions of held-out rows with their targets.
-pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Result<Evaluation> {
+pub fn evaluate_part(model: &TableModel, part: &TableRows) -> Result<Evaluation> {
     Evaluation::of(model, |push| {
         model.predict_part(part).compare(&part.targets).iter().for_each(push);
         Ok(())
@@ -58,7 +58,7 @@ pub fn evaluate_part(model: &FittedModel, part: &HeldOut) -> Result<Evaluation> 
 pub fn run(args: &EvaluateArgs) -> Result<()> {
     let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
     output::check_paths(&outputs, &[&args.model, &args.data])?;
-    let model = FittedModel::load(&args.model)?;
+    let model = TableModel::load(&args.model)?;
     let Evaluation { rows, report, .. } = evaluate(&model, &args.data, args.unseen.unseen)?;
     let data = DataSummary {
         rows,

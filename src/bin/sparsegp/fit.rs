@@ -7,15 +7,16 @@ use super::output;
 use super::predict::{BLOCK_ROWS, Columns, block_values};
 use super::{coefficients, inspect, interruption, page};
 use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task};
-use sparsegp::model::{FitOptions, FittedModel, Hyper};
+use sparsegp::options::{FitOptions, Hyper};
 use sparsegp::report::{DataSummary, Document};
+use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
-    let start = args.objective.from.as_deref().map(FittedModel::load).transpose()?;
-    let options = args.options(start.as_ref().map(FittedModel::model_kind));
+    let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
+    let options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
@@ -158,7 +159,7 @@ fn write_files(
 }
 
 /// The columns of predictions of test rows.
-fn test_columns(model: &FittedModel) -> Columns {
+fn test_columns(model: &TableModel) -> Columns {
     Columns {
         latent: true,
         quantiles: Vec::new(),
@@ -188,7 +189,7 @@ fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
     writer.finish()
 }
 
-fn write_file_predictions(args: &FitArgs, model: &FittedModel, test: &Path, path: &Path) -> Result<()> {
+fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
     let columns = test_columns(model);
     let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
     for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())?.ahead()? {
@@ -198,7 +199,7 @@ fn write_file_predictions(args: &FitArgs, model: &FittedModel, test: &Path, path
 }
 
 /// Prints the outcome: the document, or a summary with the warnings on standard error.
-fn show(args: &FitArgs, model: &FittedModel, document: &Document, test: Option<&Evaluation>) -> Result<()> {
+fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&Evaluation>) -> Result<()> {
     if args.output.json {
         return output::print(&document.to_json());
     }

@@ -8,9 +8,10 @@ use super::progress::Progress;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::data::{file_digest, large_size, read_table};
 use sparsegp::hyper::{Record, Session};
-use sparsegp::model::{
-    FileFit, FileFitRequest, FitOptions, FitRequest, FittedModel, HeldOut, MemoryPlan, TableFit,
-    check_file_fit, fit_file, fit_table_in, select_beta,
+use sparsegp::options::FitOptions;
+use sparsegp::tabular::{
+    FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows, check_file_fit,
+    fit_file, fit_table_in, select_beta,
 };
 use sparsegp::{Error, Result};
 
@@ -28,7 +29,7 @@ pub enum Fitting {
 
 impl Fitting {
     /// The model.
-    pub fn model(&self) -> &FittedModel {
+    pub fn model(&self) -> &TableModel {
         match self {
             Fitting::Table(fit, _) => &fit.model,
             Fitting::File(fit) => &fit.model,
@@ -52,7 +53,7 @@ impl Fitting {
     }
 
     /// The validation rows.
-    pub fn validation(&self) -> Option<&HeldOut> {
+    pub fn validation(&self) -> Option<&TableRows> {
         match self {
             Fitting::Table(fit, _) => fit.validation.as_ref(),
             Fitting::File(fit) => fit.validation.as_ref(),
@@ -60,7 +61,7 @@ impl Fitting {
     }
 
     /// Hands over the rows that were held out for testing, in parts.
-    pub fn for_each_test(&self, visit: &mut dyn FnMut(&HeldOut) -> Result<()>) -> Result<()> {
+    pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
         match self {
             Fitting::Table(fit, _) => fit.test.iter().try_for_each(visit),
             Fitting::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
@@ -97,7 +98,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
 pub fn fit(
     args: &FitArgs,
     options: &FitOptions,
-    start: Option<&FittedModel>,
+    start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
     if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
         let columns = args.columns.schema_options();
@@ -128,7 +129,7 @@ pub fn fit(
         start,
         keep_posterior: false,
     };
-    let epochs = options.settled(table.rows()).epoch_limit();
+    let epochs = options.decided_for(table.rows()).epoch_limit();
     watched((args, options, start), &table.digest(), epochs, |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
@@ -140,7 +141,7 @@ pub fn fit(
 
 /// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.
 fn watched(
-    (args, options, start): (&FitArgs, &FitOptions, Option<&FittedModel>),
+    (args, options, start): (&FitArgs, &FitOptions, Option<&TableModel>),
     digest: &str,
     epochs: usize,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
@@ -159,7 +160,7 @@ fn identity(
     args: &FitArgs,
     options: &FitOptions,
     data: &str,
-    start: Option<&FittedModel>,
+    start: Option<&TableModel>,
 ) -> Result<Identity> {
     let mut identity: Identity = vec![
         ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
@@ -184,7 +185,7 @@ fn identity(
 }
 
 /// Whether the file is too large to be held in memory, said on standard error.
-fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&FittedModel>) -> bool {
+fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
     let columns = args.columns.schema_options();
     let wanted = |name: &str| start.map_or(columns.uses(name), |start| start.schema().uses(name));
     let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };

@@ -5,12 +5,12 @@ use super::{coefficients, output, search};
 use sparsegp::Result;
 use sparsegp::data::Feature;
 use sparsegp::latent::Layer;
-use sparsegp::model::FittedModel;
 use sparsegp::report::{DataSummary, Document};
+use sparsegp::tabular::TableModel;
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
-    let model = FittedModel::load(&args.model)?;
+    let model = TableModel::load(&args.model)?;
     if args.json {
         let rows = model.training_rows() as u64;
         let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
@@ -40,7 +40,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
 }
 
 /// What a model is and how it came about; also the head of a fit's summary.
-pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
+pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
     let (options, summary) = (model.options(), model.summary());
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let target = model.schema().target_name();
@@ -53,7 +53,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
     ];
     rows.extend(latent_rows(model));
     rows.extend([
-        row("likelihood", model.model().likelihood.kind().to_string()),
+        row("likelihood", model.latent().likelihood.kind().to_string()),
         row("objective", objective(model)),
         row(
             "target scaling",
@@ -73,7 +73,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
     ]);
     rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
     if !options.is_collapsed() {
-        rows.push(row("q", format!("{} covariance, by {}", options.family, options.q_update)));
+        rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.update)));
     }
     if let (Some(lower), Some(upper)) = (summary.elbo_sum, summary.evidence_upper_bound) {
         let (lower, upper) = (output::number(lower), output::number(upper));
@@ -85,15 +85,15 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
 }
 
 /// Hyper-parameters with their values and what is special about them.
-pub fn hyperparameters(model: &FittedModel) -> Vec<Vec<String>> {
-    let notes = model.model().constraint_notes();
+pub fn hyperparameters(model: &TableModel) -> Vec<Vec<String>> {
+    let notes = model.latent().constraint_notes();
     let note = |name: &str| notes.iter().find(|note| note.0 == name).map_or("", |note| &note.1).to_owned();
     let row = |(name, value): (String, f64)| vec![name.clone(), output::number(value), note(&name)];
     model.hyperparameters().into_iter().map(row).collect()
 }
 
 /// What was minimised and what came out.
-fn objective(model: &FittedModel) -> String {
+fn objective(model: &TableModel) -> String {
     let summary = model.summary();
     let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
     let value = output::number(summary.objective);
@@ -101,10 +101,10 @@ fn objective(model: &FittedModel) -> String {
 }
 
 /// What the latent function is.
-fn latent_rows(model: &FittedModel) -> Vec<Vec<String>> {
+fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    match &model.model().layer {
+    match &model.latent().layer {
         Layer::Inducing(layer) => {
             vec![row("kernel", options.kernel.clone()), row("inducing inputs", layer.z().nrows().to_string())]
         }
@@ -123,7 +123,7 @@ fn latent_rows(model: &FittedModel) -> Vec<Vec<String>> {
     }
 }
 
-fn features(model: &FittedModel) -> Vec<Vec<String>> {
+fn features(model: &TableModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| match feature {
         Feature::Numeric { name } => vec![format!("  {name}"), "number".to_owned()],
         Feature::Categorical { name, levels } => {

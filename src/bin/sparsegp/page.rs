@@ -3,8 +3,9 @@
 use super::evaluate::Evaluation;
 use super::{coefficients, inspect, output, search};
 use sparsegp::data::Task;
-use sparsegp::model::{BetaCurve, Coefficient, FittedModel};
+use sparsegp::model::{BetaCurve, Coefficient};
 use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
+use sparsegp::tabular::TableModel;
 
 pub use sparsegp::report::page;
 
@@ -20,7 +21,7 @@ fn beta_curve(curve: &BetaCurve) -> Option<String> {
 }
 
 /// What one standard deviation of each column does to the latent function of a linear model.
-fn effects(model: &FittedModel) -> Option<String> {
+fn effects(model: &TableModel) -> Option<String> {
     let mut coefficients = model.coefficients()?;
     let inputs = &model.scaling().inputs;
     // The intercept, where there is one, comes first and is no effect of a column.
@@ -39,7 +40,7 @@ fn effects(model: &FittedModel) -> Option<String> {
 }
 
 /// The section about one fit.
-pub fn section(title: &str, model: &FittedModel, test: Option<&Evaluation>) -> Section {
+pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>) -> Section {
     let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
     table.extend(inspect::overview(model));
     if let Some(test) = test {

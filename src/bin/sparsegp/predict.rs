@@ -4,7 +4,8 @@ use super::args::PredictArgs;
 use super::output;
 use rayon::prelude::*;
 use sparsegp::data::{PredictionWriter, Purpose, Table, TableBlocks, Task, UnseenLevels, generator};
-use sparsegp::model::{FittedModel, Predictions};
+use sparsegp::model::{Model, Predictions};
+use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 
 /// Rows per block: the memory of a prediction, whatever the length of the file.
@@ -62,10 +63,10 @@ impl Columns {
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
-    let model = FittedModel::load(&args.model)?;
+    let model = TableModel::load(&args.model)?;
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
-    let most = if args.samples > 0 { FittedModel::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
+    let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
     let blocks = TableBlocks::open(&args.data, most, model.schema())?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
     let columns = Columns {
@@ -94,7 +95,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
 
 /// Draws of the target at the rows of a block that begins at row `first` of the file: one vector per draw. A row's draws
 /// depend on the seed and its place alone.
-fn target_draws(model: &FittedModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
+fn target_draws(model: &TableModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
     let mut draws = vec![Vec::with_capacity(block.rows()); args.draws];
     if args.draws > 0 {
         let predictions = model.predict(block, args.unseen.unseen)?;
@@ -120,7 +121,7 @@ fn check(args: &PredictArgs) -> Result<()> {
 
 /// The values of the predictions of one block, row after row.
 pub fn block_values(
-    model: &FittedModel,
+    model: &TableModel,
     block: &Table,
     unseen: UnseenLevels,
     columns: &Columns,

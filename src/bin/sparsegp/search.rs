@@ -1,11 +1,12 @@
 //! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
 
 use super::output;
-use sparsegp::model::{FittedModel, InducingCurve, InducingPoint, Restart};
+use sparsegp::model::{InducingCurve, InducingPoint, Restart};
 use sparsegp::report::{self, CurveSeries, Curves};
+use sparsegp::tabular::TableModel;
 
 /// What the summary of a model says of the search for its start.
-pub fn rows(model: &FittedModel) -> Vec<Vec<String>> {
+pub fn rows(model: &TableModel) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let search = model.search();
     let mut rows = Vec::new();
@@ -39,7 +40,7 @@ fn start(restarts: &[Restart]) -> Option<String> {
 }
 
 /// The bounds, and the loss of held-out rows, against the number of inducing inputs, with a caption.
-pub fn figure(model: &FittedModel) -> (Option<String>, &'static str) {
+pub fn figure(model: &TableModel) -> (Option<String>, &'static str) {
     let svg = model.search().inducing.as_ref().and_then(|curve| {
         let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {
             name: name.to_owned(),

@@ -4,7 +4,7 @@ use super::parsers::{betas, words};
 use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
 use sparsegp::compare::{Contender, Settings};
-use sparsegp::model::{Betas, FitOptions};
+use sparsegp::options::{Betas, FitOptions};
 use std::path::PathBuf;
 use std::str::FromStr;
 

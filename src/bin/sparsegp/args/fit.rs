@@ -4,7 +4,7 @@ use super::parsers::{betas, unseen, words};
 use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
 use sparsegp::data::UnseenLevels;
-use sparsegp::model::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use std::path::PathBuf;
 use std::str::FromStr;
 

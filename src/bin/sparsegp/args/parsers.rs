@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sparsegp::data::UnseenLevels;
 use sparsegp::latent::Jitter;
-use sparsegp::model::Betas;
+use sparsegp::options::Betas;
 
 /// A parser of a fixed set of words, which help texts list.
 pub fn words<T: Clone + Send + Sync + 'static>(

@@ -8,8 +8,8 @@ use sparsegp::gradient::Precision;
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::{FitOptions, Growth, MeanKind, ModelKind, foreign};
 use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, StepOptions, foreign};
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule, SizeSchedule};
 use std::str::FromStr;
 
@@ -247,6 +247,26 @@ impl TrainingArgs {
         ])
     }
 
+    /// How q is moved by mini-batches.
+    fn steps(&self) -> StepOptions {
+        let default = StepOptions::default();
+        StepOptions {
+            family: self.family.unwrap_or(default.family),
+            update: self.q_update.unwrap_or(default.update),
+            guard: self.q_guard.unwrap_or(default.guard),
+            step: self.q_step,
+            average: self.q_average.unwrap_or(default.average),
+            bounds: self.q_bounds,
+            nonnegative: self.q_nonnegative,
+            smoothness: self.q_smoothness,
+            polish: !self.no_polish,
+            batch_size: self.batch_size.unwrap_or(default.batch_size),
+            batch_schedule: self.batch_schedule,
+            sample_schedule: self.sample_schedule,
+            precision: self.precision.unwrap_or(default.precision),
+        }
+    }
+
     /// Refuses a guard, even the one by default, for a rule that has none.
     fn check_guard(&self) -> sparsegp::Result<()> {
         match self.q_update {
@@ -342,21 +362,9 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         growth: model.growth(),
         inducing_init: model.inducing_init.unwrap_or(default.inducing_init),
         fix_inducing: model.fix_inducing,
-        family: training.family.unwrap_or(default.family),
-        q_update: training.q_update.unwrap_or(default.q_update),
-        q_guard: training.q_guard.unwrap_or(default.q_guard),
-        q_step: training.q_step,
-        q_average: training.q_average.unwrap_or(default.q_average),
-        q_bounds: training.q_bounds,
-        q_nonnegative: training.q_nonnegative,
-        q_smoothness: training.q_smoothness,
-        polish: !training.no_polish,
+        steps: training.steps(),
         warm_start: training.warm_start.unwrap_or(default.warm_start),
         learning_rate: training.learning_rate.unwrap_or(default.learning_rate),
-        batch_size: training.batch_size.unwrap_or(default.batch_size),
-        batch_schedule: training.batch_schedule,
-        precision: training.precision.unwrap_or(default.precision),
-        sample_schedule: training.sample_schedule,
         epochs: training.epochs,
         max_steps: training.max_steps,
         max_seconds: training.max_seconds,

@@ -6,8 +6,9 @@ use sparsegp::Result;
 use sparsegp::data::column::Column;
 use sparsegp::data::{NamedColumn, Scaling, Table, UnseenLevels, read_csv};
 use sparsegp::hyper::Constraints;
-use sparsegp::model::{FitOptions, FittedModel, ObjectiveKind};
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp::report::Series;
+use sparsegp::tabular::TableModel;
 
 const MONTHLY: &str = include_str!("../../../../examples/data/co2_monthly.csv");
 const WEEKLY: &str = include_str!("../../../../examples/data/co2_weekly.csv");
@@ -61,9 +62,9 @@ fn interpolation(objective: ObjectiveKind, quiet: bool) -> Result<Run> {
     let table = read_csv("co2_weekly.csv", WEEKLY.as_bytes())?;
     let options = FitOptions {
         objective,
-        batch_size: 256,
         learning_rate: 0.05,
         fix_inducing: true,
+        steps: StepOptions { batch_size: 256, ..StepOptions::default() },
         ..base_options(&table)?
     };
     let mut run = tested("CO2 by week, a fifth left out", fit_to(&table, "co2", &options, 0.2, quiet)?)?;
@@ -83,7 +84,7 @@ fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
 }
 
 /// The whole series with its predictions.
-fn figure(model: &FittedModel, table: &Table) -> Result<Vec<(String, String)>> {
+fn figure(model: &TableModel, table: &Table) -> Result<Vec<(String, String)>> {
     let (years, values) = (table.numbers("year")?, table.numbers("co2")?);
     let predictions = model.predict(table, UnseenLevels::Error)?;
     let band = |(row, &year): (usize, &f64)| {

@@ -9,15 +9,16 @@ use super::evaluate::{Evaluation, evaluate_part};
 use super::progress::Progress;
 use super::{output, page};
 use sparsegp::data::{AtomicFile, SchemaOptions, Table};
-use sparsegp::model::{FitOptions, FitRequest, FittedModel, TableFit, fit_table};
+use sparsegp::options::FitOptions;
 use sparsegp::report::Section;
+use sparsegp::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
 /// One fit of the demo, with what the table and the report show of it.
 struct Run {
     task: &'static str,
-    model: FittedModel,
+    model: TableModel,
     test: Evaluation,
     /// Figures of its own, as SVG with captions.
     figures: Vec<(String, String)>,

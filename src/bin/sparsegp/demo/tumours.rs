@@ -4,8 +4,9 @@ use super::{Run, fit_to, tested};
 use faer::Mat;
 use sparsegp::Result;
 use sparsegp::data::{Table, read_csv};
-use sparsegp::model::{FitOptions, FittedModel, ObjectiveKind};
+use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp::report::{Surface, surface};
+use sparsegp::tabular::TableModel;
 
 const TUMOURS: &str = include_str!("../../../../examples/data/breast_cancer.csv");
 
@@ -28,7 +29,7 @@ pub fn run(quiet: bool) -> Result<Vec<Run>> {
 }
 
 /// The probability over the range of both inputs.
-fn decision(model: &FittedModel, table: &Table) -> Result<Option<String>> {
+fn decision(model: &TableModel, table: &Table) -> Result<Option<String>> {
     let names = model.schema().input_names();
     let [across, up] = [table.numbers(&names[0])?, table.numbers(&names[1])?];
     let range = |values: &[f64]| {
@@ -42,7 +43,7 @@ fn decision(model: &FittedModel, table: &Table) -> Result<Option<String>> {
     let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| {
         if input == 0 { centre(x, cell % CELLS) } else { centre(y, cell / CELLS) }
     });
-    let predictions = model.predict_inputs(cells, Vec::new());
+    let predictions = model.model().predict(cells.transpose(), &[])?;
     let malignant = model.schema().target(table)?.unwrap_or_default();
     let points = across.iter().zip(up.iter()).zip(&malignant).map(|((&x, &y), &m)| (x, y, m > 0.5));
     Ok(surface(&Surface {

@@ -3,7 +3,7 @@
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
 use sparsegp::data::read_csv;
-use sparsegp::model::{FitOptions, ObjectiveKind};
+use sparsegp::options::{FitOptions, ObjectiveKind};
 
 const VISITS: &str = include_str!("../../../../examples/data/doctor_visits.csv");
 

@@ -1,11 +1,11 @@
 //! Why a fit could not start or end: the cause in data, parameters, `K_uu` or steps, and what to try; no recovery.
 
-use super::fit::TakenBack;
 use super::geometry::Crowding;
-use super::latent::LatentModel;
+use super::outcome::TakenBack;
 use crate::collapsed::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::latent::inducing::FactorizationFailure;
+use crate::model::LatentModel;
 use faer::MatRef;
 
 /// Numbers beyond this overflow when they are squared a few times.

@@ -1,12 +1,25 @@
 //! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
 
-use super::fit::UpdateCounts;
-use super::source::AllRows;
+use super::rows::AllRows;
 use super::variational::VariationalModel;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
 use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions};
+
+/// How much work updates were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UpdateCounts {
+    pub evaluations: usize,
+    pub rollbacks: usize,
+}
+
+impl UpdateCounts {
+    pub(super) fn add(&mut self, other: UpdateCounts) {
+        self.evaluations += other.evaluations;
+        self.rollbacks += other.rollbacks;
+    }
+}
 
 /// When to stop solving for q.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,13 @@
 //! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
 
 use super::carry::Parameterization;
-use super::fit::{TrainingData, UpdateCounts};
-use super::posterior::{Posterior, Score};
-use super::solve::{SolveLimits, Sweep, solve_q};
+use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
+use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, HyperObjective};
+use crate::model::{Posterior, Score};
 use crate::variational::{Guard, Normal};
 
 /// A model whose q is solved for on all data whenever θ and Z have moved, by natural gradients from where q was.
@@ -17,7 +17,8 @@ pub(super) struct Alternating<'a> {
     model: VariationalModel,
     free: FreeVector,
     natural: Vec<f64>,
-    data: TrainingData<'a>,
+    train: Dataset<'a>,
+    validation: Option<Dataset<'a>>,
     batch: usize,
     guard: Guard,
     limits: SolveLimits,
@@ -48,13 +49,25 @@ impl<'a> Alternating<'a> {
     pub(super) fn new(
         model: VariationalModel,
         free: FreeVector,
-        data: TrainingData<'a>,
+        (train, validation): (Dataset<'a>, Option<Dataset<'a>>),
         guard: Guard,
         limits: SolveLimits,
     ) -> Self {
         let (natural, batch) = (model.model.natural(), model.capacity());
         let counts = UpdateCounts::default();
-        Alternating { natural, model, free, data, batch, guard, limits, counts, best: None, last: None }
+        Alternating {
+            natural,
+            model,
+            free,
+            train,
+            validation,
+            batch,
+            guard,
+            limits,
+            counts,
+            best: None,
+            last: None,
+        }
     }
 
     /// The free vector to start from.
@@ -81,7 +94,7 @@ impl<'a> Alternating<'a> {
         if !(self.natural.iter().all(|x| x.is_finite()) && self.model.set_natural(&self.natural)) {
             return f64::NAN;
         }
-        let all = Sweep::of(&self.data.train, self.batch);
+        let all = Sweep::of(&self.train, self.batch);
         match solve_q(&mut self.model, all, self.guard, self.limits, None) {
             Ok((value, counts)) => {
                 self.counts.add(counts);
@@ -96,7 +109,7 @@ impl<'a> Alternating<'a> {
     fn gradient(&mut self) -> Vec<f64> {
         let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);
-        for part in self.data.train.parts(self.batch) {
+        for part in self.train.parts(self.batch) {
             self.model.evaluate(Batch { x: part.x, targets: part.targets, scale: 1.0 }, true);
             sum.iter_mut().zip(self.model.theta_gradient()).for_each(|(sum, g)| *sum += g);
         }
@@ -114,7 +127,7 @@ impl HyperObjective for Alternating<'_> {
         }
         let flat = self.gradient();
         let solved = Solved { natural: self.natural.clone(), q: self.model.q().clone(), value };
-        if self.data.validation.is_none() && self.best.as_ref().is_none_or(|best| value < best.value) {
+        if self.validation.is_none() && self.best.as_ref().is_none_or(|best| value < best.value) {
             self.best = Some(solved.clone());
         }
         self.last = Some(solved);
@@ -122,7 +135,7 @@ impl HyperObjective for Alternating<'_> {
     }
 
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
-        let validation = self.data.validation?;
+        let validation = self.validation?;
         let value = self.solve(theta);
         if !value.is_finite() {
             return Some(f64::NAN);

@@ -1,32 +1,18 @@
-//! `--restarts`: several starts compared by short fits, the worse half dropped each time; no fit to the end.
+//! `--restarts`: several starts compared by short fits, the worse half dropped each time, then the fit from the best.
 
-use super::fit::{Fitted, Start, TrainingData, fit_prepared};
-use super::latent::LatentModel;
-use super::options::{FitOptions, ObjectiveKind};
-use super::select::score_of;
-use super::start::initial_model;
+use super::within;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, stem};
+use crate::likelihood::Likelihood;
+use crate::model::{LatentModel, Restart, Score, Search};
+use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
+use crate::training::rows::TrainingData;
+use crate::training::run::{Fitted, fit_from};
+use crate::training::start::{Start, initial_model};
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Transform;
-
-/// One of several starts of a fit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Restart {
-    /// Its number; 0 is the start that the data give.
-    pub start: usize,
-    /// The seed of its inducing inputs and of how its hyper-parameters differ.
-    pub seed: u64,
-    /// What it was compared by after each short fit that it took part in, smaller is better: the objective per datum, or the
-    /// validation score where there is one. Absent where the fit failed.
-    pub scores: Vec<Option<f64>>,
-    /// Why a fit from it failed, if one did.
-    pub error: Option<String>,
-    /// Whether it was fitted to the end.
-    pub chosen: bool,
-}
+use std::time::Instant;
 
 /// Starting values are drawn between a tenth and ten times those that the data give, …
 const SPREAD: f64 = 10.0;
@@ -42,7 +28,7 @@ const FIRST_BUDGET: usize = 10;
 const TIME_SHARE: f64 = 0.5;
 
 /// Starts with what is known of each.
-pub(super) struct Starts {
+struct Starts {
     candidates: Vec<Candidate>,
     last_error: Option<Error>,
 }
@@ -61,18 +47,43 @@ impl Candidate {
     }
 }
 
+/// The fit from the best of several starts. A start whose fit fails in the end gives way to the next best.
+pub(in crate::training) fn fit_restarted(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    likelihood: Box<dyn Likelihood>,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let started = Instant::now();
+    let mut starts = choose_start(data, options, likelihood, &mut session.silent())?;
+    loop {
+        let start = starts.best()?;
+        let options = within(options, started);
+        let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
+        match fit_from(&data, &plan, start, true, session) {
+            Ok(mut fitted) => {
+                fitted.search = Search { inducing: None, restarts: starts.into_report() };
+                return Ok(fitted);
+            }
+            Err(error) if error.kind() == ErrorKind::Fit => starts.reject(error),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Compares as many starts as the options say by short fits (successive halving: Jamieson & Talwalkar 2016). All fits
 /// have the seed of the options, and so the same subsets and batches.
 ///
 /// # Errors
 ///
 /// Those that are about the options or the data; numerical failures count as bad scores.
-pub(super) fn choose_start(
+fn choose_start(
     data: TrainingData<'_>,
     options: &FitOptions,
+    likelihood: Box<dyn Likelihood>,
     session: &mut Session<'_>,
 ) -> Result<Starts> {
-    let candidates = (0..options.restarts).map(|start| candidate(data, options, start));
+    let candidates = (0..options.restarts).map(|start| candidate(data, options, likelihood.clone(), start));
     let mut starts = Starts { candidates: candidates.collect::<Result<_>>()?, last_error: None };
     let fits = (1..).map(|rung| options.restarts.div_ceil(1 << rung)).take_while(|&left| left > 1);
     let fits: f64 = options.restarts as f64 + fits.sum::<usize>() as f64;
@@ -93,9 +104,16 @@ pub(super) fn choose_start(
 }
 
 /// The start number `start`: that of the data with other inducing inputs and, but for the first one, other values.
-fn candidate(data: TrainingData<'_>, options: &FitOptions, start: usize) -> Result<Candidate> {
+fn candidate(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    likelihood: Box<dyn Likelihood>,
+    start: usize,
+) -> Result<Candidate> {
     let seed = options.seed.wrapping_add(start as u64);
-    let mut model = initial_model(data.train, &FitOptions { seed, ..options.clone() }, data.levels)?;
+    let seeded = FitOptions { seed, ..options.clone() };
+    let plan = Plan::new(&seeded, likelihood.as_ref(), data.train.len())?;
+    let mut model = initial_model(data.train, &plan, likelihood)?;
     // What is fixed, tied or bounded stays so.
     model.constrain(&options.constraints, options.has_default_priors())?;
     if start > 0 {
@@ -131,10 +149,8 @@ fn perturb(model: &mut LatentModel, seed: u64) {
 fn short(options: &FitOptions, rung: usize) -> FitOptions {
     let budget = FIRST_BUDGET << rung;
     // The square loss has no scale of its own to compare starts by: its amplitude is that of the evidence.
-    let objective = match options.objective {
-        ObjectiveKind::DlmSquare => {
-            FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() }
-        }
+    let objective = match options.objective.loss() {
+        LossKind::Square => FitOptions { objective: ObjectiveKind::Vfe, beta: 1.0, ..options.clone() },
         _ => options.clone(),
     };
     let epochs = if options.is_collapsed() { budget } else { 1 << rung };
@@ -161,9 +177,10 @@ impl Starts {
             return Ok(());
         }
         let start = Start { model: candidate.model.clone(), q: None };
-        match fit_prepared(data, short, start, true, session) {
+        let plan = Plan::new(short, start.model.likelihood.as_ref(), data.train.len())?;
+        match fit_from(&data, &plan, start, true, session) {
             Ok(fitted) => {
-                let score = score(&fitted, data, short);
+                let score = score(&fitted, data, plan.loss);
                 if score.is_none() {
                     candidate.report.error = Some("the score is not finite".into());
                 }
@@ -194,7 +211,7 @@ impl Starts {
     /// # Errors
     ///
     /// The last failure, when all have.
-    pub(super) fn best(&mut self) -> Result<Start> {
+    fn best(&mut self) -> Result<Start> {
         self.sort();
         match self.candidates.first_mut().filter(|best| best.report.error.is_none()) {
             Some(best) => {
@@ -206,7 +223,7 @@ impl Starts {
     }
 
     /// Gives up the start that was the best.
-    pub(super) fn reject(&mut self, error: Error) {
+    fn reject(&mut self, error: Error) {
         if let Some(best) = self.candidates.first_mut() {
             best.report.chosen = false;
             best.report.error = Some(error.to_string());
@@ -215,16 +232,16 @@ impl Starts {
     }
 
     /// All starts by their numbers.
-    pub(super) fn into_report(mut self) -> Vec<Restart> {
+    fn into_report(mut self) -> Vec<Restart> {
         self.candidates.sort_by_key(|candidate| candidate.report.start);
         self.candidates.into_iter().map(|candidate| candidate.report).collect()
     }
 }
 
 /// What a short fit is compared by.
-fn score(fitted: &Fitted, data: TrainingData<'_>, options: &FitOptions) -> Option<f64> {
+fn score(fitted: &Fitted, data: TrainingData<'_>, loss: LossKind) -> Option<f64> {
     let score = match data.validation {
-        Some(validation) => fitted.posterior.score(validation, score_of(options)),
+        Some(validation) => fitted.posterior.score(validation, Score::of(loss)),
         None => fitted.summary.objective,
     };
     score.is_finite().then_some(score)
@@ -234,6 +251,7 @@ fn score(fitted: &Fitted, data: TrainingData<'_>, options: &FitOptions) -> Optio
 mod tests {
     use super::*;
     use crate::collapsed::Dataset;
+    use crate::likelihood::Gaussian;
     use faer::Mat;
 
     /// Starts with these scores, of which some failed.
@@ -241,7 +259,8 @@ mod tests {
         let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
         let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
         let candidates = scores.iter().enumerate().map(|(start, scores)| {
-            let mut candidate = candidate(data, &FitOptions::default(), start).expect("a start");
+            let mut candidate = candidate(data, &FitOptions::default(), Box::new(Gaussian::new(1.0)), start)
+                .expect("a start");
             candidate.report.scores = scores.iter().map(|&score| Some(score)).collect();
             candidate.report.error = failed.contains(&start).then(|| "singular".to_owned());
             candidate
@@ -283,7 +302,9 @@ mod tests {
         };
         let all = values(&starts(&[&[] as &[f64]; 20], &[]));
         let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
-        let plain = initial_model(Dataset::of(x.as_ref(), &y), &FitOptions::default(), 0).expect("a model");
+        let gaussian = Box::new(Gaussian::new(1.0));
+        let plan = Plan::new(&FitOptions::default(), gaussian.as_ref(), 20).expect("a plan");
+        let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, gaussian).expect("a model");
         let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
         assert_eq!(all[0], plain);
         let ratios = || all[1..].iter().flat_map(|one| one.iter().zip(&plain).map(|(a, b)| a / b));

@@ -1,15 +1,14 @@
 //! Training rows that stay in a file: read again in every pass, shuffled through a buffer into batches by a thread of their
 //! own; no fitting.
 
-use super::fitted::{Columns, HeldOut};
-use super::rows::Rows;
-use super::source::{AllRows, BatchSource};
+use super::rows::{CodedTable, TableRows};
 use crate::collapsed::Dataset;
 use crate::data::random::{Purpose, generator};
 use crate::data::shuffle::ShuffleBuffer;
 use crate::data::statistics::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::data::{Ahead, Role, Roles, Scaling, Schema, TableBlocks};
 use crate::error::{Error, Result};
+use crate::training::{AllRows, BatchSource, RowBuffer};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::path::PathBuf;
@@ -76,7 +75,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The rows of the next block, none at the end of the file.
-    fn block(&mut self) -> Result<Option<HeldOut>> {
+    fn block(&mut self) -> Result<Option<TableRows>> {
         let Some(block) = self.blocks.next().transpose()? else {
             let file = &self.file;
             return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
@@ -84,16 +83,16 @@ impl Parts {
         self.seen += block.rows();
         let first = block.first_row();
         let chosen = (0..block.rows()).filter(|row| self.file.roles.of(first + row) == self.role);
-        let mut part = Columns::of(&self.file.schema, &block)?.part(chosen.collect());
+        let mut part = CodedTable::of(&self.file.schema, &block)?.part(chosen.collect());
         part.rows.iter_mut().for_each(|row| *row += first);
         Ok(Some(part))
     }
 }
 
 impl Iterator for Parts {
-    type Item = Result<HeldOut>;
+    type Item = Result<TableRows>;
 
-    fn next(&mut self) -> Option<Result<HeldOut>> {
+    fn next(&mut self) -> Option<Result<TableRows>> {
         if self.done {
             return None;
         }
@@ -133,9 +132,9 @@ pub(super) struct FileBatches {
     batch: usize,
     buffer: usize,
     seed: u64,
-    ready: Ahead<Result<Rows>>,
-    used: SyncSender<Rows>,
-    current: Option<Rows>,
+    ready: Ahead<Result<RowBuffer>>,
+    used: SyncSender<RowBuffer>,
+    current: Option<RowBuffer>,
     /// The most rows that were in the buffer and the block at hand.
     held: Arc<AtomicUsize>,
 }
@@ -158,7 +157,7 @@ impl FileBatches {
 }
 
 impl BatchSource for FileBatches {
-    fn rows(&self) -> &dyn AllRows {
+    fn all(&self) -> &dyn AllRows {
         &self.rows
     }
 
@@ -197,11 +196,11 @@ struct Maker {
     rows_left: usize,
     batches_left: usize,
     parts: Option<Parts>,
-    part: Option<HeldOut>,
+    part: Option<TableRows>,
     at: usize,
     random: ChaCha8Rng,
     buffer: ShuffleBuffer,
-    returned: Receiver<Rows>,
+    returned: Receiver<RowBuffer>,
     held: Arc<AtomicUsize>,
     failed: bool,
 }
@@ -210,7 +209,7 @@ impl Maker {
     fn new(
         file: &Arc<DataFile>,
         (batch, buffer, seed): (usize, usize, u64),
-        returned: Receiver<Rows>,
+        returned: Receiver<RowBuffer>,
         held: &Arc<AtomicUsize>,
     ) -> Self {
         Maker {
@@ -232,7 +231,7 @@ impl Maker {
     }
 
     /// Starts a thread that makes all batches from number `first` on.
-    fn start(mut self, first: usize) -> Result<Ahead<Result<Rows>>> {
+    fn start(mut self, first: usize) -> Result<Ahead<Result<RowBuffer>>> {
         let per_epoch = self.file.train.div_ceil(self.batch);
         self.epoch = (first / per_epoch) as u64;
         let mut skip = first % per_epoch;
@@ -251,13 +250,13 @@ impl Maker {
     }
 
     /// The next batch.
-    fn make(&mut self) -> Result<Rows> {
+    fn make(&mut self) -> Result<RowBuffer> {
         if self.batches_left == 0 {
             self.begin_epoch()?;
         }
         let size = self.rows_left.div_ceil(self.batches_left);
         let dims = self.file.schema.dims();
-        let mut batch = self.returned.try_recv().unwrap_or_else(|_| Rows::of_dims(dims, self.batch));
+        let mut batch = self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batch));
         batch.clear();
         let (exposure, weights) = (self.file.schema.exposure_name(), self.file.schema.weights_name());
         let given = (exposure.is_some(), weights.is_some());

@@ -1,70 +1,97 @@
 //! Where training starts: parameters from the data, and hyper-parameters and q improved on a subset of the rows.
 
-use super::collapsed::{CollapsedBound, CollapsedObjective};
+use super::collapsed::CollapsedObjective;
 use super::failure::failed_start;
-use super::fit::{Start, UpdateCounts};
-use super::latent::LatentModel;
-use super::options::{FitOptions, Hyper, MeanKind, ModelKind};
-use super::posterior::Posterior;
-use super::rows::Rows;
-use super::solve::{SolveLimits, Sweep, solve_q};
+use super::row_buffer::RowBuffer;
+use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
-use crate::collapsed::Dataset;
+use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::moments::Moments;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
-use crate::latent::{InducingLayer, LinearLayer, choose_inducing};
+use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
+use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
+use crate::options::{LayerPlan, MeanKind, Plan, StepPlan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::parse;
 
+/// What a fit starts from instead of the data.
+#[derive(Clone)]
+pub struct Start {
+    /// Kernel, mean, likelihood and inducing inputs.
+    pub model: LatentModel,
+    /// The whitened posterior to go on with; solved for when absent.
+    pub q: Option<Normal>,
+}
+
 /// Kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
-pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
-    if options.model == ModelKind::Glm {
-        return linear_model(train, options, levels);
-    }
-    let d = train.x.nrows();
-    let mut kernel = parse::parse(&options.kernel, d)
-        .map_err(|e| Error::usage(format!("--kernel '{}': {e}", options.kernel)))?;
-    let mut likelihood = options.likelihood_kind().build(levels);
+///
+/// # Errors
+///
+/// When the kernel's text cannot be read, or inducing inputs cannot be chosen.
+pub(super) fn initial_model(
+    train: Dataset<'_>,
+    plan: &Plan,
+    mut likelihood: Box<dyn Likelihood>,
+) -> Result<LatentModel> {
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
-    let responses = working_responses(likelihood.as_ref(), train.targets);
-    let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
-    let amplitude = variance(responses);
-    kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-    let m = options.inducing_for(train.len());
-    let z = choose_inducing(train.x, m, options.inducing_init, kernel.as_ref(), options.seed)?;
-    let constant = if options.mean == MeanKind::Constant { centre } else { 0.0 };
-    let layer =
-        InducingLayer::new(kernel, z, options.jitter)?.with_mean(constant, options.mean == MeanKind::Zero);
-    Ok(LatentModel::new(layer.into(), likelihood, options.fix_inducing))
+    let d = train.x.nrows();
+    match &plan.layer {
+        LayerPlan::Sparse { kernel, inducing, init, fix, jitter } => {
+            let mut kernel =
+                parse::parse(kernel, d).map_err(|e| Error::usage(format!("--kernel '{kernel}': {e}")))?;
+            let responses = working_responses(likelihood.as_ref(), train.targets);
+            let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
+            let amplitude = variance(responses);
+            kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+            let z =
+                choose_inducing(train.x, (*inducing).min(train.len()), *init, kernel.as_ref(), plan.seed)?;
+            let constant = if plan.mean == MeanKind::Constant { centre } else { 0.0 };
+            let layer =
+                InducingLayer::new(kernel, z, *jitter)?.with_mean(constant, plan.mean == MeanKind::Zero);
+            Ok(LatentModel::new(layer.into(), likelihood, *fix))
+        }
+        LayerPlan::Linear { prior_mean, prior_variance } => {
+            let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
+            let layer = linear_layer(train, (*prior_mean, *prior_variance), intercept, plan.family())?;
+            Ok(LatentModel::new(layer.into(), likelihood, true))
+        }
+    }
 }
 
 /// The prior variance of an intercept: wide for anything that is standardised or the logarithm of a rate.
 const INTERCEPT_VARIANCE: f64 = 100.0;
 
-/// A linear model, of the dimension of the data where they are fewer than the coefficients. Its intercept, unless the
-/// mean is zero, has a wide prior around the constant that suits the targets best.
-fn linear_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
-    let mut likelihood = options.likelihood_kind().build(levels);
-    let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
+/// Linear features, of the dimension of the data where they are fewer than the coefficients. An intercept has a wide prior
+/// around the constant that suits the targets best.
+fn linear_layer(
+    train: Dataset<'_>,
+    (prior_mean, prior_variance): (f64, f64),
+    intercept: Option<f64>,
+    family: Family,
+) -> Result<LinearLayer> {
     let d = train.x.nrows();
-    let (mut means, mut variances) = (vec![options.prior_mean; d], vec![options.prior_variance; d]);
-    let intercept = options.mean == MeanKind::Constant;
-    if intercept {
-        means.push(centre);
-        variances.push(INTERCEPT_VARIANCE);
-    }
+    let (mut means, mut variances) = (vec![prior_mean; d], vec![prior_variance; d]);
+    means.extend(intercept);
+    variances.extend(intercept.map(|_| INTERCEPT_VARIANCE));
     let mut layer = LinearLayer::independent(&means, &variances)?;
-    if intercept {
+    if intercept.is_some() {
         layer = layer.with_intercept();
     }
-    let layer = layer.suited_to(train.x, options.family).into();
-    Ok(LatentModel::new(layer, likelihood, true))
+    Ok(layer.suited_to(train.x, family))
+}
+
+/// A linear model of the dimension of its coefficients: a sample does not span what all rows do.
+pub(super) fn of_all_coefficients(model: LatentModel) -> LatentModel {
+    match model.layer {
+        Layer::Linear(layer) => LatentModel { layer: layer.whole().into(), ..model },
+        _ => model,
+    }
 }
 
 /// A value of f for every observation that explains it.
@@ -78,7 +105,7 @@ fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
-pub(super) const WARM_ROWS: usize = 10_240;
+pub(crate) const WARM_ROWS: usize = 10_240;
 
 /// The most natural-gradient steps that a warm start spends on q when the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
@@ -93,36 +120,36 @@ pub(super) fn warm_start(
     start: Start,
     fresh: bool,
     train: Dataset<'_>,
-    options: &FitOptions,
+    (plan, steps): (&Plan, &StepPlan),
     monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Normal, UpdateCounts)> {
     let Start { model, q } = start;
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
     }
-    if options.starts_at_prior() {
-        let q = first_posterior(&model, options.family, train);
+    if steps.from_prior {
+        let q = first_posterior(&model, steps.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
-    let subset = subset(train, options.seed);
+    let subset = subset(train, plan.seed);
     let subset = subset.data();
-    let improve = fresh && options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
+    let iterations = if fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
     let sparse = model.layer.inducing().is_some();
     // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
-    let family = options.family;
+    let family = steps.family;
     if model.likelihood.kind() == LikelihoodKind::Gaussian && (sparse || family == Family::Full) {
-        let (model, q, counts) = gaussian_start(model, improve, subset, options, monitor)?;
+        let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), subset, monitor)?;
         return Ok((model, if family == Family::Full { q } else { q.mean_field() }, counts));
     }
     let likelihood = model.likelihood.clone();
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
-    if improve && sparse {
+    if iterations > 0 && sparse {
         let responses = working_responses(likelihood.as_ref(), subset.targets);
         let noise = 0.3 * variance(responses.iter().copied()).max(1e-3);
         let surrogate = LatentModel { likelihood: Box::new(Gaussian::new(noise)), ..model.clone() };
         let targets = Targets { y: &responses, exposure: &[], weights: subset.targets.weights };
         let data = Dataset { x: subset.x, targets };
-        let (found, start, found_counts) = gaussian_start(surrogate, true, data, options, monitor)?;
+        let (found, start, found_counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
         counts = found_counts;
         // The mean of working responses is not the likelihood's own best constant.
         let constant = model.layer.inducing().map(|layer| layer.mean().clone());
@@ -134,11 +161,11 @@ pub(super) fn warm_start(
         q = Some(if family == Family::Full { start } else { start.mean_field() });
     }
     let q = q.unwrap_or_else(|| first_posterior(&model, family, subset));
-    let batch = options.batch_size.min(subset.len());
-    let objective = Objective { nodes: options.quadrature_nodes, ..Objective::elbo(options.beta.max(1e-2)) };
+    let batch = steps.batch_size.min(subset.len());
+    let objective = Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
     let limits = SolveLimits { steps: WARM_STEPS, tolerance: 1e-4 };
-    let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), options.q_guard, limits, None)?;
+    let (value, solved) = solve_q(&mut svgp, Sweep::of(&subset, batch), steps.guard, limits, None)?;
     if !value.is_finite() {
         return Err(failed_start());
     }
@@ -168,14 +195,14 @@ fn first_posterior(model: &LatentModel, family: Family, train: Dataset<'_>) -> N
 }
 
 /// A random subset of the rows, in their order.
-pub(super) fn subset(train: Dataset<'_>, seed: u64) -> Rows {
+pub(super) fn subset(train: Dataset<'_>, seed: u64) -> RowBuffer {
     let mut rows: Vec<usize> = (0..train.len()).collect();
     if rows.len() > WARM_ROWS {
         rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
         rows.truncate(WARM_ROWS);
         rows.sort_unstable();
     }
-    let mut subset = Rows::new(train, rows.len());
+    let mut subset = RowBuffer::new(train, rows.len());
     subset.take(train, &rows);
     subset
 }
@@ -184,29 +211,27 @@ pub(super) fn subset(train: Dataset<'_>, seed: u64) -> Rows {
 pub(super) fn evidence_start(
     model: LatentModel,
     train: Dataset<'_>,
-    options: &FitOptions,
+    plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
-    let subset = subset(train, options.seed);
-    let options = FitOptions { beta: 1.0, ..options.clone() };
-    gaussian_start(model, options.warm_start > 0, subset.data(), &options, monitor).map(|(model, ..)| model)
+    let subset = subset(train, plan.seed);
+    gaussian_start(model, (plan.hyper.warm_start, 1.0), subset.data(), monitor).map(|(model, ..)| model)
 }
 
-/// The collapsed bound of a Gaussian model, improved by L-BFGS if asked for, and the q that attains it.
+/// The collapsed β-ELBO of a Gaussian model, improved by so many iterations of L-BFGS, and the q that attains it.
 pub(super) fn gaussian_start(
     model: LatentModel,
-    improve: bool,
+    (iterations, beta): (usize, f64),
     subset: Dataset<'_>,
-    options: &FitOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Normal, UpdateCounts)> {
-    let bound = CollapsedBound::Elbo { beta: options.beta.clamp(0.1, 10.0) };
+    let bound = CollapsedBound::Elbo { beta: beta.clamp(0.1, 10.0) };
     let mut objective = CollapsedObjective::new(model, subset, bound);
     let mut theta = objective.start();
     let mut counts = UpdateCounts::default();
-    if improve && !theta.is_empty() {
+    if iterations > 0 && !theta.is_empty() {
         let limits = Limits {
-            epochs: options.warm_start,
+            epochs: iterations,
             seconds: monitor.limits().seconds.map(|s| 0.5 * s),
             plateaus: 0,
             target: None,

@@ -1,12 +1,40 @@
-//! Where the rows of training come from: all of them in order, or one batch after the other; rows in memory, no files.
+//! The rows of a fit: all of them in order, one batch after the other, and the samples that are looked at; no files.
 
-use super::batches::{BatchPlan, BatchStream};
-use super::rows::Rows;
+use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
+use crate::data::{BatchPlan, BatchStream};
 use crate::error::{Error, Result};
 
+/// The rows that a fit is trained and judged on, in memory or elsewhere, on the scale the model sees.
+pub trait TrainingRows {
+    /// All training rows, for passes over them.
+    fn all(&self) -> &dyn AllRows;
+
+    /// All training rows at once, where they are in memory.
+    fn in_memory(&self) -> Option<Dataset<'_>>;
+
+    /// The training rows that starting values come from.
+    fn start_sample(&self) -> Dataset<'_>;
+
+    /// The training rows that a fit is checked on before and after: all of them where they are in memory.
+    fn check_sample(&self) -> Dataset<'_>;
+
+    /// The rows held out to choose by, if any.
+    fn validation(&self) -> Option<Dataset<'_>>;
+
+    /// The number of ordered levels of the target; 0 for targets without.
+    fn levels(&self) -> usize;
+
+    /// The batches of a plan.
+    ///
+    /// # Errors
+    ///
+    /// When the rows cannot be read in such batches.
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>>;
+}
+
 /// All training rows on the scale the model sees.
-pub(super) trait AllRows {
+pub trait AllRows {
     /// How many there are.
     fn count(&self) -> usize;
 
@@ -30,9 +58,9 @@ impl AllRows for Dataset<'_> {
 }
 
 /// The batches of a fit, a function of its seed alone.
-pub(super) trait BatchSource: Send {
+pub trait BatchSource: Send {
     /// The rows that batches are drawn from.
-    fn rows(&self) -> &dyn AllRows;
+    fn all(&self) -> &dyn AllRows;
 
     /// The number of batches in the first pass over them.
     fn per_epoch(&self) -> usize;
@@ -52,23 +80,71 @@ pub(super) trait BatchSource: Send {
     fn seek(&mut self, batches: usize) -> Result<()>;
 }
 
+/// Rows in memory: inputs (`D × n`, one column per datum) and targets on the scale the model sees.
+#[derive(Clone, Copy)]
+pub struct TrainingData<'a> {
+    /// The training part.
+    pub train: Dataset<'a>,
+    /// The validation part, if any.
+    pub validation: Option<Dataset<'a>>,
+    /// The number of ordered levels of the target, for ordinal targets.
+    pub levels: usize,
+}
+
+impl<'a> TrainingData<'a> {
+    /// Training data alone.
+    pub fn of(train: Dataset<'a>) -> Self {
+        TrainingData { train, validation: None, levels: 0 }
+    }
+}
+
+impl TrainingRows for TrainingData<'_> {
+    fn all(&self) -> &dyn AllRows {
+        &self.train
+    }
+
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        Some(self.train)
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.train
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.train
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.validation
+    }
+
+    fn levels(&self) -> usize {
+        self.levels
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        Ok(Box::new(MemoryBatches::new(self.train, plan, seed)))
+    }
+}
+
 /// Batches of rows in memory.
 pub(super) struct MemoryBatches<'a> {
     data: Dataset<'a>,
     stream: BatchStream,
-    drawn: Rows,
+    drawn: RowBuffer,
 }
 
 impl<'a> MemoryBatches<'a> {
     /// The batches of a plan on `data`.
     pub(super) fn new(data: Dataset<'a>, plan: BatchPlan, seed: u64) -> Self {
         let stream = BatchStream::new(data.len(), plan, seed);
-        MemoryBatches { data, stream, drawn: Rows::new(data, plan.first(data.len())) }
+        MemoryBatches { data, stream, drawn: RowBuffer::new(data, plan.first(data.len())) }
     }
 }
 
 impl BatchSource for MemoryBatches<'_> {
-    fn rows(&self) -> &dyn AllRows {
+    fn all(&self) -> &dyn AllRows {
         &self.data
     }
 

@@ -1,31 +1,14 @@
 //! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
 
-use super::latent::LatentModel;
-use super::posterior::{Posterior, Score};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
-    DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
+    CollapsedBound, DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss,
+    upper_bound,
 };
 use crate::gradient::Form;
 use crate::hyper::{FreeVector, HyperObjective};
+use crate::model::{LatentModel, Posterior, Score};
 use crate::variational::{Family, Normal};
-
-/// Which collapsed quantity is minimised.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CollapsedBound {
-    /// The collapsed β-ELBO; Titsias' bound (VFE) at β = 1.
-    Elbo {
-        /// The weight of the KL term.
-        beta: f64,
-    },
-    /// FITC's negative log evidence.
-    Fitc,
-    /// The square-loss DLM objective minimised over the mean of q.
-    Square {
-        /// The weight of the penalty ½ mᵀm.
-        beta: f64,
-    },
-}
 
 /// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
 pub struct CollapsedObjective<'a> {

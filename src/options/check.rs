@@ -1,8 +1,10 @@
-//! Which options go together: models, rules that move q, estimators and schedules; no values of single options.
+//! Which values options may have and which of them go together, checked before any work; no defaults.
 
-use super::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use super::fit::FitOptions;
+use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
+use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::Estimator;
 use crate::variational::{Average, Family, Guard, QUpdate};
@@ -11,22 +13,113 @@ use crate::variational::{Average, Family, Guard, QUpdate};
 const MOST_RESTARTS: usize = 256;
 
 impl FitOptions {
+    /// Refuses values and combinations that make no sense, before any work.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |name: &str, value: f64| {
+            if value > 0.0 && value.is_finite() {
+                Ok(())
+            } else {
+                Err(Error::usage(format!("{name} is {value}, expected a positive number")))
+            }
+        };
+        positive("--beta", self.beta)?;
+        positive("--learning-rate", self.learning_rate)?;
+        positive("--prior-variance", self.prior_variance)?;
+        if !self.prior_mean.is_finite() {
+            return Err(Error::usage(format!(
+                "--prior-mean is {}, expected a finite number",
+                self.prior_mean
+            )));
+        }
+        if let Some(smoothness) = self.steps.smoothness {
+            positive("--q-smoothness", smoothness)?;
+        }
+        if let Some((low, high)) =
+            self.steps.bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
+        {
+            return Err(Error::usage(format!(
+                "--q-bounds are {low} and {high}, expected two positive numbers, the smaller one first"
+            )));
+        }
+        if let Some(seconds) = self.max_seconds {
+            positive("--max-seconds", seconds)?;
+        }
+        if self.stop_at.is_some_and(|target| !target.is_finite()) {
+            return Err(Error::usage("--stop-at must be a finite number"));
+        }
+        if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
+            return Err(Error::usage("--tolerance must be zero or a positive number"));
+        }
+        for (name, value) in [
+            ("--inducing", self.inducing),
+            ("--batch-size", Some(self.steps.batch_size)),
+            ("--epochs", self.epochs),
+            ("--max-steps", self.max_steps),
+            ("--patience", Some(self.patience)),
+            ("--quadrature-nodes", self.quadrature_nodes),
+        ] {
+            if value == Some(0) {
+                return Err(Error::usage(format!("{name} is 0, expected at least 1")));
+            }
+        }
+        if !(0.0..1.0).contains(&self.validation_fraction) {
+            return Err(Error::usage("--validation-fraction must be at least 0 and below 1"));
+        }
+        match self.jitter {
+            Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
+                return Err(Error::usage("--jitter must be zero or a positive number"));
+            }
+            _ => {}
+        }
+        self.constraints.validate()?;
+        self.validate_combination()
+    }
+
+    fn validate_combination(&self) -> Result<()> {
+        self.check_model()?;
+        self.check_search()?;
+        let collapsed = !self.has_own_q();
+        let kind = self.likelihood_kind();
+        if collapsed && kind != LikelihoodKind::Gaussian {
+            return Err(Error::usage(format!(
+                "--objective {} needs the gaussian likelihood, not {kind}",
+                self.objective
+            ))
+            .hint("elbo and dlm-log take every likelihood"));
+        }
+        if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
+            return Err(Error::usage(
+                "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
+            ));
+        }
+        let wanted = match self.estimator {
+            Estimator::Exact => self.objective,
+            estimator if estimator.is_predictive() => ObjectiveKind::DlmLog,
+            _ => ObjectiveKind::Elbo,
+        };
+        if wanted != self.objective {
+            return Err(Error::usage(format!(
+                "--estimator {} is for --objective {wanted}, not {}",
+                self.estimator, self.objective
+            )));
+        }
+        if matches!(self.estimator, Estimator::Piecewise { .. }) && kind != LikelihoodKind::BernoulliLogit {
+            return Err(Error::usage(format!(
+                "--estimator {} bounds the logistic function: it is for --likelihood bernoulli-logit, not {kind}",
+                self.estimator
+            )));
+        }
+        self.check_hyper()?;
+        self.check_precision()?;
+        if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
+            return Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"));
+        }
+        self.check_steps()
+    }
+
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
     fn step_option(&self) -> Option<&'static str> {
-        [
-            ("--family", self.family != Family::Full),
-            ("--q-average", self.q_average != Average::None),
-            ("--q-bounds", self.q_bounds.is_some()),
-            ("--q-nonnegative", self.q_nonnegative),
-            ("--q-smoothness", self.q_smoothness.is_some()),
-            ("--batch-schedule", self.batch_schedule.is_some()),
-            ("--sample-schedule", self.sample_schedule.is_some()),
-            ("--no-polish", !self.polish),
-            ("--max-steps", self.max_steps.is_some()),
-            ("--precision", self.precision != Precision::Double),
-        ]
-        .into_iter()
-        .find_map(|(name, given)| given.then_some(name))
+        self.steps.first_given().or(self.max_steps.map(|_| "--max-steps"))
     }
 
     /// The first option of the other model that is not as by default.
@@ -36,7 +129,7 @@ impl FitOptions {
             ModelKind::Gp => vec![
                 ("--prior-mean", self.prior_mean != default.prior_mean),
                 ("--prior-variance", self.prior_variance != default.prior_variance),
-                ("--q-nonnegative", self.q_nonnegative),
+                ("--q-nonnegative", self.steps.nonnegative),
             ],
             ModelKind::Glm => {
                 let inducing = self.inducing.is_some() || self.growth.is_some();
@@ -47,7 +140,7 @@ impl FitOptions {
     }
 
     /// Refuses what only the other model has.
-    pub(super) fn check_model(&self) -> Result<()> {
+    fn check_model(&self) -> Result<()> {
         if let Some(name) = self.foreign_option() {
             return Err(foreign(name, self.model));
         }
@@ -61,7 +154,7 @@ impl FitOptions {
     }
 
     /// Refuses ways to tune hyper-parameters that the objective, or the solver, does not allow.
-    pub(super) fn check_hyper(&self) -> Result<()> {
+    fn check_hyper(&self) -> Result<()> {
         let (objective, collapsed) = (self.objective, !self.has_own_q());
         match self.hyper {
             Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,
@@ -105,13 +198,13 @@ impl FitOptions {
     fn check_alternation(&self) -> Result<()> {
         let sampled = self.estimator.is_sampled();
         let name = [
-            ("--q-update", self.q_update != QUpdate::Ngd),
-            ("--q-step", self.q_step.is_some()),
-            ("--q-average", self.q_average != Average::None),
-            ("--batch-schedule", self.batch_schedule.is_some()),
-            ("--precision", self.precision != Precision::Double),
+            ("--q-update", self.steps.update != QUpdate::Ngd),
+            ("--q-step", self.steps.step.is_some()),
+            ("--q-average", self.steps.average != Average::None),
+            ("--batch-schedule", self.steps.batch_schedule.is_some()),
+            ("--precision", self.steps.precision != Precision::Double),
             ("--estimator", sampled),
-            ("--no-polish", !self.polish),
+            ("--no-polish", !self.steps.polish),
         ];
         match name.into_iter().find_map(|(name, given)| given.then_some(name)) {
             None => Ok(()),
@@ -123,8 +216,8 @@ impl FitOptions {
     }
 
     /// Refuses mixed precision where the objective of a batch is not the same twice.
-    pub(super) fn check_precision(&self) -> Result<()> {
-        if self.precision == Precision::Mixed && self.estimator.is_sampled() {
+    fn check_precision(&self) -> Result<()> {
+        if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
             return Err(Error::usage(format!(
                 "--precision mixed is checked against double precision on the same batch, which --estimator {} estimates anew",
                 self.estimator
@@ -139,8 +232,8 @@ impl FitOptions {
         let why = [
             (self.objective != ObjectiveKind::Elbo, "--objective elbo"),
             (self.model != ModelKind::Gp, "--model gp"),
-            (self.family != Family::Full, "--family full"),
-            (self.q_update != QUpdate::Ngd, "--q-update ngd"),
+            (self.steps.family != Family::Full, "--family full"),
+            (self.steps.update != QUpdate::Ngd, "--q-update ngd"),
         ];
         match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
             None => Ok(()),
@@ -152,7 +245,7 @@ impl FitOptions {
     }
 
     /// Refuses what makes no sense of the search for a start.
-    pub(super) fn check_search(&self) -> Result<()> {
+    fn check_search(&self) -> Result<()> {
         if let Some(growth) = self.growth {
             growth.validate()?;
             if self.inducing.is_some() {
@@ -184,7 +277,7 @@ impl FitOptions {
     }
 
     /// Refuses what the rule that moves q, or the lack of one, has no use for.
-    pub(super) fn check_steps(&self) -> Result<()> {
+    fn check_steps(&self) -> Result<()> {
         if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
             let (objective, hyper) = (self.objective, self.hyper_mode());
             return Err(Error::usage(format!(
@@ -192,20 +285,20 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
         }
-        let update = self.q_update;
-        if let Some(schedule) = self.q_step.filter(|_| update.mixes()) {
+        let update = self.steps.update;
+        if let Some(schedule) = self.steps.step.filter(|_| update.mixes()) {
             schedule.mixing().map_err(|error| {
                 Error::usage(format!("--q-step does not suit --q-update {update}: {error}"))
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
         for (name, given, taken, rules) in [
-            ("--q-guard", self.q_guard != Guard::Trust, update.takes_guard(), "ngd"),
-            ("--q-bounds", self.q_bounds.is_some(), update.projects(), "projected-ngvi"),
-            ("--q-nonnegative", self.q_nonnegative, update.projects(), "projected-ngvi"),
+            ("--q-guard", self.steps.guard != Guard::Trust, update.takes_guard(), "ngd"),
+            ("--q-bounds", self.steps.bounds.is_some(), update.projects(), "projected-ngvi"),
+            ("--q-nonnegative", self.steps.nonnegative, update.projects(), "projected-ngvi"),
             (
                 "--q-smoothness",
-                self.q_smoothness.is_some(),
+                self.steps.smoothness.is_some(),
                 update.takes_smoothness(),
                 "prox-sgd, proj-sgd or bw-gd",
             ),
@@ -214,7 +307,7 @@ impl FitOptions {
                 return Err(Error::usage(format!("{name} is for --q-update {rules}, not {update}")));
             }
         }
-        if self.q_nonnegative && self.family != Family::Diagonal {
+        if self.steps.nonnegative && self.steps.family != Family::Diagonal {
             return Err(Error::usage("--q-nonnegative needs --family diagonal"));
         }
         self.check_estimator()
@@ -222,8 +315,8 @@ impl FitOptions {
 
     /// Refuses an estimator of gradients that the rule cannot use, and a number of samples for one that draws no w.
     fn check_estimator(&self) -> Result<()> {
-        let (update, estimator) = (self.q_update, self.estimator);
-        if self.sample_schedule.is_some() && estimator.weight_samples().is_none() {
+        let (update, estimator) = (self.steps.update, self.estimator);
+        if self.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
                 "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
             ))

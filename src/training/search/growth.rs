@@ -1,20 +1,23 @@
-//! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small; no final fit.
+//! `--inducing auto`: inducing inputs are added until the bound gap and the gain of more are small, then the fit from there.
 
-use super::collapsed::{CollapsedBound, CollapsedObjective};
-use super::failure::{failed_start, unless_failed};
-use super::fit::{Start, TrainingData, fit_prepared, ready};
-use super::inducing_curve::{Certificate, Criterion, Growth, GrowthEnd, InducingCurve, InducingPoint};
-use super::latent::LatentModel;
-use super::options::{FitOptions, Hyper, ObjectiveKind};
-use super::posterior::{Posterior, Score};
-use super::rows::Rows;
-use super::start::{gaussian_start, initial_model, subset};
-use crate::collapsed::{Dataset, dense_upper_bound};
+use super::within;
+use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
 use crate::data::random::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session};
 use crate::latent::more_inducing;
-use crate::likelihood::LikelihoodKind;
+use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::model::{
+    Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, Posterior, Score, Search,
+    Warning,
+};
+use crate::options::{FitOptions, Growth, Hyper, ObjectiveKind, Plan, StepOptions};
+use crate::training::collapsed::CollapsedObjective;
+use crate::training::failure::{failed_start, unless_failed};
+use crate::training::row_buffer::RowBuffer;
+use crate::training::rows::TrainingData;
+use crate::training::run::{Fitted, fit_from, ready};
+use crate::training::start::{Start, gaussian_start, initial_model, subset};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -66,7 +69,7 @@ impl Grown {
 struct Grower<'a, 's> {
     train: Dataset<'a>,
     validation: Option<Dataset<'a>>,
-    levels: usize,
+    likelihood: Box<dyn Likelihood>,
     /// Those of the fit, for the ELBO: how well inducing inputs stand for all the data has nothing to do with what is
     /// minimised afterwards.
     options: FitOptions,
@@ -77,18 +80,40 @@ struct Grower<'a, 's> {
     session: Session<'s>,
 }
 
+/// The fit from a model that was grown until its inducing inputs are enough, with the certificate of its q.
+pub(in crate::training) fn fit_grown(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    likelihood: Box<dyn Likelihood>,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let started = Instant::now();
+    let (start, mut curve) = grow(data, options, likelihood, session.silent())?;
+    let options = within(options, started);
+    let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
+    let mut fitted = fit_from(&data, &plan, start, false, session)?;
+    curve.certificate = certificate(&fitted.model, data.train, fitted.summary.elbo_sum, curve.tolerance);
+    if let Some(certificate) = curve.certificate {
+        fitted.summary.evidence_upper_bound = Some(certificate.upper);
+    }
+    fitted.summary.warnings.extend(curve.warning().map(|text| Warning::Inducing { text }));
+    fitted.search = Search { inducing: Some(curve), restarts: Vec::new() };
+    Ok(fitted)
+}
+
 /// Grows a model of the training data from few inducing inputs, until there are enough.
 ///
 /// # Errors
 ///
 /// As for a fit, when not even the first size can be evaluated.
-pub(super) fn grow(
+fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,
-    growth: Growth,
+    likelihood: Box<dyn Likelihood>,
     session: Session<'_>,
 ) -> Result<(Start, InducingCurve)> {
-    let (criterion, family) = (criterion(data.train, options), options.family);
+    let growth = options.growth.unwrap_or_default();
+    let (criterion, family) = (criterion(data.train, likelihood.as_ref()), options.steps.family);
     let parts = match (criterion, data.validation) {
         (Criterion::Validation, None) => hold_out(data.train, options.seed),
         _ => None,
@@ -100,7 +125,7 @@ pub(super) fn grow(
     let options = FitOptions {
         objective: ObjectiveKind::Elbo,
         beta: 1.0,
-        batch_size: options.batch_size,
+        steps: StepOptions { batch_size: options.steps.batch_size, ..StepOptions::default() },
         learning_rate: options.learning_rate,
         epochs: None,
         tolerance: None,
@@ -113,9 +138,8 @@ pub(super) fn grow(
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
     let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
-    let levels = data.levels;
     let mut grower =
-        Grower { train, validation, levels, options, tolerance, started, seconds, rollbacks: 0, session };
+        Grower { train, validation, likelihood, options, tolerance, started, seconds, rollbacks: 0, session };
     let mut curve = InducingCurve {
         criterion,
         tolerance,
@@ -134,14 +158,14 @@ pub(super) fn grow(
 }
 
 /// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
-fn criterion(train: Dataset<'_>, options: &FitOptions) -> Criterion {
-    let gaussian = options.likelihood_kind() == LikelihoodKind::Gaussian;
+fn criterion(train: Dataset<'_>, likelihood: &dyn Likelihood) -> Criterion {
+    let gaussian = likelihood.kind() == LikelihoodKind::Gaussian;
     let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
     if certified { Criterion::Gap } else { Criterion::Validation }
 }
 
 /// Some random rows held out of the others; none where there are too few.
-fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(Rows, Rows)> {
+fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(RowBuffer, RowBuffer)> {
     let n = train.len();
     let count = ((HELD_OUT * n as f64).ceil() as usize).min(MOST_HELD_OUT);
     if count == 0 || count >= n {
@@ -152,7 +176,7 @@ fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(Rows, Rows)> {
     let (held_out, kept) = rows.split_at_mut(count);
     let part = |rows: &mut [usize]| {
         rows.sort_unstable();
-        let mut part = Rows::new(train, rows.len());
+        let mut part = RowBuffer::new(train, rows.len());
         part.take(train, rows);
         part
     };
@@ -172,8 +196,9 @@ impl Grower<'_, '_> {
     /// A model of a size from the start that the data give.
     fn fresh(&mut self, m: usize) -> Result<Grown> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
-        let model = initial_model(self.train, &options, self.levels)?;
-        self.stage(ready(model, &options, self.train)?, None)
+        let plan = Plan::new(&options, self.likelihood.as_ref(), self.train.len())?;
+        let model = initial_model(self.train, &plan, self.likelihood.clone())?;
+        self.stage(ready(model, &plan.hyper, self.train)?, None)
     }
 
     /// Adds inducing inputs until there are enough; leaves the curve's end and points.
@@ -259,13 +284,14 @@ impl Grower<'_, '_> {
     fn gaussian_stage(&mut self, model: LatentModel, fresh: bool) -> Result<Grown> {
         // A first stage has everything to find, later ones go on from what was found.
         let share = if fresh { 1 } else { WARM_SHARE };
-        let options =
-            FitOptions { warm_start: self.options.warm_start.div_ceil(share), ..self.options.clone() };
+        let options = &self.options;
+        let trains = options.hyper_mode() != Hyper::Fixed;
+        let iterations = if trains { options.warm_start.div_ceil(share) } else { 0 };
         let rows = subset(self.train, options.seed);
         // The start takes half of what its monitor has.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
-            epochs: options.warm_start,
+            epochs: options.warm_start.div_ceil(share),
             steps: None,
             seconds,
             tolerance: options.stopping_tolerance(),
@@ -275,8 +301,8 @@ impl Grower<'_, '_> {
             target: None,
         };
         let mut monitor = self.session.monitor(limits);
-        let improve = options.warm_start > 0 && options.hyper_mode() != Hyper::Fixed;
-        let (model, _, counts) = gaussian_start(model, improve, rows.data(), &options, &mut monitor)?;
+        let (model, _, counts) =
+            gaussian_start(model, (iterations, options.beta), rows.data(), &mut monitor)?;
         self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
@@ -295,15 +321,16 @@ impl Grower<'_, '_> {
     /// A short run of the ordinary fit of the ELBO.
     fn variational_stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
         let n = self.train.len();
-        let per_epoch = n.div_ceil(self.options.batch_size.min(n));
+        let per_epoch = n.div_ceil(self.options.steps.batch_size.min(n));
         let options = FitOptions {
             epochs: Some(STEPS.div_ceil(per_epoch).max(3)),
             max_seconds: self.left(),
             ..self.options.clone()
         };
-        let data = TrainingData { train: self.train, validation: None, levels: self.levels };
+        let plan = Plan::new(&options, model.likelihood.as_ref(), n)?;
+        let data = TrainingData::of(self.train);
         let fresh = q.is_none();
-        let fitted = fit_prepared(data, &options, Start { model, q }, fresh, &mut self.session)?;
+        let fitted = fit_from(&data, &plan, Start { model, q }, fresh, &mut self.session)?;
         self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
@@ -333,7 +360,7 @@ fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
 }
 
 /// What is known of a fitted q with this ELBO (a sum): Gaussian noise and rows that count once.
-pub(super) fn certificate(
+fn certificate(
     model: &LatentModel,
     train: Dataset<'_>,
     lower: Option<f64>,

@@ -1,15 +1,16 @@
 //! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
 
-use super::batches::BatchPlan;
-use super::latent::LatentModel;
+use super::rows::{BatchSource, MemoryBatches};
 use super::solve::{Sweep, full_objective};
-use super::source::{BatchSource, MemoryBatches};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
+use crate::data::BatchPlan;
 use crate::error::Result;
 use crate::gradient::Batch;
+use crate::model::LatentModel;
 use crate::objective::Objective;
+use crate::options::StepPlan;
 use crate::variational::{
     Average, Family, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule, StepInfo,
     UpdateRule,
@@ -33,6 +34,22 @@ pub struct InferenceOptions {
 }
 
 impl InferenceOptions {
+    /// Those of a plan, for the q of `model`.
+    pub(super) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
+        let mut rule = steps.rule.clone();
+        if let (true, Some(layer)) = (steps.nonnegative, model.layer.linear()) {
+            rule.lower = layer.nonnegative_weights();
+        }
+        InferenceOptions {
+            rule,
+            step: steps.step,
+            batches: steps.batches,
+            samples: steps.samples,
+            average: steps.average,
+            seed,
+        }
+    }
+
     /// A rule with a step schedule on all data, without averages.
     pub fn full_batch(update: QUpdate, step: Schedule) -> Self {
         InferenceOptions {
@@ -123,7 +140,7 @@ impl<'a> Inference<'a> {
     /// `train_theta`. The second half is [`Inference::settle`], or [`Inference::settle_at`], before which q is that of the step
     /// before. Where no batch can be read, everything stays as it was.
     pub(super) fn evaluate(&mut self, train_theta: bool) -> Result<f64> {
-        let (n, per_epoch) = (self.source.rows().count(), self.source.per_epoch());
+        let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
         let part = self.source.next_batch()?;
         self.rows_used += part.len();
         self.model.reserve(part.len());
@@ -247,7 +264,7 @@ impl<'a> Inference<'a> {
 
     /// The objective of the last iterate on all data, a sum.
     pub fn objective(&mut self) -> f64 {
-        let rows = self.source.rows();
+        let rows = self.source.all();
         let part = self.model.capacity().min(rows.count());
         full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }

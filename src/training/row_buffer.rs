@@ -5,35 +5,35 @@ use crate::objective::Targets;
 use faer::Mat;
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
-pub(super) struct Rows {
+pub(crate) struct RowBuffer {
     x: Mat<f64>,
     y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
 }
 
-impl Rows {
+impl RowBuffer {
     /// Room for up to `most` rows of `data`.
-    pub(super) fn new(data: Dataset<'_>, most: usize) -> Self {
+    pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
-        Rows { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
+        RowBuffer { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
     }
 
     /// Room for `most` rows of `dims` inputs.
-    pub(super) fn of_dims(dims: usize, most: usize) -> Self {
+    pub(crate) fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
-        Rows { x: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
+        RowBuffer { x: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
     }
 
     /// Forgets all rows.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.y.clear();
         self.exposure.clear();
         self.weights.clear();
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
-    pub(super) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
+    pub(crate) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
         let (x, others) = row.split_at(self.x.nrows());
         self.x.col_as_slice_mut(self.y.len()).copy_from_slice(x);
         let mut others = others.iter().copied();
@@ -47,7 +47,7 @@ impl Rows {
     }
 
     /// Copies `rows` of `data`.
-    pub(super) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
+    pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.x.ncols() {
             self.x = Mat::zeros(data.x.nrows(), rows.len().max(2 * self.x.ncols()));
         }
@@ -66,7 +66,7 @@ impl Rows {
     }
 
     /// The rows last taken.
-    pub(super) fn data(&self) -> Dataset<'_> {
+    pub(crate) fn data(&self) -> Dataset<'_> {
         let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
         Dataset { x: self.x.as_ref().subcols(0, self.y.len()), targets }
     }

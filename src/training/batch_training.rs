@@ -1,13 +1,13 @@
 //! Joint training on mini-batches: one gradient moves q by its rule and θ, Z by the solver; no solver here.
 
 use super::inference::{Inference, InferenceOptions};
-use super::posterior::{Posterior, Score};
-use super::source::BatchSource;
+use super::rows::BatchSource;
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Error;
 use crate::hyper::{FreeVector, StochasticObjective};
+use crate::model::{Posterior, Score};
 use crate::threads::on_pool;
 use crate::variational::Normal;
 

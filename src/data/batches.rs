@@ -1,14 +1,15 @@
 //! Which rows each step of a fit takes: epochs, schedules of sizes, independent draws; row indices only, no values.
 
-use crate::data::random::{Purpose, generator};
-use crate::data::split::Batches;
+use super::random::{Purpose, generator};
 use crate::variational::SizeSchedule;
 use rand::RngExt;
+use rand::seq::SliceRandom;
 
 /// Which rows a step takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BatchPlan {
-    /// Every epoch uses every row once, in batches of at most this many rows ([`Batches`]).
+    /// Every epoch uses every row once, in batches of at most this many rows (0 counts as 1). Their sizes differ by at most one,
+    /// so that none is so small that its gradient is mostly noise.
     Epochs(usize),
     /// As many rows as the schedule says, at most all, going through one shuffled order after the other.
     Sized(SizeSchedule),
@@ -17,37 +18,10 @@ pub enum BatchPlan {
 }
 
 impl BatchPlan {
-    /// The rows of the first batch out of `n`.
-    pub fn first(self, n: usize) -> usize {
+    /// The batches of the first pass over `n` rows.
+    pub fn per_epoch(self, n: usize) -> usize {
         match self {
-            BatchPlan::Epochs(batch) => Batches::new(n, batch, 0).largest(),
-            BatchPlan::Sized(sizes) | BatchPlan::Independent(sizes) => sizes.at(0, n),
-        }
-    }
-}
-
-/// The batches of a plan, one after the other; nothing is allocated once the largest was drawn.
-#[derive(Clone, Debug)]
-pub struct BatchStream {
-    plan: BatchPlan,
-    epochs: Batches,
-    per_epoch: usize,
-    n: usize,
-    seed: u64,
-    order: Vec<usize>,
-    ends: Vec<usize>,
-    epoch: u64,
-    at: usize,
-    iteration: usize,
-    drawn: Vec<usize>,
-}
-
-impl BatchStream {
-    /// Batches of the rows `0..n` (at least one).
-    pub fn new(n: usize, plan: BatchPlan, seed: u64) -> Self {
-        let epochs = Batches::new(n, if let BatchPlan::Epochs(batch) = plan { batch } else { n }, seed);
-        let per_epoch = match plan {
-            BatchPlan::Epochs(_) => epochs.per_epoch().max(1),
+            BatchPlan::Epochs(batch) => n.div_ceil(batch.max(1)).max(1),
             BatchPlan::Sized(sizes) | BatchPlan::Independent(sizes) => {
                 let (mut rows, mut batches) = (0, 0);
                 while rows < n.max(1) {
@@ -56,17 +30,50 @@ impl BatchStream {
                 }
                 batches
             }
-        };
+        }
+    }
+
+    /// The rows of the first batch out of `n`, the largest of an epoch.
+    pub fn first(self, n: usize) -> usize {
+        match self {
+            BatchPlan::Epochs(_) => n.div_ceil(self.per_epoch(n)),
+            BatchPlan::Sized(sizes) | BatchPlan::Independent(sizes) => sizes.at(0, n),
+        }
+    }
+}
+
+/// The batches of a plan, one after the other; nothing is allocated once the largest was drawn.
+///
+/// Those of an epoch depend on the seed and the epoch alone, so that the stream can go to any batch.
+#[derive(Clone, Debug)]
+pub struct BatchStream {
+    plan: BatchPlan,
+    per_epoch: usize,
+    n: usize,
+    seed: u64,
+    /// The rows in the order of the present epoch, and how many of them were taken.
+    order: Vec<usize>,
+    taken: usize,
+    /// Batches of the present epoch that are left, where it has so many.
+    left: usize,
+    epoch: u64,
+    iteration: usize,
+    drawn: Vec<usize>,
+}
+
+impl BatchStream {
+    /// Batches of the rows `0..n` (at least one).
+    pub fn new(n: usize, plan: BatchPlan, seed: u64) -> Self {
+        let per_epoch = plan.per_epoch(n);
         BatchStream {
             plan,
-            epochs,
             per_epoch,
             n,
             seed,
             order: Vec::new(),
-            ends: Vec::new(),
+            taken: 0,
+            left: 0,
             epoch: 0,
-            at: 0,
             iteration: 0,
             drawn: Vec::new(),
         }
@@ -90,13 +97,15 @@ impl BatchStream {
             BatchPlan::Epochs(_) => {
                 self.epoch = (batches / self.per_epoch) as u64;
                 self.shuffle();
-                self.at = batches % self.per_epoch;
+                (0..batches % self.per_epoch).for_each(|_| {
+                    self.next_of_epoch();
+                });
             }
             BatchPlan::Sized(sizes) => {
                 let drawn: usize = (0..batches).map(|t| sizes.at(t, self.n)).sum();
                 self.epoch = (drawn / self.n.max(1)) as u64;
                 self.shuffle();
-                self.at = drawn % self.n.max(1);
+                self.taken = drawn % self.n.max(1);
             }
         }
         self.iteration = batches;
@@ -113,12 +122,12 @@ impl BatchStream {
                 let size = sizes.at(t, self.n);
                 self.drawn.clear();
                 while self.drawn.len() < size {
-                    if self.at == self.order.len() {
+                    if self.taken == self.order.len() {
                         self.shuffle();
                     }
-                    let end = (self.at + size - self.drawn.len()).min(self.order.len());
-                    self.drawn.extend_from_slice(&self.order[self.at..end]);
-                    self.at = end;
+                    let end = (self.taken + size - self.drawn.len()).min(self.order.len());
+                    self.drawn.extend_from_slice(&self.order[self.taken..end]);
+                    self.taken = end;
                 }
                 &self.drawn
             }
@@ -135,33 +144,61 @@ impl BatchStream {
     /// A new order of all rows, for the next epoch.
     fn shuffle(&mut self) {
         self.order.clear();
-        self.ends.clear();
-        for batch in self.epochs.epoch(self.epoch) {
-            self.order.extend_from_slice(batch);
-            self.ends.push(self.order.len());
-        }
+        self.order.extend(0..self.n);
+        self.order.shuffle(&mut generator(self.seed, Purpose::Batches, self.epoch));
         self.epoch += 1;
-        self.at = 0;
+        (self.taken, self.left) = (0, self.per_epoch);
     }
 
-    /// The next batch of the epoch; `at` counts batches here.
+    /// The next batch of the epoch: an even share of what is left of it.
     fn next_of_epoch(&mut self) -> &[usize] {
-        if self.at == self.ends.len() {
+        if self.left == 0 {
             self.shuffle();
         }
-        let from = if self.at == 0 { 0 } else { self.ends[self.at - 1] };
-        self.at += 1;
-        &self.order[from..self.ends[self.at - 1]]
+        let from = self.taken;
+        self.taken += (self.n - from).div_ceil(self.left);
+        self.left -= 1;
+        &self.order[from..self.taken]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn drawn(plan: BatchPlan, n: usize, batches: usize) -> Vec<Vec<usize>> {
         let mut stream = BatchStream::new(n, plan, 5);
         (0..batches).map(|_| stream.next_batch().to_vec()).collect()
+    }
+
+    #[test]
+    fn a_seed_gives_these_batches_on_every_platform() {
+        let mut stream = BatchStream::new(7, BatchPlan::Epochs(3), 7);
+        assert!(stream.go_to(6));
+        let epoch: Vec<_> = (0..3).map(|_| stream.next_batch().to_vec()).collect();
+        assert_eq!(epoch, [vec![1, 0, 2], vec![5, 3], vec![6, 4]]);
+    }
+
+    proptest! {
+        #[test]
+        fn an_epoch_uses_every_row_once_in_batches_of_nearly_one_size(
+            n in 1usize..400, batch in 1usize..70, seed: u64, epoch in 0usize..5
+        ) {
+            let plan = BatchPlan::Epochs(batch);
+            let mut stream = BatchStream::new(n, plan, seed);
+            let per_epoch = stream.per_epoch();
+            prop_assert_eq!(per_epoch, n.div_ceil(batch));
+            prop_assert!(stream.go_to(epoch * per_epoch));
+            let parts: Vec<Vec<usize>> = (0..per_epoch).map(|_| stream.next_batch().to_vec()).collect();
+            let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
+            let (most, least) = (sizes.iter().max(), sizes.iter().min());
+            prop_assert!(most <= Some(&batch) && most == Some(&plan.first(n)));
+            prop_assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1));
+            let mut all = parts.concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..n).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! Checks of a finished fit for what a user should know, each with its evidence; no training, no words.
 
-use super::fit::{TakenBack, TrainingData};
 use super::geometry::{Crowding, Neighbours, influence, sample, spread};
-use super::latent::LatentModel;
-use super::options::{FitOptions, HyperOptimizer, ObjectiveKind};
-use super::posterior::{Posterior, Score};
-use super::rows::Rows;
-use super::warning::{Input, Warning};
+use super::outcome::TakenBack;
+use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
 use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, LikelihoodKind};
+use crate::model::{Input, LatentModel, Posterior, Score, Warning};
+use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Scratch;
 
@@ -44,8 +42,10 @@ const OVERFITTED: (f64, f64) = (0.5, 3.0);
 pub(super) struct Finished<'a> {
     pub model: &'a LatentModel,
     pub posterior: &'a Posterior,
-    pub data: TrainingData<'a>,
-    pub options: &'a FitOptions,
+    /// Training rows to look at.
+    pub train: Dataset<'a>,
+    pub validation: Option<Dataset<'a>>,
+    pub plan: &'a Plan,
     pub outcome: &'a Outcome,
     pub taken_back: TakenBack,
 }
@@ -83,12 +83,10 @@ pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
 }
 
 fn about_noise(fit: &Finished<'_>) -> Option<Warning> {
-    if fit.model.likelihood.kind() != LikelihoodKind::Gaussian
-        || fit.options.objective == ObjectiveKind::DlmSquare
-    {
+    if fit.model.likelihood.kind() != LikelihoodKind::Gaussian || fit.plan.loss == LossKind::Square {
         return None;
     }
-    let variance = Moments::of(fit.data.train.targets.y.iter().copied()).variance()?;
+    let variance = Moments::of(fit.train.targets.y.iter().copied()).variance()?;
     let mut noise = f64::NAN;
     fit.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
     if noise > 0.98 * variance {
@@ -124,7 +122,7 @@ fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
 }
 
 fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning> {
-    let train = fit.data.train;
+    let train = fit.train;
     let mut warnings = Vec::new();
     let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).transpose());
     let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
@@ -151,7 +149,7 @@ fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
     if !matches!(likelihood.kind(), LikelihoodKind::Poisson | LikelihoodKind::PoissonSoftplus) {
         return None;
     }
-    let some = some_rows(fit.data.train);
+    let some = some_rows(fit.train);
     let rows = some.data();
     let marginals = fit.posterior.marginals(rows.x);
     let mut integrator = Integrator::new(None);
@@ -169,9 +167,9 @@ fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
 }
 
 /// At most [`MOST_TRAINING_ROWS`] of the training rows, evenly.
-fn some_rows(train: Dataset<'_>) -> Rows {
+fn some_rows(train: Dataset<'_>) -> RowBuffer {
     let rows = spread(train.len(), MOST_TRAINING_ROWS);
-    let mut some = Rows::new(train, rows.len());
+    let mut some = RowBuffer::new(train, rows.len());
     some.take(train, &rows);
     some
 }
@@ -184,8 +182,8 @@ fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
 }
 
 fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
-    let validation = fit.data.validation.filter(|_| fit.options.objective != ObjectiveKind::DlmSquare)?;
-    let (training, error) = mean_loss(fit.posterior, some_rows(fit.data.train).data())?;
+    let validation = fit.validation.filter(|_| fit.plan.loss != LossKind::Square)?;
+    let (training, error) = mean_loss(fit.posterior, some_rows(fit.train).data())?;
     let (validation, other) = mean_loss(fit.posterior, validation)?;
     let error = (error + other).sqrt();
     let difference = validation - training;
@@ -197,7 +195,7 @@ fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
     let TakenBack { hyper, q, mixed } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
-    let adam = fit.options.optimizer() == HyperOptimizer::Adam;
+    let adam = fit.plan.hyper.solver == HyperOptimizer::Adam;
     let mut warnings = Vec::new();
     // Line searches try points that they may well come back from; every failure of Adam costs half the rate for good.
     if if adam { hyper > 0 } else { many(hyper) } {
@@ -215,7 +213,7 @@ fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
 fn about_the_end(fit: &Finished<'_>) -> Option<Warning> {
     match fit.outcome.reason {
         StopReason::NoProgress => Some(Warning::NoProgress),
-        StopReason::MaxEpochs if fit.options.epochs.is_none() => Some(Warning::EpochLimit),
+        StopReason::MaxEpochs if fit.plan.epochs_by_default => Some(Warning::EpochLimit),
         _ => None,
     }
 }

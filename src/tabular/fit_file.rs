@@ -1,24 +1,16 @@
 //! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
 
-use super::failure::failed_start;
-use super::fit::{
-    Fitted, Start, Trained, TrainingData, Valued, batch_model, better_of, finish, free_parameters, limits,
-    polish_steps, ready, solves_in_one_step, train_on_batches,
-};
-use super::fitted::{
-    Columns, FittedModel, HeldOut, check_start_target, resolved, schema_options, standardised, two_valued,
-};
-use super::latent::LatentModel;
-use super::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
-use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
-use super::start::{WARM_ROWS, initial_model, warm_start};
+use super::model::TableModel;
+use super::resolve::{check_start_target, resolved, schema_options, standardised, two_valued};
+use super::rows::{CodedTable, TableRows};
 use super::streamed::{DataFile, FileBatches, FileRows};
 use crate::collapsed::Dataset;
 use crate::data::statistics::{Sample, Survey, Surveyed, survey};
-use crate::data::{Ahead, Role, Roles, SchemaOptions};
+use crate::data::{Ahead, BatchPlan, Role, Roles, SchemaOptions};
 use crate::error::{Error, Result};
-use crate::hyper::{Session, StopReason};
-use crate::latent::Layer;
+use crate::hyper::Session;
+use crate::options::{FitOptions, Hyper, ModelKind};
+use crate::training::{AllRows, BatchSource, TrainingRows, WARM_ROWS, fit_rows};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,7 +38,7 @@ pub struct FileFitRequest<'a> {
     /// The share of the rows held out for testing.
     pub test_fraction: f64,
     /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
-    pub start: Option<&'a FittedModel>,
+    pub start: Option<&'a TableModel>,
     /// Rows that are shuffled in memory; 256 MiB of them when absent.
     pub buffer_rows: Option<usize>,
 }
@@ -67,9 +59,9 @@ pub struct MemoryPlan {
 /// A fitted model, with the way to the rows of the file that were held out.
 pub struct FileFit {
     /// The model.
-    pub model: FittedModel,
+    pub model: TableModel,
     /// The validation rows, where some were asked for: a sample of them if they are more than 20,480.
-    pub validation: Option<HeldOut>,
+    pub validation: Option<TableRows>,
     /// The number of rows of the file.
     pub rows: usize,
     /// What was kept in memory.
@@ -83,7 +75,7 @@ impl FileFit {
     /// # Errors
     ///
     /// When the file cannot be opened again; items are errors when it cannot be read to its end or has changed.
-    pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<HeldOut>> + use<>> {
+    pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<TableRows>> + use<>> {
         let mut parts = self.file.parts(Role::Test, None)?;
         Ahead::new(1, move || parts.next())
     }
@@ -126,7 +118,7 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
         ))
         .hint("find what it finds on a part of the rows, and start from that model with --from"));
     }
-    if options.batch_schedule.is_some() {
+    if options.steps.batch_schedule.is_some() {
         return Err(Error::usage(
             "--batch-schedule needs all rows in memory: batches read through --shuffle-buffer have one size",
         )
@@ -158,11 +150,11 @@ pub fn fit_file(
     let Surveyed { schema, mut warnings, two_values, rows, train, validation, groups, .. } = surveyed;
     warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
     let scaling = match request.start {
-        Some(start) => start.scaling.clone(),
+        Some(start) => start.scaling().clone(),
         None => standardised(options, surveyed.scaling),
     };
-    let part = |sample: Sample| -> Result<HeldOut> {
-        let mut part = Columns::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
+    let part = |sample: Sample| -> Result<TableRows> {
+        let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
         part.rows = sample.rows;
         Ok(part)
     };
@@ -177,17 +169,21 @@ pub fn fit_file(
     let roles = roles_for(request)?;
     let path = request.path.to_owned();
     let file = Arc::new(DataFile { path, schema, scaling, roles, groups, rows, train });
-    let samples = Samples {
+    let mut streamed = StreamedRows {
+        all: FileRows(Arc::clone(&file)),
         start: start_rows.dataset(),
         check: check_rows.dataset(),
-        validation: scaled.as_ref().map(HeldOut::dataset),
+        validation: scaled.as_ref().map(TableRows::dataset),
         levels,
+        buffer: 0,
     };
-    let plan = plan_memory(&file, &samples, request.buffer_rows, options);
+    let plan = plan_memory(&streamed, request.buffer_rows, options);
     planned(&plan);
-    let fitted = train_on_file((&file, &samples), plan.buffer_rows, options, request.start, session)?;
+    streamed.buffer = plan.buffer_rows;
+    let start = request.start.map(|from| from.start(options, None, false));
+    let fitted = fit_rows(&streamed, options, start.as_ref(), session)?;
     let columns = (file.schema.clone(), file.scaling.clone());
-    let model = FittedModel::of(fitted, columns, options, train, warnings);
+    let model = TableModel::of(fitted, columns, options, train, warnings);
     Ok(FileFit { model, validation: held_out, rows, plan, file })
 }
 
@@ -215,13 +211,13 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
 
 fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
     if let Some(start) = request.start {
-        check_start_target(&start.schema, request.columns)?;
+        check_start_target(start.schema(), request.columns)?;
     }
     let inducing = request.options.inducing.unwrap_or_default();
     survey(&Survey {
         path: request.path,
         columns: &schema_options(request.columns, request.options)?,
-        known: request.start.map(|start| &start.schema),
+        known: request.start.map(TableModel::schema),
         roles: roles_for(request)?,
         start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
         check_rows: CHECK_ROWS,
@@ -238,28 +234,58 @@ fn options_for(request: &FileFitRequest<'_>, surveyed: &Surveyed) -> Result<FitO
     Ok(FitOptions { inducing, ..options }.by_batches())
 }
 
-/// The rows in memory, on the scale the model sees.
-struct Samples<'a> {
+/// The rows of a file, with the samples of them that are in memory, on the scale the model sees.
+struct StreamedRows<'a> {
+    all: FileRows,
     /// Training rows to find a start on.
     start: Dataset<'a>,
     /// Training rows to estimate the objective on; all of them if they are no more than 20,480.
     check: Dataset<'a>,
     validation: Option<Dataset<'a>>,
     levels: usize,
+    /// Rows of the shuffle buffer.
+    buffer: usize,
 }
 
-fn plan_memory(
-    file: &DataFile,
-    samples: &Samples<'_>,
-    buffer_rows: Option<usize>,
-    options: &FitOptions,
-) -> MemoryPlan {
+impl TrainingRows for StreamedRows<'_> {
+    fn all(&self) -> &dyn AllRows {
+        &self.all
+    }
+
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        Some(self.check).filter(|check| check.len() == self.all.count())
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.start
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.check
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.validation
+    }
+
+    fn levels(&self) -> usize {
+        self.levels
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        let batch = plan.first(self.all.count());
+        Ok(Box::new(FileBatches::new(Arc::clone(&self.all.0), batch, self.buffer, seed)?))
+    }
+}
+
+fn plan_memory(rows: &StreamedRows<'_>, buffer_rows: Option<usize>, options: &FitOptions) -> MemoryPlan {
+    let file = &rows.all.0;
     let row_bytes = file.row_width() * size_of::<f64>();
     let buffer = buffer_rows.unwrap_or((BUFFER_BYTES / row_bytes).max(1)).min(file.train);
-    let batch = options.batch_size.min(file.train);
+    let batch = options.steps.batch_size.min(file.train);
     // Validation rows are kept in their own units too.
-    let validation = 2 * samples.validation.map_or(0, |rows| rows.len());
-    let kept = samples.start.len() + samples.check.len() + validation;
+    let validation = 2 * rows.validation.map_or(0, |rows| rows.len());
+    let kept = rows.start.len() + rows.check.len() + validation;
     let most_rows = DataFile::most_rows(buffer, batch) + kept;
     MemoryPlan {
         training_rows: file.train,
@@ -267,90 +293,4 @@ fn plan_memory(
         most_rows,
         most_bytes: most_rows * row_bytes,
     }
-}
-
-fn train_on_file(
-    (file, samples): (&Arc<DataFile>, &Samples<'_>),
-    buffer: usize,
-    options: &FitOptions,
-    from: Option<&FittedModel>,
-    session: &mut Session<'_>,
-) -> Result<Fitted> {
-    let model = match from {
-        Some(from) => from.start(options, None, false).model,
-        None => whole(initial_model(samples.start, options, samples.levels)?),
-    };
-    let start = Start { model: ready(model, options, samples.start)?, q: None };
-    let mut monitor = session.monitor(limits(options));
-    let (model, q, counts) = warm_start(start, from.is_none(), samples.start, options, &mut monitor)?;
-    monitor.check()?;
-    let (n, batch) = (file.train, options.batch_size.min(file.train));
-    let mut svgp = batch_model(model, q, options, batch);
-    let free = free_parameters(&svgp, options);
-    let plan = options.inference(n, &svgp.model);
-    // Of a large file, the objective is compared before and after training on the same sample, which no start was found on.
-    let check = Sweep::of(&samples.check, batch).standing_for(n);
-    svgp.set_q(plan.rule.admit(svgp.q().clone()));
-    let first = full_objective(&mut svgp, check)?;
-    let before: Valued = (svgp.model.clone(), svgp.q().clone(), first);
-    let source = Box::new(FileBatches::new(Arc::clone(file), batch, buffer, plan.seed)?);
-    let source = (source as Box<_>, samples.validation);
-    let (mut svgp, mut outcome, taken_back) =
-        train_on_batches((svgp, free.clone(), plan), source, options, &mut monitor)?;
-    let sampling = svgp.objective().estimator().is_sampled().then(|| svgp.estimator_counts());
-    let rows = FileRows(Arc::clone(file));
-    let complete = samples.check.len() == n;
-    let passes = match complete {
-        true => usize::MAX,
-        false => passes_left(outcome.iterations / n.div_ceil(batch), outcome.reason),
-    };
-    let useful = if solves_in_one_step(&svgp, options) { 1 } else { polish_steps(n) };
-    // Each step takes a pass, after a first one.
-    let steps = if options.polishes() { useful.min(passes.saturating_sub(1)) } else { 0 };
-    let mut exact = None;
-    if steps > 0 {
-        let all = if complete { Sweep::of(&samples.check, batch) } else { Sweep::of(&rows, batch) };
-        let limits = SolveLimits { steps, tolerance: 0.1 * options.stopping_tolerance() };
-        let (value, solved) = solve_q(&mut svgp, all, options.q_guard, limits, None)?;
-        outcome.rollbacks += solved.rollbacks;
-        exact = Some(value);
-    }
-    let last = full_objective(&mut svgp, check)?;
-    let (model, q) = svgp.into_parts();
-    let (model, q, estimate) = better_of((model, q, last), Some(before), (&free, n), &mut outcome);
-    // A start that was kept was not summed over all rows.
-    let exact = if complete { Some(estimate) } else { exact.filter(|_| estimate == last) };
-    let value = exact.unwrap_or(estimate);
-    if !value.is_finite() {
-        return Err(failed_start());
-    }
-    outcome.rollbacks += counts.rollbacks;
-    let has_elbo = options.beta == 1.0 && options.objective == ObjectiveKind::Elbo;
-    let trained = Trained {
-        model,
-        q,
-        value,
-        elbo: exact.filter(|_| has_elbo).map(|value| -value),
-        upper: None,
-        sampling,
-        outcome,
-        taken_back,
-        estimated_on: exact.is_none().then_some(samples.check.len()),
-    };
-    let data = TrainingData { train: samples.check, validation: samples.validation, levels: samples.levels };
-    Ok(finish(trained, data, n, options, &monitor))
-}
-
-/// A linear model of the dimension of its coefficients: a sample does not span what all rows do.
-fn whole(model: LatentModel) -> LatentModel {
-    match model.layer {
-        Layer::Linear(layer) => LatentModel { layer: layer.whole().into(), ..model },
-        _ => model,
-    }
-}
-
-/// The passes over the file that may end a fit of so many whole epochs: none where a limit ended it, and no more than there
-/// were epochs.
-fn passes_left(epochs: usize, reason: StopReason) -> usize {
-    if matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) { 0 } else { epochs }
 }

@@ -1,0 +1,298 @@
+//! What a user can ask of a fit, with defaults, and what follows where nothing was said; no checks.
+
+use super::growth::Growth;
+use super::steps::StepOptions;
+use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
+use crate::data::Task;
+use crate::gradient::Precision;
+use crate::hyper::Constraints;
+use crate::latent::{InducingInit, Jitter};
+use crate::likelihood::LikelihoodKind;
+use crate::objective::{Estimator, Loss, Objective};
+use crate::variational::{Average, Family, QUpdate, Schedule};
+use serde::{Deserialize, Serialize};
+
+/// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FitOptions {
+    /// What the model is judged by; by the target when absent. Only looked at where a table is fitted.
+    pub task: Option<Task>,
+    /// The likelihood; Gaussian, or by the kind of target, when absent.
+    pub likelihood: Option<LikelihoodKind>,
+    /// What f is.
+    pub model: ModelKind,
+    /// The prior mean of a linear model's coefficients, on the scale the model sees.
+    pub prior_mean: f64,
+    /// The prior variance of a linear model's coefficients, on the scale the model sees.
+    pub prior_variance: f64,
+    /// What is minimised.
+    pub objective: ObjectiveKind,
+    /// The weight of the KL term, positive.
+    pub beta: f64,
+    /// How gradients in q are computed (elbo and dlm-log).
+    pub estimator: Estimator,
+    /// A fixed number of quadrature nodes; as many as each datum needs when absent.
+    pub quadrature_nodes: Option<usize>,
+    /// The kernel in the text grammar.
+    pub kernel: String,
+    /// The prior mean.
+    pub mean: MeanKind,
+    /// The number of inducing inputs; by the number of data when absent.
+    pub inducing: Option<usize>,
+    /// Whether that number is found by adding them until there are enough. A start model brings its own.
+    pub growth: Option<Growth>,
+    /// How they are chosen.
+    pub inducing_init: InducingInit,
+    /// Whether they stay where they are.
+    pub fix_inducing: bool,
+    /// How q is moved by mini-batches.
+    #[serde(flatten)]
+    pub steps: StepOptions,
+    /// How hyper-parameters are tuned; by the objective when absent.
+    pub hyper: Option<Hyper>,
+    /// With which solver; by the objective when absent.
+    pub hyper_optimizer: Option<HyperOptimizer>,
+    /// Iterations of L-BFGS on the collapsed bound of a subset of the rows, from which mini-batch training starts; 0 for
+    /// none.
+    pub warm_start: usize,
+    /// Adam's learning rate for hyper-parameters and inducing inputs.
+    pub learning_rate: f64,
+    /// Passes over the data, or iterations of L-BFGS; by the objective when absent.
+    pub epochs: Option<usize>,
+    /// The most mini-batch steps.
+    pub max_steps: Option<usize>,
+    /// A time limit in seconds.
+    pub max_seconds: Option<f64>,
+    /// Stop when the objective falls by less than this many nats per datum and epoch, smoothed; by the objective when
+    /// absent.
+    pub tolerance: Option<f64>,
+    /// Stop once the validation score, or the objective per datum where there is none, is no larger than this.
+    pub stop_at: Option<f64>,
+    /// Epochs without a better validation score before stopping.
+    pub patience: usize,
+    /// The share of the training rows held out for validation.
+    pub validation_fraction: f64,
+    /// The number of starts that are compared by short fits; a start model is the only one.
+    pub restarts: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The jitter on `K_uu`.
+    pub jitter: Jitter,
+    /// What is said about hyper-parameters by name, on the scale the model sees.
+    pub constraints: Constraints,
+    /// Whether lengthscales about which nothing is said have a weak prior, where inputs are standardised.
+    pub default_priors: bool,
+    /// Whether inputs and target are standardised.
+    pub standardize: bool,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        FitOptions {
+            task: None,
+            likelihood: None,
+            model: ModelKind::Gp,
+            prior_mean: 0.0,
+            prior_variance: 1.0,
+            objective: ObjectiveKind::Elbo,
+            beta: 1.0,
+            estimator: Estimator::Exact,
+            quadrature_nodes: None,
+            kernel: "rbf(ard)".into(),
+            mean: MeanKind::Constant,
+            inducing: None,
+            growth: None,
+            inducing_init: InducingInit::KMeans,
+            fix_inducing: false,
+            steps: StepOptions::default(),
+            hyper: None,
+            hyper_optimizer: None,
+            warm_start: 100,
+            learning_rate: 0.01,
+            epochs: None,
+            max_steps: None,
+            max_seconds: None,
+            tolerance: None,
+            stop_at: None,
+            patience: 20,
+            validation_fraction: 0.0,
+            restarts: 1,
+            seed: 0,
+            jitter: Jitter::DEFAULT,
+            constraints: Constraints::default(),
+            default_priors: true,
+            standardize: true,
+        }
+    }
+}
+
+/// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.
+const COLLAPSED_ROWS: usize = 100_000;
+
+impl FitOptions {
+    /// Whether the objective is one of mini-batches, with a q of its own.
+    pub fn has_own_q(&self) -> bool {
+        !self.objective.is_closed()
+    }
+
+    /// Whether q is solved for in closed form on the full batch: by the objective, or as hyper-parameters are tuned.
+    pub fn is_collapsed(&self) -> bool {
+        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed)
+    }
+
+    /// The likelihood's family, Gaussian when none was named.
+    pub fn likelihood_kind(&self) -> LikelihoodKind {
+        self.likelihood.unwrap_or(LikelihoodKind::Gaussian)
+    }
+
+    /// The mini-batch objective, for those that have one.
+    pub fn mini_batch_objective(&self) -> Objective {
+        let loss = match self.objective.loss() {
+            LossKind::Log => Loss::LogPredictive(self.estimator),
+            _ => Loss::ExpectedLog(self.estimator),
+        };
+        Objective { loss, beta: self.beta, nodes: self.quadrature_nodes }
+    }
+
+    /// How hyper-parameters are tuned, by the objective where nothing was said.
+    pub fn hyper_mode(&self) -> Hyper {
+        self.hyper.unwrap_or(match self.has_own_q() {
+            false => Hyper::Collapsed,
+            true if self.can_keep_sites() => Hyper::Dual,
+            true => Hyper::Joint,
+        })
+    }
+
+    /// The same by mini-batches, even where a closed form would take over when nothing is said.
+    pub fn by_batches(self) -> FitOptions {
+        FitOptions { hyper: Some(self.hyper_mode()), ..self }
+    }
+
+    /// Whether weak priors apply where none are given: they are for standardised data.
+    pub fn has_default_priors(&self) -> bool {
+        self.default_priors && self.standardize
+    }
+
+    /// Whether q can be kept as sites: a full covariance moved by exact natural gradients of an ELBO, whose last iterate is
+    /// what is wanted.
+    fn can_keep_sites(&self) -> bool {
+        self.objective == ObjectiveKind::Elbo
+            && self.model == ModelKind::Gp
+            && self.steps.family == Family::Full
+            && self.steps.update == QUpdate::Ngd
+            && self.steps.average == Average::None
+            && !self.estimator.is_sampled()
+    }
+
+    /// The solver for hyper-parameters, by their mode where nothing was said.
+    pub fn optimizer(&self) -> HyperOptimizer {
+        self.hyper_optimizer.unwrap_or(match self.hyper_mode() {
+            Hyper::Collapsed | Hyper::Alternating => HyperOptimizer::Lbfgs,
+            Hyper::Joint | Hyper::Dual | Hyper::Fixed => HyperOptimizer::Adam,
+        })
+    }
+
+    /// Whether q is kept as sites, which stay put when hyper-parameters move.
+    pub(super) fn keeps_sites(&self) -> bool {
+        let asked = match self.hyper_mode() {
+            Hyper::Dual => true,
+            // q is solved for again from there; sites of the predictive log loss may have negative precisions.
+            Hyper::Alternating => self.objective.loss() == LossKind::Elbo,
+            _ => false,
+        };
+        asked && self.model == ModelKind::Gp && self.steps.family == Family::Full
+    }
+
+    /// The epoch limit, by the objective where nothing was said.
+    pub fn epoch_limit(&self) -> usize {
+        self.epochs.unwrap_or(match self.objective.loss() {
+            // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
+            LossKind::Square => 500,
+            _ if self.is_collapsed() => 200,
+            // Sites make a step dearer and better: half as many are worth more.
+            LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
+            _ => 100,
+        })
+    }
+
+    /// The tolerance of the stopping test, by the objective where nothing was said.
+    pub fn stopping_tolerance(&self) -> f64 {
+        // The squared error of standardised targets is far smaller than a nat where the fit is any good.
+        self.tolerance.unwrap_or(if self.objective.loss() == LossKind::Square { 1e-7 } else { 1e-5 })
+    }
+
+    /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
+    /// that minimises the objective.
+    pub fn polishes(&self) -> bool {
+        let steps = &self.steps;
+        let free = steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.projects();
+        steps.polish && free
+    }
+
+    /// Whether steps on all rows may take the place of mini-batches where q alone is trained: unless something was said about
+    /// mini-batches, or about the steps.
+    pub(super) fn all_rows_will_do(&self) -> bool {
+        let steps = &self.steps;
+        let sized = self.model == ModelKind::Glm && steps.batch_size != StepOptions::default().batch_size;
+        let asks_for_batches = sized
+            || steps.batch_schedule.is_some()
+            || self.max_steps.is_some()
+            || steps.precision != Precision::Double;
+        self.polishes() && !asks_for_batches && steps.update == QUpdate::Ngd && steps.step.is_none()
+    }
+
+    /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was
+    /// asked for takes its first step.
+    pub(super) fn starts_at_prior(&self) -> bool {
+        let chosen = self.steps.update != QUpdate::Ngd
+            || self.steps.step.is_some()
+            || self.steps.average != Average::None
+            || self.estimator.is_sampled();
+        self.model == ModelKind::Glm && chosen
+    }
+
+    /// The options for `n` data with what follows from the others: with Gaussian noise the ELBO collapses, which is how its
+    /// hyper-parameters are tuned unless something was said about mini-batches, or there are so many data that a pass over
+    /// all of them for every step is too much. For a linear model one is enough.
+    pub fn decided_for(&self, n: usize) -> FitOptions {
+        let untold = *self == self.without_steps()
+            && self.hyper.is_none()
+            && self.hyper_optimizer != Some(HyperOptimizer::Adam)
+            && self.warm_start == FitOptions::default().warm_start;
+        let conjugate =
+            self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
+        let few = n <= COLLAPSED_ROWS
+            || self.model == ModelKind::Glm
+            || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
+        let hyper = if conjugate && untold && few { Some(Hyper::Collapsed) } else { self.hyper };
+        FitOptions { hyper, ..self.clone() }
+    }
+
+    /// The same with everything that is about mini-batch steps as it is by default.
+    pub fn without_steps(&self) -> FitOptions {
+        let default = FitOptions::default();
+        FitOptions {
+            estimator: default.estimator,
+            steps: default.steps,
+            learning_rate: default.learning_rate,
+            max_steps: default.max_steps,
+            ..self.clone()
+        }
+    }
+
+    /// The number of inducing inputs for `n` data.
+    pub fn inducing_for(&self, n: usize) -> usize {
+        self.inducing.unwrap_or((n / 10).clamp(50, 500)).min(n)
+    }
+
+    /// The step schedule of the q update, by the rule where nothing was said.
+    pub fn step_schedule(&self) -> Schedule {
+        self.steps.step.unwrap_or(match self.steps.update {
+            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
+            QUpdate::Adam => Schedule::Constant(self.learning_rate),
+            // In units of 1/𝓜, see `RuleOptions::relative`.
+            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => Schedule::Constant(0.5),
+        })
+    }
+}

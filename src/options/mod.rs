@@ -1,0 +1,17 @@
+//! What is asked of a fit, checked before any work and made into a plan with nothing left open; no fitting.
+
+mod betas;
+mod check;
+mod fit;
+mod growth;
+mod plan;
+mod steps;
+mod words;
+
+pub use betas::Betas;
+pub use check::foreign;
+pub use fit::FitOptions;
+pub use growth::Growth;
+pub use plan::{HyperPlan, LayerPlan, Plan, StepPlan, Way};
+pub use steps::StepOptions;
+pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};

@@ -1,0 +1,234 @@
+//! What a fit does, with nothing left open: options that were checked, and what follows from them for so many data.
+
+use super::fit::FitOptions;
+use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
+use crate::collapsed::CollapsedBound;
+use crate::data::BatchPlan;
+use crate::error::Result;
+use crate::gradient::Precision;
+use crate::hyper::{Constraints, Limits};
+use crate::latent::{InducingInit, Jitter};
+use crate::likelihood::Likelihood;
+use crate::objective::Objective;
+use crate::variational::{Average, Family, Guard, RuleOptions, Schedule, SizeSchedule};
+
+/// A fit as it will be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who produces the features.
+    pub layer: LayerPlan,
+    /// The prior mean of f: a constant, or zero.
+    pub mean: MeanKind,
+    /// The loss.
+    pub loss: LossKind,
+    /// The weight of the KL term.
+    pub beta: f64,
+    /// How q is found.
+    pub way: Way,
+    /// How hyper-parameters and inducing inputs are tuned.
+    pub hyper: HyperPlan,
+    /// When training ends.
+    pub limits: Limits,
+    /// Whether nobody said how many epochs there may be.
+    pub epochs_by_default: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// Who produces the features.
+#[derive(Clone, Debug)]
+pub enum LayerPlan {
+    /// A sparse Gaussian process.
+    Sparse {
+        /// The kernel in the text grammar.
+        kernel: String,
+        /// The number of inducing inputs.
+        inducing: usize,
+        /// How they are chosen.
+        init: InducingInit,
+        /// Whether they stay where they are.
+        fix: bool,
+        /// The jitter on `K_uu`.
+        jitter: Jitter,
+    },
+    /// A Bayesian linear model.
+    Linear {
+        /// The prior mean of the coefficients, on the scale the model sees.
+        prior_mean: f64,
+        /// The prior variance of the coefficients, on the scale the model sees.
+        prior_variance: f64,
+    },
+}
+
+/// How q is found.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// In closed form on all rows, wherever θ and Z are.
+    Collapsed(CollapsedBound),
+    /// By steps on mini-batches, taken together with those on θ and Z.
+    Batches(StepPlan),
+    /// By natural gradients on all rows, wherever θ and Z are.
+    Alternating(StepPlan),
+}
+
+/// How hyper-parameters and inducing inputs are tuned.
+#[derive(Clone, Debug)]
+pub struct HyperPlan {
+    /// Whether they are trained at all.
+    pub trains: bool,
+    /// With which solver.
+    pub solver: HyperOptimizer,
+    /// Adam's learning rate.
+    pub learning_rate: f64,
+    /// Iterations of L-BFGS on the collapsed bound of a part of the rows, from which training starts; 0 for none.
+    pub warm_start: usize,
+    /// What is said about single values.
+    pub constraints: Constraints,
+    /// Whether lengthscales about which nothing is said have a weak prior.
+    pub weak_priors: bool,
+}
+
+/// How q is moved by gradients.
+#[derive(Clone, Debug)]
+pub struct StepPlan {
+    /// What is minimised.
+    pub objective: Objective,
+    /// Which covariances q may have.
+    pub family: Family,
+    /// Whether q is kept as sites, which stay put when θ and Z move.
+    pub sites: bool,
+    /// The rule that moves q.
+    pub rule: RuleOptions,
+    /// Whether the coefficients' means may not be negative.
+    pub nonnegative: bool,
+    /// What keeps natural-gradient steps positive definite.
+    pub guard: Guard,
+    /// The step at iteration t.
+    pub step: Schedule,
+    /// Which rows a step takes.
+    pub batches: BatchPlan,
+    /// The most rows that are worked on at once.
+    pub batch_size: usize,
+    /// Samples of w at iteration t instead of as many as the estimator says.
+    pub samples: Option<SizeSchedule>,
+    /// Which average of the iterates is returned.
+    pub average: Average,
+    /// The precision of mini-batches.
+    pub precision: Precision,
+    /// Whether q starts at the prior.
+    pub from_prior: bool,
+    /// Whether all rows may take the place of mini-batches where q alone is trained and they are few.
+    pub all_rows_will_do: bool,
+    /// Whether training may end with steps on all rows.
+    pub polish: bool,
+}
+
+impl Plan {
+    /// The plan for `n` data that this likelihood observes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FitOptions::validate`].
+    pub fn new(options: &FitOptions, likelihood: &dyn Likelihood, n: usize) -> Result<Plan> {
+        let options = &FitOptions { likelihood: Some(likelihood.kind()), ..options.clone() };
+        options.validate()?;
+        let options = &options.decided_for(n);
+        let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
+        let way = if options.is_collapsed() {
+            Way::Collapsed(match loss {
+                LossKind::Fitc => CollapsedBound::Fitc,
+                LossKind::Square => CollapsedBound::Square { beta: options.beta },
+                LossKind::Elbo | LossKind::Log => CollapsedBound::Elbo { beta: options.beta },
+            })
+        } else if hyper == Hyper::Alternating {
+            Way::Alternating(StepPlan::new(options, n))
+        } else {
+            Way::Batches(StepPlan::new(options, n))
+        };
+        let solver = options.optimizer();
+        Ok(Plan {
+            layer: LayerPlan::new(options, n),
+            mean: options.mean,
+            loss,
+            beta: options.beta,
+            way,
+            hyper: HyperPlan {
+                trains: hyper != Hyper::Fixed,
+                solver,
+                learning_rate: options.learning_rate,
+                warm_start: options.warm_start,
+                constraints: options.constraints.clone(),
+                weak_priors: options.has_default_priors(),
+            },
+            limits: Limits {
+                epochs: options.epoch_limit(),
+                steps: options.max_steps,
+                seconds: options.max_seconds,
+                tolerance: options.stopping_tolerance(),
+                window: 10,
+                // A solver with a step size cuts it when progress ends.
+                plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
+                patience: options.patience,
+                target: options.stop_at,
+            },
+            epochs_by_default: options.epochs.is_none(),
+            seed: options.seed,
+        })
+    }
+
+    /// The covariances that q may have.
+    pub fn family(&self) -> Family {
+        self.steps().map_or(Family::Full, |steps| steps.family)
+    }
+
+    /// How q is moved, where it is not solved for in closed form.
+    pub fn steps(&self) -> Option<&StepPlan> {
+        match &self.way {
+            Way::Collapsed(_) => None,
+            Way::Batches(steps) | Way::Alternating(steps) => Some(steps),
+        }
+    }
+}
+
+impl LayerPlan {
+    fn new(options: &FitOptions, n: usize) -> LayerPlan {
+        match options.model {
+            ModelKind::Gp => LayerPlan::Sparse {
+                kernel: options.kernel.clone(),
+                inducing: options.inducing_for(n),
+                init: options.inducing_init,
+                fix: options.fix_inducing,
+                jitter: options.jitter,
+            },
+            ModelKind::Glm => {
+                LayerPlan::Linear { prior_mean: options.prior_mean, prior_variance: options.prior_variance }
+            }
+        }
+    }
+}
+
+impl StepPlan {
+    fn new(options: &FitOptions, n: usize) -> StepPlan {
+        let steps = &options.steps;
+        StepPlan {
+            objective: options.mini_batch_objective(),
+            family: steps.family,
+            sites: options.keeps_sites(),
+            rule: steps.rule(),
+            nonnegative: steps.nonnegative,
+            guard: steps.guard,
+            step: options.step_schedule(),
+            batches: match steps.batch_schedule {
+                Some(sizes) => BatchPlan::Sized(sizes),
+                None => BatchPlan::Epochs(steps.batch_size.min(n)),
+            },
+            batch_size: steps.batch_size.min(n),
+            samples: steps.sample_schedule,
+            average: steps.average,
+            precision: steps.precision,
+            from_prior: options.starts_at_prior(),
+            all_rows_will_do: options.all_rows_will_do(),
+            polish: options.polishes(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A fit to a table: its columns and rows to what training takes, and back to a model of tables; no reading of files.
+
+use super::model::TableModel;
+use super::resolve::{
+    check_start_target, check_training_target, find_schema, resolved, scaling_for, two_valued, two_values,
+};
+use super::rows::{CodedTable, TableRows};
+use crate::data::{Schema, SchemaOptions, Table, input_warnings, split};
+use crate::error::Result;
+use crate::hyper::{Record, Session};
+use crate::options::FitOptions;
+use crate::training::{TrainingData, fit_arrays_in};
+
+/// What to fit to: the table, the meaning of its columns, and which part of it is for training.
+#[derive(Clone, Copy)]
+pub struct FitRequest<'a> {
+    /// The data.
+    pub table: &'a Table,
+    /// Which columns to use; with `start` only the target is looked at, the rest is the start model's.
+    pub columns: &'a SchemaOptions,
+    /// How to fit.
+    pub options: &'a FitOptions,
+    /// The share of the rows held out for testing.
+    pub test_fraction: f64,
+    /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
+    pub start: Option<&'a TableModel>,
+    /// Whether the start model's posterior is gone on with too; otherwise one is solved for.
+    pub keep_posterior: bool,
+}
+
+/// A fitted model with the rows that were held out.
+pub struct TableFit {
+    /// The model.
+    pub model: TableModel,
+    /// The validation rows, where some were asked for.
+    pub validation: Option<TableRows>,
+    /// The test rows, where some were asked for.
+    pub test: Option<TableRows>,
+}
+
+/// Fits a model to a table. `listener` hears one record per epoch.
+///
+/// Inputs and target are scaled by the training rows alone.
+///
+/// # Errors
+///
+/// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
+/// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
+pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
+    fit_table_in(request, &mut Session::new(listener))
+}
+
+/// Fits a model to a table within a session, which may interrupt the fit and keeps its state.
+///
+/// # Errors
+///
+/// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
+    let FitRequest { table, options, .. } = *request;
+    let (schema, mut notes) = schema_of(request)?;
+    let options = resolved(options, &schema, request.start)?;
+    options.validate()?;
+    let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
+    let options = &options.decided_for(rows.train.len());
+    let data = CodedTable::of(&schema, table)?;
+    let mut train = data.part(rows.train);
+    check_training_target(&schema, table, &train.targets)?;
+    notes.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
+    notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
+    let scaling = match request.start {
+        Some(start) => start.scaling().clone(),
+        None => scaling_for(options, &train),
+    };
+    train.scale(&scaling);
+    let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows));
+    let (validation, test) = (held_out(rows.validation), held_out(rows.test));
+    let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
+    if let Some((found, path)) =
+        session.checkpoint().and_then(|c| Some((c.finished_fit()?, c.path().display().to_string())))
+    {
+        return Ok(TableFit { model: TableModel::from_bytes(&path, &found)?, validation, test });
+    }
+    let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
+    let training = TrainingData {
+        train: train.dataset(),
+        validation: scaled.as_ref().map(TableRows::dataset),
+        levels: schema.encoding().levels().len(),
+    };
+    let start =
+        request.start.map(|start| start.start(options, Some(train.inputs.as_ref()), request.keep_posterior));
+    let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
+    // A fit that goes on with another one's posterior owes its start to that one's search.
+    if let Some(start) = request.start.filter(|_| request.keep_posterior) {
+        fitted.search = start.search().clone();
+    }
+    let model = TableModel::of(fitted, (schema, scaling), options, train.targets.len(), notes);
+    if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
+        checkpoint.finish_fit(mark, model.to_bytes()?);
+    }
+    Ok(TableFit { model, validation, test })
+}
+
+/// The columns of the fit: those of the start model, or found in the table.
+fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
+    let Some(start) = request.start else {
+        return find_schema(request.table, request.columns, request.options);
+    };
+    check_start_target(start.schema(), request.columns)?;
+    // The start model's schema was checked against another table: this one's rows and target need checking too.
+    start.schema().check_training(request.table)?;
+    Ok((start.schema().clone(), Vec::new()))
+}

@@ -1,0 +1,16 @@
+//! From tables and files to rows that models are trained on, and back to predictions; no training of its own.
+
+mod fit;
+mod fit_file;
+mod model;
+mod resolve;
+mod rows;
+mod select;
+mod streamed;
+
+pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
+pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
+pub use model::TableModel;
+pub(crate) use resolve::find_schema;
+pub use rows::TableRows;
+pub use select::{fit_grid, refit_best, select_beta};

@@ -1,0 +1,197 @@
+//! A fitted model of a table: a model with the meaning of its columns, predicting tables like the one it was trained on; no
+//! fitting.
+
+use super::rows::{TableRows, target_of};
+use crate::data::{AtomicFile, Scaling, Schema, Table, Task, UnseenLevels};
+use crate::error::{Error, Result};
+use crate::metrics::Compared;
+use crate::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
+use crate::options::FitOptions;
+use crate::training::{Fitted, Start, record};
+use faer::MatRef;
+use sha2::{Digest, Sha256};
+use std::ops::Deref;
+use std::path::Path;
+
+/// A model with everything that is needed to predict from tables like the one it was trained on.
+pub struct TableModel {
+    schema: Schema,
+    pub(super) model: Model,
+}
+
+/// The model proper, on arrays.
+impl Deref for TableModel {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.model
+    }
+}
+
+impl TableModel {
+    /// What was fitted to so many rows of these columns; warnings call inputs by their names, the data's own coming first.
+    pub(super) fn of(
+        mut fitted: Fitted,
+        (schema, scaling): (Schema, Scaling),
+        options: &FitOptions,
+        rows: usize,
+        notes: Vec<String>,
+    ) -> TableModel {
+        let names = schema.input_names();
+        let warnings = &mut fitted.summary.warnings;
+        warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
+        warnings.splice(..0, notes.into_iter().map(Warning::from));
+        TableModel { schema, model: record(fitted, scaling, options, rows) }
+    }
+
+    /// The model proper, which needs no table.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The columns it was trained on.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The kind of target.
+    pub fn task(&self) -> Task {
+        self.schema.encoding().task()
+    }
+
+    /// Predicts every row of a table.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
+    pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
+        let exposure = self.schema.exposure(table)?.unwrap_or_default();
+        Ok(self.model.predict_columns(self.schema.design(table, unseen)?, exposure))
+    }
+
+    /// Predicts some rows, such as those held out.
+    pub fn predict_part(&self, part: &TableRows) -> Predictions<'_> {
+        self.model.predict_columns(part.inputs.clone(), part.exposure.clone())
+    }
+
+    /// Predicts a table and compares with its targets, one row at a time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`], and when a target is absent, missing, infinite or text.
+    pub fn compare(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        visit: &mut dyn FnMut(&Compared),
+    ) -> Result<()> {
+        let targets = target_of(&self.schema, table)?;
+        let predictions = self.predict(table, unseen)?;
+        predictions.compare(&targets).iter().for_each(visit);
+        Ok(())
+    }
+
+    /// `count` draws of the latent function at all rows of a table together, as [`Model::samples`] makes them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::samples`].
+    pub fn samples(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        let n = table.rows();
+        if n > Model::MOST_JOINT_ROWS {
+            let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
+            return Err(Error::usage(format!(
+                "{source}: samples are drawn at all rows together, at most {most} rows"
+            ))
+            .hint("give fewer rows, or use quantiles, which are per row"));
+        }
+        let x = self.schema.design(table, unseen)?;
+        self.model.samples(x.transpose(), count, seed)
+    }
+
+    /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].
+    pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
+        self.model.coefficients(&self.schema.input_names())
+    }
+
+    /// The model to start another fit from, on the scaled inputs `x`, or on more than can be listed.
+    pub(super) fn start(
+        &self,
+        options: &FitOptions,
+        x: Option<MatRef<'_, f64>>,
+        keep_posterior: bool,
+    ) -> Start {
+        Start::from_model(&self.model, options, x, keep_posterior)
+    }
+
+    /// Writes the model; the file appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        AtomicFile::write_all_to(path, &self.to_bytes()?)
+    }
+
+    /// Reads a model that [`TableModel::save`] wrote; its predictions are the same to the last bit.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is not a model file, was written by a newer version, is damaged, or holds a model that was
+    /// fitted to arrays.
+    pub fn load(path: &Path) -> Result<TableModel> {
+        let (name, bytes) = read_model_file(path)?;
+        TableModel::from_bytes(&name, &bytes)
+    }
+
+    /// The contents of a model file.
+    ///
+    /// # Errors
+    ///
+    /// When the model holds numbers that are not finite.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let schema = serde_json::to_value(&self.schema);
+        let schema = schema.map_err(|error| Error::fit(format!("the model cannot be saved: {error}")))?;
+        self.model.to_bytes_with(Some(schema))
+    }
+
+    /// A digest (SHA-256, in hexadecimal) of everything that is in its file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::to_bytes`].
+    pub fn digest(&self) -> Result<String> {
+        Ok(crate::digest::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
+    }
+
+    /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<TableModel> {
+        let (model, schema) = Model::from_bytes_with(name, bytes)?;
+        let schema = schema.ok_or_else(|| {
+            Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))
+                .hint("load it from a program, which gives it arrays")
+        })?;
+        let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
+        if schema.dims() != model.inputs() {
+            return Err(damaged_model(name, &"its columns are for another number of inputs"));
+        }
+        let levels = schema.encoding().levels().len();
+        let likelihood = &model.latent().likelihood;
+        if likelihood.kind().target_kind() != schema.encoding().kind()
+            || (levels > 0 && likelihood.levels() != levels)
+        {
+            return Err(damaged_model(name, &"its likelihood is not one of its target"));
+        }
+        Ok(TableModel { schema, model })
+    }
+}

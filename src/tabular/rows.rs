@@ -1,0 +1,92 @@
+//! Some rows of a table as a model takes them: inputs, coded targets, exposures, weights; no fitting.
+
+use crate::collapsed::Dataset;
+use crate::data::{Scaling, Schema, Table, UnseenLevels};
+use crate::error::{Error, Result};
+use crate::objective::Targets;
+use faer::Mat;
+
+/// Some rows of a table, such as those held out of training.
+#[derive(Clone)]
+pub struct TableRows {
+    /// Which rows, counted from 0.
+    pub rows: Vec<usize>,
+    /// Their inputs in original units, a column per row.
+    pub inputs: Mat<f64>,
+    /// Their targets in original units, coded as the schema says.
+    pub targets: Vec<f64>,
+    /// Their exposures, or empty when all are 1.
+    pub exposure: Vec<f64>,
+    /// Their sample weights, or empty when all are 1.
+    pub weights: Vec<f64>,
+}
+
+/// A whole table as a model takes it.
+pub(super) struct CodedTable {
+    design: Mat<f64>,
+    target: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl CodedTable {
+    pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
+        Ok(CodedTable {
+            design: schema.design(table, UnseenLevels::Error)?,
+            target: target_of(schema, table)?,
+            exposure: schema.exposure(table)?.unwrap_or_default(),
+            weights: schema.weights(table)?.unwrap_or_default(),
+        })
+    }
+
+    /// Some of its rows.
+    pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
+        let gather = |values: &[f64]| match values {
+            [] => Vec::new(),
+            values => rows.iter().map(|&row| values[row]).collect(),
+        };
+        TableRows {
+            inputs: Mat::from_fn(self.design.nrows(), rows.len(), |input, row| {
+                self.design[(input, rows[row])]
+            }),
+            targets: gather(&self.target),
+            exposure: gather(&self.exposure),
+            weights: gather(&self.weights),
+            rows,
+        }
+    }
+}
+
+impl TableRows {
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
+        scaling.scale_inputs(self.inputs.as_mut());
+        scaling.scale_target(&mut self.targets);
+    }
+
+    pub(super) fn scaled(&self, scaling: &Scaling) -> TableRows {
+        let mut scaled = self.clone();
+        scaled.scale(scaling);
+        scaled
+    }
+
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets = Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights };
+        Dataset { x: self.inputs.as_ref(), targets }
+    }
+}
+
+/// The target of every row.
+pub(super) fn target_of(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
+    match schema.target(table)? {
+        Some(target) => Ok(target),
+        None => Err(absent_target(schema, table.source())),
+    }
+}
+
+fn absent_target(schema: &Schema, source: &str) -> Error {
+    Error::data(format!(
+        "{source}: there is no column '{}', expected the target to compare with",
+        schema.target_name()
+    ))
+    .hint("use predict for data whose target is not known")
+}

@@ -1,0 +1,86 @@
+//! A fit of rows on the scale the model sees: checks of shapes, the choice of a start, and the fit from it; no tables.
+
+use super::check::check_data;
+use super::rows::{TrainingData, TrainingRows};
+use super::run::{Fitted, fit_from};
+use super::search::{fit_grown, fit_restarted};
+use super::start::{Start, initial_model, of_all_coefficients};
+use crate::collapsed::Dataset;
+use crate::error::{Error, Result};
+use crate::hyper::{Record, Session};
+use crate::options::{FitOptions, LossKind, Plan};
+
+/// Fits a model to rows in memory that are on the scale the model sees. `listener` hears one record per epoch.
+///
+/// With a `start` its likelihood is the model's, whatever the options name.
+///
+/// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
+/// not even the starting point can be evaluated.
+pub fn fit_arrays(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    start: Option<&Start>,
+    listener: &mut dyn FnMut(&Record),
+) -> Result<Fitted> {
+    fit_arrays_in(data, options, start, &mut Session::new(listener))
+}
+
+/// Fits a model within a session, which may interrupt it and keeps its state.
+///
+/// Errors: as for [`fit_arrays`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+pub fn fit_arrays_in(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    start: Option<&Start>,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    check_data(&data, start.map(|start| &start.model), options)?;
+    fit_rows(&data, options, start, session)
+}
+
+/// Fits a model to rows wherever they are.
+///
+/// # Errors
+///
+/// As for [`fit_arrays_in`], and when rows cannot be read.
+pub(crate) fn fit_rows(
+    rows: &dyn TrainingRows,
+    options: &FitOptions,
+    start: Option<&Start>,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let likelihood = match start {
+        Some(start) => start.model.likelihood.clone(),
+        None => options.likelihood_kind().build(rows.levels()),
+    };
+    let options = &FitOptions { likelihood: Some(likelihood.kind()), ..options.clone() };
+    options.validate()?;
+    // What follows for so many rows holds for all the fits of a search.
+    let options = &options.decided_for(rows.all().count());
+    let plan = Plan::new(options, likelihood.as_ref(), rows.all().count())?;
+    if plan.loss == LossKind::Fitc && !rows.check_sample().targets.weights.is_empty() {
+        return Err(Error::usage("--objective fitc takes no sample weights")
+            .hint("vfe, elbo, dlm-log and dlm-square do"));
+    }
+    match (start, rows.in_memory()) {
+        (Some(start), _) => fit_from(rows, &plan, start.clone(), false, session),
+        (None, Some(train)) if options.growth.is_some() => {
+            fit_grown(memory(rows, train), options, likelihood, session)
+        }
+        (None, Some(train)) if options.restarts > 1 => {
+            fit_restarted(memory(rows, train), options, likelihood, session)
+        }
+        (None, _) => {
+            let mut model = initial_model(rows.start_sample(), &plan, likelihood)?;
+            if rows.in_memory().is_none() {
+                model = of_all_coefficients(model);
+            }
+            fit_from(rows, &plan, Start { model, q: None }, true, session)
+        }
+    }
+}
+
+/// Rows that are in memory.
+fn memory<'a>(rows: &'a dyn TrainingRows, train: Dataset<'a>) -> TrainingData<'a> {
+    TrainingData { train, validation: rows.validation(), levels: rows.levels() }
+}

@@ -1,0 +1,79 @@
+//! What arrays have to be like before a fit looks at them: shapes that go together, finite inputs, targets that the likelihood
+//! is defined on; no tables.
+
+use super::rows::TrainingData;
+use crate::collapsed::Dataset;
+use crate::data::TargetKind;
+use crate::error::{Error, Result};
+use crate::model::LatentModel;
+use crate::options::FitOptions;
+
+/// Refuses arrays that do not go together, with a model to start from or for the likelihood that the options name.
+///
+/// # Errors
+///
+/// Data errors that name the array, the place and what was expected.
+pub(super) fn check_data(
+    data: &TrainingData<'_>,
+    start: Option<&LatentModel>,
+    options: &FitOptions,
+) -> Result<()> {
+    let d = data.train.x.nrows();
+    let (kind, name) = match start {
+        Some(start) => (start.likelihood.kind().target_kind(), start.likelihood.kind().to_string()),
+        None => (options.likelihood_kind().target_kind(), options.likelihood_kind().to_string()),
+    };
+    let started = start.map(|start| start.layer.input_dims());
+    let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
+    if let Some(other) = others.find(|&other| other != d) {
+        return Err(Error::data(format!(
+            "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
+        )));
+    }
+    check_part("training", data.train, (kind, &name))?;
+    data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, &name)))
+}
+
+/// Refuses one part of the rows.
+fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &str)) -> Result<()> {
+    let (n, d) = (part.len(), part.x.nrows());
+    if part.x.ncols() != n || n == 0 || d == 0 {
+        return Err(Error::data(format!(
+            "the {what} inputs are {} rows × {d} columns for {n} targets, expected at least one of each and as many rows",
+            part.x.ncols()
+        )));
+    }
+    for (name, given) in [("exposures", part.targets.exposure), ("weights", part.targets.weights)] {
+        if given.is_empty() {
+            continue;
+        }
+        if given.len() != n {
+            let count = given.len();
+            return Err(Error::data(format!(
+                "there are {count} {name} for {n} {what} targets, expected one each, or none at all"
+            )));
+        }
+        if let Some(row) = given.iter().position(|&value| !(value > 0.0 && value.is_finite())) {
+            return Err(Error::data(format!(
+                "the {what} {name} have {} in row {row}, counted from 0, expected a positive number",
+                given[row]
+            )));
+        }
+    }
+    for column in 0..d {
+        if let Some(row) = part.x.row(column).iter().position(|value| !value.is_finite()) {
+            return Err(Error::data(format!(
+                "the {what} inputs have {} in row {row}, column {column}, both counted from 0, expected a finite number",
+                part.x[(column, row)]
+            )));
+        }
+    }
+    if let Some(row) = part.targets.y.iter().position(|&y| !kind.admits(y)) {
+        return Err(Error::data(format!(
+            "the {what} targets have {} in row {row}, counted from 0, expected {} for the {likelihood} likelihood",
+            part.targets.y[row],
+            kind.values()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! How a model is trained: rows, batches, steps, the loop and its diagnosis; no tables, no files.
+
+mod alternating;
+mod arrays;
+mod batch_training;
+mod carry;
+mod check;
+mod collapsed;
+mod diagnose;
+mod failure;
+mod geometry;
+mod inference;
+mod outcome;
+mod record;
+mod row_buffer;
+mod rows;
+mod run;
+pub mod search;
+mod solve;
+mod start;
+mod variational;
+
+pub(crate) use arrays::fit_rows;
+pub use arrays::{fit_arrays, fit_arrays_in};
+pub use carry::Parameterization;
+pub use collapsed::CollapsedObjective;
+pub use inference::{Inference, InferenceOptions};
+pub(crate) use record::record;
+pub(crate) use row_buffer::RowBuffer;
+pub use rows::{AllRows, BatchSource, TrainingData, TrainingRows};
+pub use run::Fitted;
+pub use start::Start;
+pub(crate) use start::WARM_ROWS;
+pub use variational::VariationalModel;

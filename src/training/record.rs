@@ -1,0 +1,71 @@
+//! What came of a fit as a model that stands by itself, and the way back: a model to start another fit from; no training.
+
+use super::run::Fitted;
+use super::start::Start;
+use crate::data::Scaling;
+use crate::latent::Layer;
+use crate::model::{LatentModel, Model};
+use crate::options::{FitOptions, StepOptions};
+use crate::variational::{Family, Normal};
+use faer::MatRef;
+
+/// The model that a fit with these options to so many rows ended with, of data on this scale.
+pub(crate) fn record(fitted: Fitted, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
+    Model {
+        options: as_used(options, &fitted.model),
+        scaling,
+        latent: fitted.model,
+        q: fitted.q,
+        posterior: fitted.posterior,
+        summary: fitted.summary,
+        rows,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        beta_curve: None,
+        search: fitted.search,
+    }
+}
+
+/// The options with what was left open filled in, as the fit used them.
+fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
+    let step = if options.is_collapsed() { options.steps.step } else { Some(options.step_schedule()) };
+    FitOptions {
+        kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
+        inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
+        steps: StepOptions { step, ..options.steps.clone() },
+        hyper: Some(options.hyper_mode()),
+        epochs: Some(options.epoch_limit()),
+        tolerance: Some(options.stopping_tolerance()),
+        jitter: model.layer.jitter().unwrap_or(options.jitter),
+        ..options.clone()
+    }
+}
+
+impl Start {
+    /// A model to go on from, on the scaled inputs `x` (`D × n`), or on more than can be listed; with its posterior, or one that
+    /// is solved for.
+    pub fn from_model(
+        model: &Model,
+        options: &FitOptions,
+        x: Option<MatRef<'_, f64>>,
+        keep_posterior: bool,
+    ) -> Start {
+        let family = options.steps.family;
+        let mut latent = LatentModel { fix_inducing: options.fix_inducing, ..model.latent.clone() };
+        let mut q = keep_posterior.then(|| model.q.clone());
+        if let Layer::Linear(layer) = &model.latent.layer {
+            // Other rows have another span, which the layer has to be reduced to.
+            let other = match x {
+                Some(x) => layer.suited_to(x, family),
+                None => layer.clone().whole(),
+            };
+            q = q.and_then(|q| layer.carry(&q, &other));
+            latent.layer = other.into();
+        }
+        let q = q.and_then(|q| match (q.family(), family) {
+            (Family::Full, Family::Diagonal) => Some(q.mean_field()),
+            (Family::Diagonal, Family::Full) => Normal::new(q.mean().to_vec(), q.cov().to_dense()).ok(),
+            _ => Some(q),
+        });
+        Start { model: latent, q }
+    }
+}

@@ -1,0 +1,497 @@
+//! Training from a start, in the way of the plan, for rows in memory or on disk, and what came of it; no search for a start.
+
+use super::alternating::Alternating;
+use super::batch_training::BatchTraining;
+use super::carry::Parameterization;
+use super::collapsed::CollapsedObjective;
+use super::diagnose::{Finished, absolute_jitter, diagnose};
+use super::failure::{diverged, explained, failed_start, singular_start};
+use super::inference::InferenceOptions;
+use super::outcome::TakenBack;
+use super::rows::{BatchSource, TrainingRows};
+use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
+use super::start::{Start, evidence_start, warm_start};
+use super::variational::VariationalModel;
+use crate::collapsed::{CollapsedBound, Dataset};
+use crate::error::{Error, Result};
+use crate::gradient::Precision;
+use crate::hyper::{
+    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Session, StopReason,
+    minimize_adam, minimize_lbfgs,
+};
+use crate::likelihood::LikelihoodKind;
+use crate::model::{FitSummary, LatentModel, Posterior, Score, Search};
+use crate::objective::EstimatorCounts;
+use crate::options::{HyperOptimizer, HyperPlan, LossKind, Plan, StepPlan, Way};
+use crate::variational::{Family, Normal};
+
+/// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
+pub struct Fitted {
+    /// Kernel, mean, likelihood, inducing inputs.
+    pub model: LatentModel,
+    /// The whitened posterior.
+    pub q: Normal,
+    /// The predictor.
+    pub posterior: Posterior,
+    /// What the fit did.
+    pub summary: FitSummary,
+    /// How its start was found.
+    pub search: Search,
+}
+
+/// The most rows that training at fixed hyper-parameters takes through steps on all of them.
+const ALL_ROWS_WILL_DO: usize = 20_480;
+
+/// The most full-batch steps on q for one step on hyper-parameters.
+const ALTERNATING_STEPS: usize = 30;
+
+/// The full-batch steps on q that end a fit: at most 20, and no more than some passes over a large data set are worth.
+fn polish_steps(n: usize) -> usize {
+    (200_000 / n.max(1)).clamp(3, 20)
+}
+
+/// The fit from a start; a `fresh` one has yet to see more of the data than their scale.
+pub(super) fn fit_from(
+    rows: &dyn TrainingRows,
+    plan: &Plan,
+    start: Start,
+    fresh: bool,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let sample = rows.start_sample();
+    let model = ready(start.model, &plan.hyper, sample)?;
+    let at_start = model.clone();
+    train(Start { model, ..start }, fresh, rows, plan, session)
+        .map_err(|error| explained(error, &at_start, sample))
+}
+
+/// A model with constraints as asked for, which can be evaluated.
+pub(super) fn ready(mut model: LatentModel, hyper: &HyperPlan, train: Dataset<'_>) -> Result<LatentModel> {
+    model.constrain(&hyper.constraints, hyper.weak_priors)?;
+    model.refresh().map_err(|failure| singular_start(&failure, &model, train))?;
+    Ok(model)
+}
+
+/// Training from a start that is refreshed.
+fn train(
+    mut start: Start,
+    fresh: bool,
+    rows: &dyn TrainingRows,
+    plan: &Plan,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let mut monitor = session.monitor(plan.limits);
+    if plan.loss == LossKind::Square {
+        if fresh && plan.hyper.trains {
+            // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
+            start.model = evidence_start(start.model, rows.start_sample(), plan, &mut monitor)?;
+        }
+        hold_amplitude(&mut start.model);
+    }
+    let trained = match &plan.way {
+        Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
+        Way::Batches(steps) | Way::Alternating(steps) => {
+            train_variational(start, fresh, rows, (plan, steps), &mut monitor)?
+        }
+    };
+    monitor.check()?;
+    Ok(finish(trained, rows, plan, &monitor))
+}
+
+/// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is,
+/// and so does the likelihood, which does not enter.
+fn hold_amplitude(model: &mut LatentModel) {
+    model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+    model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
+}
+
+/// The rows of a way that needs all of them at once.
+fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
+    rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
+}
+
+/// What training ended with, before diagnosis.
+struct Trained {
+    model: LatentModel,
+    q: Normal,
+    value: f64,
+    elbo: Option<f64>,
+    upper: Option<f64>,
+    sampling: Option<EstimatorCounts>,
+    outcome: Outcome,
+    taken_back: TakenBack,
+    /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
+    estimated_on: Option<usize>,
+}
+
+/// Hyper-parameters on a bound in which q is solved for in closed form.
+fn train_collapsed(
+    model: LatentModel,
+    rows: &dyn TrainingRows,
+    bound: CollapsedBound,
+    plan: &Plan,
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let train = whole(rows, "a collapsed bound")?;
+    let n = train.len() as f64;
+    let mut objective = CollapsedObjective::new(model, train, bound);
+    if let Some(validation) = rows.validation() {
+        objective = objective.with_validation(validation, Score::of(plan.loss));
+    }
+    let start = objective.start();
+    let mut outcome = if !plan.hyper.trains || start.is_empty() {
+        let value = objective.solve(&start).ok_or_else(failed_start)?;
+        monitor.record(value / n, None);
+        monitor.stop(StopReason::Converged);
+        Outcome {
+            theta: start,
+            value,
+            iterations: 0,
+            evaluations: 1,
+            rollbacks: 0,
+            reason: StopReason::Converged,
+        }
+    } else {
+        minimize(&mut objective, start, n, &plan.hyper, monitor)
+    };
+    monitor.check()?;
+    if let Some(best) = objective.kept() {
+        outcome.theta = best;
+    }
+    let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    let is_elbo = plan.loss == LossKind::Elbo;
+    let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
+    let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
+    let (model, q) = objective.into_parts();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back, estimated_on: None })
+}
+
+/// Minimises an objective of all data with the solver that was asked for.
+fn minimize(
+    objective: &mut dyn HyperObjective,
+    start: Vec<f64>,
+    n: f64,
+    hyper: &HyperPlan,
+    monitor: &mut Monitor<'_>,
+) -> Outcome {
+    match hyper.solver {
+        HyperOptimizer::Lbfgs => minimize_lbfgs(objective, start, n, LbfgsOptions::default(), monitor),
+        HyperOptimizer::Adam => {
+            minimize_adam(&mut FullBatch(objective), start, n, adam_options(hyper), monitor)
+        }
+    }
+}
+
+fn adam_options(hyper: &HyperPlan) -> AdamOptions {
+    AdamOptions { rate: hyper.learning_rate, decay_share: 0.5 }
+}
+
+/// q by gradients, and hyper-parameters with it. What training has to improve on is looked at before and after: on all rows
+/// where they are in memory, else on a sample that no start was found on.
+fn train_variational(
+    start: Start,
+    fresh: bool,
+    rows: &dyn TrainingRows,
+    (plan, steps): (&Plan, &StepPlan),
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let (n, check, batch) = (rows.all().count(), rows.check_sample(), steps.batch_size);
+    let (model, q, counts) = warm_start(start, fresh, rows.start_sample(), (plan, steps), monitor)?;
+    monitor.check()?;
+    let mut svgp = batch_model(model, q, steps, plan.seed);
+    let free =
+        if plan.hyper.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) };
+    let one_step = steps.polish && solves_in_one_step(&svgp, plan, steps);
+    let closed = rows.in_memory().filter(|_| one_step);
+    let few = rows.in_memory().filter(|_| free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO);
+    let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
+    let sample = Sweep::of(&check, batch).standing_for(n);
+    let before = match (few, closed) {
+        // Steps on all rows only ever improve.
+        (Some(_), _) => None,
+        (None, Some(train)) => with_best_q(svgp.model.clone(), train, plan.beta),
+        (None, None) => {
+            svgp.set_q(inference.rule.admit(svgp.q().clone()));
+            let value = full_objective(&mut svgp, sample)?;
+            Some((svgp.model.clone(), svgp.q().clone(), value))
+        }
+    };
+    let (svgp, mut outcome, taken_back) = match (few, &plan.way) {
+        (Some(train), _) => {
+            let (svgp, outcome) = solve_fixed(svgp, Sweep::of(&train, batch), plan, steps, monitor)?;
+            (svgp, outcome, TakenBack::default())
+        }
+        (None, Way::Alternating(_)) if !free.is_empty() => {
+            train_alternating((svgp, free.clone()), rows, (plan, steps), monitor)?
+        }
+        _ => {
+            let source = rows.batches(inference.batches, inference.seed)?;
+            let data = (source, rows.validation());
+            train_on_batches(
+                (svgp.with_precision(steps.precision), free.clone(), inference),
+                data,
+                &plan.hyper,
+                monitor,
+            )?
+        }
+    };
+    monitor.check()?;
+    let sampled = svgp.objective().estimator().is_sampled();
+    let sampling = sampled.then(|| svgp.estimator_counts());
+    outcome.rollbacks += counts.rollbacks;
+    let ended = if let Some(train) = closed {
+        // The closed form removes what is left of the mini-batches' noise.
+        let (model, q) = svgp.into_parts();
+        Ended::on_all(with_best_q(model.clone(), train, plan.beta).unwrap_or((model, q, f64::NAN)))
+    } else if few.is_some() {
+        let (model, q) = svgp.into_parts();
+        Ended::on_all((model, q, outcome.value))
+    } else {
+        polished(svgp, rows, (plan, steps, sample), one_step, &mut outcome)?
+    };
+    // Held-out rows have the last word where there are any.
+    let last = ended.at.2;
+    let before = before.filter(|_| rows.validation().is_none() || !last.is_finite());
+    let (model, q, estimate) = better_of(ended.at, before, (&free, n), &mut outcome);
+    // A start that was kept was not summed over all rows, unless the sample is of all.
+    let summed = if check.len() == n { Some(estimate) } else { ended.summed.filter(|_| estimate == last) };
+    let value = summed.unwrap_or(estimate);
+    if !value.is_finite() {
+        return Err(diverged(taken_back));
+    }
+    let has_elbo = plan.beta == 1.0 && plan.loss == LossKind::Elbo;
+    Ok(Trained {
+        model,
+        q,
+        value,
+        elbo: summed.filter(|_| has_elbo).map(|value| -value),
+        upper: None,
+        sampling,
+        outcome,
+        taken_back,
+        estimated_on: summed.is_none().then_some(check.len()),
+    })
+}
+
+/// Where training ended, with the objective on the sample, and on all rows where it was summed over them.
+struct Ended {
+    at: Valued,
+    summed: Option<f64>,
+}
+
+impl Ended {
+    fn on_all(at: Valued) -> Ended {
+        Ended { summed: Some(at.2), at }
+    }
+}
+
+/// The end of mini-batch training: steps on all rows as far as the plan has them, and the objective then.
+fn polished(
+    mut svgp: VariationalModel,
+    rows: &dyn TrainingRows,
+    (plan, steps, sample): (&Plan, &StepPlan, Sweep<'_>),
+    one_step: bool,
+    outcome: &mut Outcome,
+) -> Result<Ended> {
+    let n = rows.all().count();
+    let complete = rows.check_sample().len() == n;
+    let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
+    let most = match complete {
+        _ if !steps.polish => 0,
+        true => polish_steps(n),
+        // Each step takes a pass, after a first one.
+        false => {
+            let useful = if one_step { 1 } else { polish_steps(n) };
+            let epochs = outcome.iterations / n.div_ceil(steps.batch_size);
+            useful.min(passes_left(epochs, outcome.reason).saturating_sub(1))
+        }
+    };
+    let mut summed = None;
+    if most > 0 {
+        let limits = SolveLimits { steps: most, tolerance: 0.1 * plan.limits.tolerance };
+        let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, None)?;
+        outcome.rollbacks += counts.rollbacks;
+        summed = Some(value);
+    }
+    let value = match summed.filter(|_| complete) {
+        Some(value) => value,
+        None => full_objective(&mut svgp, sample)?,
+    };
+    let (model, q) = svgp.into_parts();
+    Ok(Ended { at: (model, q, value), summed })
+}
+
+/// The passes over a file that may end a fit of so many whole epochs: none where a limit ended it, and no more than there
+/// were epochs.
+fn passes_left(epochs: usize, reason: StopReason) -> usize {
+    if matches!(reason, StopReason::MaxSteps | StopReason::MaxSeconds) { 0 } else { epochs }
+}
+
+/// A model of Gaussian noise with the q of the best ELBO, which is one natural-gradient step with ρ = 1 on the full batch
+/// away; `None` where that cannot be evaluated.
+fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
+    let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta });
+    let theta = bound.start();
+    let value = bound.solve(&theta)?;
+    let (model, q) = bound.into_parts();
+    Some((model, q, value))
+}
+
+/// A model that is ready for the batches of a plan.
+fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> VariationalModel {
+    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
+    let guard = (steps.batch_size >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
+    VariationalModel::new(model, q, steps.objective, steps.batch_size)
+        .with_direct_guard(guard)
+        .with_parameterization(if steps.sites { Parameterization::Sites } else { Parameterization::Whitened })
+        .with_seed(seed)
+}
+
+/// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
+fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
+    svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+        && plan.loss == LossKind::Elbo
+        && steps.family == Family::Full
+}
+
+/// Nats per datum within which two fits are equally good.
+const NEGLIGIBLE_LOSS: f64 = 0.01;
+
+/// A model, its posterior and the objective there.
+type Valued = (LatentModel, Normal, f64);
+
+/// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
+fn better_of(
+    after: Valued,
+    before: Option<Valued>,
+    (free, n): (&FreeVector, usize),
+    outcome: &mut Outcome,
+) -> Valued {
+    let penalised = |(model, _, value): &Valued| value + free.penalty(&model.natural());
+    match before {
+        Some(before)
+            if before.2.is_finite() && (!after.2.is_finite() || penalised(&after) > penalised(&before)) =>
+        {
+            // Training that ends right beside a start that was good already is no failure.
+            let loss = (penalised(&after) - penalised(&before)) / n as f64;
+            if loss.is_nan() || loss > NEGLIGIBLE_LOSS {
+                outcome.reason = StopReason::NoProgress;
+            }
+            before
+        }
+        _ => after,
+    }
+}
+
+/// q by full-batch steps, hyper-parameters as they are.
+fn solve_fixed(
+    mut svgp: VariationalModel,
+    all: Sweep<'_>,
+    plan: &Plan,
+    steps: &StepPlan,
+    monitor: &mut Monitor<'_>,
+) -> Result<(VariationalModel, Outcome)> {
+    let limits = SolveLimits { steps: plan.limits.epochs, tolerance: plan.limits.tolerance };
+    let (value, counts) = solve_q(&mut svgp, all, steps.guard, limits, Some(monitor))?;
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let outcome = Outcome {
+        theta: Vec::new(),
+        value,
+        iterations: monitor.records().len(),
+        evaluations: counts.evaluations,
+        rollbacks: counts.rollbacks,
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
+    };
+    Ok((svgp, outcome))
+}
+
+/// Hyper-parameters on all data, q solved for at every step.
+fn train_alternating(
+    (svgp, free): (VariationalModel, FreeVector),
+    rows: &dyn TrainingRows,
+    (plan, steps): (&Plan, &StepPlan),
+    monitor: &mut Monitor<'_>,
+) -> Result<(VariationalModel, Outcome, TakenBack)> {
+    let data = (whole(rows, "solving for q at every step")?, rows.validation());
+    let limits = SolveLimits { steps: ALTERNATING_STEPS, tolerance: 1e-2 * plan.limits.tolerance };
+    let mut objective = Alternating::new(svgp, free, data, steps.guard, limits);
+    let start = objective.start();
+    let mut outcome = minimize(&mut objective, start, data.0.len() as f64, &plan.hyper, monitor);
+    monitor.check()?;
+    let (svgp, value, counts) = objective.into_best();
+    if !value.is_finite() {
+        return Err(failed_start());
+    }
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    outcome.evaluations = counts.evaluations;
+    Ok((svgp, Outcome { value, ..outcome }, taken_back))
+}
+
+/// q and hyper-parameters by mini-batches.
+///
+/// # Errors
+///
+/// When a batch cannot be read, or not even the start can be evaluated.
+fn train_on_batches<'a>(
+    (svgp, free, inference): (VariationalModel, FreeVector, InferenceOptions),
+    (source, validation): (Box<dyn BatchSource + 'a>, Option<Dataset<'a>>),
+    hyper: &HyperPlan,
+    monitor: &mut Monitor<'_>,
+) -> Result<(VariationalModel, Outcome, TakenBack)> {
+    let n = source.all().count() as f64;
+    let mut training = BatchTraining::new(svgp, free, (source, validation), inference);
+    let start = training.start();
+    let mut outcome = minimize_adam(&mut training, start, n, adam_options(hyper), monitor);
+    if let Some(error) = training.error() {
+        return Err(error.clone());
+    }
+    monitor.check()?;
+    if outcome.value.is_nan() && monitor.records().is_empty() && outcome.reason == StopReason::NoProgress {
+        return Err(failed_start());
+    }
+    let (svgp, q) = training.into_best();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, q, mixed: svgp.mixed_use() };
+    outcome.rollbacks += q;
+    Ok((svgp.with_precision(Precision::Double), outcome, taken_back))
+}
+
+/// The summary of training.
+fn finish(trained: Trained, rows: &dyn TrainingRows, plan: &Plan, monitor: &Monitor<'_>) -> Fitted {
+    let n = rows.all().count();
+    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on } = trained;
+    let seconds = monitor.elapsed().as_secs_f64();
+    let posterior = Posterior::new(&model, &q);
+    let finished = Finished {
+        model: &model,
+        posterior: &posterior,
+        train: rows.check_sample(),
+        validation: rows.validation(),
+        plan,
+        outcome: &outcome,
+        taken_back,
+    };
+    let warnings = diagnose(&finished);
+    let summary = FitSummary {
+        objective: value / n as f64,
+        objective_sum: value,
+        estimated_on,
+        elbo_sum: elbo,
+        evidence_upper_bound: upper,
+        epochs: monitor.records().len(),
+        iterations: outcome.iterations,
+        evaluations: outcome.evaluations,
+        seconds,
+        seconds_per_step: seconds / outcome.evaluations.max(1) as f64,
+        stop_reason: outcome.reason,
+        rollbacks: outcome.rollbacks,
+        sampling,
+        mixed: taken_back.mixed,
+        jitter: absolute_jitter(&model),
+        warnings,
+        trace: monitor.records().to_vec(),
+    };
+    Fitted { model, q, posterior, summary, search: Search::default() }
+}

@@ -1,0 +1,20 @@
+//! Searches around a fit: inducing inputs that are added until they are enough, starts that are compared, the choice of β; no
+//! training of their own.
+
+mod beta;
+mod growth;
+mod restarts;
+
+pub use beta::{FitWith, GridFit, beta_curve, fit_beta_grid, grid_validation, refit_options};
+pub(super) use growth::fit_grown;
+pub(super) use restarts::fit_restarted;
+
+use crate::options::FitOptions;
+use std::time::Instant;
+
+/// The options with what is left of the time limit.
+fn within(options: &FitOptions, started: Instant) -> FitOptions {
+    // A limit that has passed ends a fit after its first epoch, which leaves a usable model.
+    let left = |seconds: f64| (seconds - started.elapsed().as_secs_f64()).max(1e-3);
+    FitOptions { max_seconds: options.max_seconds.map(left), ..options.clone() }
+}
