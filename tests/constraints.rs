@@ -12,7 +12,7 @@ use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Score;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
 
 /// Constraints from lines such as `fix kernel.variance=2`.

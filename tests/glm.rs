@@ -414,7 +414,7 @@ fn assert_reads_back(table: &Table, options: &FitOptions) {
     assert_eq!(read.model_kind(), ModelKind::Glm);
     assert_eq!((model.q().mean(), options.steps.family), (read.q().mean(), read.q().family()));
     let basis = |model: &TableModel| {
-        model.model().layer.linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
+        model.latent().layer.linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
     };
     assert_eq!(basis(&model), basis(&read));
 }
@@ -455,7 +455,7 @@ fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
     };
     let start = fit(&some, "y", &options);
     let further = fit_from(&all, "y", &options, Some(&start));
-    let layer = further.model().layer.linear().expect("linear");
+    let layer = further.latent().layer.linear().expect("linear");
     assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
     // From the start's posterior or afresh: the optimum is the same.
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };

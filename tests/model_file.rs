@@ -144,7 +144,7 @@ fn joint_draws_have_the_moments_of_the_posterior() {
 #[test]
 fn too_many_rows_for_joint_draws_are_refused() {
     let model = TableModel::from_bytes("m", good()).expect("a model");
-    let rows = TableModel::MOST_JOINT_ROWS + 1;
+    let rows = sparsegp::model::Model::MOST_JOINT_ROWS + 1;
     let text = format!("x,colour\n{}", "1.0,red\n".repeat(rows));
     let table = read_csv("t", std::io::Cursor::new(text)).expect("a table");
     let error = model.samples(&table, UnseenLevels::Error, 1, 0).map(|_| ()).expect_err("too many");

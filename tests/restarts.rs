@@ -7,7 +7,7 @@ use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Restart;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {

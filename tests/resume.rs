@@ -202,7 +202,7 @@ impl Case {
 /// Everything that a fit found, to the last bit, but for times.
 fn bits(model: &TableModel) -> Vec<u64> {
     let summary = model.summary();
-    let mut numbers = model.model().natural();
+    let mut numbers = model.latent().natural();
     numbers.extend_from_slice(model.q().mean());
     let cov = model.q().cov().to_dense();
     cov.col_iter().for_each(|column| numbers.extend(column.iter()));

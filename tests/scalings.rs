@@ -159,7 +159,8 @@ fn check_trained(fits: &Fits) {
         for units in HOSTILE {
             let other = units.of(fits).check(&options);
             let (before, after) = (score(&original, 1.0), score(&other, units.target_unit(fits.kind)));
-            let FitOptions { model, objective, estimator, q_update, .. } = &options;
+            let FitOptions { model, objective, estimator, .. } = &options;
+            let q_update = options.steps.update;
             assert!(
                 (before - after).abs() <= 0.01,
                 "{} {model} {objective} {estimator} {q_update} in {units:?}: {before} became {after}",

@@ -141,7 +141,9 @@ fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         let options = FitOptions { seed, ..options.clone() };
         let how = FileOptions { test_fraction: 0.1, buffer_rows: Some(buffer) };
-        pool.install(|| from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.model().natural())
+        pool.install(|| {
+            from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.latent().natural()
+        })
     };
     let first = run(1, 0, 500);
     assert_eq!(run(2, 0, 500), first);
@@ -193,7 +195,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
     for (a, b) in disk.q().mean().iter().zip(memory.q().mean()) {
         assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{a} {b}");
     }
-    for (a, b) in disk.model().natural().iter().zip(start.model().natural()) {
+    for (a, b) in disk.latent().natural().iter().zip(start.latent().natural()) {
         assert!((a - b).abs() < 1e-12 * b.abs(), "{a} {b}");
     }
     // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.

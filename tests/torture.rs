@@ -13,7 +13,7 @@ use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp::model::LatentModel;
-use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::tabular::{FitRequest, TableFit, fit_table};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 

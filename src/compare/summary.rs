@@ -135,7 +135,7 @@ mod tests {
     use crate::compare::FitOutcome;
     use crate::hyper::StopReason;
     use crate::metrics::Report;
-    use crate::model::Hyper;
+    use crate::options::Hyper;
 
     fn row(role: Role, beta: f64, repeat: u64, nll: Option<f64>) -> Row {
         let fit = FitOutcome {

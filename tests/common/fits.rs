@@ -4,7 +4,7 @@
 use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, ObjectiveKind};
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp::tabular::{FitRequest, TableFit, fit_table};
 
 const CO2: &str = include_str!("../../examples/data/co2_monthly.csv");
@@ -104,7 +104,8 @@ impl Fits {
 
     /// Fits, and demands numbers everywhere.
     pub fn check(&self, options: &FitOptions) -> TableFit {
-        let FitOptions { model, objective, estimator, q_update, family, seed, .. } = options;
+        let FitOptions { model, objective, estimator, seed, .. } = options;
+        let StepOptions { update: q_update, family, .. } = &options.steps;
         let what = format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind);
         let fit = self.fit(options).unwrap_or_else(|error| panic!("{what}: {error}"));
         let summary = fit.model.summary();

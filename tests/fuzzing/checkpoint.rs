@@ -9,7 +9,7 @@ use sparsegp::checkpoint::{Checkpoint, Identity, inspect};
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Record, Session};
 use sparsegp::objective::Targets;
-use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
 use sparsegp::training::{TrainingData, fit_arrays_in};
 use sparsegp::variational::{Average, Family, QUpdate, SizeSchedule};
 use std::path::Path;
