@@ -1,6 +1,5 @@
 //! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
 
-use super::store::Seen;
 use crate::data::random::{Purpose, generator};
 use crate::data::{SchemaOptions, Table, Task, UnseenLevels, split};
 use crate::error::{Error, Result};
@@ -59,6 +58,15 @@ impl Contender {
     fn needs_gaussian(self) -> bool {
         self.objective().is_closed()
     }
+}
+
+/// Which of the training rows a kept model has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of them.
+    All,
+    /// All but the validation rows that a grid of β is judged by.
+    AllButValidation,
 }
 
 /// What a user asks of a comparison.

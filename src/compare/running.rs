@@ -1,8 +1,8 @@
 //! The fits of a comparison: several at a time, each on one thread, every unit recorded as it ends; no figures.
 
-use super::plan::{Contender, Plan, Unit};
+use super::plan::{Contender, Plan, Seen, Unit};
 use super::results::{FitOutcome, Results, Role, Row};
-use super::store::{Seen, Store};
+use super::store::Store;
 use crate::data::{Table, UnseenLevels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::Session;

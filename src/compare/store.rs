@@ -1,6 +1,6 @@
 //! The folder of a comparison: what it is of, the units that are done, and the models that others go on from; no fitting.
 
-use super::plan::{Contender, Settings, Unit};
+use super::plan::{Contender, Seen, Settings, Unit};
 use super::results::{Role, Row};
 use crate::data::{AtomicFile, file_digest};
 use crate::error::{Error, Result};
@@ -38,15 +38,6 @@ pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-}
-
-/// Which of the training rows a kept model has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// All of them.
-    All,
-    /// All but the validation rows that a grid of β is judged by.
-    AllButValidation,
 }
 
 impl Store {

@@ -40,8 +40,6 @@ pub struct Plan {
 pub enum LayerPlan {
     /// A sparse Gaussian process.
     Sparse {
-        /// The kernel in the text grammar.
-        kernel: String,
         /// The number of inducing inputs.
         inducing: usize,
         /// How they are chosen.
@@ -194,7 +192,6 @@ impl LayerPlan {
     fn new(options: &FitOptions, n: usize) -> LayerPlan {
         match options.model {
             ModelKind::Gp => LayerPlan::Sparse {
-                kernel: options.kernel.clone(),
                 inducing: options.inducing_for(n),
                 init: options.inducing_init,
                 fix: options.fix_inducing,

@@ -10,7 +10,7 @@ use crate::data::{Ahead, BatchPlan, Role, Roles, SchemaOptions};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind};
-use crate::training::{AllRows, BatchSource, TrainingRows, WARM_ROWS, fit_rows};
+use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, fit_rows};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -181,7 +181,11 @@ pub fn fit_file(
     planned(&plan);
     streamed.buffer = plan.buffer_rows;
     let start = request.start.map(|from| from.start(options, None, false));
-    let fitted = fit_rows(&streamed, options, start.as_ref(), session)?;
+    let origin = match &start {
+        Some(start) => Origin::Start(start),
+        None => Origin::Prototype(Prototype::of(options, file.schema.dims(), levels)?),
+    };
+    let fitted = fit_rows(&streamed, options, origin, session)?;
     let columns = (file.schema.clone(), file.scaling.clone());
     let model = TableModel::of(fitted, columns, options, train, warnings);
     Ok(FileFit { model, validation: held_out, rows, plan, file })

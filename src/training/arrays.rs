@@ -4,10 +4,11 @@ use super::check::check_data;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, fit_from};
 use super::search::{fit_grown, fit_restarted};
-use super::start::{Start, initial_model, of_all_coefficients};
+use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Record, Session};
+use crate::likelihood::Likelihood;
 use crate::options::{FitOptions, LossKind, Plan};
 
 /// Fits a model to rows in memory that are on the scale the model sees. `listener` hears one record per epoch.
@@ -34,8 +35,30 @@ pub fn fit_arrays_in(
     start: Option<&Start>,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
-    check_data(&data, start.map(|start| &start.model), options)?;
-    fit_rows(&data, options, start, session)
+    options.validate()?;
+    let origin = match start {
+        Some(start) => Origin::Start(start),
+        None => Origin::Prototype(Prototype::of(options, data.train.x.nrows(), data.levels)?),
+    };
+    check_data(&data, start.map(|start| &start.model), origin.likelihood())?;
+    fit_rows(&data, options, origin, session)
+}
+
+/// What a fit begins with.
+pub(crate) enum Origin<'a> {
+    /// Another model, whose likelihood is the model's whatever the options name.
+    Start(&'a Start),
+    /// A kernel and a likelihood that have yet to see data.
+    Prototype(Prototype),
+}
+
+impl Origin<'_> {
+    fn likelihood(&self) -> &dyn Likelihood {
+        match self {
+            Origin::Start(start) => start.model.likelihood.as_ref(),
+            Origin::Prototype(prototype) => prototype.likelihood.as_ref(),
+        }
+    }
 }
 
 /// Fits a model to rows wherever they are.
@@ -46,33 +69,33 @@ pub fn fit_arrays_in(
 pub(crate) fn fit_rows(
     rows: &dyn TrainingRows,
     options: &FitOptions,
-    start: Option<&Start>,
+    origin: Origin<'_>,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
-    let likelihood = match start {
-        Some(start) => start.model.likelihood.clone(),
-        None => options.likelihood_kind().build(rows.levels()),
-    };
-    let options = &FitOptions { likelihood: Some(likelihood.kind()), ..options.clone() };
+    let n = rows.all().count();
+    let options = &FitOptions { likelihood: Some(origin.likelihood().kind()), ..options.clone() };
     options.validate()?;
     // What follows for so many rows holds for all the fits of a search.
-    let options = &options.decided_for(rows.all().count());
-    let plan = Plan::new(options, likelihood.as_ref(), rows.all().count())?;
+    let options = &options.decided_for(n);
+    let plan = Plan::new(options, origin.likelihood(), n)?;
     if plan.loss == LossKind::Fitc && !rows.check_sample().targets.weights.is_empty() {
         return Err(Error::usage("--objective fitc takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
-    match (start, rows.in_memory()) {
-        (Some(start), _) => fit_from(rows, &plan, start.clone(), false, session),
-        (None, Some(train)) if options.growth.is_some() => {
-            fit_grown(memory(rows, train), options, likelihood, session)
+    let prototype = match origin {
+        Origin::Start(start) => return fit_from(rows, &plan, start.clone(), false, session),
+        Origin::Prototype(prototype) => prototype,
+    };
+    match rows.in_memory() {
+        Some(train) if options.growth.is_some() => {
+            fit_grown(memory(rows, train), options, &prototype, session)
         }
-        (None, Some(train)) if options.restarts > 1 => {
-            fit_restarted(memory(rows, train), options, likelihood, session)
+        Some(train) if options.restarts > 1 => {
+            fit_restarted(memory(rows, train), options, &prototype, session)
         }
-        (None, _) => {
-            let mut model = initial_model(rows.start_sample(), &plan, likelihood)?;
-            if rows.in_memory().is_none() {
+        whole => {
+            let mut model = initial_model(rows.start_sample(), &plan, &prototype)?;
+            if whole.is_none() {
                 model = of_all_coefficients(model);
             }
             fit_from(rows, &plan, Start { model, q: None }, true, session)

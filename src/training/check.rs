@@ -5,10 +5,10 @@ use super::rows::TrainingData;
 use crate::collapsed::Dataset;
 use crate::data::TargetKind;
 use crate::error::{Error, Result};
+use crate::likelihood::Likelihood;
 use crate::model::LatentModel;
-use crate::options::FitOptions;
 
-/// Refuses arrays that do not go together, with a model to start from or for the likelihood that the options name.
+/// Refuses arrays that do not go together, with a model to start from, or do not suit the likelihood.
 ///
 /// # Errors
 ///
@@ -16,13 +16,10 @@ use crate::options::FitOptions;
 pub(super) fn check_data(
     data: &TrainingData<'_>,
     start: Option<&LatentModel>,
-    options: &FitOptions,
+    likelihood: &dyn Likelihood,
 ) -> Result<()> {
     let d = data.train.x.nrows();
-    let (kind, name) = match start {
-        Some(start) => (start.likelihood.kind().target_kind(), start.likelihood.kind().to_string()),
-        None => (options.likelihood_kind().target_kind(), options.likelihood_kind().to_string()),
-    };
+    let (kind, name) = (likelihood.kind().target_kind(), likelihood.kind().to_string());
     let started = start.map(|start| start.layer.input_dims());
     let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
     if let Some(other) = others.find(|&other| other != d) {

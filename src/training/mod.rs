@@ -3,6 +3,7 @@
 mod alternating;
 mod arrays;
 mod batch_training;
+mod builder;
 mod carry;
 mod check;
 mod collapsed;
@@ -20,8 +21,9 @@ mod solve;
 mod start;
 mod variational;
 
-pub(crate) use arrays::fit_rows;
+pub(crate) use arrays::{Origin, fit_rows};
 pub use arrays::{fit_arrays, fit_arrays_in};
+pub use builder::ModelBuilder;
 pub use carry::Parameterization;
 pub use collapsed::CollapsedObjective;
 pub use inference::{Inference, InferenceOptions};
@@ -29,6 +31,6 @@ pub(crate) use record::record;
 pub(crate) use row_buffer::RowBuffer;
 pub use rows::{AllRows, BatchSource, TrainingData, TrainingRows};
 pub use run::Fitted;
-pub use start::Start;
 pub(crate) use start::WARM_ROWS;
+pub use start::{Prototype, Start};
 pub use variational::VariationalModel;

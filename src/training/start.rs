@@ -14,11 +14,11 @@ use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
-use crate::options::{LayerPlan, MeanKind, Plan, StepPlan};
+use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, StepPlan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
-use sparsegp_kernels::parse;
+use sparsegp_kernels::{Kernel, parse};
 
 /// What a fit starts from instead of the data.
 #[derive(Clone)]
@@ -29,22 +29,45 @@ pub struct Start {
     pub q: Option<Normal>,
 }
 
+/// A kernel and a likelihood that have yet to see data.
+#[derive(Clone)]
+pub struct Prototype {
+    /// The kernel; none for a linear model.
+    pub kernel: Option<Box<dyn Kernel>>,
+    /// The likelihood.
+    pub likelihood: Box<dyn Likelihood>,
+}
+
+impl Prototype {
+    /// What options name, for `d` inputs and a target of so many ordered levels (of no matter for others).
+    ///
+    /// # Errors
+    ///
+    /// A usage error when the kernel's text cannot be read.
+    pub fn of(options: &FitOptions, d: usize, levels: usize) -> Result<Prototype> {
+        let text = &options.kernel;
+        let kernel = match options.model {
+            ModelKind::Gp => {
+                Some(parse::parse(text, d).map_err(|e| Error::usage(format!("--kernel '{text}': {e}")))?)
+            }
+            ModelKind::Glm => None,
+        };
+        Ok(Prototype { kernel, likelihood: options.likelihood_kind().build(levels) })
+    }
+}
+
 /// Kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
 ///
 /// # Errors
 ///
-/// When the kernel's text cannot be read, or inducing inputs cannot be chosen.
-pub(super) fn initial_model(
-    train: Dataset<'_>,
-    plan: &Plan,
-    mut likelihood: Box<dyn Likelihood>,
-) -> Result<LatentModel> {
+/// When inducing inputs cannot be chosen, or the kernel does not suit them.
+pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentModel> {
+    let mut likelihood = prototype.likelihood.clone();
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
     let d = train.x.nrows();
-    match &plan.layer {
-        LayerPlan::Sparse { kernel, inducing, init, fix, jitter } => {
-            let mut kernel =
-                parse::parse(kernel, d).map_err(|e| Error::usage(format!("--kernel '{kernel}': {e}")))?;
+    match (&plan.layer, &prototype.kernel) {
+        (LayerPlan::Sparse { inducing, init, fix, jitter }, Some(kernel)) => {
+            let mut kernel = kernel.clone();
             let responses = working_responses(likelihood.as_ref(), train.targets);
             let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
             let amplitude = variance(responses);
@@ -56,7 +79,8 @@ pub(super) fn initial_model(
                 InducingLayer::new(kernel, z, *jitter)?.with_mean(constant, plan.mean == MeanKind::Zero);
             Ok(LatentModel::new(layer.into(), likelihood, *fix))
         }
-        LayerPlan::Linear { prior_mean, prior_variance } => {
+        (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
+        (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
             let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
             let layer = linear_layer(train, (*prior_mean, *prior_variance), intercept, plan.family())?;
             Ok(LatentModel::new(layer.into(), likelihood, true))

@@ -17,7 +17,7 @@ use crate::training::failure::{failed_start, unless_failed};
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::run::{Fitted, fit_from, ready};
-use crate::training::start::{Start, gaussian_start, initial_model, subset};
+use crate::training::start::{Prototype, Start, gaussian_start, initial_model, subset};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -69,7 +69,7 @@ impl Grown {
 struct Grower<'a, 's> {
     train: Dataset<'a>,
     validation: Option<Dataset<'a>>,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &'a Prototype,
     /// Those of the fit, for the ELBO: how well inducing inputs stand for all the data has nothing to do with what is
     /// minimised afterwards.
     options: FitOptions,
@@ -84,11 +84,11 @@ struct Grower<'a, 's> {
 pub(in crate::training) fn fit_grown(
     data: TrainingData<'_>,
     options: &FitOptions,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &Prototype,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let started = Instant::now();
-    let (start, mut curve) = grow(data, options, likelihood, session.silent())?;
+    let (start, mut curve) = grow(data, options, prototype, session.silent())?;
     let options = within(options, started);
     let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
     let mut fitted = fit_from(&data, &plan, start, false, session)?;
@@ -109,11 +109,11 @@ pub(in crate::training) fn fit_grown(
 fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &Prototype,
     session: Session<'_>,
 ) -> Result<(Start, InducingCurve)> {
     let growth = options.growth.unwrap_or_default();
-    let (criterion, family) = (criterion(data.train, likelihood.as_ref()), options.steps.family);
+    let (criterion, family) = (criterion(data.train, prototype.likelihood.as_ref()), options.steps.family);
     let parts = match (criterion, data.validation) {
         (Criterion::Validation, None) => hold_out(data.train, options.seed),
         _ => None,
@@ -139,7 +139,7 @@ fn grow(
     let started = Instant::now();
     let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
     let mut grower =
-        Grower { train, validation, likelihood, options, tolerance, started, seconds, rollbacks: 0, session };
+        Grower { train, validation, prototype, options, tolerance, started, seconds, rollbacks: 0, session };
     let mut curve = InducingCurve {
         criterion,
         tolerance,
@@ -196,8 +196,8 @@ impl Grower<'_, '_> {
     /// A model of a size from the start that the data give.
     fn fresh(&mut self, m: usize) -> Result<Grown> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
-        let plan = Plan::new(&options, self.likelihood.as_ref(), self.train.len())?;
-        let model = initial_model(self.train, &plan, self.likelihood.clone())?;
+        let plan = Plan::new(&options, self.prototype.likelihood.as_ref(), self.train.len())?;
+        let model = initial_model(self.train, &plan, self.prototype)?;
         self.stage(ready(model, &plan.hyper, self.train)?, None)
     }
 

@@ -4,12 +4,11 @@ use super::within;
 use crate::data::random::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, stem};
-use crate::likelihood::Likelihood;
 use crate::model::{LatentModel, Restart, Score, Search};
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
 use crate::training::rows::TrainingData;
 use crate::training::run::{Fitted, fit_from};
-use crate::training::start::{Start, initial_model};
+use crate::training::start::{Prototype, Start, initial_model};
 use rand::RngExt;
 use sparsegp_kernels::Transform;
 use std::time::Instant;
@@ -51,11 +50,11 @@ impl Candidate {
 pub(in crate::training) fn fit_restarted(
     data: TrainingData<'_>,
     options: &FitOptions,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &Prototype,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let started = Instant::now();
-    let mut starts = choose_start(data, options, likelihood, &mut session.silent())?;
+    let mut starts = choose_start(data, options, prototype, &mut session.silent())?;
     loop {
         let start = starts.best()?;
         let options = within(options, started);
@@ -80,10 +79,10 @@ pub(in crate::training) fn fit_restarted(
 fn choose_start(
     data: TrainingData<'_>,
     options: &FitOptions,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &Prototype,
     session: &mut Session<'_>,
 ) -> Result<Starts> {
-    let candidates = (0..options.restarts).map(|start| candidate(data, options, likelihood.clone(), start));
+    let candidates = (0..options.restarts).map(|start| candidate(data, options, prototype, start));
     let mut starts = Starts { candidates: candidates.collect::<Result<_>>()?, last_error: None };
     let fits = (1..).map(|rung| options.restarts.div_ceil(1 << rung)).take_while(|&left| left > 1);
     let fits: f64 = options.restarts as f64 + fits.sum::<usize>() as f64;
@@ -107,13 +106,13 @@ fn choose_start(
 fn candidate(
     data: TrainingData<'_>,
     options: &FitOptions,
-    likelihood: Box<dyn Likelihood>,
+    prototype: &Prototype,
     start: usize,
 ) -> Result<Candidate> {
     let seed = options.seed.wrapping_add(start as u64);
     let seeded = FitOptions { seed, ..options.clone() };
-    let plan = Plan::new(&seeded, likelihood.as_ref(), data.train.len())?;
-    let mut model = initial_model(data.train, &plan, likelihood)?;
+    let plan = Plan::new(&seeded, prototype.likelihood.as_ref(), data.train.len())?;
+    let mut model = initial_model(data.train, &plan, prototype)?;
     // What is fixed, tied or bounded stays so.
     model.constrain(&options.constraints, options.has_default_priors())?;
     if start > 0 {
@@ -251,7 +250,6 @@ fn score(fitted: &Fitted, data: TrainingData<'_>, loss: LossKind) -> Option<f64>
 mod tests {
     use super::*;
     use crate::collapsed::Dataset;
-    use crate::likelihood::Gaussian;
     use faer::Mat;
 
     /// Starts with these scores, of which some failed.
@@ -259,8 +257,8 @@ mod tests {
         let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
         let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
         let candidates = scores.iter().enumerate().map(|(start, scores)| {
-            let mut candidate = candidate(data, &FitOptions::default(), Box::new(Gaussian::new(1.0)), start)
-                .expect("a start");
+            let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
+            let mut candidate = candidate(data, &FitOptions::default(), &prototype, start).expect("a start");
             candidate.report.scores = scores.iter().map(|&score| Some(score)).collect();
             candidate.report.error = failed.contains(&start).then(|| "singular".to_owned());
             candidate
@@ -302,9 +300,9 @@ mod tests {
         };
         let all = values(&starts(&[&[] as &[f64]; 20], &[]));
         let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
-        let gaussian = Box::new(Gaussian::new(1.0));
-        let plan = Plan::new(&FitOptions::default(), gaussian.as_ref(), 20).expect("a plan");
-        let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, gaussian).expect("a model");
+        let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
+        let plan = Plan::new(&FitOptions::default(), prototype.likelihood.as_ref(), 20).expect("a plan");
+        let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, &prototype).expect("a model");
         let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
         assert_eq!(all[0], plain);
         let ratios = || all[1..].iter().flat_map(|one| one.iter().zip(&plain).map(|(a, b)| a / b));
