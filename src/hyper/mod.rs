@@ -2,19 +2,20 @@
 
 mod adam;
 mod constraints;
+mod impose;
 mod lbfgs;
 mod monitor;
-mod overlay;
+mod settings;
 mod trace;
 mod vector;
 
 pub use adam::{AdamOptions, FullBatch, StochasticObjective, minimize_adam};
-pub(crate) use constraints::stem;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::{Limits, Monitor, Record, Session, StopReason};
-pub(crate) use overlay::range_words;
-pub use overlay::{Belief, Overlay, Setting};
+pub(crate) use settings::range_words;
+pub use settings::{PriorChoice, ValueSetting, ValueSettings};
+pub(crate) use vector::stem;
 pub use vector::{Descriptor, FreeVector};
 
 use crate::checkpoint::Archive;

@@ -10,7 +10,7 @@ use super::summary::FitSummary;
 use crate::data::{AtomicFile, Scaling, Schema, Task};
 use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
-use crate::hyper::Overlay;
+use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::variational::{Matrix, MatrixRef, Normal};
@@ -64,8 +64,8 @@ struct Description {
     likelihood: LikelihoodKind,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
-    #[serde(default)]
-    overlay: Overlay,
+    #[serde(default, rename = "overlay")]
+    settings: ValueSettings,
     log_det_q: f64,
     training_rows: usize,
     schema: Schema,
@@ -224,7 +224,7 @@ impl FittedModel {
             likelihood: self.model.likelihood.kind(),
             levels: self.model.likelihood.levels(),
             likelihood_parameters,
-            overlay: self.model.overlay.clone(),
+            settings: self.model.settings.clone(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
             schema: self.schema.clone(),
@@ -426,10 +426,10 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
     let mut model = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
-    if !description.overlay.suits(&model.descriptors()) {
+    if !description.settings.suits(&model.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
-    model.overlay = description.overlay;
+    model.settings = description.settings;
     let roots =
         Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
     let posterior = Posterior::from_factors(&model, arrays.values(name::WEIGHTS, &[m])?, roots);
