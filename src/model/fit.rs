@@ -21,7 +21,7 @@ use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{
-    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Limits, Monitor, Outcome, Record,
+    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Limits, Listener, Monitor, Outcome,
     Session, StopReason, minimize_adam, minimize_lbfgs,
 };
 use crate::likelihood::LikelihoodKind;
@@ -91,7 +91,7 @@ pub fn fit_arrays(
     data: TrainingData<'_>,
     options: &FitOptions,
     start: Option<&Start>,
-    listener: &mut dyn FnMut(&Record),
+    listener: &mut Listener<'_>,
 ) -> Result<Fitted> {
     fit_arrays_in(data, options, start, &mut Session::new(listener))
 }

@@ -15,7 +15,7 @@ use crate::data::{
     Scaling, Schema, SchemaOptions, Table, TargetKind, Task, UnseenLevels, input_warnings, split,
 };
 use crate::error::{Error, Result};
-use crate::hyper::{Record, Session};
+use crate::hyper::{Listener, Session};
 use crate::latent::Layer;
 use crate::likelihood::LikelihoodKind;
 use crate::linalg::symmetric_eigen;
@@ -92,7 +92,7 @@ pub struct TableFit {
 ///
 /// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
 /// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
-pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
+pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
     fit_table_in(request, &mut Session::new(listener))
 }
 
