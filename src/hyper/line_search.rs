@@ -72,9 +72,10 @@ impl Evaluator<'_, '_> {
         Some(self.known.trials.push(point))
     }
 
-    /// Whether the user wants the fit to end, which the monitor then knows.
-    fn is_interrupted(&mut self) -> bool {
-        let interrupted = self.monitor.is_interrupted();
+    /// Whether the user wants the fit to end before `theta` is evaluated, which the monitor then knows. Nobody is asked
+    /// about a point that is known: a search that begins again gets to where it was.
+    fn is_interrupted_at(&mut self, theta: &[f64]) -> bool {
+        let interrupted = self.known.trials.find(theta).is_none() && self.monitor.is_interrupted();
         if interrupted {
             self.monitor.stop(StopReason::Interrupted);
         }
@@ -144,7 +145,7 @@ impl CostFunction for Scaled<'_, '_, '_> {
 
     /// The first that is asked of a trial point.
     fn cost(&self, theta: &Vec<f64>) -> Result<f64, ArgminError> {
-        if self.evaluator.borrow_mut().is_interrupted() {
+        if self.evaluator.borrow_mut().is_interrupted_at(theta) {
             return Err(ArgminError::msg("interrupted"));
         }
         self.at(theta, |point| point.value * self.scale)
