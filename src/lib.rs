@@ -14,7 +14,6 @@ pub mod likelihood;
 pub mod linalg;
 pub mod metrics;
 pub mod model;
-pub mod moments;
 pub mod objective;
 pub mod options;
 pub mod quadrature;

@@ -4,10 +4,9 @@ use super::common::milliseconds;
 use super::shapes::{model, points, targets_for};
 use faer::{Mat, MatRef};
 use sparsegp::gradient::{Batch, Precision};
-use sparsegp::hyper::FreeVector;
+use sparsegp::hyper::{Adam, AdamOptions, FreeVector, Pace};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentModel;
-use sparsegp::moments::Moments;
 use sparsegp::objective::Objective;
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal};
@@ -104,9 +103,8 @@ impl Problem {
         let model = self.model();
         let free = FreeVector::new(&model.descriptors());
         let mut natural = model.natural();
-        let mut theta = free.pack(&natural);
-        let mut gradient = vec![0.0; theta.len()];
-        let mut moments = Moments::new(theta.len());
+        let mut gradient = vec![0.0; free.len()];
+        let mut adam = Adam::new(free.pack(&natural), AdamOptions { rate: 1e-3, decay_share: 0.0 });
         let q = Normal::standard(Family::Full, self.inducing());
         let mut rule = NaturalGradient::new(&q);
         let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.batch())
@@ -114,10 +112,10 @@ impl Problem {
             .with_precision(if form == Step::Mixed { Precision::Mixed } else { Precision::Double });
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {
-            svgp.evaluate_under(Batch::of(x.as_ref(), &y, 10.0), true, &rule);
+            let value = svgp.evaluate_under(Batch::of(x.as_ref(), &y, 10.0), true, &rule);
             free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
-            moments.step(&mut theta, &gradient, 1e-3);
-            free.unpack(&theta, &mut natural);
+            adam.take(value, &gradient, Pace { total_steps: 1, plateaus: 0 });
+            free.unpack(adam.theta(), &mut natural);
             svgp.advance(&mut rule, 0.1, &natural);
         };
         // On one of the pool's threads, as in a fit.

@@ -1,7 +1,6 @@
 //! What a user says about hyper-parameters by name: priors, bounds, fixed and tied values, with their text; no effects.
 
-use super::overlay::Overlay;
-use super::vector::Descriptor;
+use super::vector::stem;
 use crate::error::{Error, Result};
 use crate::words::stored_as_text;
 use serde::{Deserialize, Serialize};
@@ -21,12 +20,6 @@ impl NamePattern {
         glob(self.0.as_bytes(), name.as_bytes())
             || stem(name).is_some_and(|stem| glob(self.0.as_bytes(), stem.as_bytes()))
     }
-}
-
-/// The name of the parameter that a numbered value belongs to.
-pub(crate) fn stem(name: &str) -> Option<&str> {
-    let (stem, index) = name.rsplit_once('.')?;
-    index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
 }
 
 /// Whether `text` is what `pattern` says, `*` being any run of characters.
@@ -281,26 +274,6 @@ impl Constraints {
             )));
         }
         Ok(())
-    }
-
-    /// Puts all this into effect: settings go to `overlay`, and `values` move inside their bounds, to where they are
-    /// fixed, and together where they are tied. `descriptors` are those of the values, with `overlay` as it was.
-    ///
-    /// # Errors
-    /// Usage errors for names that mean nothing, values and priors that do not suit a range, and settings without an
-    /// effect.
-    pub fn impose(
-        &self,
-        overlay: &mut Overlay,
-        descriptors: &[Descriptor],
-        values: &mut [f64],
-    ) -> Result<()> {
-        let mut state = super::overlay::Imposing::new(overlay, descriptors, values);
-        self.bounds.iter().try_for_each(|bounds| state.bound(bounds))?;
-        self.fix.iter().try_for_each(|fix| state.fix(fix))?;
-        self.ties.iter().try_for_each(|tie| state.tie(tie))?;
-        self.priors.iter().try_for_each(|prior| state.believe(prior))?;
-        state.check_ties()
     }
 }
 

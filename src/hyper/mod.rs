@@ -1,20 +1,32 @@
-//! Hyper-parameters as one vector with constraints, and the solvers for it, argmin behind both; no GP types.
+//! Hyper-parameters as one vector with constraints, the solvers for it, and what goes on around them; no GP types.
 
 mod adam;
+mod adam_solver;
 mod constraints;
+mod curvature;
+mod impose;
 mod lbfgs;
+mod line_search;
 mod monitor;
-mod overlay;
-mod trace;
+mod session;
+mod settings;
+mod stochastic;
+mod stopping;
+mod trials;
 mod vector;
 
-pub use adam::{AdamOptions, FullBatch, StochasticObjective, minimize_adam};
-pub(crate) use constraints::stem;
+pub(crate) use adam::AdamMoments;
+pub use adam::{Adam, AdamOptions, Pace, Taken};
+pub use adam_solver::AdamSolver;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
-pub use monitor::{Limits, Monitor, Record, Session, StopReason};
-pub(crate) use overlay::range_words;
-pub use overlay::{Belief, Overlay, Setting};
+pub use monitor::Monitor;
+pub use session::{Listener, Session};
+pub(crate) use settings::range_words;
+pub use settings::{PriorChoice, ValueSetting, ValueSettings};
+pub use stochastic::{EpochMean, FullBatch, StochasticObjective, minimize_adam};
+pub use stopping::{Limits, Record, StopReason};
+pub(crate) use vector::stem;
 pub use vector::{Descriptor, FreeVector};
 
 use crate::checkpoint::Archive;

@@ -42,6 +42,12 @@ impl Descriptor {
     }
 }
 
+/// The name of the parameter that a numbered value belongs to.
+pub(crate) fn stem(name: &str) -> Option<&str> {
+    let (stem, index) = name.rsplit_once('.')?;
+    index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
+}
+
 /// A free number: where it is in the natural vector, and how it is seen.
 #[derive(Clone, Copy, Debug)]
 struct Free {

@@ -2,7 +2,7 @@
 
 use super::latent::LatentModel;
 use crate::error::Result;
-use crate::hyper::{Belief, Constraints, FreeVector, range_words};
+use crate::hyper::{Constraints, FreeVector, PriorChoice, range_words};
 use crate::latent::InducingLayer;
 use sparsegp_kernels::{Kernel, Prior};
 
@@ -16,11 +16,11 @@ impl LatentModel {
     /// # Errors
     /// As for [`Constraints::impose`]; the model is then as it was.
     pub fn constrain(&mut self, constraints: &Constraints, weak_priors: bool) -> Result<()> {
-        let (own, mut values, mut overlay) = (self.own_descriptors(), self.natural(), self.overlay.clone());
-        constraints.impose(&mut overlay, &own, &mut values)?;
-        overlay.set_default_priors(if weak_priors { self.weak_priors() } else { Vec::new() });
+        let (own, mut values, mut settings) = (self.own_descriptors(), self.natural(), self.settings.clone());
+        constraints.impose(&mut settings, &own, &mut values)?;
+        settings.set_default_priors(if weak_priors { self.weak_priors() } else { Vec::new() });
         self.set_natural(&values);
-        self.overlay = overlay;
+        self.settings = settings;
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl LatentModel {
     pub fn constraint_notes(&self) -> Vec<(String, String)> {
         let own = self.own_descriptors();
         let mut seen = own.clone();
-        self.overlay.apply(&mut seen);
+        self.settings.apply(&mut seen);
         let mut notes = Vec::new();
         for (index, (own, seen_one)) in
             own.iter().zip(&seen).enumerate().take_while(|(_, (d, _))| d.is_named())
@@ -66,8 +66,8 @@ impl LatentModel {
                 words.push(range_words(seen_one.transform));
             }
             if let Some(prior) = seen_one.prior.filter(|_| !seen_one.fixed && leader.is_none()) {
-                let belief = self.overlay.setting(&seen_one.name).and_then(|setting| setting.belief);
-                let weak = if matches!(belief, Some(Belief::Default(_))) { " (weak)" } else { "" };
+                let said = self.settings.setting(&seen_one.name).and_then(|setting| setting.prior);
+                let weak = if matches!(said, Some(PriorChoice::Default(_))) { " (weak)" } else { "" };
                 words.push(format!("prior {prior}{weak}"));
             }
             if !words.is_empty() {

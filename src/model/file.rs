@@ -8,7 +8,7 @@ use super::summary::FitSummary;
 use crate::data::{AtomicFile, Scaling, Task};
 use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
-use crate::hyper::Overlay;
+use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::options::FitOptions;
@@ -67,8 +67,8 @@ struct Description {
     likelihood: LikelihoodKind,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
-    #[serde(default)]
-    overlay: Overlay,
+    #[serde(default, rename = "overlay")]
+    settings: ValueSettings,
     log_det_q: f64,
     training_rows: usize,
     /// The columns of the table it was fitted to, if it was one; read by those who know tables.
@@ -222,7 +222,7 @@ impl Model {
             likelihood: self.latent.likelihood.kind(),
             levels: self.latent.likelihood.levels(),
             likelihood_parameters,
-            overlay: self.latent.overlay.clone(),
+            settings: self.latent.settings.clone(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
             schema,
@@ -446,10 +446,10 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<Model> {
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
     let mut latent = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
-    if !description.overlay.suits(&latent.descriptors()) {
+    if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
-    latent.overlay = description.overlay;
+    latent.settings = description.settings;
     let roots =
         Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
     let posterior = Posterior::from_factors(&latent, arrays.values(name::WEIGHTS, &[m])?, roots);

@@ -1,6 +1,6 @@
 //! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
 
-use crate::hyper::{Descriptor, Overlay};
+use crate::hyper::{Descriptor, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, Layer, LayerGradient};
 use crate::likelihood::{Likelihood, LikelihoodKind};
@@ -20,13 +20,13 @@ pub struct LatentModel {
     /// Whether `Z` stays where it is.
     pub fix_inducing: bool,
     /// What is said about single values by name: bounds, priors, fixed and tied ones.
-    pub overlay: Overlay,
+    pub settings: ValueSettings,
 }
 
 impl LatentModel {
     /// A model about whose values nothing is said besides what its parameters say themselves.
     pub fn new(layer: Layer, likelihood: Box<dyn Likelihood>, fix_inducing: bool) -> Self {
-        LatentModel { layer, likelihood, fix_inducing, overlay: Overlay::default() }
+        LatentModel { layer, likelihood, fix_inducing, settings: ValueSettings::default() }
     }
 
     /// Visits kernel parameters, the mean and the likelihood's parameters, in the order of the flat vector.
@@ -44,7 +44,7 @@ impl LatentModel {
     /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         let mut descriptors = self.own_descriptors();
-        self.overlay.apply(&mut descriptors);
+        self.settings.apply(&mut descriptors);
         descriptors
     }
 

@@ -7,7 +7,7 @@ use super::resolve::{
 use super::rows::{CodedTable, TableRows};
 use crate::data::{Schema, SchemaOptions, Table, input_warnings, split};
 use crate::error::Result;
-use crate::hyper::{Record, Session};
+use crate::hyper::{Listener, Session};
 use crate::options::FitOptions;
 use crate::training::{TrainingData, fit_arrays_in};
 
@@ -46,7 +46,7 @@ pub struct TableFit {
 ///
 /// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
 /// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
-pub fn fit_table(request: &FitRequest<'_>, listener: &mut dyn FnMut(&Record)) -> Result<TableFit> {
+pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
     fit_table_in(request, &mut Session::new(listener))
 }
 

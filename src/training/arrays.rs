@@ -7,7 +7,7 @@ use super::search::{fit_grown, fit_restarted};
 use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::hyper::{Record, Session};
+use crate::hyper::{Listener, Session};
 use crate::likelihood::Likelihood;
 use crate::options::{FitOptions, LossKind, Plan};
 
@@ -21,7 +21,7 @@ pub fn fit_arrays(
     data: TrainingData<'_>,
     options: &FitOptions,
     start: Option<&Start>,
-    listener: &mut dyn FnMut(&Record),
+    listener: &mut Listener<'_>,
 ) -> Result<Fitted> {
     fit_arrays_in(data, options, start, &mut Session::new(listener))
 }

@@ -6,8 +6,8 @@
 use super::factor::{energy_gradient, lower_factor, set_covariance};
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
 use crate::checkpoint::Archive;
+use crate::hyper::AdamMoments;
 use crate::linalg::{self, Part, Shape};
-use crate::moments::Moments;
 use faer::Mat;
 
 /// The rule, with the factor `C` it carries and its moments.
@@ -15,7 +15,7 @@ pub struct AdamRule {
     factor: Mat<f64>,
     /// `tril(H C)`.
     energy: Mat<f64>,
-    moments: Moments,
+    moments: AdamMoments,
     position: Vec<f64>,
     gradient: Vec<f64>,
 }
@@ -28,7 +28,7 @@ impl AdamRule {
         let mut rule = AdamRule {
             factor: linalg::spread(m, m),
             energy: linalg::spread(m, m),
-            moments: Moments::new(length),
+            moments: AdamMoments::new(length),
             position: vec![0.0; length],
             gradient: vec![0.0; length],
         };

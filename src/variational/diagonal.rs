@@ -24,7 +24,7 @@ use super::{
     UpdateRule, is_sane,
 };
 use crate::checkpoint::Archive;
-use crate::moments::Moments;
+use crate::hyper::AdamMoments;
 
 /// A coordinate of q with the gradient in it.
 #[derive(Clone, Copy, Default)]
@@ -68,7 +68,7 @@ pub struct DiagonalRule {
     candidate: Vec<(f64, f64)>,
     /// The Hessian in m over β, where it is not the precision (ngd, predictive log loss).
     mean_precision: Vec<f64>,
-    moments: Moments,
+    moments: AdamMoments,
     /// `(m, log c)` and the gradient in it (adam).
     position: Vec<f64>,
     slope: Vec<f64>,
@@ -92,7 +92,7 @@ impl DiagonalRule {
             coordinates: vec![Coordinate::default(); m],
             candidate: vec![(0.0, 1.0); m],
             mean_precision: Vec::new(),
-            moments: Moments::new(flat),
+            moments: AdamMoments::new(flat),
             position: vec![0.0; flat],
             slope: vec![0.0; flat],
         };

@@ -1,122 +1,50 @@
-//! Settings of single hyper-parameter values on top of what their parameters say: ranges, priors, fixed, tied; no text.
+//! Constraints put into effect: what a user says by name becomes settings of single values, or is refused; no text is read.
 
-use super::constraints::{BoundsFor, FixFor, NamePattern, PriorFor, Tie, stem};
-use super::vector::Descriptor;
+use super::constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
+use super::settings::{PriorChoice, ValueSetting, ValueSettings, named, range_words};
+use super::vector::{Descriptor, stem};
 use crate::error::{Error, Result};
-use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Prior, Transform};
-use std::collections::BTreeMap;
 use std::fmt;
-
-/// Where the prior of a value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Belief {
-    /// The weak prior that nobody asked for.
-    Default(Prior),
-    /// Asked for.
-    Given(Prior),
-    /// It was said that there is none.
-    Flat,
-}
-
-impl Belief {
-    fn prior(self) -> Option<Prior> {
-        match self {
-            Belief::Default(prior) | Belief::Given(prior) => Some(prior),
-            Belief::Flat => None,
-        }
-    }
-}
-
-/// What is said about one value; what is not said is as its parameter has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Setting {
-    /// The range within its bounds.
-    pub transform: Option<Transform>,
-    /// Its prior.
-    pub belief: Option<Belief>,
-    /// Whether it was fixed.
-    pub fixed: bool,
-    /// The group of values that are one free number.
-    pub tie: Option<usize>,
-}
-
-/// Settings by full name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Overlay {
-    settings: BTreeMap<String, Setting>,
-}
-
-impl Overlay {
-    /// What is said about a value.
-    pub fn setting(&self, name: &str) -> Option<&Setting> {
-        self.settings.get(name)
-    }
-
-    /// Puts the settings on top of what `descriptors` say.
-    pub fn apply(&self, descriptors: &mut [Descriptor]) {
-        if self.settings.is_empty() {
-            return;
-        }
-        for descriptor in named_mut(descriptors) {
-            let Some(setting) = self.settings.get(&descriptor.name) else { continue };
-            descriptor.transform = setting.transform.unwrap_or(descriptor.transform);
-            descriptor.prior = setting.belief.map_or(descriptor.prior, Belief::prior);
-            descriptor.fixed |= setting.fixed;
-            descriptor.tie = setting.tie;
-        }
-    }
-
-    /// Replaces the weak priors by these, where nothing was said.
-    pub fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
-        for setting in self.settings.values_mut() {
-            setting.belief = setting.belief.filter(|belief| !matches!(belief, Belief::Default(_)));
-        }
-        for (name, prior) in priors {
-            self.settings.entry(name).or_default().belief.get_or_insert(Belief::Default(prior));
-        }
-        self.settings.retain(|_, setting| *setting != Setting::default());
-    }
-
-    /// Whether every setting is of one of these values and its numbers make sense.
-    pub fn suits(&self, descriptors: &[Descriptor]) -> bool {
-        let sound = |setting: &Setting| {
-            let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
-            lower < upper && setting.belief.and_then(Belief::prior).is_none_or(Prior::is_proper)
-        };
-        self.settings
-            .iter()
-            .all(|(name, setting)| sound(setting) && named(descriptors).any(|d| d.name == *name))
-    }
-}
-
-/// The descriptors of values with names of their own: all but the inducing inputs, which come last.
-fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = &Descriptor> + Clone {
-    descriptors.iter().take_while(|d| d.is_named())
-}
-
-fn named_mut(descriptors: &mut [Descriptor]) -> impl Iterator<Item = &mut Descriptor> {
-    descriptors.iter_mut().take_while(|d| d.is_named())
-}
 
 /// The share of the range at which a start outside its bounds is put inside.
 const START_SHARE: f64 = 0.1;
 
+impl Constraints {
+    /// Puts all this into effect: what is said goes to `settings`, and `values` move inside their bounds, to where they are
+    /// fixed, and together where they are tied. `descriptors` are those of the values, with `settings` as it was.
+    ///
+    /// # Errors
+    /// Usage errors for names that mean nothing, values and priors that do not suit a range, and settings without an
+    /// effect.
+    pub fn impose(
+        &self,
+        settings: &mut ValueSettings,
+        descriptors: &[Descriptor],
+        values: &mut [f64],
+    ) -> Result<()> {
+        let mut imposing = Imposing::new(settings, descriptors, values);
+        self.bounds.iter().try_for_each(|bounds| imposing.bound(bounds))?;
+        self.fix.iter().try_for_each(|fix| imposing.fix(fix))?;
+        self.ties.iter().try_for_each(|tie| imposing.tie(tie))?;
+        self.priors.iter().try_for_each(|prior| imposing.set_prior(prior))?;
+        imposing.check_ties()
+    }
+}
+
 /// Constraints being put into effect: settings so far, what the parameters themselves say, and the values.
-pub(super) struct Imposing<'a> {
-    overlay: &'a mut Overlay,
+struct Imposing<'a> {
+    settings: &'a mut ValueSettings,
     own: &'a [Descriptor],
     values: &'a mut [f64],
 }
 
 impl<'a> Imposing<'a> {
-    pub(super) fn new(overlay: &'a mut Overlay, own: &'a [Descriptor], values: &'a mut [f64]) -> Self {
-        Imposing { overlay, own, values }
+    fn new(settings: &'a mut ValueSettings, own: &'a [Descriptor], values: &'a mut [f64]) -> Self {
+        Imposing { settings, own, values }
     }
 
-    pub(super) fn bound(&mut self, bounds: &BoundsFor) -> Result<()> {
+    fn bound(&mut self, bounds: &BoundsFor) -> Result<()> {
         let (lower, upper) =
             (bounds.lower.unwrap_or(f64::NEG_INFINITY), bounds.upper.unwrap_or(f64::INFINITY));
         for index in self.free("--bounds", bounds, &bounds.name)? {
@@ -136,7 +64,7 @@ impl<'a> Imposing<'a> {
         Ok(())
     }
 
-    pub(super) fn fix(&mut self, fix: &FixFor) -> Result<()> {
+    fn fix(&mut self, fix: &FixFor) -> Result<()> {
         for index in self.find("--fix", fix, &fix.name)? {
             if let Some(value) = fix.value {
                 let (name, transform) = (&self.own[index].name, self.transform(index));
@@ -153,7 +81,7 @@ impl<'a> Imposing<'a> {
         Ok(())
     }
 
-    pub(super) fn tie(&mut self, tie: &Tie) -> Result<()> {
+    fn tie(&mut self, tie: &Tie) -> Result<()> {
         let mut members: Vec<usize> = Vec::new();
         for name in &tie.names {
             let found = self.find("--tie", tie, name)?;
@@ -171,23 +99,23 @@ impl<'a> Imposing<'a> {
                 self.own[*first].name
             )));
         }
-        let mut said = members.iter().filter_map(|&index| self.asked_belief(index));
-        let belief = said.next();
-        if said.any(|other| Some(other) != belief) {
+        let mut said = members.iter().filter_map(|&index| self.said_prior(index));
+        let prior = said.next();
+        if said.any(|other| Some(other) != prior) {
             return Err(Error::usage(format!("--tie {tie}: the values have different priors"))
                 .hint("one free number has one prior: give it with --prior once they are tied"));
         }
-        let group = 1 + self.overlay.settings.values().filter_map(|s| s.tie).max().unwrap_or(0);
+        let group = 1 + self.settings.by_name.values().filter_map(|s| s.tie).max().unwrap_or(0);
         for &index in &members {
             self.values[index] = self.values[*first];
             let setting = self.setting(index);
             setting.tie = Some(group);
-            setting.belief = belief;
+            setting.prior = prior;
         }
         Ok(())
     }
 
-    pub(super) fn believe(&mut self, prior: &PriorFor) -> Result<()> {
+    fn set_prior(&mut self, prior: &PriorFor) -> Result<()> {
         for index in self.free("--prior", prior, &prior.name)? {
             let (lower, _) = self.transform(index).range();
             if lower < 0.0 && prior.prior.is_some_and(Prior::needs_positive) {
@@ -197,13 +125,13 @@ impl<'a> Imposing<'a> {
                 ))
                 .hint("use normal(mean,sd), or --bounds with a lower end of 0 or above"));
             }
-            let belief = Some(prior.prior.map_or(Belief::Flat, Belief::Given));
+            let said = Some(prior.prior.map_or(PriorChoice::Flat, PriorChoice::Given));
             match self.group(index) {
-                None => self.setting(index).belief = belief,
+                None => self.setting(index).prior = said,
                 // The values are one number, which has one prior.
                 group => {
-                    let tied = self.overlay.settings.values_mut().filter(|setting| setting.tie == group);
-                    tied.for_each(|setting| setting.belief = belief);
+                    let tied = self.settings.by_name.values_mut().filter(|setting| setting.tie == group);
+                    tied.for_each(|setting| setting.prior = said);
                 }
             }
         }
@@ -211,7 +139,7 @@ impl<'a> Imposing<'a> {
     }
 
     /// Refuses tied values that cannot be one number: of different ranges, or some fixed and some not.
-    pub(super) fn check_ties(&self) -> Result<()> {
+    fn check_ties(&self) -> Result<()> {
         for (first, descriptor) in named(self.own).enumerate() {
             let Some(group) = self.group(first) else { continue };
             for other in (first + 1..self.own.len()).take_while(|&i| self.own[i].is_named()) {
@@ -238,27 +166,27 @@ impl<'a> Imposing<'a> {
         Ok(())
     }
 
-    fn setting(&mut self, index: usize) -> &mut Setting {
-        self.overlay.settings.entry(self.own[index].name.clone()).or_default()
+    fn setting(&mut self, index: usize) -> &mut ValueSetting {
+        self.settings.by_name.entry(self.own[index].name.clone()).or_default()
     }
 
     fn group(&self, index: usize) -> Option<usize> {
-        self.overlay.setting(&self.own[index].name)?.tie
+        self.settings.setting(&self.own[index].name)?.tie
     }
 
-    fn asked_belief(&self, index: usize) -> Option<Belief> {
-        let belief = self.overlay.setting(&self.own[index].name)?.belief;
-        belief.filter(|belief| !matches!(belief, Belief::Default(_)))
+    fn said_prior(&self, index: usize) -> Option<PriorChoice> {
+        let prior = self.settings.setting(&self.own[index].name)?.prior;
+        prior.filter(|prior| !matches!(prior, PriorChoice::Default(_)))
     }
 
     fn transform(&self, index: usize) -> Transform {
         let own = &self.own[index];
-        self.overlay.setting(&own.name).and_then(|s| s.transform).unwrap_or(own.transform)
+        self.settings.setting(&own.name).and_then(|s| s.transform).unwrap_or(own.transform)
     }
 
     fn is_fixed(&self, index: usize) -> bool {
         let own = &self.own[index];
-        own.fixed || self.overlay.setting(&own.name).is_some_and(|setting| setting.fixed)
+        own.fixed || self.settings.setting(&own.name).is_some_and(|setting| setting.fixed)
     }
 
     /// The values that a name means.
@@ -288,16 +216,6 @@ impl<'a> Imposing<'a> {
     }
 }
 
-/// A range in words.
-pub(crate) fn range_words(transform: Transform) -> String {
-    match transform {
-        Transform::Identity => "any number".to_owned(),
-        Transform::Positive { lower } => format!("above {lower}"),
-        Transform::Below { upper } => format!("below {upper}"),
-        Transform::Bounded { lower, upper } => format!("between {lower} and {upper}"),
-    }
-}
-
 /// The names of all values, numbered ones in one piece.
 fn known_names(descriptors: &[Descriptor]) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -319,7 +237,6 @@ fn known_names(descriptors: &[Descriptor]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hyper::Constraints;
 
     fn descriptor(name: &str, transform: Transform) -> Descriptor {
         Descriptor { name: name.into(), transform, prior: None, fixed: false, tie: None, unit: 1.0 }
@@ -347,11 +264,12 @@ mod tests {
                 _ => constraints.priors.push(text.parse()?),
             }
         }
-        let (mut overlay, own, mut values) = (Overlay::default(), own(), vec![1.0, 2.0, 3.0, 0.5, 0.1, 7.0]);
-        constraints.impose(&mut overlay, &own, &mut values)?;
-        assert!(overlay.suits(&own));
+        let (mut settings, own, mut values) =
+            (ValueSettings::default(), own(), vec![1.0, 2.0, 3.0, 0.5, 0.1, 7.0]);
+        constraints.impose(&mut settings, &own, &mut values)?;
+        assert!(settings.suits(&own));
         let mut descriptors = own;
-        overlay.apply(&mut descriptors);
+        settings.apply(&mut descriptors);
         Ok((descriptors, values))
     }
 
@@ -376,11 +294,11 @@ mod tests {
     fn bounds_said_again_leave_values_on_their_edge() {
         let bounds = vec!["kernel.variance=1,2".parse().expect("bounds")];
         let (constraints, own) = (Constraints { bounds, ..Constraints::default() }, own());
-        let (mut overlay, mut values) = (Overlay::default(), vec![1.0; 6]);
-        constraints.impose(&mut overlay, &own, &mut values).expect("constraints");
+        let (mut settings, mut values) = (ValueSettings::default(), vec![1.0; 6]);
+        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
         assert_eq!(values[0], 1.1);
         values[0] = 2.0;
-        constraints.impose(&mut overlay, &own, &mut values).expect("constraints");
+        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
         assert_eq!(values[0], 2.0);
     }
 
@@ -397,22 +315,22 @@ mod tests {
 
     #[test]
     fn default_priors_stand_back() {
-        let (mut overlay, own, mut values) = (Overlay::default(), own(), vec![1.0; 6]);
+        let (mut settings, own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
         let priors = ["kernel.variance=none", "kernel.lengthscales.0=gamma(3,1)"];
         let priors = priors.iter().map(|text| text.parse().expect("prior")).collect();
         let constraints = Constraints { priors, ..Constraints::default() };
-        constraints.impose(&mut overlay, &own, &mut values).expect("constraints");
+        constraints.impose(&mut settings, &own, &mut values).expect("constraints");
         let weak = Prior::LogNormal { mu: 0.0, sigma: 3.0 };
-        let of = |overlay: &Overlay| {
+        let of = |settings: &ValueSettings| {
             let mut seen = own.clone();
-            overlay.apply(&mut seen);
+            settings.apply(&mut seen);
             seen.iter().map(|d| d.prior).collect::<Vec<_>>()
         };
-        overlay.set_default_priors(own[..3].iter().map(|d| (d.name.clone(), weak)));
+        settings.set_default_priors(own[..3].iter().map(|d| (d.name.clone(), weak)));
         let given = Some(Prior::Gamma { shape: 3.0, rate: 1.0 });
-        assert_eq!(of(&overlay)[..3], [None, given, Some(weak)]);
-        overlay.set_default_priors([]);
-        assert_eq!(of(&overlay)[..3], [None, given, None]);
+        assert_eq!(of(&settings)[..3], [None, given, Some(weak)]);
+        settings.set_default_priors([]);
+        assert_eq!(of(&settings)[..3], [None, given, None]);
     }
 
     #[test]
@@ -438,7 +356,7 @@ mod tests {
 
     #[test]
     fn settings_without_an_effect_are_refused() {
-        let (mut overlay, mut own, mut values) = (Overlay::default(), own(), vec![1.0; 6]);
+        let (mut settings, mut own, mut values) = (ValueSettings::default(), own(), vec![1.0; 6]);
         own[0].fixed = true;
         for constraints in [
             Constraints {
@@ -450,7 +368,7 @@ mod tests {
                 ..Default::default()
             },
         ] {
-            let error = constraints.impose(&mut overlay, &own, &mut values).expect_err("no effect");
+            let error = constraints.impose(&mut settings, &own, &mut values).expect_err("no effect");
             assert!(error.to_string().contains("is fixed, so this has no effect"), "{error}");
         }
     }

@@ -1,0 +1,72 @@
+//! What L-BFGS knows of the curvature: its last steps with the changes of the gradient, and where they send it; no search.
+
+use super::trials::Point;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// A step with the change of the gradient along it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Pair {
+    s: Vec<f64>,
+    y: Vec<f64>,
+    /// `1 / yᵀs`.
+    rho: f64,
+}
+
+/// The inverse Hessian as the last steps tell it (Nocedal & Wright 2006, section 7.2).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct InverseHessian {
+    /// From the oldest to the latest.
+    pairs: VecDeque<Pair>,
+    /// `γ = sᵀy / yᵀy` of the latest pair, 1 without: the inverse Hessian before any pair is `γ I` (equation 7.20).
+    gamma: f64,
+}
+
+impl InverseHessian {
+    /// The identity.
+    pub fn identity() -> Self {
+        InverseHessian { pairs: VecDeque::new(), gamma: 1.0 }
+    }
+
+    /// Takes in a step; no more than `memory` are kept, and the last one always is.
+    pub fn learn(&mut self, from: &Point, to: &Point, memory: usize) {
+        while self.pairs.len() >= memory.max(1) {
+            self.pairs.pop_front();
+        }
+        let (s, y) = (difference(&to.theta, &from.theta), difference(&to.gradient, &from.gradient));
+        let sy = dot(&s, &y);
+        self.gamma = sy / dot(&y, &y);
+        self.pairs.push_back(Pair { s, y, rho: 1.0 / sy });
+    }
+
+    /// The search direction `−H g`, by the two-loop recursion (algorithm 7.4).
+    pub fn descent(&self, gradient: &[f64]) -> Vec<f64> {
+        let mut r = gradient.to_vec();
+        let mut alpha = vec![0.0; self.pairs.len()];
+        for (Pair { s, y, rho }, alpha) in self.pairs.iter().zip(&mut alpha).rev() {
+            *alpha = dot(s, &r) * rho;
+            r.iter_mut().zip(y).for_each(|(r, y)| *r -= y * *alpha);
+        }
+        r.iter_mut().for_each(|r| *r *= self.gamma);
+        for (Pair { s, y, rho }, alpha) in self.pairs.iter().zip(&alpha) {
+            let beta = dot(y, &r) * rho;
+            r.iter_mut().zip(s).for_each(|(r, s)| *r += s * (alpha - beta));
+        }
+        r.iter_mut().for_each(|r| *r = -*r);
+        r
+    }
+
+    /// Whether it is of vectors of `n` numbers, and of no more steps than `memory`.
+    pub fn suits(&self, n: usize, memory: usize) -> bool {
+        self.pairs.len() <= memory.max(1)
+            && self.pairs.iter().all(|pair| pair.s.len() == n && pair.y.len() == n)
+    }
+}
+
+fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

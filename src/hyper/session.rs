@@ -1,0 +1,129 @@
+//! What a fit has to do with the world outside: who hears of its epochs, who may interrupt it, where its state is kept.
+
+use super::monitor::Monitor;
+use super::stopping::{Limits, Record};
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Who hears of every epoch. It can be sent, so that a fit can run on a thread other than its caller's.
+pub type Listener<'a> = dyn FnMut(&Record) + Send + 'a;
+
+/// Where the user's wish to end a fit comes from.
+enum Poll<'a> {
+    Flag(&'a AtomicBool),
+    Function(&'a (dyn Fn() -> bool + Sync)),
+}
+
+/// The user's wish to end a fit. It is remembered once it was heard: a host program's function may say so only once.
+struct Interrupt<'a> {
+    poll: Poll<'a>,
+    heard: AtomicBool,
+}
+
+impl Interrupt<'_> {
+    fn is_wanted(&self) -> bool {
+        let wanted = self.heard.load(Ordering::Relaxed)
+            || match self.poll {
+                Poll::Flag(flag) => flag.load(Ordering::Relaxed),
+                Poll::Function(ask) => ask(),
+            };
+        if wanted {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+        wanted
+    }
+}
+
+/// Who hears of a fit's epochs, who may interrupt it, and where its state is kept.
+pub struct Session<'a> {
+    listener: Option<&'a mut Listener<'a>>,
+    /// Shared by the monitors within the session, which all end once one of them heard of it.
+    interrupt: Option<Arc<Interrupt<'a>>>,
+    checkpoint: Option<&'a mut Checkpoint>,
+}
+
+impl<'a> Session<'a> {
+    /// A session that nobody interrupts and of which nothing is kept; `listener` hears every record.
+    pub fn new(listener: &'a mut Listener<'a>) -> Self {
+        Session { listener: Some(listener), interrupt: None, checkpoint: None }
+    }
+
+    /// Ends the fit soon after `poll` says so, with an error; the checkpoint, if there is one, is written before. `poll` is
+    /// asked between any two steps, iterations and trial points of a line search, and no more once it has said so. It
+    /// takes the place of a poll or flag that was given before.
+    pub fn with_poll(self, poll: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        self.with(Poll::Function(poll))
+    }
+
+    /// Ends the fit soon after `flag` becomes true, as [`Session::with_poll`] does with a function that looks at it.
+    pub fn with_interrupt(self, flag: &'a AtomicBool) -> Self {
+        self.with(Poll::Flag(flag))
+    }
+
+    fn with(mut self, poll: Poll<'a>) -> Self {
+        self.interrupt = Some(Arc::new(Interrupt { poll, heard: AtomicBool::new(false) }));
+        self
+    }
+
+    /// Keeps the fit's state in a checkpoint, and goes on from the states that are in it.
+    pub fn with_checkpoint(mut self, checkpoint: &'a mut Checkpoint) -> Self {
+        self.checkpoint = Some(checkpoint);
+        self
+    }
+
+    /// The same session for a part of its work, of whose epochs nobody hears.
+    pub fn silent(&mut self) -> Session<'_> {
+        Session {
+            listener: None,
+            interrupt: self.interrupt.clone(),
+            checkpoint: self.checkpoint.as_deref_mut(),
+        }
+    }
+
+    /// A monitor within the session, whose clock starts now.
+    pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
+        let listener = self.listener.as_mut().map(|listener| &mut **listener as &mut Listener<'_>);
+        let (interrupt, checkpoint) = (self.interrupt.clone(), self.checkpoint.as_deref_mut());
+        Monitor::within(limits, Session { listener, interrupt, checkpoint })
+    }
+
+    /// Where the fit's state is kept.
+    pub fn checkpoint(&mut self) -> Option<&mut Checkpoint> {
+        self.checkpoint.as_deref_mut()
+    }
+
+    /// Whether the user wants the fit to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
+    }
+
+    /// Tells the listener of an epoch.
+    pub(super) fn tell(&mut self, record: &Record) {
+        if let Some(listener) = &mut self.listener {
+            listener(record);
+        }
+    }
+
+    /// The error of a fit that was interrupted, for which the checkpoint is written, or whose saved state did not fit.
+    ///
+    /// # Errors
+    /// `Interrupted` and `Data`.
+    pub fn check(&mut self) -> Result<()> {
+        if let Some(damage) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.damage()) {
+            return Err(damage);
+        }
+        if !self.is_interrupted() {
+            return Ok(());
+        }
+        let Some(checkpoint) = &mut self.checkpoint else { return Err(Error::interrupted("interrupted")) };
+        checkpoint.write();
+        let path = checkpoint.path().display();
+        Err(match checkpoint.failure() {
+            Some(failure) => Error::interrupted(format!("interrupted, and no checkpoint is left: {failure}")),
+            None => Error::interrupted(format!("interrupted; a checkpoint is left in {path}"))
+                .hint(format!("the same command with --resume {path} goes on from there")),
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Settings of single hyper-parameter values on top of what their parameters say: ranges, priors, fixed, tied; no text.
+
+use super::vector::Descriptor;
+use serde::{Deserialize, Serialize};
+use sparsegp_kernels::{Prior, Transform};
+use std::collections::BTreeMap;
+
+/// Where the prior of a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PriorChoice {
+    /// The weak prior that nobody asked for.
+    Default(Prior),
+    /// Asked for.
+    Given(Prior),
+    /// It was said that there is none.
+    Flat,
+}
+
+impl PriorChoice {
+    fn prior(self) -> Option<Prior> {
+        match self {
+            PriorChoice::Default(prior) | PriorChoice::Given(prior) => Some(prior),
+            PriorChoice::Flat => None,
+        }
+    }
+}
+
+/// What is said about one value; what is not said is as its parameter has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ValueSetting {
+    /// The range within its bounds.
+    pub transform: Option<Transform>,
+    /// Its prior; files know it as `belief`.
+    #[serde(rename = "belief")]
+    pub prior: Option<PriorChoice>,
+    /// Whether it was fixed.
+    pub fixed: bool,
+    /// The group of values that are one free number.
+    pub tie: Option<usize>,
+}
+
+/// Settings by full name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ValueSettings {
+    pub(super) by_name: BTreeMap<String, ValueSetting>,
+}
+
+impl ValueSettings {
+    /// What is said about a value.
+    pub fn setting(&self, name: &str) -> Option<&ValueSetting> {
+        self.by_name.get(name)
+    }
+
+    /// Puts the settings on top of what `descriptors` say.
+    pub fn apply(&self, descriptors: &mut [Descriptor]) {
+        if self.by_name.is_empty() {
+            return;
+        }
+        for descriptor in named_mut(descriptors) {
+            let Some(setting) = self.by_name.get(&descriptor.name) else { continue };
+            descriptor.transform = setting.transform.unwrap_or(descriptor.transform);
+            descriptor.prior = setting.prior.map_or(descriptor.prior, PriorChoice::prior);
+            descriptor.fixed |= setting.fixed;
+            descriptor.tie = setting.tie;
+        }
+    }
+
+    /// Replaces the weak priors by these, where nothing was said.
+    pub fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
+        for setting in self.by_name.values_mut() {
+            setting.prior = setting.prior.filter(|prior| !matches!(prior, PriorChoice::Default(_)));
+        }
+        for (name, prior) in priors {
+            self.by_name.entry(name).or_default().prior.get_or_insert(PriorChoice::Default(prior));
+        }
+        self.by_name.retain(|_, setting| *setting != ValueSetting::default());
+    }
+
+    /// Whether every setting is of one of these values and its numbers make sense.
+    pub fn suits(&self, descriptors: &[Descriptor]) -> bool {
+        let sound = |setting: &ValueSetting| {
+            let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
+            lower < upper && setting.prior.and_then(PriorChoice::prior).is_none_or(Prior::is_proper)
+        };
+        self.by_name
+            .iter()
+            .all(|(name, setting)| sound(setting) && named(descriptors).any(|d| d.name == *name))
+    }
+}
+
+/// The descriptors of values with names of their own: all but the inducing inputs, which come last.
+pub(super) fn named(descriptors: &[Descriptor]) -> impl Iterator<Item = &Descriptor> + Clone {
+    descriptors.iter().take_while(|d| d.is_named())
+}
+
+fn named_mut(descriptors: &mut [Descriptor]) -> impl Iterator<Item = &mut Descriptor> {
+    descriptors.iter_mut().take_while(|d| d.is_named())
+}
+
+/// A range in words.
+pub(crate) fn range_words(transform: Transform) -> String {
+    match transform {
+        Transform::Identity => "any number".to_owned(),
+        Transform::Positive { lower } => format!("above {lower}"),
+        Transform::Below { upper } => format!("below {upper}"),
+        Transform::Bounded { lower, upper } => format!("between {lower} and {upper}"),
+    }
+}

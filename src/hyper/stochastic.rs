@@ -1,0 +1,198 @@
+//! Adam on objectives whose value and gradient come from one mini-batch: the loop over steps and epochs; no formulae.
+
+use super::adam::{Adam, AdamOptions, Pace, Taken};
+use super::{HyperObjective, Monitor, Outcome, StopReason};
+use crate::checkpoint::{Archive, MOST};
+use serde::{Deserialize, Serialize};
+
+/// An objective seen one mini-batch at a time; it may carry state of its own, such as q, from step to step.
+pub trait StochasticObjective {
+    /// Steps per epoch.
+    fn steps_per_epoch(&self) -> usize;
+
+    /// Draws the next batch, writes the gradient at `theta` and returns the value, a sum over the data; not finite, and
+    /// own state still valid, when the batch cannot be evaluated at `theta`. Of `gradient`, what is not written is zero.
+    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
+
+    /// Whether there is no further batch to draw, which ends the minimisation where it is.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// Called after an epoch, or what there was of the last one; the validation score at `theta`, if there is one.
+    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64>;
+
+    /// Called when the epoch just ended has the best validation score so far.
+    fn keep(&mut self, theta: &[f64]);
+
+    /// Passes own state through an archive.
+    fn archive(&mut self, archive: &mut Archive);
+}
+
+/// An objective of all data at once, every step of which is an epoch.
+pub struct FullBatch<'a>(pub &'a mut dyn HyperObjective);
+
+impl StochasticObjective for FullBatch<'_> {
+    fn steps_per_epoch(&self) -> usize {
+        1
+    }
+
+    fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        self.0.value_and_gradient(theta, gradient)
+    }
+
+    fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
+        self.0.validate(theta)
+    }
+
+    fn keep(&mut self, theta: &[f64]) {
+        self.0.keep(theta);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        self.0.archive(archive);
+    }
+}
+
+/// The mean of an objective over the steps of an epoch, while it lasts.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct EpochMean {
+    sum: f64,
+    count: usize,
+}
+
+impl EpochMean {
+    /// Takes in the value of a step, a sum over the data.
+    pub fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    /// Whether no step of the epoch had a value.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The mean per datum of what was taken in since the last call, zero if that is nothing; the next epoch begins.
+    pub fn take(&mut self, data_count: f64) -> f64 {
+        let EpochMean { sum, count } = std::mem::take(self);
+        sum / count.max(1) as f64 / data_count
+    }
+}
+
+/// A minimisation by Adam, between two steps.
+struct Run<'a, 'm> {
+    adam: Adam,
+    mean: EpochMean,
+    objective: &'a mut dyn StochasticObjective,
+    monitor: &'a mut Monitor<'m>,
+    data_count: f64,
+    steps_per_epoch: usize,
+}
+
+impl Run<'_, '_> {
+    /// Takes a step, and ends the epoch that it completes.
+    fn step(&mut self, gradient: &mut [f64]) {
+        gradient.fill(0.0);
+        let value = self.objective.step(self.adam.theta(), gradient);
+        if self.objective.exhausted() {
+            self.monitor.stop(StopReason::NoProgress);
+            return;
+        }
+        match self.adam.take(value, gradient, self.monitor.pace(self.steps_per_epoch)) {
+            Taken::Descended => self.mean.add(value),
+            Taken::RolledBack => {}
+            Taken::Stuck => self.monitor.stop(StopReason::NoProgress),
+        }
+        if self.adam.steps().is_multiple_of(self.steps_per_epoch) {
+            self.end_epoch();
+        }
+    }
+
+    fn end_epoch(&mut self) {
+        let validation = self.objective.end_epoch(self.adam.theta());
+        if self.monitor.record(self.mean.take(self.data_count), validation) {
+            self.objective.keep(self.adam.theta());
+        }
+    }
+
+    /// Looks whether this is the end, and saves the state if it is time to.
+    fn look_around(&mut self) {
+        self.monitor.look_around(Some(self.adam.steps()));
+        let limited = matches!(self.monitor.stopped(), Some(StopReason::MaxSteps | StopReason::MaxSeconds));
+        if limited && !self.mean.is_empty() {
+            // What there was of the epoch counts as one.
+            self.end_epoch();
+        }
+        let Run { adam, mean, objective, .. } = self;
+        self.monitor.save_if_due(|monitor, archive| pass(archive, monitor, (adam, mean), *objective));
+    }
+}
+
+/// Passes the whole of a minimisation through an archive.
+fn pass(
+    archive: &mut Archive,
+    monitor: &mut Monitor<'_>,
+    (adam, mean): (&mut Adam, &mut EpochMean),
+    objective: &mut dyn StochasticObjective,
+) {
+    monitor.archive(archive);
+    let (n, options) = (adam.theta().len(), adam.options());
+    archive.value(adam);
+    archive.value(mean);
+    let (per_epoch, epochs) = (objective.steps_per_epoch().max(1), monitor.records().len());
+    let fits = adam.suits(n, options)
+        && mean.count <= MOST
+        && (adam.steps() / per_epoch == epochs || adam.steps().div_ceil(per_epoch) == epochs);
+    if archive.is_reading() && !fits {
+        archive.refuse();
+        return;
+    }
+    objective.archive(archive);
+}
+
+impl Monitor<'_> {
+    /// What the rate of Adam's next step depends on, with so many steps to an epoch.
+    pub fn pace(&self, steps_per_epoch: usize) -> Pace {
+        let total = self.limits().epochs.saturating_mul(steps_per_epoch);
+        Pace { total_steps: total.min(self.limits().steps.unwrap_or(total)), plateaus: self.plateaus() }
+    }
+}
+
+/// Minimises a stochastic objective from `start`; `data_count` turns its values into per-datum ones.
+///
+/// The outcome's point is the last one; the objective keeps the best by validation itself.
+pub fn minimize_adam(
+    objective: &mut dyn StochasticObjective,
+    start: Vec<f64>,
+    data_count: f64,
+    options: AdamOptions,
+    monitor: &mut Monitor<'_>,
+) -> Outcome {
+    let steps_per_epoch = objective.steps_per_epoch().max(1);
+    let mut gradient = vec![0.0; start.len()];
+    let (mut adam, mut mean) = (Adam::new(start.clone(), options), EpochMean::default());
+    if let Some(mut saved) = monitor.begin_stage() {
+        pass(&mut saved, monitor, (&mut adam, &mut mean), objective);
+        if !saved.is_intact() {
+            (adam, mean) = (Adam::new(start, options), EpochMean::default());
+        }
+        monitor.resumed(&saved);
+    }
+    let mut run = Run { adam, mean, objective, monitor, data_count, steps_per_epoch };
+    run.look_around();
+    while run.monitor.stopped().is_none() {
+        run.step(&mut gradient);
+        run.look_around();
+    }
+    let Run { mut adam, mut mean, objective, monitor, .. } = run;
+    monitor.end_stage(|monitor, archive| pass(archive, monitor, (&mut adam, &mut mean), objective));
+    Outcome {
+        value: monitor.records().last().map_or(f64::NAN, |r| r.objective * data_count),
+        iterations: adam.steps(),
+        evaluations: adam.steps(),
+        rollbacks: adam.rollbacks(),
+        reason: monitor.stopped().unwrap_or(StopReason::NoProgress),
+        theta: adam.into_theta(),
+    }
+}

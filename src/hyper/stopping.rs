@@ -1,0 +1,226 @@
+//! When a minimisation ends: limits, a smoothed scale-free test of progress, validation patience; no clock, nobody to tell.
+
+use crate::checkpoint::Archive;
+use serde::{Deserialize, Serialize};
+
+/// Why a fit ended, in the words of the metrics document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The smoothed objective no longer improved by more than the tolerance.
+    Converged,
+    /// The epoch limit was reached.
+    MaxEpochs,
+    /// The limit of steps was reached.
+    MaxSteps,
+    /// The time limit was reached.
+    MaxSeconds,
+    /// The validation score stopped improving.
+    EarlyStop,
+    /// The objective, or the validation score where there is one, is as good as was asked for.
+    TargetReached,
+    /// No step that could be evaluated improved the objective.
+    NoProgress,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+impl StopReason {
+    /// The word used in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            StopReason::Converged => "converged",
+            StopReason::MaxEpochs => "max_epochs",
+            StopReason::MaxSteps => "max_steps",
+            StopReason::MaxSeconds => "max_seconds",
+            StopReason::EarlyStop => "early_stop",
+            StopReason::TargetReached => "target_reached",
+            StopReason::NoProgress => "no_progress",
+            StopReason::Interrupted => "interrupted",
+        }
+    }
+
+    /// The reason in a sentence for a reader.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            StopReason::Converged => "the objective no longer fell by more than the tolerance",
+            StopReason::MaxEpochs => "the limit of epochs was reached",
+            StopReason::MaxSteps => "the limit of steps was reached",
+            StopReason::MaxSeconds => "the time limit was reached",
+            StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
+            StopReason::TargetReached => "the score that was asked for was reached",
+            StopReason::NoProgress => "no step improved the objective any more",
+            StopReason::Interrupted => "it was interrupted",
+        }
+    }
+}
+
+/// Limits of a fit. An epoch is one pass over the data: one iteration of L-BFGS, n/b steps of Adam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The largest number of epochs.
+    pub epochs: usize,
+    /// The largest number of mini-batch steps, if any.
+    pub steps: Option<usize>,
+    /// The largest number of seconds, if any.
+    pub seconds: Option<f64>,
+    /// Stop when the per-datum objective, averaged over two successive windows of [`Limits::window`] epochs, fell by
+    /// less than this many nats per epoch; 0 never stops so. Nats per datum have a scale of their own, so the test
+    /// does not depend on the units of the data.
+    pub tolerance: f64,
+    /// Epochs per window.
+    pub window: usize,
+    /// How many times the test may find no progress before the fit ends; a solver with a step size cuts it each time.
+    pub plateaus: usize,
+    /// Stop after this many epochs without a better validation score.
+    pub patience: usize,
+    /// Stop once the validation score, or the per-datum objective where there is none, is no larger than this.
+    pub target: Option<f64>,
+}
+
+/// One line of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The objective per datum (averaged over the epoch's batches where there are several).
+    pub objective: f64,
+    /// Validation NLL, when a validation part exists.
+    pub validation_nll: Option<f64>,
+}
+
+/// The epochs so far, and what they say about going on.
+#[derive(Clone, Debug)]
+pub(super) struct Stopping {
+    limits: Limits,
+    records: Vec<Record>,
+    best_validation: Option<(usize, f64)>,
+    plateaus: usize,
+    window_start: usize,
+    reason: Option<StopReason>,
+}
+
+impl Stopping {
+    pub fn new(limits: Limits) -> Self {
+        Stopping {
+            limits,
+            records: Vec::new(),
+            best_validation: None,
+            plateaus: 0,
+            window_start: 0,
+            reason: None,
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    pub fn plateaus(&self) -> usize {
+        self.plateaus
+    }
+
+    pub fn reason(&self) -> Option<StopReason> {
+        self.reason
+    }
+
+    /// Ends the minimisation for `reason` unless it has ended already.
+    pub fn stop(&mut self, reason: StopReason) {
+        self.reason.get_or_insert(reason);
+    }
+
+    /// Ends it for `reason` even so.
+    pub fn overrule(&mut self, reason: StopReason) {
+        self.reason = Some(reason);
+    }
+
+    /// Whether the time limit has passed after so many seconds.
+    pub fn out_of_time(&self, seconds: f64) -> bool {
+        self.limits.seconds.is_some_and(|limit| seconds >= limit)
+    }
+
+    /// Whether the limit of steps is reached with so many.
+    pub fn out_of_steps(&self, taken: usize) -> bool {
+        self.limits.steps.is_some_and(|most| taken >= most)
+    }
+
+    /// Takes in an epoch; whether its validation score is the best so far (true without validation).
+    pub fn take(&mut self, record: Record) -> bool {
+        self.records.push(record);
+        match (record.validation_nll, self.best_validation) {
+            (None, _) => true,
+            (Some(nll), Some((_, best))) if nll.is_nan() || nll >= best => false,
+            (Some(nll), _) => {
+                self.best_validation = Some((record.epoch, nll));
+                true
+            }
+        }
+    }
+
+    /// Decides whether the epoch taken in last is the last one; `seconds` is the time until now.
+    pub fn decide(&mut self, seconds: f64) {
+        if self.reason.is_none() {
+            self.reason = self.verdict(seconds);
+        }
+    }
+
+    fn verdict(&mut self, seconds: f64) -> Option<StopReason> {
+        let last = self.records.last()?;
+        let epoch = self.records.len();
+        if self.limits.target.is_some_and(|target| last.validation_nll.unwrap_or(last.objective) <= target) {
+            return Some(StopReason::TargetReached);
+        }
+        if self.out_of_time(seconds) {
+            return Some(StopReason::MaxSeconds);
+        }
+        if self.best_validation.is_some_and(|(at, _)| epoch - at >= self.limits.patience) {
+            return Some(StopReason::EarlyStop);
+        }
+        if epoch >= self.limits.epochs {
+            return Some(StopReason::MaxEpochs);
+        }
+        if self.stands_still() {
+            self.plateaus += 1;
+            self.window_start = epoch;
+            return (self.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
+        }
+        None
+    }
+
+    /// Whether the later of the last two windows is hardly better than the earlier one.
+    fn stands_still(&self) -> bool {
+        let (epoch, w) = (self.records.len(), self.limits.window);
+        let is_time = self.limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
+        is_time && {
+            let mean = |r: &[Record]| r.iter().map(|r| r.objective).sum::<f64>() / w as f64;
+            let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
+            mean(earlier) - mean(later) < self.limits.tolerance * w as f64
+        }
+    }
+
+    /// Passes the epochs and what decides about stopping through an archive.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        archive.value(&mut self.records);
+        archive.value(&mut self.best_validation);
+        archive.value(&mut self.plateaus);
+        archive.value(&mut self.window_start);
+        // An interruption is not part of the state: the fit goes on where it is resumed.
+        let mut reason = self.reason.filter(|reason| *reason != StopReason::Interrupted);
+        archive.value(&mut reason);
+        self.reason = self.reason.filter(|_| !archive.is_reading()).or(reason);
+        let count = self.records.len();
+        let sensible = self.window_start <= count
+            && self.plateaus <= count
+            && self.best_validation.is_none_or(|(at, _)| at <= count);
+        if archive.is_reading() && !sensible {
+            archive.refuse();
+            (self.window_start, self.best_validation) = (count, None);
+        }
+    }
+}

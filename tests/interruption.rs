@@ -1,0 +1,182 @@
+//! A poll function ends a minimisation at any of the points where it is asked, and the rest goes on to the same bits.
+
+use sparsegp::ErrorKind;
+use sparsegp::checkpoint::{Archive, Checkpoint, Identity};
+use sparsegp::hyper::*;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Rosenbrock's function in four dimensions, not finite beyond a wall, with a drift that depends on the number of
+/// evaluations: what is not taken up again shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Drifting {
+    evaluations: usize,
+    kept: Vec<f64>,
+}
+
+impl HyperObjective for Drifting {
+    fn value_and_gradient(&mut self, x: &[f64], gradient: &mut [f64]) -> f64 {
+        self.evaluations += 1;
+        if x[0] > 1.1 {
+            return f64::NAN;
+        }
+        gradient.fill(0.0);
+        let mut value = 1e-9 * (self.evaluations as f64).sin();
+        for j in 1..x.len() {
+            let (a, b) = (1.0 - x[j - 1], x[j] - x[j - 1] * x[j - 1]);
+            gradient[j - 1] += -2.0 * a - 400.0 * x[j - 1] * b;
+            gradient[j] += 200.0 * b;
+            value += a * a + 100.0 * b * b;
+        }
+        value
+    }
+
+    fn validate(&mut self, x: &[f64]) -> Option<f64> {
+        Some((x[0] - 0.7).abs())
+    }
+
+    fn keep(&mut self, x: &[f64]) {
+        self.kept = x.to_vec();
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.count(&mut self.evaluations);
+        archive.list(&mut self.kept);
+    }
+}
+
+fn limits(epochs: usize) -> Limits {
+    Limits {
+        epochs,
+        steps: None,
+        seconds: None,
+        tolerance: 0.0,
+        window: 10,
+        plateaus: 0,
+        patience: usize::MAX,
+        target: None,
+    }
+}
+
+/// How one of the solvers minimises from the same start.
+type Minimize = fn(&mut Drifting, &mut Monitor<'_>) -> Outcome;
+
+fn by_lbfgs(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
+    let options = LbfgsOptions { first_step: 5.0, memory: 5, ..LbfgsOptions::default() };
+    minimize_lbfgs(objective, vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
+}
+
+fn by_adam(objective: &mut Drifting, monitor: &mut Monitor<'_>) -> Outcome {
+    let options = AdamOptions { rate: 0.3, decay_share: 0.5 };
+    minimize_adam(&mut FullBatch(objective), vec![-1.2, 1.0, -0.5, 2.0], 1.0, options, monitor)
+}
+
+/// All that a minimisation found, but for times.
+type Found = (Vec<u64>, [usize; 3], StopReason, Drifting);
+
+fn found(outcome: &Outcome, records: &[Record], objective: Drifting) -> Found {
+    let traced = records.iter().flat_map(|r| [Some(r.objective), r.validation_nll]).flatten();
+    let numbers = outcome.theta.iter().copied().chain([outcome.value]).chain(traced);
+    let counts = [outcome.iterations, outcome.evaluations, outcome.rollbacks];
+    (numbers.map(f64::to_bits).collect(), counts, outcome.reason, objective)
+}
+
+fn identity() -> Identity {
+    vec![("test".into(), "interruption".into())]
+}
+
+/// Minimises with a poll that says yes once, when it is asked for the `yes`-th time, from the checkpoint if there is one.
+/// What was found, or nothing when it was interrupted; and how often the poll was asked.
+fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Option<Found>, usize) {
+    let mut checkpoint = Checkpoint::new(path, identity(), None);
+    if path.exists() {
+        checkpoint = checkpoint.resume(path).expect("a checkpoint");
+    }
+    let asked = AtomicUsize::new(0);
+    let poll = || asked.fetch_add(1, Ordering::Relaxed) + 1 == yes;
+    let mut ignore = |_: &Record| {};
+    let mut session = Session::new(&mut ignore).with_poll(&poll).with_checkpoint(&mut checkpoint);
+    let mut monitor = session.monitor(limits(epochs));
+    let mut objective = Drifting::default();
+    let outcome = minimize(&mut objective, &mut monitor);
+    let interrupted = outcome.reason == StopReason::Interrupted;
+    let checked = monitor.check();
+    assert!(!interrupted || checked.is_err(), "what was heard once is remembered");
+    assert!(checked.is_ok() || checked.is_err_and(|error| error.kind() == ErrorKind::Interrupted));
+    let result = (!interrupted).then(|| found(&outcome, monitor.records(), objective));
+    (result, asked.into_inner())
+}
+
+/// Interrupts wherever the poll is asked, more often than `least` times, once and again, and compares.
+fn check(minimize: Minimize, epochs: usize, least: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (whole, most) = attempt(minimize, &path("whole"), epochs, usize::MAX);
+    let whole = whole.expect("nobody interrupts");
+    assert!(most > least, "asked {most} times in {epochs} epochs");
+    let mut interrupted = 0;
+    for yes in 1..=most {
+        let path = path(&format!("{yes}"));
+        let (first, asked) = attempt(minimize, &path, epochs, yes);
+        assert_eq!(asked, first.as_ref().map_or(yes, |_| asked), "no more is asked once it was said");
+        if first.is_none() {
+            interrupted += 1;
+            let (second, _) = attempt(minimize, &path, epochs, usize::MAX);
+            assert_eq!(
+                second.expect("nobody interrupts"),
+                whole,
+                "interrupted when asked for the {yes}-th time"
+            );
+        }
+    }
+    assert!(interrupted + 2 >= most, "{interrupted} interruptions of {most}");
+    // Again and again, by a few questions further each time: a line search has to be done again from its beginning.
+    let (path, mut attempts) = (path("again"), 0);
+    let last = loop {
+        attempts += 1;
+        if let (Some(last), _) = attempt(minimize, &path, epochs, 15 + attempts % 3) {
+            break last;
+        }
+    };
+    assert_eq!(last, whole, "after {attempts} attempts");
+    assert!(attempts > 3);
+}
+
+#[test]
+fn lbfgs_goes_on_from_any_trial_point() {
+    check(by_lbfgs, 40, 2 * 40);
+}
+
+#[test]
+fn adam_goes_on_from_any_step() {
+    check(by_adam, 60, 60);
+}
+
+#[test]
+fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
+    let (flag, epochs) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut raise = |record: &Record| {
+        epochs.store(record.epoch, Ordering::Relaxed);
+        flag.store(record.epoch == 3, Ordering::Relaxed);
+    };
+    let mut session = Session::new(&mut raise).with_interrupt(&flag);
+    let mut monitor = session.monitor(limits(40));
+    let outcome = by_lbfgs(&mut Drifting::default(), &mut monitor);
+    assert_eq!((outcome.reason, outcome.iterations), (StopReason::Interrupted, 3));
+    // The flag is taken back, and the parts of a session remember all the same.
+    flag.store(false, Ordering::Relaxed);
+    assert!(monitor.nested(limits(1)).is_interrupted());
+    drop(monitor);
+    assert!(session.silent().is_interrupted() && session.check().is_err());
+}
+
+#[test]
+fn what_a_fit_needs_can_be_sent_to_another_thread() {
+    fn sent<T: Send>(_: &T) {}
+    let mut ignore = |_: &Record| {};
+    let mut session = Session::new(&mut ignore);
+    sent(&session);
+    sent(&session.monitor(limits(1)));
+    sent(&Adam::new(vec![0.0], AdamOptions { rate: 0.1, decay_share: 0.0 }));
+    sent(&EpochMean::default());
+}
