@@ -54,9 +54,9 @@ impl<'a> BatchTraining<'a> {
     /// The model and q with the best validation score, or the last ones (averaged, where that was asked for) without
     /// validation, and how often the q update had to be shrunk or rejected.
     pub(super) fn into_best(mut self) -> (VariationalModel, usize) {
-        self.inference.settle();
+        self.inference.motion().complete_step();
         let averaged = self.inference.averaged();
-        let model = self.inference.model_mut();
+        let model = self.inference.motion().model_mut();
         match self.best.take() {
             Some((natural, q)) => {
                 model.set_natural(&natural);
@@ -68,13 +68,17 @@ impl<'a> BatchTraining<'a> {
         (self.inference.into_model(), rollbacks)
     }
 
-    /// Completes the step before and begins the next one, at `theta`.
-    fn differentiate(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+    /// Completes the step before and begins the next one, at `theta`, on a batch, or on the next one of the rows.
+    fn differentiate(&mut self, theta: &[f64], gradient: &mut [f64], batch: Option<Dataset<'_>>) -> f64 {
         if !self.move_to(theta) {
             return f64::NAN;
         }
         let train_theta = !self.free.is_empty();
-        let value = match self.inference.evaluate(train_theta) {
+        let value = match batch {
+            Some(batch) => Ok(self.inference.evaluate_on(batch, train_theta)),
+            None => self.inference.evaluate_next(train_theta),
+        };
+        let value = match value {
             Ok(value) => value,
             Err(error) => {
                 self.error = Some(error);
@@ -83,23 +87,29 @@ impl<'a> BatchTraining<'a> {
         };
         let mut penalty = 0.0;
         if value.is_finite() && train_theta {
-            let flat = self.inference.model_mut().theta_gradient();
+            let flat = self.inference.motion().model_mut().theta_gradient();
             penalty = self.free.pull_back(&self.natural, flat, gradient);
         }
         value + penalty
     }
 
+    /// A step of [`StochasticObjective::step`] on a batch of the caller's.
+    pub(super) fn step_on(&mut self, batch: Dataset<'_>, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let work = self.inference.model().batch_work(batch.len());
+        on_pool(work, || self.differentiate(theta, gradient, Some(batch)))
+    }
+
     /// Completes the step before and moves the model to `theta`; on failure it stays where it was.
     fn move_to(&mut self, theta: &[f64]) -> bool {
         if theta == self.theta {
-            self.inference.settle();
+            self.inference.motion().complete_step();
             return true;
         }
         self.free.unpack(theta, &mut self.natural);
         let moved = if self.natural.iter().all(|x| x.is_finite()) {
-            self.inference.settle_at(&self.natural)
+            self.inference.motion().complete_step_at(&self.natural)
         } else {
-            self.inference.settle();
+            self.inference.motion().complete_step();
             false
         };
         if moved {
@@ -118,7 +128,7 @@ impl StochasticObjective for BatchTraining<'_> {
 
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
-        on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient))
+        on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient, None))
     }
 
     fn exhausted(&self) -> bool {

@@ -63,15 +63,14 @@ impl InferenceOptions {
     }
 }
 
-/// Variational inference under way.
+/// q on its way: the model, the rule that moves its posterior, schedules and averages; batches are handed to it.
 ///
 /// A batch that cannot be evaluated sends q back to what it was at the last remembered point and halves the steps from
 /// there on.
-pub struct Inference<'a> {
+pub(super) struct Motion {
     model: VariationalModel,
     rule: Box<dyn UpdateRule>,
     options: InferenceOptions,
-    source: Box<dyn BatchSource + 'a>,
     average: IterateAverage,
     flat: Vec<f64>,
     iterations: usize,
@@ -88,6 +87,144 @@ struct Pending {
     step: f64,
     /// Whether q after it is what a batch that cannot be evaluated sends q back to.
     remember: bool,
+}
+
+impl Motion {
+    fn new(model: VariationalModel, options: InferenceOptions) -> Self {
+        Motion {
+            rule: options.rule.build(model.q()),
+            average: IterateAverage::new(options.average),
+            flat: Vec::new(),
+            iterations: 0,
+            rows_used: 0,
+            samples_used: 0,
+            rollbacks: 0,
+            safe: model.q().clone(),
+            shrink: 1.0,
+            pending: None,
+            model,
+            options,
+        }
+    }
+
+    /// The first half of a step: the objective estimated on a batch out of `n` rows, with the gradient in θ and Z left in the
+    /// model with `train_theta`. The second half is [`Motion::complete_step`], or [`Motion::complete_step_at`], before which
+    /// q is that of the step before. With `remember`, q after the step is what later failures go back to.
+    fn evaluate(&mut self, part: Dataset<'_>, n: usize, remember: bool, train_theta: bool) -> f64 {
+        self.rows_used += part.len();
+        self.model.reserve(part.len());
+        if let Some(samples) = self.options.samples {
+            self.model.set_samples(samples.at(self.iterations, usize::MAX));
+        }
+        self.samples_used += self.model.samples();
+        let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
+        let step = self.shrink * self.options.step.at(self.iterations);
+        self.iterations += 1;
+        let value = self.model.evaluate_under(batch, train_theta, self.rule.as_ref());
+        if value.is_finite() {
+            self.pending = Some(Pending { step, remember });
+        } else {
+            self.replace_q(self.safe.clone());
+            self.shrink *= 0.5;
+        }
+        value
+    }
+
+    /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
+    pub(super) fn complete_step(&mut self) -> StepInfo {
+        let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
+        let info = self.model.update_q(self.rule.as_mut(), pending.step);
+        self.finish(pending, info);
+        info
+    }
+
+    /// [`Motion::complete_step`] with a move of θ and Z, and of q as the model's parameterisation says; where they cannot be
+    /// moved, which comes back as false, they stay.
+    pub(super) fn complete_step_at(&mut self, natural: &[f64]) -> bool {
+        let Some(pending) = self.pending.take() else {
+            return self.model.set_natural_under(natural, self.rule.as_mut());
+        };
+        let (info, moved) = self.model.advance(self.rule.as_mut(), pending.step, natural);
+        self.finish(pending, info);
+        moved
+    }
+
+    fn finish(&mut self, pending: Pending, info: StepInfo) {
+        self.rollbacks += info.rollbacks;
+        // The batch could be evaluated at the q before, which is one step away.
+        if pending.remember && self.model.q().kl().is_finite() {
+            self.safe.clone_from(self.model.q());
+        }
+        self.take_in();
+    }
+
+    /// Gives the iterate to the average.
+    fn take_in(&mut self) {
+        if self.options.average == Average::None {
+            return;
+        }
+        self.flat.clear();
+        let q = self.model.q();
+        match &q.cov {
+            Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
+            Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
+        }
+        // The shapes are those of one q throughout, the only thing that can be wrong.
+        let _ = self.average.push(q.mean(), &self.flat);
+    }
+
+    /// The average of the iterates, or the last one where none is kept (or it has no factor, by rounding).
+    pub(super) fn averaged(&self) -> Normal {
+        let averaged = self.average.result().and_then(|(mean, second)| {
+            let m = mean.len();
+            match self.model.q().cov {
+                Matrix::Full(_) => {
+                    let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
+                    Normal::new(mean, cov).ok()
+                }
+                Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
+            }
+        });
+        averaged.unwrap_or_else(|| self.model.q().clone())
+    }
+
+    /// Goes on from another q.
+    fn replace_q(&mut self, q: Normal) {
+        self.model.set_q(q);
+        self.rule.restart(self.model.q());
+    }
+
+    /// Passes everything but the rows through an archive.
+    fn archive(&mut self, archive: &mut Archive) {
+        self.complete_step();
+        self.model.archive(archive);
+        self.rule.archive(archive);
+        let m = self.model.q().dim();
+        let second = if self.model.q().family() == Family::Full { m * m } else { m };
+        self.average.archive(archive, (m, second));
+        self.safe.archive(archive);
+        archive.value(&mut self.shrink);
+        archive.count(&mut self.rows_used);
+        archive.count(&mut self.samples_used);
+        archive.count(&mut self.rollbacks);
+        archive.count(&mut self.iterations);
+    }
+
+    pub(super) fn model(&self) -> &VariationalModel {
+        &self.model
+    }
+
+    pub(super) fn model_mut(&mut self) -> &mut VariationalModel {
+        &mut self.model
+    }
+}
+
+/// Variational inference of q on the batches of some rows, θ and Z as they are.
+///
+/// A batch that cannot be evaluated sends q back to what it was an epoch before, and halves the steps from there on.
+pub struct Inference<'a> {
+    motion: Motion,
+    source: Box<dyn BatchSource + 'a>,
 }
 
 impl<'a> Inference<'a> {
@@ -111,83 +248,31 @@ impl<'a> Inference<'a> {
         source: Box<dyn BatchSource + 'a>,
         options: InferenceOptions,
     ) -> Self {
-        Inference {
-            rule: options.rule.build(model.q()),
-            source,
-            average: IterateAverage::new(options.average),
-            flat: Vec::new(),
-            iterations: 0,
-            rows_used: 0,
-            samples_used: 0,
-            rollbacks: 0,
-            safe: model.q().clone(),
-            shrink: 1.0,
-            pending: None,
-            model,
-            options,
-        }
+        Inference { motion: Motion::new(model, options), source }
     }
 
     /// Takes one step; the objective estimated on its batch before the step (a sum over the data), not finite when it could
     /// not be evaluated, and what became of the step.
     pub fn step(&mut self) -> (f64, StepInfo) {
         // Rows in memory, as all of them are for who may call this, can always be read.
-        let value = self.evaluate(false).unwrap_or(f64::NAN);
-        (value, self.settle())
+        let value = self.evaluate_next(false).unwrap_or(f64::NAN);
+        (value, self.motion.complete_step())
     }
 
-    /// The first half of a step: the objective estimated on the next batch, with the gradient in θ and Z left in the model with
-    /// `train_theta`. The second half is [`Inference::settle`], or [`Inference::settle_at`], before which q is that of the step
-    /// before. Where no batch can be read, everything stays as it was.
-    pub(super) fn evaluate(&mut self, train_theta: bool) -> Result<f64> {
+    /// The first half of a step on the next batch; see [`Motion::evaluate`]. Where no batch can be read, everything stays as it
+    /// was.
+    pub(super) fn evaluate_next(&mut self, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
+        let remember = self.motion.iterations.is_multiple_of(per_epoch);
         let part = self.source.next_batch()?;
-        self.rows_used += part.len();
-        self.model.reserve(part.len());
-        if let Some(samples) = self.options.samples {
-            self.model.set_samples(samples.at(self.iterations, usize::MAX));
-        }
-        self.samples_used += self.model.samples();
-        let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
-        let step = self.shrink * self.options.step.at(self.iterations);
-        let remember = self.iterations.is_multiple_of(per_epoch);
-        self.iterations += 1;
-        let value = self.model.evaluate_under(batch, train_theta, self.rule.as_ref());
-        if value.is_finite() {
-            self.pending = Some(Pending { step, remember });
-        } else {
-            self.replace_q(self.safe.clone());
-            self.shrink *= 0.5;
-        }
-        Ok(value)
+        Ok(self.motion.evaluate(part, n, remember, train_theta))
     }
 
-    /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
-    pub(super) fn settle(&mut self) -> StepInfo {
-        let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
-        let info = self.model.update_q(self.rule.as_mut(), pending.step);
-        self.finish(pending, info);
-        info
-    }
-
-    /// [`Inference::settle`] with a move of θ and Z, and of q as the model's parameterisation says; where they cannot be moved,
-    /// which comes back as false, they stay.
-    pub(super) fn settle_at(&mut self, natural: &[f64]) -> bool {
-        let Some(pending) = self.pending.take() else {
-            return self.model.set_natural_under(natural, self.rule.as_mut());
-        };
-        let (info, moved) = self.model.advance(self.rule.as_mut(), pending.step, natural);
-        self.finish(pending, info);
-        moved
-    }
-
-    fn finish(&mut self, pending: Pending, info: StepInfo) {
-        self.rollbacks += info.rollbacks;
-        // The batch could be evaluated at the q before, which is one step away.
-        if pending.remember && self.model.q().kl().is_finite() {
-            self.safe.clone_from(self.model.q());
-        }
-        self.take_in();
+    /// The first half of a step on a batch of other rows, which counts for as many as the source has.
+    pub(super) fn evaluate_on(&mut self, part: Dataset<'_>, train_theta: bool) -> f64 {
+        let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
+        let remember = self.motion.iterations.is_multiple_of(per_epoch);
+        self.motion.evaluate(part, n, remember, train_theta)
     }
 
     /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a
@@ -198,95 +283,59 @@ impl<'a> Inference<'a> {
     /// When the rows cannot be read again.
     pub fn seek(&mut self, iterations: usize) -> Result<()> {
         self.source.seek(iterations)?;
-        self.iterations = iterations;
+        self.motion.iterations = iterations;
         Ok(())
-    }
-
-    /// Gives the iterate to the average.
-    fn take_in(&mut self) {
-        if self.options.average == Average::None {
-            return;
-        }
-        self.flat.clear();
-        let q = self.model.q();
-        match &q.cov {
-            Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
-            Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
-        }
-        // The shapes are those of one q throughout, the only thing that can be wrong.
-        let _ = self.average.push(q.mean(), &self.flat);
     }
 
     /// The last iterate.
     pub fn q(&self) -> &Normal {
-        self.model.q()
+        self.motion.model.q()
     }
 
     /// The average of the iterates, or the last one where none is kept (or it has no factor, by rounding).
     pub fn averaged(&self) -> Normal {
-        let averaged = self.average.result().and_then(|(mean, second)| {
-            let m = mean.len();
-            match self.q().cov {
-                Matrix::Full(_) => {
-                    let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
-                    Normal::new(mean, cov).ok()
-                }
-                Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
-            }
-        });
-        averaged.unwrap_or_else(|| self.q().clone())
+        self.motion.averaged()
     }
 
     /// Passes everything that decides how inference goes on through an archive.
     pub(super) fn archive(&mut self, archive: &mut Archive) {
-        self.settle();
-        self.model.archive(archive);
-        self.rule.archive(archive);
-        let m = self.model.q().dim();
-        let second = if self.model.q().family() == Family::Full { m * m } else { m };
-        self.average.archive(archive, (m, second));
-        self.safe.archive(archive);
-        archive.value(&mut self.shrink);
-        archive.count(&mut self.rows_used);
-        archive.count(&mut self.samples_used);
-        archive.count(&mut self.rollbacks);
-        archive.count(&mut self.iterations);
-        if archive.is_reading() && archive.is_sound() && self.seek(self.iterations).is_err() {
+        self.motion.archive(archive);
+        let iterations = self.motion.iterations;
+        if archive.is_reading() && archive.is_sound() && self.seek(iterations).is_err() {
             archive.refuse();
         }
     }
 
     /// Goes on from another q.
     pub fn replace_q(&mut self, q: Normal) {
-        self.model.set_q(q);
-        self.rule.restart(self.model.q());
+        self.motion.replace_q(q);
     }
 
     /// The objective of the last iterate on all data, a sum.
     pub fn objective(&mut self) -> f64 {
         let rows = self.source.all();
-        let part = self.model.capacity().min(rows.count());
-        full_objective(&mut self.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
+        let part = self.motion.model.capacity().min(rows.count());
+        full_objective(&mut self.motion.model, Sweep::of(rows, part)).unwrap_or(f64::NAN)
     }
 
     /// Steps taken.
     pub fn iterations(&self) -> usize {
-        self.iterations
+        self.motion.iterations
     }
 
     /// Rows evaluated in all steps together.
     pub fn rows_used(&self) -> usize {
-        self.rows_used
+        self.motion.rows_used
     }
 
     /// Samples of w drawn in all steps together.
     pub fn samples_used(&self) -> usize {
-        self.samples_used
+        self.motion.samples_used
     }
 
     /// How often steps were shrunk or rejected.
     pub fn rollbacks(&self) -> usize {
-        self.rollbacks
+        self.motion.rollbacks
     }
 
     /// Steps in the first pass over the data.
@@ -296,14 +345,14 @@ impl<'a> Inference<'a> {
 
     /// The model with its posterior.
     pub fn model(&self) -> &VariationalModel {
-        &self.model
+        &self.motion.model
     }
 
-    pub(super) fn model_mut(&mut self) -> &mut VariationalModel {
-        &mut self.model
+    pub(super) fn motion(&mut self) -> &mut Motion {
+        &mut self.motion
     }
 
     pub(super) fn into_model(self) -> VariationalModel {
-        self.model
+        self.motion.model
     }
 }
