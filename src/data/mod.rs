@@ -29,7 +29,7 @@ pub use ahead::Ahead;
 pub use check::input_warnings;
 pub use column::{Column, TextColumn};
 pub use predictions::{PredictionWriter, WriterBehind};
-pub use random::{Purpose, generator};
+pub use random::{Purpose, generator, part_generator};
 pub use read::{TableBlocks, read_csv, read_table};
 pub use roles::{Role, Roles};
 pub use scaling::Scaling;
