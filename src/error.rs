@@ -50,8 +50,10 @@ impl Error {
 
     /// Sums over data, of these dimensions, that are not of one model and cannot be added.
     pub(crate) fn unlike_sums(own: usize, other: usize) -> Self {
-        Error::data(format!("sums over data of dimension {own} and {other} are of different shapes and cannot be added"))
-            .hint("compute every part with the same layer, posterior, objective and form")
+        Error::data(format!(
+            "sums over data of dimension {own} and {other} are of different shapes and cannot be added"
+        ))
+        .hint("compute every part with the same layer, posterior, objective and form")
     }
 
     /// The same error with something to try.

@@ -230,7 +230,13 @@ impl DataStream {
     ///
     /// `Ā = 2 (Φ̄ − κ t̄ I) A + φ̄ cᵀ`, so `K̄ = [2 Wᵀ (Φ̄ − κ t̄ I)] A + (Wᵀφ̄) cᵀ` is one product with a matrix formed
     /// once; in the direct form that matrix absorbs W and `A` is not needed.
-    fn backward(&mut self, layer: &dyn LatentLayer, data: Dataset<'_>, adjoint: &StatisticsAdjoint, form: Form) {
+    fn backward(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        adjoint: &StatisticsAdjoint,
+        form: Form,
+    ) {
         // Without a whitening there is nothing to train in the layer.
         let Some((whitening, shape)) = layer.whitening() else { return };
         let transposed = (whitening.transpose(), shape.transposed());

@@ -22,8 +22,7 @@ fn is_symmetric(a: &Mat<f64>) -> bool {
 pub(crate) fn serialize<S: Serializer>(a: &Mat<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     let symmetric = is_symmetric(a);
     let from = |j: usize| if symmetric { j } else { 0 };
-    let numbers: Vec<f64> =
-        (0..a.ncols()).flat_map(|j| a.col(j).iter().skip(from(j)).copied()).collect();
+    let numbers: Vec<f64> = (0..a.ncols()).flat_map(|j| a.col(j).iter().skip(from(j)).copied()).collect();
     (a.nrows(), a.ncols(), numbers).serialize(serializer)
 }
 
