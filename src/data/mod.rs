@@ -36,6 +36,7 @@ pub use scaling::Scaling;
 pub use schema::{Feature, Schema, SchemaOptions, UnseenLevels};
 pub use size::large_size;
 pub use split::{Batches, Split, split};
+pub use statistics::{Sample, Survey, Surveyed, TableSums};
 pub use table::{NamedColumn, Table};
 pub use target::{TargetEncoding, TargetKind, Task};
 pub use write::AtomicFile;

@@ -218,16 +218,18 @@ fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
         check_start_target(&start.schema, request.columns)?;
     }
     let inducing = request.options.inducing.unwrap_or_default();
-    survey(&Survey {
-        path: request.path,
-        columns: &schema_options(request.columns, request.options)?,
-        known: request.start.map(|start| &start.schema),
-        roles: roles_for(request)?,
-        start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
-        check_rows: CHECK_ROWS,
-        validation_rows: VALIDATION_ROWS,
-        seed: request.options.seed,
-    })
+    survey(
+        request.path,
+        &Survey {
+            columns: &schema_options(request.columns, request.options)?,
+            known: request.start.map(|start| &start.schema),
+            roles: roles_for(request)?,
+            start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
+            check_rows: CHECK_ROWS,
+            validation_rows: VALIDATION_ROWS,
+            seed: request.options.seed,
+        },
+    )
 }
 
 /// The options with what follows from the target and the number of rows.
