@@ -158,6 +158,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         /// Both ways are within rounding of the exact moments, whose size is that of the largest distance from the mean: what
         /// neither adds up is bounded by n ε.
         #[test]
