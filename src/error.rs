@@ -1,9 +1,10 @@
 //! The one error type: what was wrong, where, and what to try; numerical outcomes during a fit are status values.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What went wrong, by who can mend it; each maps to one exit status of the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// An option or argument that makes no sense (exit status 2).
     Usage,
@@ -16,7 +17,7 @@ pub enum ErrorKind {
 }
 
 /// An error with one clear line and, where there is something to try, a hint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
@@ -45,6 +46,14 @@ impl Error {
     /// Work that the user interrupted; say what is left of it.
     pub fn interrupted(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Interrupted, message: message.into(), hint: None }
+    }
+
+    /// Sums over data, of these dimensions, that are not of one model and cannot be added.
+    pub(crate) fn unlike_sums(own: usize, other: usize) -> Self {
+        Error::data(format!(
+            "sums over data of dimension {own} and {other} are of different shapes and cannot be added"
+        ))
+        .hint("compute every part with the same layer, posterior, objective and form")
     }
 
     /// The same error with something to try.

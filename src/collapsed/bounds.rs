@@ -1,6 +1,6 @@
 //! The collapsed (β-)ELBO of Titsias 2009, square-loss DLM and an upper bound on the evidence, from sufficient statistics.
 
-use super::stream::{Statistics, StatisticsAdjoint};
+use super::sums::{Statistics, StatisticsAdjoint};
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse, trace};
 use crate::variational::{Matrix, Normal};
 use faer::Mat;

@@ -1,6 +1,6 @@
 //! FITC (Snelson & Ghahramani 2006): the evidence under independent residuals, and its posterior over w.
 
-use super::stream::Statistics;
+use super::sums::Statistics;
 use crate::linalg::{self, Factorizer, NotPositiveDefinite, dot, gram_of_inverse};
 use crate::variational::{Matrix, Normal};
 use std::f64::consts::PI;

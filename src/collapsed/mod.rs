@@ -4,11 +4,13 @@ mod bounds;
 mod evidence;
 mod fitc;
 mod stream;
+mod sums;
 
 pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_bound};
 pub use evidence::dense_upper_bound;
 pub use fitc::{FitcValue, fitc};
-pub use stream::{DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting};
+pub use stream::{DataStream, Dataset, Weighting};
+pub use sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,11 @@
-//! Streams the whole data set in blocks: the sums that collapsed bounds need, and their adjoints; no bounds.
+//! Streams a data set, or a part of one, in blocks: the sums that collapsed bounds need, and what rows add to gradients; no bounds.
 //!
 //! Memory is O(bM + M²) whatever n: features are recomputed in the backward sweep, not kept.
 
+use super::sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::gradient::{Form, block_columns};
-use crate::latent::{LatentLayer, LayerGradient, LayerScratch, whiten, whiten_adjoint};
+use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
 use crate::objective::Targets;
 use crate::threads::Lanes;
@@ -61,36 +62,6 @@ pub enum Weighting {
     Residual(f64),
 }
 
-/// Weighted sums over the data; `c = y − o`, `r` the residual variances.
-#[derive(Clone, Debug)]
-pub struct Statistics {
-    /// `Φ = A diag(ω) Aᵀ`, `M × M`, both triangles.
-    pub gram: Mat<f64>,
-    /// `φ = A diag(ω) c`, M.
-    pub ac: Vec<f64>,
-    /// `Σ ω_i c_i²`.
-    pub cc: f64,
-    /// `t = Σ r_i`, with the sample weights.
-    pub residual: f64,
-    /// `Σ log ω_i` of FITC's weights.
-    pub log_weight: f64,
-    /// n, or the sum of the sample weights.
-    pub count: f64,
-}
-
-/// Derivatives of a bound with respect to unweighted [`Statistics`].
-#[derive(Clone, Debug)]
-pub struct StatisticsAdjoint {
-    /// `∂/∂Φ`, symmetric.
-    pub gram: Mat<f64>,
-    /// `∂/∂φ`.
-    pub ac: Vec<f64>,
-    /// `∂/∂(cᵀc)`.
-    pub cc: f64,
-    /// `∂/∂t`.
-    pub residual: f64,
-}
-
 struct Block {
     base: Vec<f64>,
     c: Vec<f64>,
@@ -120,7 +91,7 @@ struct Buffers<'a> {
     scaled: MatMut<'a, f64>,
 }
 
-/// Buffers for sweeps over a data set, and the results of the last ones.
+/// Buffers for sweeps over a data set, and the sums of the last forward one.
 pub struct DataStream {
     a: Mat<f64>,
     /// `diag(·) Aᵀ`, `b × M`.
@@ -130,11 +101,8 @@ pub struct DataStream {
     map: Mat<f64>,
     half: Mat<f64>,
     vector: Vec<f64>,
-    layer_scratch: LayerScratch,
     /// The sums of the last forward sweep.
     pub statistics: Statistics,
-    /// The layer's gradient from the last backward sweep.
-    pub gradient: LayerGradient,
 }
 
 impl DataStream {
@@ -167,16 +135,7 @@ impl DataStream {
             map: Mat::zeros(m, m),
             half: Mat::zeros(m, m),
             vector: vec![0.0; m],
-            layer_scratch: LayerScratch::new(m),
-            statistics: Statistics {
-                gram: Mat::zeros(m, m),
-                ac: vec![0.0; m],
-                cc: 0.0,
-                residual: 0.0,
-                log_weight: 0.0,
-                count: 0.0,
-            },
-            gradient: layer.zero_gradient(),
+            statistics: Statistics::zeros(m),
         }
     }
 
@@ -239,34 +198,51 @@ impl DataStream {
         }
     }
 
-    /// The backward sweep of a bound in unweighted statistics: fills [`DataStream::gradient`].
+    /// The backward sweep: adds the rows of `data` to `sums`, which may hold other rows, or what the statistics know, already.
+    pub fn add_rows(
+        &mut self,
+        layer: &dyn LatentLayer,
+        data: Dataset<'_>,
+        by: BoundAdjoint<'_>,
+        sums: &mut BoundGradient,
+    ) {
+        for block in &mut self.blocks {
+            block.layer.clear();
+            block.cc = 0.0;
+        }
+        match by {
+            BoundAdjoint::Unweighted { adjoint, form } => self.backward(layer, data, adjoint, form),
+            BoundAdjoint::Fitc { noise, posterior: (mean, cov) } => {
+                if sums.g.nrows() == 0 {
+                    sums.g = Mat::zeros(mean.len(), mean.len());
+                }
+                let shared = FitcBackward { layer, noise, mean, cov };
+                self.backward_fitc(shared, data, sums.g.as_mut());
+            }
+        }
+        for block in &self.blocks {
+            sums.layer.add(&block.layer);
+            sums.noise += block.cc;
+        }
+    }
+
+    /// The rows' part of the gradient of a bound in unweighted statistics.
     ///
     /// `Ā = 2 (Φ̄ − κ t̄ I) A + φ̄ cᵀ`, so `K̄ = [2 Wᵀ (Φ̄ − κ t̄ I)] A + (Wᵀφ̄) cᵀ` is one product with a matrix formed
     /// once; in the direct form that matrix absorbs W and `A` is not needed.
-    pub fn backward(
+    fn backward(
         &mut self,
         layer: &dyn LatentLayer,
         data: Dataset<'_>,
         adjoint: &StatisticsAdjoint,
         form: Form,
     ) {
-        self.clear_gradient();
         // Without a whitening there is nothing to train in the layer.
         let Some((whitening, shape)) = layer.whitening() else { return };
         let transposed = (whitening.transpose(), shape.transposed());
-        let mut inner = adjoint.gram.clone();
-        linalg::add_diagonal(inner.as_mut(), -layer.prior_share() * adjoint.residual);
-
-        // G = Ā Aᵀ = 2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ from the forward sums.
-        let gram = (self.statistics.gram.as_ref(), Shape::Full);
-        let left = (inner.as_ref(), Shape::Full);
-        let mut g = Mat::zeros(inner.nrows(), inner.ncols());
-        product(g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);
-        for (j, phi) in self.statistics.ac.iter().enumerate() {
-            g.col_mut(j).iter_mut().zip(&adjoint.ac).for_each(|(g, bar)| *g += bar * phi);
-        }
-
-        let inner = (inner.as_ref(), Shape::Full);
+        self.map.copy_from(&adjoint.gram);
+        linalg::add_diagonal(self.map.as_mut(), -layer.prior_share() * adjoint.residual);
+        let inner = (self.map.as_ref(), Shape::Full);
         product(self.half.as_mut(), Part::All, Accum::Replace, transposed, inner, 2.0);
         if form == Form::Direct {
             let half = (self.half.as_ref(), Shape::Full);
@@ -280,32 +256,10 @@ impl DataStream {
         let shared = Backward { layer, adjoint, form, map: map.as_ref(), vector: &vector };
         self.sweep(data, |part, buffers, block| shared.run(part, buffers, block), |_, _| {});
         (self.map, self.vector) = (map, vector);
-        self.collect_gradient(layer, g);
     }
 
-    /// The backward sweep of FITC, whose weights depend on the residual variances: fills [`DataStream::gradient`] and
-    /// returns `Σ Λ̄_i`, the derivative in σ².
-    pub fn backward_fitc(
-        &mut self,
-        layer: &dyn LatentLayer,
-        data: Dataset<'_>,
-        noise: f64,
-        posterior: (&[f64], MatRef<'_, f64>),
-    ) -> f64 {
-        self.clear_gradient();
-        for block in &mut self.blocks {
-            block.cc = 0.0;
-        }
-        let (mean, cov) = posterior;
-        let m = layer.dim();
-        // G = Ā Aᵀ = S Φ_ω − m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ with A e = m.
-        let mut g = Mat::zeros(m, m);
-        let gram = (self.statistics.gram.as_ref(), Shape::Full);
-        product(g.as_mut(), Part::Lower, Accum::Replace, (cov, Shape::Full), gram, 1.0);
-        for (j, mj) in mean.iter().enumerate() {
-            g.col_mut(j).iter_mut().zip(mean).for_each(|(g, mi)| *g -= mi * mj);
-        }
-        let shared = FitcBackward { layer, noise, mean, cov };
+    /// The rows' part of FITC's gradient, with `−2 A diag(Λ̄) Aᵀ` into the lower triangle of `g`.
+    fn backward_fitc(&mut self, shared: FitcBackward<'_>, data: Dataset<'_>, mut g: MatMut<'_, f64>) {
         self.sweep(
             data,
             |part, buffers, block| shared.run(part, buffers, block),
@@ -314,20 +268,8 @@ impl DataStream {
                 product(g.as_mut(), Part::Lower, Accum::Add, left, right, -2.0);
             },
         );
-        self.collect_gradient(layer, g);
-        self.blocks.iter().map(|block| block.cc).sum()
-    }
-
-    fn clear_gradient(&mut self) {
-        self.gradient.clear();
-        self.blocks.iter_mut().for_each(|block| block.layer.clear());
-    }
-
-    fn collect_gradient(&mut self, layer: &dyn LatentLayer, mut g: Mat<f64>) {
-        for block in &self.blocks {
-            self.gradient.add(&block.layer);
-        }
-        layer.whitening_adjoint(g.as_mut(), &mut self.gradient, &mut self.layer_scratch);
+        // What is above the diagonal is not read; as a mirror image it need not be stored either.
+        reflect_lower(g);
     }
 }
 

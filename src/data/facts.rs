@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::column::{Column, TextColumn, boolean, number_text};
 use super::moments::Spread;
 use super::scaling::Affine;
@@ -17,7 +19,7 @@ const MOST_DISTINCT: usize = 10_000;
 const HIGHEST_GUESS: f64 = 1e4;
 
 /// What is asked of every value of a column besides being a number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Demand {
     /// Nothing.
     None,
@@ -27,26 +29,39 @@ pub(super) enum Demand {
     Positive(Positive),
 }
 
-/// How a number that must be above 0 is called in messages.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Positive {
-    pub expected: &'static str,
-    pub hint: &'static str,
+/// A number that must be above 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Positive {
+    Exposure,
+    Weight,
 }
 
 impl Positive {
+    /// What is expected, and what to try, for messages.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Positive::Exposure => (
+                "an exposure above 0",
+                "an exposure is the time, area or number that could have given events; remove rows without any",
+            ),
+            Positive::Weight => {
+                ("a weight above 0", "leave out rows that are not to count, instead of giving them no weight")
+            }
+        }
+    }
+
     /// Checks a value; `row` counts from 0 within the table.
-    pub(super) fn check(&self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+    pub(super) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
         if table.finite(row, name, value)? > 0.0 {
             return Ok(());
         }
-        let (place, found) = (table.place(row, name), number_text(value));
-        Err(Error::data(format!("{place}: found {found}, expected {}", self.expected)).hint(self.hint))
+        let (place, found, (expected, hint)) = (table.place(row, name), number_text(value), self.words());
+        Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
     }
 }
 
 /// The first cell that cannot be used in some way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Misfit {
     /// Its row in the file, from 0.
     pub row: usize,
@@ -61,8 +76,13 @@ fn keep_first(first: &mut Option<Misfit>, row: usize, checked: Result<()>) {
     }
 }
 
+/// Keeps the first misfit of earlier rows, or else that of later ones.
+fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
+    *first = first.take().or(later);
+}
+
 /// A distinct value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Level {
     /// As it is spelled in a column of text.
     pub text: String,
@@ -73,16 +93,54 @@ pub(super) struct Level {
 }
 
 /// The distinct values of a column in the order of their first row.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Levels")]
 pub(super) struct Distinct {
+    #[serde(skip)]
     numbers: HashMap<u64, usize>,
+    #[serde(skip)]
     texts: HashMap<String, usize>,
     levels: Vec<Level>,
     more: bool,
+    #[serde(skip)]
     last: Option<(u64, usize)>,
 }
 
+/// Distinct values without what finds them.
+#[derive(Deserialize)]
+struct Levels {
+    levels: Vec<Level>,
+    more: bool,
+}
+
+impl From<Levels> for Distinct {
+    fn from(Levels { levels, more }: Levels) -> Self {
+        let mut distinct = Distinct::default();
+        distinct.take_in(levels);
+        distinct.more |= more;
+        distinct
+    }
+}
+
 impl Distinct {
+    /// Takes in the values of later rows.
+    fn take_in(&mut self, levels: Vec<Level>) {
+        for Level { text, place, training } in levels {
+            if let Some(index) = self.text(&text, || place) {
+                self.levels[index].training += training;
+            }
+        }
+    }
+
+    /// Takes in the values of later rows, where they were too many to tell apart too.
+    fn merge(&mut self, later: Distinct) {
+        self.take_in(later.levels);
+        self.more |= later.more;
+        if self.more {
+            self.last = None;
+        }
+    }
+
     /// The values, at most 10,000.
     pub(super) fn levels(&self) -> &[Level] {
         &self.levels
@@ -145,7 +203,7 @@ impl Distinct {
 }
 
 /// What is known of one column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ColumnFacts {
     /// What is asked of its values.
     demand: Demand,
@@ -197,6 +255,25 @@ impl ColumnFacts {
             divisor: 0,
             spread: Spread::default(),
         }
+    }
+
+    /// Takes in what is known of the same column in later rows, asked for the same.
+    fn merge(&mut self, later: ColumnFacts) {
+        keep_earlier(&mut self.unsupported, later.unsupported);
+        keep_earlier(&mut self.text, later.text);
+        self.present += later.present;
+        self.numbers += later.numbers;
+        self.distinct.merge(later.distinct);
+        keep_earlier(&mut self.missing, later.missing);
+        keep_earlier(&mut self.infinite, later.infinite);
+        for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
+            keep_earlier(first, later);
+        }
+        keep_earlier(&mut self.not_positive, later.not_positive);
+        self.range = (self.range.0.min(later.range.0), self.range.1.max(later.range.1));
+        self.countable &= later.countable;
+        self.divisor = common_divisor(self.divisor, later.divisor);
+        self.spread.merge(later.spread);
     }
 
     /// Takes in the next rows. `training` says which of them are trained on; all when absent.
@@ -353,8 +430,11 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// What is known of the columns of a table or file.
-#[derive(Clone, Debug)]
+/// What is known of the columns of a table or file, or of some of its rows.
+///
+/// Facts of parts are those of the whole once they are merged in the order of the rows, and written by serde in between in formats
+/// that hold every `f64`. What they say of rows counts from the beginning of the file: blocks know where they are in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TableFacts {
     source: String,
     rows: usize,
@@ -382,6 +462,31 @@ impl TableFacts {
                 facts.push(table, name, &found.column, training);
             }
         }
+    }
+
+    /// Takes in what is known of later rows.
+    ///
+    /// # Errors
+    ///
+    /// When they have other columns, or others are looked at or asked for something else; nothing has changed then.
+    pub(super) fn merge(&mut self, later: TableFacts) -> Result<()> {
+        let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
+            let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());
+            facts.columns.iter().map(|(name, facts)| (name.clone(), demand(facts))).collect()
+        };
+        if demands(self) != demands(&later) {
+            return Err(Error::data(format!(
+                "{} and {} differ in their columns, expected parts of one table",
+                self.source, later.source
+            )));
+        }
+        self.rows += later.rows;
+        for ((_, facts), (_, later)) in self.columns.iter_mut().zip(later.columns) {
+            if let (Some(facts), Some(later)) = (facts, later) {
+                facts.merge(later);
+            }
+        }
+        Ok(())
     }
 
     /// What messages call the table.

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::column::level_order;
-use super::facts::{ColumnFacts, Demand, Misfit, TableFacts};
+use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
 use super::scaling::{Affine, Scaling};
-use super::schema::{EXPOSURE, Feature, Schema, SchemaOptions, WEIGHT, check_rows};
+use super::schema::{Feature, Schema, SchemaOptions, check_rows};
 use super::table::{quoted, shown};
 use super::target::{TargetEncoding, TargetKind};
 use crate::error::{Error, Result};
@@ -136,7 +136,7 @@ impl SchemaOptions {
             let guessed = || vec![TargetKind::Real, TargetKind::Count];
             return Some(Demand::Target(self.target_kind.map_or_else(guessed, |kind| vec![kind])));
         }
-        let role = [(&self.exposure, EXPOSURE), (&self.weights, WEIGHT)];
+        let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];
         match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
             Some((_, positive)) => Some(Demand::Positive(positive)),
             None => self.is_feature(name).then_some(Demand::None),

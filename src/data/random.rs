@@ -24,6 +24,8 @@ pub enum Purpose {
     Growth,
     /// Which rows of a file are kept in memory.
     Sample,
+    /// Which rows of two samples make one of both.
+    Merge,
 }
 
 impl Purpose {
@@ -39,6 +41,7 @@ impl Purpose {
             Purpose::Restart => 7,
             Purpose::Growth => 8,
             Purpose::Sample => 9,
+            Purpose::Merge => 10,
         }
     }
 }
@@ -46,8 +49,14 @@ impl Purpose {
 /// The generator for a seed, a purpose and a step (an epoch, say): the same numbers on every platform, so that a run
 /// resumes at any step without having saved the state of a generator.
 pub fn generator(seed: u64, purpose: Purpose, step: u64) -> ChaCha8Rng {
+    part_generator(seed, purpose, step, 0)
+}
+
+/// [`generator`] for one of the parts that a step's rows are cut into; part 0 draws what the step without parts draws. The part
+/// is the fourth word of the key, so that no number of steps or parts makes two generators one.
+pub fn part_generator(seed: u64, purpose: Purpose, step: u64, part: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
-    for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose.tag(), step]) {
+    for (bytes, word) in key.chunks_exact_mut(8).zip([seed, purpose.tag(), step, part]) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
     ChaCha8Rng::from_seed(key)
@@ -59,13 +68,14 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn each_of_seed_purpose_and_step_changes_the_numbers_and_nothing_else_does() {
+    fn each_of_seed_purpose_step_and_part_changes_the_numbers_and_nothing_else_does() {
         let first = |seed, purpose, step| generator(seed, purpose, step).random::<u64>();
         let numbers = [
             first(0, Purpose::Split, 0),
             first(1, Purpose::Split, 0),
             first(0, Purpose::Batches, 0),
             first(0, Purpose::Split, 1),
+            part_generator(0, Purpose::Split, 0, 1).random::<u64>(),
         ];
         for (i, a) in numbers.iter().enumerate() {
             assert!(numbers[..i].iter().all(|b| a != b));

@@ -12,18 +12,6 @@ use super::table::{Table, absent, listed, quoted, shown};
 use super::target::{TargetEncoding, TargetKind};
 use crate::error::{Error, Result};
 
-/// What an exposure has to be.
-pub(super) const EXPOSURE: Positive = Positive {
-    expected: "an exposure above 0",
-    hint: "an exposure is the time, area or number that could have given events; remove rows without any",
-};
-
-/// What a weight has to be.
-pub(super) const WEIGHT: Positive = Positive {
-    expected: "a weight above 0",
-    hint: "leave out rows that are not to count, instead of giving them no weight",
-};
-
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -262,7 +250,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.exposure.as_ref().map(|name| positive_numbers(table, name, EXPOSURE)).transpose()
+        self.exposure.as_ref().map(|name| positive_numbers(table, name, Positive::Exposure)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
@@ -271,7 +259,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.weights.as_ref().map(|name| positive_numbers(table, name, WEIGHT)).transpose()
+        self.weights.as_ref().map(|name| positive_numbers(table, name, Positive::Weight)).transpose()
     }
 
     /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and

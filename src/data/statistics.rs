@@ -1,13 +1,15 @@
-//! The one pass over a file before training from disk: columns, scaling, checks of every row, and samples; no training.
+//! The one pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
 
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::ahead::Ahead;
 use super::check::constant_input;
 use super::facts::{Demand, TableFacts};
 use super::read::{TableBlocks, groups_of};
 use super::reservoir::Reservoir;
-pub(crate) use super::reservoir::Sample;
+pub use super::reservoir::Sample;
 use super::roles::{Role, Roles};
 use super::scaling::Scaling;
 use super::schema::{Schema, SchemaOptions, UnseenLevels, check_rows};
@@ -20,10 +22,8 @@ pub(crate) const BLOCK_ROWS: usize = 8192;
 /// Blocks that are read before they are asked for.
 pub(crate) const BLOCKS_AHEAD: usize = 2;
 
-/// What to find out about a file.
-pub(crate) struct Survey<'a> {
-    /// The file, not standard input.
-    pub path: &'a Path,
+/// What to find out about a table.
+pub struct Survey<'a> {
     /// Which columns to use; with `known` only the target is looked at.
     pub columns: &'a SchemaOptions,
     /// Columns that are known already.
@@ -41,7 +41,7 @@ pub(crate) struct Survey<'a> {
 }
 
 /// What was found out.
-pub(crate) struct Surveyed {
+pub struct Surveyed {
     /// The columns.
     pub schema: Schema,
     /// Columns that can be used but look wrong.
@@ -56,7 +56,7 @@ pub(crate) struct Surveyed {
     pub train: usize,
     /// Rows to validate on.
     pub validation: usize,
-    /// Rows of each row group, where rows come in groups.
+    /// Rows of each row group, where the table is a file whose rows come in groups.
     pub groups: Option<Vec<usize>>,
     /// A uniform sample of the training rows.
     pub start: Sample,
@@ -66,62 +66,87 @@ pub(crate) struct Surveyed {
     pub validation_sample: Option<Sample>,
 }
 
-/// The state of the pass.
-struct Pass<'a> {
-    survey: &'a Survey<'a>,
+/// What a pass over some rows of a table finds out: the facts of columns and uniform samples of rows.
+///
+/// Those of parts of a table are merged in the order of their rows, and travel by serde in formats that hold every `f64`, as postcard
+/// does. Blocks say where in the table they are ([`Table::from_row`]), and what a row is for depends on nothing else.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TableSums {
     facts: TableFacts,
     start: Reservoir,
     check: Reservoir,
     validation: Reservoir,
     /// The range of the coded target, for columns that are known.
     codes: (f64, f64),
+    #[serde(skip)]
     training: Vec<bool>,
 }
 
-/// Reads the file once.
+/// Reads the file (not standard input) once.
 ///
 /// # Errors
 ///
 /// As for [`Schema::infer`] and [`Schema::design`] on the whole table (or [`Schema::check_training`] for columns that are
 /// known), and when too few rows are left to train on or the target does not vary among them.
-pub(crate) fn survey(survey: &Survey<'_>) -> Result<Surveyed> {
-    let groups = groups_of(survey.path)?;
-    let wanted = |name: &str| match survey.known {
-        Some(schema) => schema.trains_on(name),
-        None => survey.columns.demand(name).is_some(),
-    };
-    let blocks = TableBlocks::new(survey.path, BLOCK_ROWS, &wanted, None)?;
+pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
+    let groups = groups_of(path)?;
+    let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), None)?;
     let names = blocks.names().iter().map(String::as_str);
-    if let Some(schema) = survey.known {
-        schema.check_columns(blocks.source(), names.clone())?;
-    }
-    let demand = |name: &str| match survey.known {
-        Some(schema) => schema.trains_on(name).then_some(Demand::None),
-        None => survey.columns.demand(name),
-    };
-    let mut pass = Pass {
-        facts: TableFacts::new(blocks.source(), names, &demand),
-        start: Reservoir::new(survey.start_rows, survey.seed, 0),
-        check: Reservoir::new(survey.check_rows, survey.seed, 1),
-        validation: Reservoir::new(survey.validation_rows, survey.seed, 2),
-        codes: (f64::INFINITY, f64::NEG_INFINITY),
-        training: Vec::new(),
-        survey,
-    };
+    let mut sums = TableSums::new(blocks.source(), names, survey, 0)?;
     for block in blocks.ahead()? {
-        pass.take(&block?)?;
+        sums.take(survey, &block?)?;
     }
-    pass.finish(groups)
+    Ok(Surveyed { groups, ..sums.finish(survey)? })
 }
 
-impl Pass<'_> {
-    fn take(&mut self, block: &Table) -> Result<()> {
-        if let Some(schema) = self.survey.known {
+impl Survey<'_> {
+    /// What is asked of the values of a column, `None` of one that nobody looks at.
+    fn demand(&self, name: &str) -> Option<Demand> {
+        match self.known {
+            Some(schema) => schema.trains_on(name).then_some(Demand::None),
+            None => self.columns.demand(name),
+        }
+    }
+}
+
+impl TableSums {
+    /// Of no rows yet of part `part` of a table with these columns, which messages call `source`. Samples of parts are
+    /// independent.
+    ///
+    /// # Errors
+    ///
+    /// When columns are known and one of them is not there.
+    pub fn new<'a>(
+        source: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+        survey: &Survey<'_>,
+        part: u64,
+    ) -> Result<TableSums> {
+        if let Some(schema) = survey.known {
+            schema.check_columns(source, names.clone())?;
+        }
+        Ok(TableSums {
+            facts: TableFacts::new(source, names, &|name| survey.demand(name)),
+            start: Reservoir::new(survey.start_rows, survey.seed, 0, part),
+            check: Reservoir::new(survey.check_rows, survey.seed, 1, part),
+            validation: Reservoir::new(survey.validation_rows, survey.seed, 2, part),
+            codes: (f64::INFINITY, f64::NEG_INFINITY),
+            training: Vec::new(),
+        })
+    }
+
+    /// Takes in the next rows.
+    ///
+    /// # Errors
+    ///
+    /// When columns are known and a cell does not suit them.
+    pub fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
+        if let Some(schema) = survey.known {
             self.check_known(schema, block)?;
         }
         self.training.clear();
         for row in 0..block.rows() {
-            let role = self.survey.roles.of(block.first_row() + row);
+            let role = survey.roles.of(block.first_row() + row);
             self.training.push(role == Role::Train);
             match role {
                 Role::Train => {
@@ -147,9 +172,28 @@ impl Pass<'_> {
         schema.design(block, UnseenLevels::Error).map(|_| ())
     }
 
-    fn finish(self, groups: Option<Vec<usize>>) -> Result<Surveyed> {
+    /// Takes in what was found in later rows.
+    ///
+    /// # Errors
+    ///
+    /// When they were looked at in another way, in which case this is of no more use.
+    pub fn merge(&mut self, later: TableSums) -> Result<()> {
+        self.facts.merge(later.facts)?;
+        self.start.merge(later.start)?;
+        self.check.merge(later.check)?;
+        self.validation.merge(later.validation)?;
+        self.codes = (self.codes.0.min(later.codes.0), self.codes.1.max(later.codes.1));
+        Ok(())
+    }
+
+    /// What the rows say that were taken in.
+    ///
+    /// # Errors
+    ///
+    /// When columns cannot be used, too few rows are left to train on, or the target does not vary among them.
+    pub fn finish(self, survey: &Survey<'_>) -> Result<Surveyed> {
         let facts = &self.facts;
-        let (schema, mut warnings) = match self.survey.known {
+        let (schema, mut warnings) = match survey.known {
             Some(schema) => {
                 check_rows(facts.source(), facts.rows())?;
                 let column = format!("{}: the target {}", facts.source(), quoted(schema.target_name()));
@@ -157,7 +201,7 @@ impl Pass<'_> {
                 (schema.clone(), Vec::new())
             }
             None => {
-                let (schema, warnings) = Schema::of_facts(facts, self.survey.columns)?;
+                let (schema, warnings) = Schema::of_facts(facts, survey.columns)?;
                 schema.check_facts(facts)?;
                 (schema, warnings)
             }
@@ -185,7 +229,7 @@ impl Pass<'_> {
             rows: facts.rows(),
             train,
             validation,
-            groups,
+            groups: None,
             start,
             check,
             validation_sample: self.validation.finish(facts.source()),
@@ -218,7 +262,7 @@ impl TableBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{TargetKind, read_table};
+    use crate::data::{Column, NamedColumn, TargetKind, TextColumn, read_table};
     use approx::assert_relative_eq;
     use std::fmt::Write as _;
 
@@ -284,16 +328,18 @@ mod tests {
     }
 
     fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
-        survey(&Survey {
+        survey(
             path,
-            columns,
-            known,
-            roles: Roles::new(test, 0.1, 5).expect("shares"),
-            start_rows: 300,
-            check_rows: 30_000,
-            validation_rows: 50,
-            seed: 5,
-        })
+            &Survey {
+                columns,
+                known,
+                roles: Roles::new(test, 0.1, 5).expect("shares"),
+                start_rows: 300,
+                check_rows: 30_000,
+                validation_rows: 50,
+                seed: 5,
+            },
+        )
     }
 
     /// What a fit to the whole table finds out, or complains about, before it trains.
@@ -365,6 +411,116 @@ mod tests {
         }
     }
 
+    /// What parts of a table with these rows find, each stored and read on the way, merged from the right.
+    fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed> {
+        let table = read_table(path)?;
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let mut parts = Vec::new();
+        for (part, ends) in cuts.windows(2).enumerate() {
+            let mut sums = TableSums::new(table.source(), names.clone(), survey, part as u64)?;
+            // In blocks, whose columns may be of other types than the whole ones.
+            for first in (ends[0]..ends[1]).step_by(5000) {
+                let rows: Vec<usize> = (first..ends[1].min(first + 5000)).collect();
+                let cells = |text: &TextColumn| {
+                    Column::from_text(rows.iter().map(|&row| text.get(row)).collect::<Vec<_>>())
+                };
+                let columns = table.columns().iter().map(|named| NamedColumn {
+                    name: named.name.clone(),
+                    column: match &named.column {
+                        Column::Text(text) => cells(text),
+                        Column::Number(values) => {
+                            Column::Number(rows.iter().map(|&row| values[row]).collect())
+                        }
+                        Column::Unsupported { .. } => unreachable!(),
+                    },
+                });
+                let block = Table::new(table.source(), columns.collect())?.from_row(first);
+                sums.take(survey, &block)?;
+            }
+            let bytes = postcard::to_allocvec(&sums).expect("bytes");
+            parts.push(postcard::from_bytes::<TableSums>(&bytes).expect("the same"));
+        }
+        let mut all = parts.pop().expect("a part");
+        while let Some(mut earlier) = parts.pop() {
+            earlier.merge(all)?;
+            all = earlier;
+        }
+        all.finish(survey)
+    }
+
+    #[test]
+    fn parts_of_a_table_find_what_one_pass_finds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        let last = ROWS - 1;
+        let changes: [Vec<Change<'_>>; 4] = [
+            vec![],
+            vec![(last, "weight", "-1"), (9, "weight", "0")],
+            vec![(last, "same", "x"), (7000, "y", "inf"), (8000, "y", "")],
+            vec![(7000, "count", "-1"), (12, "exposure", "0")],
+        ];
+        for changes in &changes {
+            std::fs::write(&path, text(changes)).expect("written");
+            for (target, kind) in [("y", None), ("count", None), ("class", None)] {
+                let columns = columns(target, kind);
+                let survey = Survey {
+                    columns: &columns,
+                    known: None,
+                    roles: Roles::new(0.2, 0.1, 5).expect("shares"),
+                    start_rows: 300,
+                    check_rows: 30_000,
+                    validation_rows: 50,
+                    seed: 5,
+                };
+                let whole = super::survey(&path, &survey);
+                for cuts in [&[0, ROWS][..], &[0, 0, 1, 8, ROWS], &[0, 6999, 7001, 7001, 9000, ROWS, ROWS]] {
+                    let merged = in_parts(&path, &survey, cuts);
+                    let (whole, merged) = match (&whole, merged) {
+                        (Ok(whole), Ok(merged)) => (whole, merged),
+                        (Err(whole), Err(merged)) => {
+                            // A file that is read line by line knows the lines of rows.
+                            let without_line = |error: &Error| {
+                                let text = error.to_string();
+                                let Some((before, rest)) = text.split_once(" (line ") else { return text };
+                                let (_, after) = rest.split_once(')').expect("a bracket");
+                                format!("{before}{after}")
+                            };
+                            assert_eq!(without_line(whole), without_line(&merged));
+                            assert_eq!(whole.advice(), merged.advice());
+                            continue;
+                        }
+                        (whole, merged) => {
+                            panic!("{target}: {:?}, {:?}", whole.as_ref().err(), merged.err())
+                        }
+                    };
+                    assert_eq!(merged.schema, whole.schema);
+                    assert_eq!(merged.warnings, whole.warnings);
+                    assert_eq!(merged.two_values, whole.two_values);
+                    assert_eq!(
+                        (merged.rows, merged.train, merged.validation),
+                        (whole.rows, whole.train, whole.validation)
+                    );
+                    let pairs = merged.scaling.inputs.iter().zip(&whole.scaling.inputs);
+                    for (a, b) in pairs.chain([(&merged.scaling.target, &whole.scaling.target)]) {
+                        assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
+                        assert_relative_eq!(
+                            a.shift,
+                            b.shift,
+                            max_relative = 1e-12,
+                            epsilon = 1e-12 * b.scale
+                        );
+                    }
+                    assert_eq!(merged.check.rows, whole.check.rows);
+                    assert_eq!(merged.start.rows.len(), 300);
+                    assert_eq!(merged.validation_sample.map(|sample| sample.rows.len()), Some(50));
+                    if cuts.len() == 2 {
+                        assert_eq!(merged.start.rows, whole.start.rows);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_bad_row_is_found_as_in_the_whole_table() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -408,16 +564,18 @@ mod tests {
             std::fs::write(&path, text).expect("written");
             let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
             let roles = Roles::new(test, 0.0, 0).expect("shares");
-            let survey = super::survey(&Survey {
-                path: &path,
-                columns: &columns,
-                known: None,
-                roles,
-                start_rows: 5,
-                check_rows: 5,
-                validation_rows: 5,
-                seed: 0,
-            });
+            let survey = super::survey(
+                &path,
+                &Survey {
+                    columns: &columns,
+                    known: None,
+                    roles,
+                    start_rows: 5,
+                    check_rows: 5,
+                    validation_rows: 5,
+                    seed: 0,
+                },
+            );
             survey.map(|_| ()).expect_err("refused").to_string()
         };
         assert!(refused("x,y\n1,2\n2,3\n", 0.99).contains("are left to train on, expected at least 2"));

@@ -64,6 +64,11 @@ impl Table {
         Table { source, columns, rows, first_row, lines }
     }
 
+    /// The same rows as a part of a larger table, in which `first_row` rows come before them.
+    pub fn from_row(self, first_row: usize) -> Table {
+        Table { first_row, ..self }
+    }
+
     /// What messages call the table: the path of the file, as given.
     pub fn source(&self) -> &str {
         &self.source

@@ -6,13 +6,14 @@
 
 mod sampling;
 mod single;
+mod sums;
 mod window;
 
 use crate::checkpoint::{Archive, MOST};
-use crate::data::random::{Purpose, generator};
+use crate::error::Result;
 use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
 use crate::likelihood::Likelihood;
-use crate::linalg::{self, Part, Shape, product, reflect_lower};
+use crate::linalg::{self, Part, Shape, product};
 use crate::objective::{EstimatorCounts, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
 use crate::words::words;
@@ -20,8 +21,10 @@ use faer::{Accum, Mat, MatRef};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
 use single::Single;
+use sums::{Draws, add};
 use window::{Block, Shared, Window};
 
+pub use sums::BatchSums;
 pub use window::{WINDOW_ROWS, block_columns};
 
 /// In which order the products of a step are taken.
@@ -59,6 +62,9 @@ const MOST_SAMPLES: usize = 1 << 20;
 /// The data part of an objective and its gradient, with every buffer a step needs.
 ///
 /// All gradients are of `scale · Σ_i ℓ_i`; the KL's part in (m, S) is left to the update rules, and it has none in θ.
+///
+/// A pass is two functions: [`BatchPass::sums_of`] adds up over rows, [`BatchPass::finish`] does what takes all of them, and
+/// [`BatchPass::merge`] between them adds what other passes, on other machines too, added up over other rows of the batch.
 pub struct BatchPass {
     window: Window,
     blocks: Vec<Block>,
@@ -72,16 +78,8 @@ pub struct BatchPass {
     single: Option<Single>,
     seed: u64,
     runs: u64,
-    /// `A g` (M): the data part of `∇_m`.
-    pub mean_gradient: Vec<f64>,
-    /// `A diag(h) Aᵀ` (both triangles, or the diagonal): the data part of `∇_S`.
-    pub cov_gradient: Matrix,
-    /// `A diag(∂²ℓ/∂μ²) Aᵀ` where that is not twice the above: for the predictive log loss.
-    mean_curvature: Option<Matrix>,
-    /// Gradient of the layer's parameters and inducing inputs, natural units.
-    pub layer_gradient: LayerGradient,
-    /// Gradient of the likelihood's own parameters, natural units.
-    pub likelihood_gradient: Vec<f64>,
+    counts: EstimatorCounts,
+    sums: BatchSums,
 }
 
 /// Everything a batch is judged by.
@@ -143,6 +141,8 @@ impl BatchPass {
         let bent = if family == Family::Full && objective.has_own_curvature() { m } else { 0 };
         let window = Window::new(layer, b, [outer, bent]);
         let columns = window.columns();
+        let sampling = Sampling::new(objective.estimator(), q);
+        let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
         BatchPass {
             window,
             blocks: (0..b.div_ceil(columns))
@@ -154,15 +154,12 @@ impl BatchPass {
             mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
             layer_scratch: LayerScratch::new(square),
-            sampling: Sampling::new(objective.estimator(), q),
             single: None,
             seed: 0,
             runs: 0,
-            mean_gradient: vec![0.0; m],
-            cov_gradient: Matrix::zeros(family, m),
-            mean_curvature: objective.has_own_curvature().then(|| Matrix::zeros(family, m)),
-            layer_gradient: layer.zero_gradient(),
-            likelihood_gradient: vec![0.0; own],
+            counts: EstimatorCounts::default(),
+            sums: BatchSums::zeros(layer, likelihood, objective, q, slopes),
+            sampling,
         }
     }
 
@@ -171,10 +168,19 @@ impl BatchPass {
         (self.seed, self.runs) = (seed, 0);
     }
 
+    /// Goes to the random numbers of run `run`, from 0: they depend on the seed and on it, not on earlier runs.
+    pub fn go_to_run(&mut self, run: u64) {
+        self.runs = run;
+    }
+
     /// Draws `count` samples of w per run from here on, where the estimator draws any.
     pub fn set_samples(&mut self, count: usize) {
         if let Some(sampling) = &mut self.sampling {
             sampling.set_count(count);
+            let (m, slopes) = (self.mean.len(), sampling.slopes());
+            if slopes != self.sums.slopes.ncols() {
+                self.sums.slopes = Mat::zeros(m, slopes);
+            }
         }
     }
 
@@ -185,16 +191,13 @@ impl BatchPass {
 
     /// Goes on drawing and counting where `other` is, which was used for the same problem with other buffers.
     pub fn go_on_from(&mut self, other: &BatchPass) {
-        (self.seed, self.runs) = (other.seed, other.runs);
+        (self.seed, self.runs, self.counts) = (other.seed, other.runs, other.counts);
         self.set_samples(other.samples());
-        if let Some(first) = self.blocks.first_mut() {
-            first.loss.counts = other.estimator_counts();
-        }
     }
 
     /// Passes where drawing and counting have come to through an archive.
     pub fn archive(&mut self, archive: &mut Archive) {
-        let (mut samples, mut counts) = (self.samples(), self.estimator_counts());
+        let (mut samples, mut counts) = (self.samples(), self.counts);
         archive.value(&mut self.runs);
         archive.value(&mut samples);
         archive.value(&mut counts);
@@ -204,17 +207,13 @@ impl BatchPass {
             self.runs = 0;
         } else if archive.is_reading() && archive.is_sound() {
             self.set_samples(samples);
-            for (i, block) in self.blocks.iter_mut().enumerate() {
-                block.loss.counts = if i == 0 { counts } else { EstimatorCounts::default() };
-            }
+            self.counts = counts;
         }
     }
 
-    /// What sampling estimators did so far.
+    /// What sampling estimators did in all runs so far.
     pub fn estimator_counts(&self) -> EstimatorCounts {
-        let mut counts = EstimatorCounts::default();
-        self.blocks.iter().for_each(|block| counts.add(block.loss.counts));
-        counts
+        self.counts
     }
 
     /// `scale · Σ ℓ_i` over the batch and its gradient in (m, S); with `train_theta` also the parts of the gradient in θ
@@ -222,6 +221,58 @@ impl BatchPass {
     ///
     /// The result may be not finite when the parameters are out of any sensible range; the caller rolls back.
     pub fn run(&mut self, problem: Problem<'_>, batch: Batch<'_>, form: Form, train_theta: bool) -> f64 {
+        if self.add_up(problem, batch, form, train_theta, 0) { self.finish(problem) } else { f64::NAN }
+    }
+
+    /// The sums over the rows of part `part` of a batch, which may have none, whose scale is that of the whole; `None` where S has no
+    /// factor to draw samples of w by. The gradient in θ and Z is among them with `train_theta`.
+    ///
+    /// Random numbers depend on the seed, the run and the part, those of the samples of w, which all parts share, on the seed and
+    /// the run alone. Every part needs the same problem, form and number of samples.
+    pub fn sums_of(
+        &mut self,
+        problem: Problem<'_>,
+        batch: Batch<'_>,
+        form: Form,
+        train_theta: bool,
+        part: u64,
+    ) -> Option<&BatchSums> {
+        let drawn = self.add_up(problem, batch, form, train_theta, part);
+        self.sums.reflect();
+        linalg::reflect_lower(self.sums.outer.as_mut());
+        drawn.then_some(&self.sums)
+    }
+
+    /// Adds what other passes added up over other rows of the batch to the sums of this pass' part.
+    ///
+    /// # Errors
+    ///
+    /// When they are of another shape, family or form; nothing has changed then.
+    pub fn merge(&mut self, sums: &BatchSums) -> Result<()> {
+        self.sums.merge(sums)
+    }
+
+    /// Completes the sums, which are then those of a whole batch: both triangles, in the direct form the whitening, samples to
+    /// gradients. What comes back is their value; the run is over.
+    pub fn finish(&mut self, problem: Problem<'_>) -> f64 {
+        self.runs += 1;
+        self.counts.add(self.sums.counts);
+        self.complete_sums(problem.layer.whitening().filter(|_| self.sums.raw));
+        if let Some(sampling) = &mut self.sampling {
+            sampling.finish(problem.q, problem.factor, problem.objective.beta, &mut self.sums.slopes);
+        }
+        self.sums.value
+    }
+
+    /// Fills `sums`, of which only the lower triangles; false when S has no factor.
+    fn add_up(
+        &mut self,
+        problem: Problem<'_>,
+        batch: Batch<'_>,
+        form: Form,
+        train_theta: bool,
+        part: u64,
+    ) -> bool {
         let b = batch.targets.len();
         let columns = self.window.columns();
         let used = b.div_ceil(columns);
@@ -230,18 +281,17 @@ impl BatchPass {
         let direct = form == Form::Direct && !plain && problem.layer.whitening().is_some();
         let form = if direct || form == Form::Mixed { form } else { Form::Stable };
         self.prepare(problem, form);
-        let runs = self.runs << 32;
-        if let Some(sampling) = &mut self.sampling {
-            let mut random = generator(self.seed, Purpose::Estimator, runs | 0xFFFF_FFFF);
-            if !sampling.draw(problem.q, problem.factor, &mut random) {
-                return f64::NAN;
-            }
+        let draws = Draws { seed: self.seed, pass: self.runs, part };
+        if let Some(sampling) = &mut self.sampling
+            && !sampling.draw(problem.q, problem.factor, &mut draws.of_weights())
+        {
+            return false;
         }
         let shared = Shared {
             problem,
             form,
             train_theta,
-            stream: (self.seed, runs),
+            draws,
             quad: match form {
                 Form::Stable | Form::Mixed => self.quad.as_ref(),
                 Form::Direct => MatrixRef::Full(self.quad_raw.as_ref()),
@@ -253,32 +303,43 @@ impl BatchPass {
             sampling: self.sampling.as_ref(),
             single: self.single.as_ref().filter(|_| form == Form::Mixed),
         };
+        let BatchSums { cov, curvature, outer, .. } = &mut self.sums;
         let mut sums = [
-            match &mut self.cov_gradient {
+            match cov {
                 Matrix::Full(sum) => Some(sum),
-                // Only the layer's adjoint needs all of B, and finds it in the room for G.
-                Matrix::Diagonal(_) => shared.needs_outer_products().then_some(&mut self.half),
+                Matrix::Diagonal(_) => {
+                    // Only the layer's adjoint needs all of B, and there alone is the room for it.
+                    let wanted = shared.needs_outer_products();
+                    if wanted != (outer.nrows() > 0) {
+                        std::mem::swap(outer, &mut self.half);
+                    }
+                    wanted.then_some(outer)
+                }
             },
-            match &mut self.mean_curvature {
+            match curvature {
                 Some(Matrix::Full(sum)) => Some(sum),
                 _ => None,
             },
         ];
-        let window = self.window.rows();
+        if b == 0 {
+            sums.iter_mut().flatten().for_each(|sum| sum.as_mut().fill(0.0));
+        }
+        let window = self.window.rows().max(1);
         for (i, blocks) in self.blocks[..used].chunks_mut(window.div_ceil(columns)).enumerate() {
             let from = i * window;
             let part = batch.part(from, window.min(b - from));
             self.window.run(shared, part, from / columns, blocks);
             self.window.add_to(&mut sums, part.targets.len(), i == 0);
         }
-        self.runs += 1;
+        (self.sums.rows, self.sums.weight, self.sums.raw) =
+            (b as u64, batch.targets.total_weight(), form == Form::Direct);
         self.reduce(used, train_theta);
-        self.complete_sums(problem.layer.whitening().filter(|_| form == Form::Direct));
-        if let Some(sampling) = &mut self.sampling {
-            let blocks = self.blocks[..used].iter().map(|block| &block.samples);
-            sampling.finish(problem.q, problem.factor, problem.objective.beta, blocks);
-        }
-        self.blocks[..used].iter().map(|block| block.value).sum()
+        true
+    }
+
+    /// The sums of the last run or part; after a run in the completed form.
+    pub fn sums(&self) -> &BatchSums {
+        &self.sums
     }
 
     /// The data part of the last run's gradient in (m, S).
@@ -294,8 +355,8 @@ impl BatchPass {
 
     /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
     pub fn marginal_gradient(&self) -> DataGradient<'_> {
-        let curvature = self.mean_curvature.as_ref().map(Matrix::as_ref);
-        DataGradient { mean: &self.mean_gradient, cov: self.cov_gradient.as_ref(), curvature, path: None }
+        let curvature = self.sums.curvature.as_ref().map(Matrix::as_ref);
+        DataGradient { mean: &self.sums.mean, cov: self.sums.cov.as_ref(), curvature, path: None }
     }
 
     /// Latent means and variances of the last batch, in order.
@@ -331,22 +392,27 @@ impl BatchPass {
 
     /// Sums the blocks' parts in their order.
     fn reduce(&mut self, used: usize, train_theta: bool) {
-        self.mean_gradient.fill(0.0);
-        self.likelihood_gradient.fill(0.0);
-        self.layer_gradient.clear();
-        let sums = [Some(&mut self.cov_gradient), self.mean_curvature.as_mut()];
-        for (i, sum) in sums.into_iter().enumerate() {
+        let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);
+        (sums.value, sums.counts) =
+            (blocks.iter().map(|block| block.value).sum(), EstimatorCounts::default());
+        sums.mean.fill(0.0);
+        sums.likelihood.fill(0.0);
+        sums.layer.clear();
+        sums.slopes.as_mut().fill(0.0);
+        for (i, sum) in [Some(&mut sums.cov), sums.curvature.as_mut()].into_iter().enumerate() {
             let Some(Matrix::Diagonal(sum)) = sum else { continue };
             sum.fill(0.0);
-            for part in self.blocks[..used].iter().map(|block| &block.diagonals[i]) {
-                sum.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-            }
+            blocks.iter().for_each(|block| add(sum, &block.diagonals[i]));
         }
-        for block in &self.blocks[..used] {
-            self.mean_gradient.iter_mut().zip(&block.c).for_each(|(a, b)| *a += b);
+        for block in blocks {
+            add(&mut sums.mean, &block.c);
+            sums.counts.add(std::mem::take(&mut block.loss.counts));
             if train_theta {
-                self.likelihood_gradient.iter_mut().zip(&block.likelihood).for_each(|(a, b)| *a += b);
-                self.layer_gradient.add(&block.layer);
+                add(&mut sums.likelihood, &block.likelihood);
+                sums.layer.add(&block.layer);
+            }
+            if sums.slopes.ncols() > 0 {
+                sums.slopes += &block.samples.slopes;
             }
         }
     }
@@ -354,17 +420,15 @@ impl BatchPass {
     /// Completes the sums over data: both triangles, and in the direct form, which `through` is the whitening of, what makes
     /// them sums over whitened features.
     fn complete_sums(&mut self, through: Option<(MatRef<'_, f64>, Shape)>) {
-        for sum in [Some(&mut self.cov_gradient), self.mean_curvature.as_mut()].into_iter().flatten() {
-            let Matrix::Full(sum) = sum else { continue };
-            match through {
-                Some(whitening) => linalg::congruence(whitening, sum.as_mut(), self.half.as_mut()),
-                None => reflect_lower(sum.as_mut()),
+        let Some(whitening) = through else { return self.sums.reflect() };
+        for sum in [Some(&mut self.sums.cov), self.sums.curvature.as_mut()].into_iter().flatten() {
+            if let Matrix::Full(sum) = sum {
+                linalg::congruence(whitening, sum.as_mut(), self.half.as_mut());
             }
         }
-        if let Some((w, _)) = through {
-            self.mean_raw.copy_from_slice(&self.mean_gradient);
-            linalg::matvec(w, &self.mean_raw, &mut self.mean_gradient);
-        }
+        self.mean_raw.copy_from_slice(&self.sums.mean);
+        linalg::matvec(whitening.0, &self.mean_raw, &mut self.sums.mean);
+        self.sums.raw = false;
     }
 
     /// Completes the gradient in θ and Z of the last run through the whitening.
@@ -374,25 +438,37 @@ impl BatchPass {
         if layer.whitening().is_none() {
             return;
         }
-        let half = &mut self.half;
+        let BatchSums { mean, cov, outer, layer: gradient, .. } = &mut self.sums;
+        // What a diagonal q's G is made of is where that is to be.
+        let g = if outer.nrows() > 0 { outer } else { &mut self.half };
         if let Some(moving) = moving {
-            linalg::copy_lower(moving, half.as_mut());
+            linalg::copy_lower(moving, g.as_mut());
         } else {
-            match (&self.quad, &self.cov_gradient) {
+            match (&self.quad, &*cov) {
                 (Matrix::Full(quad), Matrix::Full(gram)) => {
                     let (left, right) = ((quad.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
-                    product(half.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+                    product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
                 }
                 (Matrix::Diagonal(quad), _) => {
-                    for column in half.as_mut().col_iter_mut() {
+                    for column in g.as_mut().col_iter_mut() {
                         column.iter_mut().zip(quad).for_each(|(g, d)| *g *= 2.0 * d);
                     }
                 }
                 // One family throughout.
                 (Matrix::Full(_), Matrix::Diagonal(_)) => {}
             }
-            linalg::add_outer_lower(half.as_mut(), &self.mean, &self.mean_gradient);
+            linalg::add_outer_lower(g.as_mut(), &self.mean, mean);
         }
-        layer.whitening_adjoint(half.as_mut(), &mut self.layer_gradient, &mut self.layer_scratch);
+        layer.whitening_adjoint(g.as_mut(), gradient, &mut self.layer_scratch);
+    }
+
+    /// The gradient of the layer's parameters and inducing inputs, natural units.
+    pub fn layer_gradient(&self) -> &LayerGradient {
+        &self.sums.layer
+    }
+
+    /// The gradient of the likelihood's own parameters, natural units.
+    pub fn likelihood_gradient(&self) -> &[f64] {
+        &self.sums.likelihood
     }
 }

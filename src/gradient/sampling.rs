@@ -32,8 +32,6 @@ pub(super) struct Sampling {
     /// `C⁻ᵀ` and `C⁻ᵀ U`.
     inverse: Mat<f64>,
     back: Mat<f64>,
-    /// `∂/∂w_l` of the batch's losses over L, a column each.
-    slopes: Mat<f64>,
     mean: Vec<f64>,
     cov: Matrix,
     path: Matrix,
@@ -42,7 +40,7 @@ pub(super) struct Sampling {
 /// The buffers of a block.
 pub(super) struct SampleScratch {
     draws: Mat<f64>,
-    slopes: Mat<f64>,
+    pub(super) slopes: Mat<f64>,
     value: Vec<f64>,
     slope: Vec<f64>,
 }
@@ -80,7 +78,6 @@ impl Sampling {
             factorizer: Factorizer::new(order),
             inverse: Mat::zeros(order, order),
             back: Mat::zeros(order, count),
-            slopes: Mat::zeros(m, count),
             mean: vec![0.0; m],
             cov: Matrix::zeros(family, m),
             path: Matrix::zeros(family, m),
@@ -92,8 +89,7 @@ impl Sampling {
         if count != self.count {
             let m = self.mean.len();
             self.count = count;
-            (self.noise, self.points, self.slopes) =
-                (Mat::zeros(m, count), Mat::zeros(m, count), Mat::zeros(m, count));
+            (self.noise, self.points) = (Mat::zeros(m, count), Mat::zeros(m, count));
             self.back = Mat::zeros(self.factor.nrows(), count);
         }
     }
@@ -187,39 +183,43 @@ impl Sampling {
         }
     }
 
-    /// Sums the blocks' slopes and forms the gradients, given the rule's factor and β.
-    pub(super) fn finish<'a>(
+    /// The number of columns of a sum of slopes.
+    pub(super) fn slopes(&self) -> usize {
+        if self.is_path() { self.count } else { 0 }
+    }
+
+    /// Forms the gradients from `∂/∂w_l` of the batch's losses over L, a column each, which are used up, given the rule's
+    /// factor and β.
+    pub(super) fn finish(
         &mut self,
         q: &Normal,
         factor: Option<Factor<'_>>,
         beta: f64,
-        blocks: impl Iterator<Item = &'a SampleScratch>,
+        slopes: &mut Mat<f64>,
     ) {
         if !self.is_path() {
             return;
         }
-        self.slopes.as_mut().fill(0.0);
-        blocks.for_each(|block| self.slopes += &block.slopes);
         // e_l/L, with the prior's part.
         let share = beta / self.count as f64;
-        add_scaled(&mut self.slopes, share, &self.points);
+        add_scaled(slopes, share, &self.points);
         let landing = matches!(self.estimator, Estimator::StickingTheLanding { .. });
         match q.cov() {
-            MatrixRef::Diagonal(variances) => self.finish_diagonal(variances, beta, landing),
-            MatrixRef::Full(_) => self.finish_full(factor, beta, landing),
+            MatrixRef::Diagonal(variances) => self.finish_diagonal(variances, beta, landing, slopes),
+            MatrixRef::Full(_) => self.finish_full(factor, beta, landing, slopes),
         }
         for (i, mean) in self.mean.iter_mut().enumerate() {
-            *mean = self.slopes.row(i).iter().sum::<f64>() - beta * q.mean[i];
+            *mean = slopes.row(i).iter().sum::<f64>() - beta * q.mean[i];
         }
     }
 
-    fn finish_diagonal(&mut self, variances: &[f64], beta: f64, landing: bool) {
+    fn finish_diagonal(&mut self, variances: &[f64], beta: f64, landing: bool, slopes: &mut Mat<f64>) {
         let (Matrix::Diagonal(path), Matrix::Diagonal(cov)) = (&mut self.path, &mut self.cov) else { return };
         let share = if landing { beta / self.count as f64 } else { 0.0 };
         for (i, s) in variances.iter().enumerate() {
             let c = s.sqrt();
             let mut slope = 0.0;
-            for (e, u) in self.slopes.row_mut(i).iter_mut().zip(self.noise.row(i).iter()) {
+            for (e, u) in slopes.row_mut(i).iter_mut().zip(self.noise.row(i).iter()) {
                 *e -= share * u / c;
                 slope += *e * u;
             }
@@ -228,17 +228,17 @@ impl Sampling {
         }
     }
 
-    fn finish_full(&mut self, factor: Option<Factor<'_>>, beta: f64, landing: bool) {
+    fn finish_full(&mut self, factor: Option<Factor<'_>>, beta: f64, landing: bool, slopes: &mut Mat<f64>) {
         if landing || factor.is_none() {
             self.invert(matches!(factor, Some(Factor::Symmetric(_))));
             let left = (self.inverse.as_ref(), Shape::Full);
             block_product(self.back.as_mut(), Accum::Replace, left, self.noise.as_ref(), 1.0);
         }
         if landing {
-            add_scaled(&mut self.slopes, -beta / self.count as f64, &self.back);
+            add_scaled(slopes, -beta / self.count as f64, &self.back);
         }
         let (Matrix::Full(path), Matrix::Full(cov)) = (&mut self.path, &mut self.cov) else { return };
-        let left = (self.slopes.as_ref(), Shape::Full);
+        let left = (slopes.as_ref(), Shape::Full);
         if factor.is_some() {
             let right = (self.noise.transpose(), Shape::Full);
             product(path.as_mut(), Part::All, Accum::Replace, left, right, 1.0);

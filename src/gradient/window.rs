@@ -2,9 +2,9 @@
 
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
 use super::single::{Single, SingleRoom};
+use super::sums::Draws;
 use super::{Batch, Form, Problem};
 use crate::columns;
-use crate::data::random::{Purpose, generator};
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product};
 use crate::objective::{Derivatives, LossScratch, Objective};
@@ -129,7 +129,7 @@ impl Window {
         let (b, columns, lanes) = (part.targets.len(), self.columns, &self.lanes);
         let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
             let part = part.part(i * columns, buffers.features.ncols());
-            lanes.with(|lane| shared.run_block((first + i) as u64, part, buffers, (lane, block)));
+            lanes.with(|lane| shared.run_block(first + i, part, buffers, (lane, block)));
         };
         let features = self.features.as_mut().subcols_mut(0, b);
         let [scaled, bent] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
@@ -191,8 +191,8 @@ pub(super) struct Shared<'a> {
     pub(super) problem: Problem<'a>,
     pub(super) form: Form,
     pub(super) train_theta: bool,
-    /// The seed and the first step of the run's random numbers.
-    pub(super) stream: (u64, u64),
+    /// What its random numbers depend on.
+    pub(super) draws: Draws,
     pub(super) quad: MatrixRef<'a>,
     pub(super) mean: &'a [f64],
     pub(super) sampling: Option<&'a Sampling>,
@@ -202,7 +202,7 @@ pub(super) struct Shared<'a> {
 impl Shared<'_> {
     fn run_block(
         self,
-        index: u64,
+        index: usize,
         batch: Batch<'_>,
         buffers: Buffers<'_>,
         (lane, block): (&mut Lane, &mut Block),
@@ -256,7 +256,7 @@ impl Shared<'_> {
         likelihood.fill(0.0);
         let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
         let out = Derivatives { mean: g, variance: h, curvature: bend, own };
-        let mut random = generator(self.stream.0, Purpose::Estimator, self.stream.1 + index);
+        let mut random = self.draws.of_block(index);
         let data = (batch.targets, &*mu, &*v);
         let Problem { objective, likelihood, .. } = self.problem;
         *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));

@@ -13,16 +13,18 @@ pub use linear::LinearLayer;
 
 use crate::linalg::{self, Shape, block_product};
 use faer::{Accum, Mat, MatMut, MatRef};
+use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
 /// Gradient of an objective with respect to everything a layer can train, in natural units.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LayerGradient {
     /// One entry per kernel parameter value.
     pub kernel: Vec<f64>,
     /// The constant mean.
     pub mean: f64,
     /// The inducing inputs, `M × D`.
+    #[serde(with = "crate::linalg::stored")]
     pub z: Mat<f64>,
 }
 
@@ -37,6 +39,11 @@ impl LayerGradient {
         self.kernel.fill(0.0);
         self.mean = 0.0;
         self.z.as_mut().fill(0.0);
+    }
+
+    /// Whether the two are of layers of one shape.
+    pub(crate) fn is_like(&self, other: &LayerGradient) -> bool {
+        (self.kernel.len(), self.z.shape()) == (other.kernel.len(), other.z.shape())
     }
 
     /// Adds `other`.

@@ -1,5 +1,6 @@
 //! Dense linear algebra on top of faer: blocked structured products, congruences, factors and their inverses, decompositions; no GP words.
 
+pub(crate) mod stored;
 mod triangles;
 
 use crate::threads::ALONE;

@@ -218,8 +218,7 @@ fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
         check_start_target(start.schema(), request.columns)?;
     }
     let inducing = request.options.inducing.unwrap_or_default();
-    survey(&Survey {
-        path: request.path,
+    let survey_of = Survey {
         columns: &schema_options(request.columns, request.options)?,
         known: request.start.map(TableModel::schema),
         roles: roles_for(request)?,
@@ -227,7 +226,8 @@ fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
         check_rows: CHECK_ROWS,
         validation_rows: VALIDATION_ROWS,
         seed: request.options.seed,
-    })
+    };
+    survey(request.path, &survey_of)
 }
 
 /// The options with what follows from the target and the number of rows.

@@ -361,16 +361,18 @@ mod tests {
         let roles = Roles::new(test, 0.0, 1).expect("shares");
         let columns =
             SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
-        let found = survey(&Survey {
+        let found = survey(
             path,
-            columns: &columns,
-            known: None,
-            roles,
-            start_rows: 10,
-            check_rows: 10,
-            validation_rows: 10,
-            seed: 0,
-        });
+            &Survey {
+                columns: &columns,
+                known: None,
+                roles,
+                start_rows: 10,
+                check_rows: 10,
+                validation_rows: 10,
+                seed: 0,
+            },
+        );
         let found = found.expect("usable");
         assert_eq!(found.rows, ROWS);
         Arc::new(DataFile {

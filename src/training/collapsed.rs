@@ -2,11 +2,12 @@
 
 use crate::checkpoint::Archive;
 use crate::collapsed::{
-    CollapsedBound, DataStream, Dataset, StatisticsAdjoint, Weighting, collapsed_elbo, fitc, square_loss,
-    upper_bound,
+    BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, StatisticsAdjoint, Weighting,
+    collapsed_elbo, fitc, square_loss, upper_bound,
 };
 use crate::gradient::Form;
 use crate::hyper::{FreeVector, HyperObjective};
+use crate::latent::LayerScratch;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::variational::{Family, Normal};
 
@@ -16,6 +17,8 @@ pub struct CollapsedObjective<'a> {
     data: Dataset<'a>,
     bound: CollapsedBound,
     stream: DataStream,
+    gradient: BoundGradient,
+    layer_scratch: LayerScratch,
     free: FreeVector,
     natural: Vec<f64>,
     flat: Vec<f64>,
@@ -33,15 +36,18 @@ impl<'a> CollapsedObjective<'a> {
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
         let stream = DataStream::new(&*model.layer, data.len());
+        let (gradient, m) = (BoundGradient::zeros(&*model.layer), model.layer.dim());
         let free = FreeVector::new(&model.descriptors());
         let natural = model.natural();
-        let q = Normal::standard(Family::Full, model.layer.dim());
+        let q = Normal::standard(Family::Full, m);
         let flat = Vec::new();
         CollapsedObjective {
             model,
             data,
             bound,
             stream,
+            gradient,
+            layer_scratch: LayerScratch::new(m),
             free,
             natural,
             flat,
@@ -103,7 +109,7 @@ impl<'a> CollapsedObjective<'a> {
         self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
         let bound = upper_bound(&self.stream.statistics, noise).ok()?;
         self.backward(&bound.adjoint);
-        self.model.flatten_gradient(&self.stream.gradient, &[bound.noise_bar], &mut self.flat);
+        self.model.flatten_gradient(&self.gradient.layer, &[bound.noise_bar], &mut self.flat);
         Some((bound.value, self.flat.clone()))
     }
 
@@ -111,7 +117,7 @@ impl<'a> CollapsedObjective<'a> {
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         self.model.refresh().ok()?;
         let (value, noise_bar) = self.bound(true)?;
-        self.model.flatten_gradient(&self.stream.gradient, &[noise_bar], &mut self.flat);
+        self.model.flatten_gradient(&self.gradient.layer, &[noise_bar], &mut self.flat);
         Some((value, self.flat.clone()))
     }
 
@@ -124,10 +130,17 @@ impl<'a> CollapsedObjective<'a> {
     fn backward(&mut self, adjoint: &StatisticsAdjoint) {
         let direct = self.model.layer.condition_is_at_most(Self::DIRECT_GUARD);
         let form = if direct { Form::Direct } else { Form::Stable };
-        self.stream.backward(&*self.model.layer, self.data, adjoint, form);
+        self.gradient_by(BoundAdjoint::Unweighted { adjoint, form });
     }
 
-    /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in the stream.
+    fn gradient_by(&mut self, by: BoundAdjoint<'_>) {
+        let layer = &*self.model.layer;
+        self.gradient = BoundGradient::of_statistics(layer, &self.stream.statistics, by);
+        self.stream.add_rows(layer, self.data, by, &mut self.gradient);
+        self.gradient.finish(layer, &mut self.layer_scratch);
+    }
+
+    /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in `gradient`.
     fn bound(&mut self, gradient: bool) -> Option<(f64, f64)> {
         self.bound_as_computed(gradient).filter(|(value, _)| value.is_finite())
     }
@@ -159,7 +172,8 @@ impl<'a> CollapsedObjective<'a> {
                 let mut noise_bar = 0.0;
                 if gradient {
                     let posterior = (bound.q.mean(), bound.q.cov().full());
-                    noise_bar = self.stream.backward_fitc(&*self.model.layer, self.data, noise, posterior);
+                    self.gradient_by(BoundAdjoint::Fitc { noise, posterior });
+                    noise_bar = self.gradient.noise;
                 }
                 self.q = bound.q;
                 Some((bound.value, noise_bar))

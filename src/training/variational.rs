@@ -239,7 +239,7 @@ impl VariationalModel {
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
     pub fn theta_gradient(&mut self) -> &[f64] {
         let pass = &self.pass;
-        self.model.flatten_gradient(&pass.layer_gradient, &pass.likelihood_gradient, &mut self.flat);
+        self.model.flatten_gradient(pass.layer_gradient(), pass.likelihood_gradient(), &mut self.flat);
         &self.flat
     }
 

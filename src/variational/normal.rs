@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, dot, trace};
 use crate::words::words;
 use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
 
 words! {
     /// The covariances that q may have.
@@ -17,10 +18,10 @@ words! {
 }
 
 /// An `M × M` matrix of a family: all of it, or its diagonal.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Matrix {
     /// Every entry.
-    Full(Mat<f64>),
+    Full(#[serde(with = "crate::linalg::stored")] Mat<f64>),
     /// The diagonal, M entries.
     Diagonal(Vec<f64>),
 }
@@ -105,6 +106,20 @@ pub enum MatrixRef<'a> {
 }
 
 impl<'a> MatrixRef<'a> {
+    /// The numbers of rows and columns of the whole matrix.
+    pub(crate) fn shape(self) -> (usize, usize) {
+        match self {
+            MatrixRef::Full(all) => all.shape(),
+            MatrixRef::Diagonal(diagonal) => (diagonal.len(), diagonal.len()),
+        }
+    }
+
+    /// Whether the two can be added.
+    pub(crate) fn is_like(self, other: MatrixRef<'_>) -> bool {
+        let full = |matrix| matches!(matrix, MatrixRef::Full(_));
+        self.shape() == other.shape() && full(self) == full(other)
+    }
+
     /// All entries.
     ///
     /// # Panics
@@ -144,11 +159,33 @@ fn family_mismatch() -> ! {
 }
 
 /// `q(w) = N(m, S)` with `log|S|` kept beside it, since every update rule knows it for free.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Parts")]
 pub struct Normal {
     pub(crate) mean: Vec<f64>,
     pub(crate) cov: Matrix,
     pub(crate) log_det: f64,
+}
+
+/// A distribution as it was read, whose parts may not fit together.
+#[derive(Deserialize)]
+struct Parts {
+    mean: Vec<f64>,
+    cov: Matrix,
+    log_det: f64,
+}
+
+impl TryFrom<Parts> for Normal {
+    type Error = String;
+
+    fn try_from(Parts { mean, cov, log_det }: Parts) -> std::result::Result<Self, String> {
+        let (m, shape) = (mean.len(), cov.as_ref().shape());
+        if shape == (m, m) {
+            Ok(Normal { mean, cov, log_det })
+        } else {
+            Err(format!("the covariance of q is {} × {}, expected {m} × {m} like the mean", shape.0, shape.1))
+        }
+    }
 }
 
 impl Normal {

@@ -1,0 +1,166 @@
+//! The sums over data behind collapsed bounds and their gradients, as values: zeros, merges, and what finishes them; no sweeps over data.
+
+use crate::error::{Error, Result};
+use crate::gradient::Form;
+use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
+use crate::linalg::{self, Part, Shape, product};
+use faer::{Accum, Mat, MatRef};
+use serde::{Deserialize, Serialize};
+
+/// Weighted sums over the data; `c = y − o`, `r` the residual variances.
+///
+/// Those of several parts of the data are added by [`Statistics::merge`]; all bounds are functions of the whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Statistics {
+    /// `Φ = A diag(ω) Aᵀ`, `M × M`, both triangles.
+    #[serde(with = "crate::linalg::stored")]
+    pub gram: Mat<f64>,
+    /// `φ = A diag(ω) c`, M.
+    pub ac: Vec<f64>,
+    /// `Σ ω_i c_i²`.
+    pub cc: f64,
+    /// `t = Σ r_i`, with the sample weights.
+    pub residual: f64,
+    /// `Σ log ω_i` of FITC's weights.
+    pub log_weight: f64,
+    /// n, or the sum of the sample weights.
+    pub count: f64,
+}
+
+impl Statistics {
+    /// The statistics of no data for features of dimension `m`.
+    pub fn zeros(m: usize) -> Self {
+        let (gram, ac) = (linalg::spread(m, m), vec![0.0; m]);
+        Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0 }
+    }
+
+    /// Adds the statistics of other data under the same layer and the same [`super::Weighting`].
+    ///
+    /// # Errors
+    ///
+    /// When they are of another dimension; nothing has changed then.
+    pub fn merge(&mut self, other: &Statistics) -> Result<()> {
+        let shape = |s: &Statistics| (s.gram.shape(), s.ac.len());
+        if shape(self) != shape(other) {
+            return Err(Error::unlike_sums(self.ac.len(), other.ac.len()));
+        }
+        self.gram += &other.gram;
+        self.ac.iter_mut().zip(&other.ac).for_each(|(a, b)| *a += b);
+        self.cc += other.cc;
+        self.residual += other.residual;
+        self.log_weight += other.log_weight;
+        self.count += other.count;
+        Ok(())
+    }
+}
+
+/// Derivatives of a bound with respect to unweighted [`Statistics`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatisticsAdjoint {
+    /// `∂/∂Φ`, symmetric.
+    #[serde(with = "crate::linalg::stored")]
+    pub gram: Mat<f64>,
+    /// `∂/∂φ`.
+    pub ac: Vec<f64>,
+    /// `∂/∂(cᵀc)`.
+    pub cc: f64,
+    /// `∂/∂t`.
+    pub residual: f64,
+}
+
+/// What the gradient of a bound asks of every row.
+#[derive(Clone, Copy)]
+pub enum BoundAdjoint<'a> {
+    /// A bound in unweighted statistics.
+    Unweighted {
+        /// Its derivatives with respect to the statistics of all data.
+        adjoint: &'a StatisticsAdjoint,
+        /// The order of products of the rows' part; no other part depends on it.
+        form: Form,
+    },
+    /// FITC, whose weights depend on the residual variances.
+    Fitc {
+        /// σ².
+        noise: f64,
+        /// m (M) and S (`M × M`, both triangles) from the statistics of all data.
+        posterior: (&'a [f64], MatRef<'a, f64>),
+    },
+}
+
+/// The gradient of a bound on its way: a sum of what the statistics of all data know of it ([`BoundGradient::of_statistics`]) and of
+/// what every part of the rows adds ([`super::DataStream::add_rows`]), in any order, until [`BoundGradient::finish`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BoundGradient {
+    /// The gradient in θ and Z through the rows' features; after [`BoundGradient::finish`] all of it.
+    pub layer: LayerGradient,
+    /// `G = Ā Aᵀ` (`M × M`, lower triangle), or 0 × 0 while it is zero: rows add to it under FITC alone.
+    #[serde(with = "crate::linalg::stored")]
+    pub g: Mat<f64>,
+    /// The derivative in σ² through FITC's weights, `Σ Λ̄_i`; 0 for other bounds, whose own is in their value.
+    pub noise: f64,
+}
+
+impl BoundGradient {
+    /// The gradient of no rows.
+    pub fn zeros(layer: &dyn LatentLayer) -> Self {
+        BoundGradient { layer: layer.zero_gradient(), g: Mat::new(), noise: 0.0 }
+    }
+
+    /// What the statistics of all data know of the gradient: `2 (Φ̄ − κ t̄ I) Φ + φ̄ φᵀ` of G, and for FITC, where
+    /// `G = S Φ_ω − m (A e)ᵀ − 2 A diag(Λ̄) Aᵀ` with `A e = m`, all but its last term.
+    pub fn of_statistics(layer: &dyn LatentLayer, statistics: &Statistics, by: BoundAdjoint<'_>) -> Self {
+        let (mut out, m) = (BoundGradient::zeros(layer), layer.dim());
+        let gram = (statistics.gram.as_ref(), Shape::Full);
+        match by {
+            // Without a whitening there is nothing to train in the layer.
+            BoundAdjoint::Unweighted { .. } if layer.whitening().is_none() => {}
+            BoundAdjoint::Unweighted { adjoint, .. } => {
+                let mut inner = adjoint.gram.clone();
+                linalg::add_diagonal(inner.as_mut(), -layer.prior_share() * adjoint.residual);
+                out.g = Mat::zeros(m, m);
+                let left = (inner.as_ref(), Shape::Full);
+                product(out.g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);
+                for (j, phi) in statistics.ac.iter().enumerate() {
+                    out.g.col_mut(j).iter_mut().zip(&adjoint.ac).for_each(|(g, bar)| *g += bar * phi);
+                }
+            }
+            BoundAdjoint::Fitc { posterior: (mean, cov), .. } => {
+                out.g = Mat::zeros(m, m);
+                product(out.g.as_mut(), Part::Lower, Accum::Replace, (cov, Shape::Full), gram, 1.0);
+                for (j, mj) in mean.iter().enumerate() {
+                    out.g.col_mut(j).iter_mut().zip(mean).for_each(|(g, mi)| *g -= mi * mj);
+                }
+            }
+        }
+        out
+    }
+
+    /// Adds the gradient of other rows, or of the statistics.
+    ///
+    /// # Errors
+    ///
+    /// When they are of a layer of another shape; nothing has changed then.
+    pub fn merge(&mut self, other: &BoundGradient) -> Result<()> {
+        let empty = |g: &Mat<f64>| g.nrows() == 0;
+        let fits = self.g.shape() == other.g.shape() || empty(&self.g) || empty(&other.g);
+        if !(fits && self.layer.is_like(&other.layer)) {
+            return Err(Error::unlike_sums(self.layer.z.nrows(), other.layer.z.nrows()));
+        }
+        if empty(&self.g) {
+            self.g.clone_from(&other.g);
+        } else if !empty(&other.g) {
+            self.g += &other.g;
+        }
+        self.layer.add(&other.layer);
+        self.noise += other.noise;
+        Ok(())
+    }
+
+    /// Adds to the layer's gradient what flows through the whitening: `G` is used up.
+    pub fn finish(&mut self, layer: &dyn LatentLayer, scratch: &mut LayerScratch) {
+        if self.g.nrows() > 0 {
+            layer.whitening_adjoint(self.g.as_mut(), &mut self.layer, scratch);
+            self.g = Mat::new();
+        }
+    }
+}

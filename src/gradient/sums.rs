@@ -1,0 +1,161 @@
+//! What a pass over the rows of a batch adds up, as a value: the sums of parts of a batch merge, and the step is taken from the merged ones.
+
+use crate::data::Purpose;
+use crate::data::random::part_generator;
+use crate::error::{Error, Result};
+use crate::latent::{LatentLayer, LayerGradient};
+use crate::likelihood::Likelihood;
+use crate::linalg::reflect_lower;
+use crate::objective::{EstimatorCounts, Objective};
+use crate::variational::{Matrix, Normal};
+use faer::Mat;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+/// The sums of losses and their derivatives over some rows of a batch, before anything is done that takes all of them.
+///
+/// All of them are sums over rows: with the scale `n/b` of the whole batch, whatever parts it is cut into, [`BatchSums::merge`] gives
+/// those of the whole but for rounding. They belong to one layer, posterior, objective and form.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BatchSums {
+    /// `scale · Σ ℓ_i`.
+    pub value: f64,
+    /// `A g` (M), or `K g` of raw features.
+    pub mean: Vec<f64>,
+    /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
+    pub cov: Matrix,
+    /// The same of `∂²ℓ/∂μ²`, where that is not `2 h`: for the predictive log loss.
+    pub curvature: Option<Matrix>,
+    /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
+    #[serde(with = "crate::linalg::stored")]
+    pub outer: Mat<f64>,
+    /// `A ℓ′(f_l)` over L for each of L samples of w (`M × L`), where gradients are reparameterised; else 0 × 0.
+    #[serde(with = "crate::linalg::stored")]
+    pub slopes: Mat<f64>,
+    /// The gradient in θ and Z through the rows' features, natural units.
+    pub layer: LayerGradient,
+    /// The gradient of the likelihood's own parameters, natural units.
+    pub likelihood: Vec<f64>,
+    /// What sampling estimators did.
+    pub counts: EstimatorCounts,
+    /// The number of rows.
+    pub rows: u64,
+    /// The sum of their weights.
+    pub weight: f64,
+    /// Whether the sums are over raw features, which the direct form whitens once they are whole.
+    pub raw: bool,
+}
+
+impl BatchSums {
+    /// The sums of no rows; `slopes` is the number of samples of w of a reparameterised gradient, or 0.
+    pub(super) fn zeros(
+        layer: &dyn LatentLayer,
+        likelihood: &dyn Likelihood,
+        objective: Objective,
+        q: &Normal,
+        slopes: usize,
+    ) -> Self {
+        let (m, family) = (layer.dim(), q.family());
+        BatchSums {
+            value: 0.0,
+            mean: vec![0.0; m],
+            cov: Matrix::zeros(family, m),
+            curvature: objective.has_own_curvature().then(|| Matrix::zeros(family, m)),
+            outer: Mat::new(),
+            slopes: if slopes > 0 { Mat::zeros(m, slopes) } else { Mat::new() },
+            layer: layer.zero_gradient(),
+            likelihood: vec![0.0; likelihood.own_len()],
+            counts: EstimatorCounts::default(),
+            rows: 0,
+            weight: 0.0,
+            raw: false,
+        }
+    }
+
+    /// Adds the sums of other rows.
+    ///
+    /// # Errors
+    ///
+    /// When they are of another shape, family or form; nothing has changed then.
+    pub fn merge(&mut self, other: &BatchSums) -> Result<()> {
+        if !self.is_like(other) {
+            return Err(Error::unlike_sums(self.mean.len(), other.mean.len()));
+        }
+        self.value += other.value;
+        add(&mut self.mean, &other.mean);
+        self.cov.add(other.cov.as_ref());
+        if let (Some(own), Some(other)) = (&mut self.curvature, &other.curvature) {
+            own.add(other.as_ref());
+        }
+        self.outer += &other.outer;
+        self.slopes += &other.slopes;
+        self.layer.add(&other.layer);
+        add(&mut self.likelihood, &other.likelihood);
+        self.counts.add(other.counts);
+        self.rows += other.rows;
+        self.weight += other.weight;
+        Ok(())
+    }
+
+    fn is_like(&self, other: &BatchSums) -> bool {
+        let shape =
+            |s: &BatchSums| (s.mean.len(), s.outer.shape(), s.slopes.shape(), s.likelihood.len(), s.raw);
+        let curvature = match (&self.curvature, &other.curvature) {
+            (Some(own), Some(other)) => own.as_ref().is_like(other.as_ref()),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        let matrices = self.cov.as_ref().is_like(other.cov.as_ref()) && curvature;
+        shape(self) == shape(other) && matrices && self.layer.is_like(&other.layer)
+    }
+
+    /// Fills in what is above the diagonal.
+    pub(super) fn reflect(&mut self) {
+        for sum in [Some(&mut self.cov), self.curvature.as_mut()].into_iter().flatten() {
+            if let Matrix::Full(sum) = sum {
+                reflect_lower(sum.as_mut());
+            }
+        }
+    }
+}
+
+/// `a ← a + b`.
+pub(super) fn add(a: &mut [f64], b: &[f64]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+}
+
+/// What the random numbers of a pass depend on, besides what they are for.
+///
+/// A generator has a seed, a step of 64 bits and a part. The step is the number of the pass in its upper 32 bits and in its lower ones
+/// the number of the block of rows within its part, or 2³² − 1 for the samples of w; those are of part 0 in every part, so that all
+/// parts have the same. Part 0 draws what a pass over all rows draws. A pass has fewer than 2³² − 1 blocks, of 64 rows at least; after
+/// 2³² passes their numbers begin anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Draws {
+    pub seed: u64,
+    pub pass: u64,
+    pub part: u64,
+}
+
+impl Draws {
+    /// The number of passes that have random numbers of their own.
+    pub(super) const PASSES: u64 = 1 << 32;
+
+    /// The lower half of the step for the samples of w.
+    const WEIGHTS: u64 = 0xFFFF_FFFF;
+
+    /// The generator of a block of rows.
+    pub(super) fn of_block(self, block: usize) -> ChaCha8Rng {
+        let block = block as u64;
+        debug_assert!(block < Draws::WEIGHTS, "block {block} of a pass");
+        part_generator(self.seed, Purpose::Estimator, self.step(block), self.part)
+    }
+
+    /// The generator of the samples of w.
+    pub(super) fn of_weights(self) -> ChaCha8Rng {
+        part_generator(self.seed, Purpose::Estimator, self.step(Draws::WEIGHTS), 0)
+    }
+
+    fn step(self, lower: u64) -> u64 {
+        ((self.pass % Draws::PASSES) << 32) | lower
+    }
+}
