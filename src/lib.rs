@@ -17,10 +17,12 @@ pub mod model;
 pub mod moments;
 pub mod objective;
 pub mod quadrature;
+pub mod registry;
 pub mod report;
 mod threads;
 pub mod variational;
 mod words;
 
 pub use error::{Error, ErrorKind, Result};
+pub use registry::Registry;
 pub use sparsegp_kernels as kernels;

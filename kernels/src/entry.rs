@@ -12,10 +12,12 @@ pub struct ParseError {
     pub column: usize,
     /// What was expected or what does not fit.
     pub message: String,
+    /// The name that stands for no kernel, where that is the problem.
+    pub unknown: Option<String>,
 }
 
 pub(crate) fn error<T>(at: usize, message: impl Into<String>) -> Result<T, ParseError> {
-    Err(ParseError { column: at + 1, message: message.into() })
+    Err(ParseError { column: at + 1, message: message.into(), unknown: None })
 }
 
 /// Makes a kernel from the options written behind its name.
@@ -136,7 +138,7 @@ impl Options<'_> {
     /// The error that an option, or the kernel as a whole where that option is absent, is refused with.
     pub fn refusal(&self, key: &str, message: impl Into<String>) -> ParseError {
         let at = self.setting(key).map_or(self.at, |setting| setting.at);
-        ParseError { column: at + 1, message: message.into() }
+        ParseError { column: at + 1, message: message.into(), unknown: None }
     }
 
     /// Checks every option, which is one of the flags, arguments and parameters, and sets the parameters it names.

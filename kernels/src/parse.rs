@@ -137,7 +137,11 @@ impl Grammar {
         match node {
             Node::Leaf { at, name, settings } => match self.entry(&name) {
                 Some(entry) => entry.kernel(&Options { at, name: &name, settings: &settings, dims }),
-                None => error(at, format!("'{name}' is not known; expected {}", self.kernels())),
+                None => Err(ParseError {
+                    column: at + 1,
+                    message: format!("'{name}' is not known; expected {}", self.kernels()),
+                    unknown: Some(name),
+                }),
             },
             Node::Combination { operation, children } => {
                 let mut built = Vec::with_capacity(children.len());

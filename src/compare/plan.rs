@@ -138,7 +138,7 @@ impl Settings {
 
     fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
         let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
-        match misfit.filter(|_| likelihood != LikelihoodKind::Gaussian) {
+        match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
                 "--objectives {contender} needs the gaussian likelihood, not {likelihood}"
             ))

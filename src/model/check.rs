@@ -3,9 +3,8 @@
 use super::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
-use crate::likelihood::LikelihoodKind;
 use crate::objective::Estimator;
-use crate::variational::{Average, Family, Guard, QUpdate};
+use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
@@ -78,7 +77,7 @@ impl FitOptions {
         // With Gaussian noise an ELBO for L-BFGS is one that collapses, see `settled`.
         let collapses = self.hyper.is_none()
             && objective == ObjectiveKind::Elbo
-            && self.likelihood_kind() == LikelihoodKind::Gaussian;
+            && self.likelihood_kind().has_gaussian_noise();
         match (self.hyper_optimizer, self.hyper_mode()) {
             (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) if !collapses => Err(Error::usage(format!(
                 "--hyper-optimizer lbfgs needs an objective without the noise of mini-batches, which --hyper {mode} has"
@@ -91,7 +90,7 @@ impl FitOptions {
     /// Refuses to collapse what has no closed form.
     fn check_collapse(&self) -> Result<()> {
         let kind = self.likelihood_kind();
-        if self.objective == ObjectiveKind::Elbo && kind == LikelihoodKind::Gaussian {
+        if self.objective == ObjectiveKind::Elbo && kind.has_gaussian_noise() {
             return Ok(());
         }
         Err(Error::usage(format!(
@@ -192,25 +191,22 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
         }
-        let update = self.q_update;
-        if let Some(schedule) = self.q_step.filter(|_| update.mixes()) {
+        let (update, rule) = (self.q_update, self.q_update.rule());
+        if let Some(schedule) = self.q_step.filter(|_| rule.mixes) {
             schedule.mixing().map_err(|error| {
                 Error::usage(format!("--q-step does not suit --q-update {update}: {error}"))
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        for (name, given, taken, rules) in [
-            ("--q-guard", self.q_guard != Guard::Trust, update.takes_guard(), "ngd"),
-            ("--q-bounds", self.q_bounds.is_some(), update.projects(), "projected-ngvi"),
-            ("--q-nonnegative", self.q_nonnegative, update.projects(), "projected-ngvi"),
-            (
-                "--q-smoothness",
-                self.q_smoothness.is_some(),
-                update.takes_smoothness(),
-                "prox-sgd, proj-sgd or bw-gd",
-            ),
-        ] {
-            if given && !taken {
+        let needs: [(&str, bool, fn(&Rule) -> bool); 4] = [
+            ("--q-guard", self.q_guard != Guard::Trust, |rule| rule.takes_guard),
+            ("--q-bounds", self.q_bounds.is_some(), |rule| rule.projects),
+            ("--q-nonnegative", self.q_nonnegative, |rule| rule.projects),
+            ("--q-smoothness", self.q_smoothness.is_some(), |rule| rule.takes_smoothness),
+        ];
+        for (name, given, takes) in needs {
+            if given && !takes(rule) {
+                let rules = QUpdate::those(takes);
                 return Err(Error::usage(format!("{name} is for --q-update {rules}, not {update}")));
             }
         }
@@ -223,6 +219,7 @@ impl FitOptions {
     /// Refuses an estimator of gradients that the rule cannot use, and a number of samples for one that draws no w.
     fn check_estimator(&self) -> Result<()> {
         let (update, estimator) = (self.q_update, self.estimator);
+        let rule = update.rule();
         if self.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
                 "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
@@ -230,17 +227,17 @@ impl FitOptions {
             .hint("use --estimator price:L, reparam:L, reparam-ent:L or stl:L"));
         }
         let fits = match estimator {
-            Estimator::Energy { .. } => !update.entropy_gradient(),
-            Estimator::EnergyEntropy { .. } => update.entropy_gradient(),
-            Estimator::StickingTheLanding { .. } => update.sticks_the_landing(),
+            Estimator::Energy { .. } => !rule.entropy_gradient,
+            Estimator::EnergyEntropy { .. } => rule.entropy_gradient,
+            Estimator::StickingTheLanding { .. } => rule.sticks_the_landing,
             _ => true,
         };
         if fits {
             return Ok(());
         }
-        let plain = if update.entropy_gradient() { "reparam-ent" } else { "reparam" };
-        let landing = if update.sticks_the_landing() { " or stl:L" } else { "" };
-        let treats = if update.entropy_gradient() { "takes" } else { "needs no" };
+        let plain = if rule.entropy_gradient { "reparam-ent" } else { "reparam" };
+        let landing = if rule.sticks_the_landing { " or stl:L" } else { "" };
+        let treats = if rule.entropy_gradient { "takes" } else { "needs no" };
         Err(Error::usage(format!(
             "--estimator {estimator} does not suit --q-update {update}, which {treats} gradient of the entropy: use {plain}:L{landing}"
         )))

@@ -11,7 +11,7 @@ use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, LikelihoodKind};
+use crate::likelihood::{Gaussian, Likelihood, TargetKind};
 use crate::quadrature::Integrator;
 use sparsegp_kernels::Scratch;
 
@@ -83,14 +83,12 @@ pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
 }
 
 fn about_noise(fit: &Finished<'_>) -> Option<Warning> {
-    if fit.model.likelihood.kind() != LikelihoodKind::Gaussian
-        || fit.options.objective == ObjectiveKind::DlmSquare
-    {
-        return None;
-    }
+    let noise = fit
+        .model
+        .likelihood
+        .gaussian_noise()
+        .filter(|_| fit.options.objective != ObjectiveKind::DlmSquare)?;
     let variance = Moments::of(fit.data.train.targets.y.iter().copied()).variance()?;
-    let mut noise = f64::NAN;
-    fit.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
     if noise > 0.98 * variance {
         let sparse = fit.model.layer.inducing().is_some();
         return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
@@ -148,7 +146,7 @@ fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning>
 /// with the predictive mean and variance of y.
 fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
     let likelihood = fit.model.likelihood.as_ref();
-    if !matches!(likelihood.kind(), LikelihoodKind::Poisson | LikelihoodKind::PoissonSoftplus) {
+    if !has_poisson_variance(likelihood) {
         return None;
     }
     let some = some_rows(fit.data.train);
@@ -166,6 +164,12 @@ fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
     let error = (moments.variance()? / moments.count() as f64).sqrt();
     (dispersion > OVERDISPERSED && dispersion - 3.0 * error > 1.0)
         .then_some(Warning::Overdispersed { dispersion })
+}
+
+/// Whether counts have their mean for a variance, given f.
+fn has_poisson_variance(likelihood: &dyn Likelihood) -> bool {
+    let (mean, variance) = likelihood.conditional_moments(0.0, 1.0);
+    likelihood.target_kind() == TargetKind::Count && (variance / mean - 1.0).abs() < 1e-12
 }
 
 /// At most [`MOST_TRAINING_ROWS`] of the training rows, evenly.

@@ -12,13 +12,14 @@ use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
 use crate::hyper::Overlay;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::{Likelihood, LikelihoodKind, TargetKind};
+use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Parameter, Transform, parse};
+use sparsegp_kernels::{Parameter, Transform};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -61,7 +62,7 @@ struct Description {
     task: Task,
     #[serde(flatten)]
     layer: LayerDescription,
-    likelihood: LikelihoodKind,
+    likelihood: String,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
     #[serde(default)]
@@ -140,6 +141,15 @@ impl FittedModel {
     ///
     /// When the file cannot be read, is not a model file, was written by a newer version, or is damaged.
     pub fn load(path: &Path) -> Result<FittedModel> {
+        FittedModel::load_with(path, &Registry::default())
+    }
+
+    /// [`FittedModel::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FittedModel::load`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<FittedModel> {
         let name = path.display().to_string();
         let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
         let mut file = File::open(path).map_err(unreadable)?;
@@ -150,7 +160,7 @@ impl FittedModel {
         check_start(&start, length).map_err(|why| why.about(&name))?;
         let mut bytes = start;
         file.read_to_end(&mut bytes).map_err(unreadable)?;
-        FittedModel::from_bytes(&name, &bytes)
+        FittedModel::from_bytes_with(&name, &bytes, registry)
     }
 
     /// The contents of a model file.
@@ -194,7 +204,16 @@ impl FittedModel {
     ///
     /// As for [`FittedModel::load`].
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<FittedModel> {
-        read(bytes).map_err(|why| why.about(name))
+        FittedModel::from_bytes_with(name, bytes, &Registry::default())
+    }
+
+    /// [`FittedModel::from_bytes`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FittedModel::load`].
+    pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<FittedModel> {
+        read(bytes, registry).map_err(|why| why.about(name))
     }
 
     fn description(&self) -> Description {
@@ -221,7 +240,7 @@ impl FittedModel {
             program: self.program.clone(),
             task: self.task(),
             layer,
-            likelihood: self.model.likelihood.kind(),
+            likelihood: self.model.likelihood.name().to_owned(),
             levels: self.model.likelihood.levels(),
             likelihood_parameters,
             overlay: self.model.overlay.clone(),
@@ -291,6 +310,8 @@ enum Unusable {
     Foreign,
     Newer(String),
     Damaged(String),
+    /// What has a name that the registry does not know.
+    Unknown(String),
 }
 
 impl Unusable {
@@ -308,6 +329,10 @@ impl Unusable {
             .hint("use the version of sparsegp that wrote it, or a newer one"),
             Unusable::Damaged(what) => Error::data(format!("{name}: the model file is damaged: {what}"))
                 .hint("copy it again from where it came from, or fit again"),
+            Unusable::Unknown(what) => Error::data(format!(
+                "{name}: the model has {what}, which is not known"
+            ))
+            .hint("enter it in the registry that the model is read with, or use a newer version of sparsegp"),
         }
     }
 }
@@ -326,7 +351,7 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     Ok(())
 }
 
-fn read(bytes: &[u8]) -> Checked<FittedModel> {
+fn read(bytes: &[u8], registry: &Registry) -> Checked<FittedModel> {
     check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
     let header = SafeTensors::read_metadata(bytes);
     // What the header says decides what to blame, so it is looked at before the arrays; one that cannot be read tells
@@ -358,8 +383,19 @@ fn read(bytes: &[u8]) -> Checked<FittedModel> {
     if digest.finish() != *entry(key::CHECKSUM)? {
         return Err(Unusable::damaged("its checksum is not that of its contents"));
     }
-    let description = serde_json::from_str(description).map_err(Unusable::damaged)?;
-    assemble(description, &Arrays { tensors })
+    assemble(described(description, registry)?, &Arrays { tensors }, registry)
+}
+
+/// The description of a model, with a likelihood that the registry knows.
+fn described(text: &str, registry: &Registry) -> Checked<Description> {
+    let mut value: serde_json::Value = serde_json::from_str(text).map_err(Unusable::damaged)?;
+    // The options name the model's likelihood by a word of which reading them alone knows nothing.
+    let named = value.pointer_mut("/options/likelihood").map(serde_json::Value::take);
+    let mut description: Description = serde_json::from_value(value).map_err(Unusable::damaged)?;
+    let kind = kind_of(&description, registry)?;
+    description.options.likelihood = named.filter(|named| !named.is_null()).map(|_| kind);
+    description.options.registry = registry.clone();
+    Ok(description)
 }
 
 /// The arrays of a file, each checked as it is taken.
@@ -409,7 +445,7 @@ impl Arrays<'_> {
 }
 
 /// Puts a model together from its parts, each checked against the others.
-fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedModel> {
+fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<FittedModel> {
     let dims = description.schema.dims();
     if description.scaling.dims() != dims {
         return Err(Unusable::damaged("its scaling is for another number of inputs"));
@@ -418,14 +454,14 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
     }
-    let (layer, fix_inducing) = layer(&description.layer, arrays, dims)?;
+    let (layer, fix_inducing) = layer(&description.layer, arrays, dims, registry)?;
     let m = layer.dim();
     let cov = match arrays.shape(name::COVARIANCE)?.len() {
         1 => Matrix::Diagonal(arrays.values(name::COVARIANCE, &[m])?),
         _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
-    let mut model = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
+    let mut model = LatentModel::new(layer, likelihood(&description, registry)?, fix_inducing);
     if !description.overlay.suits(&model.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
@@ -449,10 +485,18 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<FittedMode
 }
 
 /// The layer, and whether its inducing inputs are fixed.
-fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Checked<(Layer, bool)> {
+fn layer(
+    description: &LayerDescription,
+    arrays: &Arrays<'_>,
+    dims: usize,
+    registry: &Registry,
+) -> Checked<(Layer, bool)> {
     match description {
         LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
-            let mut kernel = parse(kernel, dims).map_err(Unusable::damaged)?;
+            let mut kernel = registry.grammar().parse(kernel, dims).map_err(|error| match error.unknown {
+                Some(name) => Unusable::Unknown(format!("the kernel '{name}'")),
+                None => Unusable::damaged(error),
+            })?;
             restore(kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
             let m = arrays.shape(name::INDUCING)?.first().copied().unwrap_or(0);
             let z = arrays.matrix(name::INDUCING, m, dims)?;
@@ -481,13 +525,20 @@ fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Ch
     }
 }
 
-fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
+/// The kind of the model's likelihood.
+fn kind_of(description: &Description, registry: &Registry) -> Checked<LikelihoodKind> {
+    let name = &description.likelihood;
+    registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))
+}
+
+fn likelihood(description: &Description, registry: &Registry) -> Checked<Box<dyn Likelihood>> {
     // Each level takes memory before a parameter could contradict it.
     let levels = description.schema.encoding().levels().len();
-    if description.likelihood == LikelihoodKind::Ordinal && description.levels != levels {
+    let kind = kind_of(description, registry)?;
+    if kind.target_kind() == TargetKind::Ordinal && description.levels != levels {
         return Err(Unusable::damaged("its levels are not those of its target"));
     }
-    let mut likelihood = description.likelihood.build(description.levels);
+    let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
 }

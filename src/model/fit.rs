@@ -13,7 +13,7 @@ use super::search::{Search, fit_grown, fit_restarted};
 use super::select::score_of;
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::source::{BatchSource, MemoryBatches};
-use super::start::{evidence_start, initial_model, warm_start};
+use super::start::{evidence_start, initial_model, warm_start, with_likelihood_of};
 use super::summary::FitSummary;
 use super::training::BatchTraining;
 use super::variational::VariationalModel;
@@ -24,7 +24,6 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Limits, Monitor, Outcome, Record,
     Session, StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::likelihood::LikelihoodKind;
 use crate::objective::EstimatorCounts;
 use crate::variational::{Family, Normal, QUpdate};
 
@@ -85,7 +84,7 @@ pub struct Fitted {
 
 /// Fits a model. `listener` hears one record per epoch.
 ///
-/// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
+/// Errors: `Usage` for options that make no sense (before any work), or that name another likelihood than the start has, `Data` for shapes that do not match, `Fit` when
 /// not even the starting point can be evaluated.
 pub fn fit_arrays(
     data: TrainingData<'_>,
@@ -105,6 +104,10 @@ pub fn fit_arrays_in(
     start: Option<&Start>,
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
+    let options = match start {
+        Some(start) => &with_likelihood_of(&start.model, options)?,
+        None => options,
+    };
     options.validate()?;
     let options = &options.settled(data.train.len());
     check_shapes(data, start)?;
@@ -421,7 +424,7 @@ pub(super) fn free_parameters(svgp: &VariationalModel, options: &FitOptions) -> 
 
 /// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
 pub(super) fn solves_in_one_step(svgp: &VariationalModel, options: &FitOptions) -> bool {
-    svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+    svgp.model.likelihood.gaussian_noise().is_some()
         && options.objective == ObjectiveKind::Elbo
         && options.family == Family::Full
 }

@@ -7,6 +7,7 @@ use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::Search;
 use super::select::BetaCurve;
+use super::start::with_likelihood_of;
 use super::summary::FitSummary;
 use super::warning::Warning;
 use crate::collapsed::Dataset;
@@ -193,17 +194,9 @@ pub(super) fn resolved(
         return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
             .hint(format!("say --model {known}, or fit without --from")));
     }
-    let likelihood = match (start, options.likelihood) {
-        (Some(start), asked) => {
-            let known = start.model.likelihood.kind();
-            if asked.is_some_and(|asked| asked != known) {
-                return Err(Error::usage(format!("the start model has the {known} likelihood"))
-                    .hint("leave --likelihood out, or fit without --from"));
-            }
-            known
-        }
-        (None, Some(asked)) => asked,
-        (None, None) => LikelihoodKind::default_for(task),
+    let likelihood = match start {
+        Some(start) => with_likelihood_of(&start.model, options)?.likelihood_kind(),
+        None => options.likelihood.unwrap_or(LikelihoodKind::default_for(task)),
     };
     let prior = start.map_or(options, |start| &start.options);
     Ok(FitOptions {

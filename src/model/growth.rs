@@ -14,7 +14,6 @@ use crate::data::random::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session};
 use crate::latent::more_inducing;
-use crate::likelihood::LikelihoodKind;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -135,7 +134,7 @@ pub(super) fn grow(
 
 /// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
 fn criterion(train: Dataset<'_>, options: &FitOptions) -> Criterion {
-    let gaussian = options.likelihood_kind() == LikelihoodKind::Gaussian;
+    let gaussian = options.likelihood_kind().has_gaussian_noise();
     let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
     if certified { Criterion::Gap } else { Criterion::Validation }
 }
@@ -248,7 +247,7 @@ impl Grower<'_, '_> {
 
     /// Improves a model of one size, which is ready to be evaluated, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
-        if model.likelihood.kind() == LikelihoodKind::Gaussian {
+        if model.likelihood.gaussian_noise().is_some() {
             self.gaussian_stage(model, q.is_none())
         } else {
             self.variational_stage(model, q)

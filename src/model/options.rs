@@ -12,6 +12,7 @@ use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Estimator, Loss, Objective};
+use crate::registry::Registry;
 use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule, SizeSchedule};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,9 @@ pub struct FitOptions {
     pub default_priors: bool,
     /// Whether inputs and target are standardised.
     pub standardize: bool,
+    /// What the names of kernels and likelihoods stand for; not stored with the others.
+    #[serde(skip)]
+    pub registry: Registry,
 }
 
 impl Default for FitOptions {
@@ -225,6 +229,7 @@ impl Default for FitOptions {
             constraints: Constraints::default(),
             default_priors: true,
             standardize: true,
+            registry: Registry::default(),
         }
     }
 }
@@ -362,7 +367,7 @@ impl FitOptions {
     /// that minimises the objective.
     pub fn polishes(&self) -> bool {
         let free =
-            self.q_average == Average::None && !self.estimator.is_sampled() && !self.q_update.projects();
+            self.q_average == Average::None && !self.estimator.is_sampled() && !self.q_update.rule().projects;
         self.polish && free
     }
 
@@ -394,8 +399,7 @@ impl FitOptions {
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.max_steps.is_none()
             && self.warm_start == FitOptions::default().warm_start;
-        let conjugate =
-            self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
+        let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
             || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
@@ -434,12 +438,7 @@ impl FitOptions {
 
     /// The step schedule of the q update.
     pub fn q_schedule(&self) -> Schedule {
-        self.q_step.unwrap_or(match self.q_update {
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
-            QUpdate::Adam => Schedule::Constant(self.learning_rate),
-            // In units of 1/𝓜, see `RuleOptions::relative`.
-            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => Schedule::Constant(0.5),
-        })
+        self.q_step.unwrap_or_else(|| self.q_update.default_schedule(self.learning_rate))
     }
 
     /// Refuses values and combinations that make no sense, before any work.
@@ -509,7 +508,7 @@ impl FitOptions {
         self.check_search()?;
         let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
-        if collapsed && kind != LikelihoodKind::Gaussian {
+        if collapsed && !kind.has_gaussian_noise() {
             return Err(Error::usage(format!(
                 "--objective {} needs the gaussian likelihood, not {kind}",
                 self.objective

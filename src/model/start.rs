@@ -20,7 +20,20 @@ use crate::objective::{Objective, Targets};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
-use sparsegp_kernels::parse;
+
+/// The options of a fit that goes on from a model, whose likelihood is the fit's.
+///
+/// # Errors
+///
+/// When the options name another one.
+pub(super) fn with_likelihood_of(start: &LatentModel, options: &FitOptions) -> Result<FitOptions> {
+    let known = LikelihoodKind::of(start.likelihood.as_ref());
+    match options.likelihood.filter(|asked| *asked != known) {
+        None => Ok(FitOptions { likelihood: Some(known), ..options.clone() }),
+        Some(_) => Err(Error::usage(format!("the start model has the {known} likelihood"))
+            .hint("leave --likelihood out, or fit without --from")),
+    }
+}
 
 /// Kernel, likelihood and inducing inputs from the data (a robust start: see `Kernel::initialise`).
 pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
@@ -28,9 +41,8 @@ pub(super) fn initial_model(train: Dataset<'_>, options: &FitOptions, levels: us
         return linear_model(train, options, levels);
     }
     let d = train.x.nrows();
-    let mut kernel = parse::parse(&options.kernel, d)
-        .map_err(|e| Error::usage(format!("--kernel '{}': {e}", options.kernel)))?;
-    let mut likelihood = options.likelihood_kind().build(levels);
+    let mut kernel = options.registry.kernel(&options.kernel, d)?;
+    let mut likelihood = options.registry.likelihood(options.likelihood_kind(), levels)?;
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
     let responses = working_responses(likelihood.as_ref(), train.targets);
     let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
@@ -50,7 +62,7 @@ const INTERCEPT_VARIANCE: f64 = 100.0;
 /// A linear model, of the dimension of the data where they are fewer than the coefficients. Its intercept, unless the
 /// mean is zero, has a wide prior around the constant that suits the targets best.
 fn linear_model(train: Dataset<'_>, options: &FitOptions, levels: usize) -> Result<LatentModel> {
-    let mut likelihood = options.likelihood_kind().build(levels);
+    let mut likelihood = options.registry.likelihood(options.likelihood_kind(), levels)?;
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
     let d = train.x.nrows();
     let (mut means, mut variances) = (vec![options.prior_mean; d], vec![options.prior_variance; d]);
@@ -110,7 +122,7 @@ pub(super) fn warm_start(
     let sparse = model.layer.inducing().is_some();
     // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
     let family = options.family;
-    if model.likelihood.kind() == LikelihoodKind::Gaussian && (sparse || family == Family::Full) {
+    if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
         let (model, q, counts) = gaussian_start(model, improve, subset, options, monitor)?;
         return Ok((model, if family == Family::Full { q } else { q.mean_field() }, counts));
     }

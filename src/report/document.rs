@@ -174,7 +174,7 @@ fn model_config(model: &FittedModel) -> Value {
     let glm = |value: f64| if sparse { Value::Null } else { json!(value) };
     json!({
         "task": model.task(),
-        "likelihood": model.model().likelihood.kind(),
+        "likelihood": model.model().likelihood.name(),
         "features": features,
         "exposure": model.schema().exposure_name(),
         "weights": model.schema().weights_name(),
@@ -225,7 +225,7 @@ fn steps_config(options: &FitOptions) -> Value {
         "q_guard": options.q_guard,
         "q_step": options.q_schedule().to_string(),
         "q_average": options.q_average,
-        "q_bounds": options.q_update.projects().then(|| options.rule_options().bounds),
+        "q_bounds": options.q_update.rule().projects.then(|| options.rule_options().bounds),
         "q_nonnegative": options.q_nonnegative,
         "q_smoothness": options.q_smoothness,
         "polish": options.polish,

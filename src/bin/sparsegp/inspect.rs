@@ -53,7 +53,7 @@ pub fn overview(model: &FittedModel) -> Vec<Vec<String>> {
     ];
     rows.extend(latent_rows(model));
     rows.extend([
-        row("likelihood", model.model().likelihood.kind().to_string()),
+        row("likelihood", model.model().likelihood.name().to_owned()),
         row("objective", objective(model)),
         row(
             "target scaling",
