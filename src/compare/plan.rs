@@ -203,10 +203,10 @@ impl Settings {
 
 /// The objective that an estimator is for, unless it is for all.
 fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
-    match estimator {
-        Estimator::Exact => None,
-        estimator if estimator.is_predictive() => Some(ObjectiveKind::DlmLog),
-        _ => Some(ObjectiveKind::Elbo),
+    match (estimator.facts().of_expected_log, estimator.is_predictive()) {
+        (true, _) => Some(ObjectiveKind::Elbo),
+        (_, true) => Some(ObjectiveKind::DlmLog),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::options::{FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
-use crate::objective::Estimator;
+use crate::objective::{Draws, EntropyPart, Estimator};
 use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 
 /// The most starts: more would hardly be meant.
@@ -224,13 +224,13 @@ impl FitOptions {
             return Err(Error::usage(format!(
                 "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
             ))
-            .hint("use --estimator price:L, reparam:L, reparam-ent:L or stl:L"));
+            .hint(format!("use --estimator {}", Estimator::those(|facts| facts.draws == Draws::Weights))));
         }
-        let fits = match estimator {
-            Estimator::Energy { .. } => !rule.entropy_gradient,
-            Estimator::EnergyEntropy { .. } => rule.entropy_gradient,
-            Estimator::StickingTheLanding { .. } => rule.sticks_the_landing,
-            _ => true,
+        let fits = match estimator.facts().entropy {
+            EntropyPart::LeftOut => !rule.entropy_gradient,
+            EntropyPart::Added => rule.entropy_gradient,
+            EntropyPart::AlongThePath => rule.sticks_the_landing,
+            EntropyPart::Exact => true,
         };
         if fits {
             return Ok(());

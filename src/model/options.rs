@@ -520,10 +520,11 @@ impl FitOptions {
                 "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
             ));
         }
-        let wanted = match self.estimator {
-            Estimator::Exact => self.objective,
-            estimator if estimator.is_predictive() => ObjectiveKind::DlmLog,
-            _ => ObjectiveKind::Elbo,
+        let facts = self.estimator.facts();
+        let wanted = match (facts.of_expected_log, self.estimator.is_predictive()) {
+            (true, _) => ObjectiveKind::Elbo,
+            (_, true) => ObjectiveKind::DlmLog,
+            _ => self.objective,
         };
         if wanted != self.objective {
             return Err(Error::usage(format!(
@@ -531,9 +532,9 @@ impl FitOptions {
                 self.estimator, self.objective
             )));
         }
-        if matches!(self.estimator, Estimator::Piecewise { .. }) && kind != LikelihoodKind::BernoulliLogit {
+        if let Some(only) = facts.likelihood.filter(|only| *only != kind) {
             return Err(Error::usage(format!(
-                "--estimator {} bounds the logistic function: it is for --likelihood bernoulli-logit, not {kind}",
+                "--estimator {} bounds the logistic function: it is for --likelihood {only}, not {kind}",
                 self.estimator
             )));
         }

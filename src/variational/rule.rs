@@ -5,7 +5,7 @@ use super::projected_natural::{clip, usable};
 use super::{DataGradient, Family, Guard, Matrix, Normal, Schedule, StepInfo, UpdateRule, clip_eigenvalues};
 use super::{adam, natural, projected, projected_natural, proximal, square_root, wasserstein};
 use crate::error::{Error, Result};
-use crate::words::stored_as_text;
+use crate::words::{either, stored_as_text};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -84,10 +84,7 @@ impl QUpdate {
     pub fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();
-        match words.as_slice() {
-            [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-            _ => words.concat(),
-        }
+        either(&words)
     }
 
     /// The schedule of its steps when none is given, next to the learning rate of hyper-parameters.
