@@ -17,6 +17,7 @@ pub mod model;
 pub mod objective;
 pub mod options;
 pub mod quadrature;
+pub mod registry;
 pub mod report;
 pub mod tabular;
 mod threads;
@@ -25,4 +26,5 @@ pub mod variational;
 mod words;
 
 pub use error::{Error, ErrorKind, Result};
+pub use registry::Registry;
 pub use sparsegp_kernels as kernels;

@@ -3,19 +3,18 @@
 //! For functions that are analytic in a strip around the real line the trapezoidal rule converges exponentially in
 //! 1/step (Trefethen & Weideman 2014), with evenly spaced nodes where Gauss–Hermite spends most of its nodes in tails
 //! that do not matter: with 20 Hermite nodes log σ(f) is wrong in the third digit at v = 25. The step follows from the
-//! likelihood's [`Resolution`] and v, so easy data cost 24 nodes and hard ones what they need. Gradients are those of the
-//! sum itself with the standardised nodes z held, `f = μ + √v z`.
+//! function's [`Resolution`] and v, so easy data cost 24 nodes and hard ones what they need.
 
-use crate::likelihood::{Likelihood, Local, Observation};
 use pulp::Simd;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp_in_place};
+use sparsegp_kernels::vector_math::{Pass, dispatch};
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
 /// How fine a likelihood's log density is as a function of f.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolution {
-    /// The half-width of the strip around the real line in which `log p(y|f)` is analytic.
+    /// The half-width of the strip around the real line in which `log p(y|f)` is analytic; 0 for a density with a kink, which
+    /// takes thousands of nodes for six digits: such a likelihood should have expectations in closed form.
     pub strip: f64,
     /// The largest step in f that still resolves `p(y|f)` itself.
     pub step: f64,
@@ -26,20 +25,10 @@ pub struct Resolution {
 }
 
 /// Standardised nodes reach to ±8, beyond which a normal has 1e-15 of its mass.
-const REACH: f64 = 8.0;
+pub(crate) const REACH: f64 = 8.0;
 
 /// The error of a rule is about `e^{−DIGITS}`.
 const DIGITS: f64 = 26.0;
-
-/// `log p` may fall by this much from its peak before nodes are left out: 6e-16 of the integral's scale.
-const DROP: f64 = 35.0;
-
-/// The step in units of the width of a log-concave peak: for a gamma density in the logarithm, the most skewed that is
-/// met, the error is 1e-12.
-const WIDTH: f64 = 0.5;
-
-/// The same for a normal peak, with an error of 1e-15.
-const NORMAL_WIDTH: f64 = 0.75;
 
 /// No integral takes more nodes.
 const MOST_NODES: usize = 1 << 15;
@@ -50,8 +39,8 @@ const LANES: usize = 8;
 
 /// Evenly spaced standardised nodes with their normal weights, which sum to 1.
 #[derive(Clone, Debug)]
-struct Rule {
-    step: f64,
+pub(crate) struct Rule {
+    pub(crate) step: f64,
     z: Vec<f64>,
     weight: Vec<f64>,
 }
@@ -81,12 +70,18 @@ const BOUNDED_RULES: usize = 16;
 /// The rule and the buffers of expectations, one per thread of work.
 #[derive(Clone, Debug)]
 pub struct Integrator {
-    fixed: Option<Rule>,
-    z: Vec<f64>,
-    f: Vec<f64>,
-    weight: Vec<f64>,
-    value: Vec<f64>,
-    first: Vec<f64>,
+    /// The rule that was asked for.
+    pub(crate) fixed: Option<Rule>,
+    /// Standardised nodes.
+    pub(crate) z: Vec<f64>,
+    /// The same as values of f.
+    pub(crate) f: Vec<f64>,
+    /// Their weights.
+    pub(crate) weight: Vec<f64>,
+    /// A function at the nodes.
+    pub(crate) value: Vec<f64>,
+    /// Its slope there.
+    pub(crate) first: Vec<f64>,
     lent: [Vec<f64>; 3],
 }
 
@@ -133,104 +128,8 @@ impl Integrator {
         nodes.map(|(z, w)| w * g(mu + sd * z)).sum()
     }
 
-    /// `E log p(y|f)` with its derivatives; adds `E ∂_ψ log p` to `own` unless that is empty.
-    pub fn expected_log_density<L: Likelihood + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        (mu, v): (f64, f64),
-        own: &mut [f64],
-    ) -> Local {
-        let sd = smallest(mu, v).sqrt();
-        let resolution = likelihood.resolution(at);
-        self.place(resolution, mu, sd);
-        self.evaluate(likelihood, at);
-        self.sum(likelihood, at, sd, own)
-    }
-
-    /// `log E p(y|f)` with its derivatives; adds `∂_ψ log E p` to `own` unless that is empty.
-    pub fn log_predictive<L: Likelihood + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        (mu, v): (f64, f64),
-        own: &mut [f64],
-    ) -> Local {
-        let sd = smallest(mu, v).sqrt();
-        let value = self.tilt(likelihood, at, mu, sd);
-        if !value.is_finite() {
-            return Local { value, mean: f64::NAN, variance: f64::NAN };
-        }
-        // Under the tilted weights the same sums are the derivatives of the logarithm.
-        Local { value, ..self.sum(likelihood, at, sd, own) }
-    }
-
-    /// Nodes that hold the product `N(f; μ, v) p(y|f)`, weighted by it, normalised; returns the log of its integral.
-    fn tilt<L: Likelihood + ?Sized>(&mut self, likelihood: &L, at: Observation, mu: f64, sd: f64) -> f64 {
-        let (low, high, step) = match &self.fixed {
-            Some(rule) => (-REACH, REACH, rule.step),
-            None if likelihood.resolution(at).concave => self.concave_range(likelihood, at, mu, sd),
-            None => self.scanned_range(likelihood, at, mu, sd),
-        };
-        self.place_evenly((low, high), step, mu, sd);
-        self.evaluate(likelihood, at);
-        let mut top = f64::NEG_INFINITY;
-        for ((w, z), value) in self.weight.iter_mut().zip(&self.z).zip(&self.value) {
-            *w = value - 0.5 * z * z;
-            top = top.max(*w);
-        }
-        if !top.is_finite() {
-            return top;
-        }
-        self.weight.iter_mut().for_each(|w| *w -= top);
-        exp_in_place(&mut self.weight);
-        // Where nothing is left of p(y|f) its logarithm may have overflown.
-        for (w, (value, first)) in self.weight.iter().zip(self.value.iter_mut().zip(&mut self.first)) {
-            if *w == 0.0 {
-                (*value, *first) = (0.0, 0.0);
-            }
-        }
-        let sum: f64 = self.weight.iter().sum();
-        self.weight.iter_mut().for_each(|w| *w /= sum);
-        let step = self.z.get(1).map_or(1.0, |z| z - self.z[0]);
-        top + (sum * step).ln() - 0.5 * (2.0 * PI).ln()
-    }
-
-    /// Appends `count` draws of the normalised product `N(f; μ, v) p(y|f)` to `out`, by inverting its distribution
-    /// function, tabulated at the nodes and linear between them.
-    pub fn product_samples<L: Likelihood + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        (mu, v): (f64, f64),
-        count: usize,
-        out: &mut Vec<f64>,
-        random: &mut rand_chacha::ChaCha8Rng,
-    ) {
-        let sd = smallest(mu, v).sqrt();
-        let value = self.tilt(likelihood, at, mu, sd);
-        // The table has to be much finer than what integration needs.
-        let (low, high) = (self.z[0], self.z[self.z.len() - 1]);
-        self.place_evenly((low, high), (high - low) / 2000.0, mu, sd);
-        self.evaluate(likelihood, at);
-        let mut total = 0.0;
-        for ((w, z), p) in self.weight.iter_mut().zip(&self.z).zip(&self.value) {
-            total += (p - 0.5 * z * z - value).exp();
-            *w = total;
-        }
-        for _ in 0..count {
-            let u = rand::RngExt::random::<f64>(random) * total;
-            let k = self.weight.partition_point(|w| *w < u).min(self.z.len() - 1);
-            let before = if k == 0 { 0.0 } else { self.weight[k - 1] };
-            let share = if self.weight[k] > before { (u - before) / (self.weight[k] - before) } else { 0.5 };
-            // A node's mass lies half a step to either side of it.
-            let step = (high - low) / (self.z.len() - 1) as f64;
-            out.push(mu + sd * (self.z[k] + (share - 0.5) * step));
-        }
-    }
-
     /// Standardised nodes and weights for an expectation of something analytic in the likelihood's strip.
-    fn place(&mut self, resolution: Resolution, mu: f64, sd: f64) {
+    pub(crate) fn place(&mut self, resolution: Resolution, mu: f64, sd: f64) {
         let rule = match &self.fixed {
             Some(rule) => rule,
             None => {
@@ -275,7 +174,7 @@ impl Integrator {
     }
 
     /// Evenly spaced nodes between two standardised ends.
-    fn place_evenly(&mut self, (low, high): (f64, f64), step: f64, mu: f64, sd: f64) {
+    pub(crate) fn place_evenly(&mut self, (low, high): (f64, f64), step: f64, mu: f64, sd: f64) {
         let count = nodes_for((high - low) / step);
         let step = (high - low) / (count - 1) as f64;
         self.z.clear();
@@ -285,92 +184,15 @@ impl Integrator {
         self.spread(mu, sd);
     }
 
+    /// `Σ w v`, `Σ w v′` and `Σ w z v′` over the nodes.
+    pub(crate) fn sums(&self) -> [f64; 3] {
+        let Integrator { z, weight, value, first, .. } = self;
+        dispatch(Sums { weight, z, value, first })
+    }
+
     fn spread(&mut self, mu: f64, sd: f64) {
         self.f.clear();
         self.f.extend(self.z.iter().map(|z| mu + sd * z));
-    }
-
-    fn evaluate<L: Likelihood + ?Sized>(&mut self, likelihood: &L, at: Observation) {
-        self.value.resize(self.f.len(), 0.0);
-        self.first.resize(self.f.len(), 0.0);
-        likelihood.log_density(at, &self.f, &mut self.value, &mut self.first);
-    }
-
-    /// The weighted sums of the value and of its derivatives through `f = μ + √v z`.
-    fn sum<L: Likelihood + ?Sized>(
-        &self,
-        likelihood: &L,
-        at: Observation,
-        sd: f64,
-        own: &mut [f64],
-    ) -> Local {
-        let Integrator { z, weight, value, first, .. } = self;
-        let [value, mean, slope] = dispatch(Sums { weight, z, value, first });
-        if !own.is_empty() {
-            likelihood.own_gradient(at, &self.f, &self.weight, own);
-        }
-        Local { value, mean, variance: 0.5 * slope / sd }
-    }
-
-    /// The standardised range that holds a log-concave `p(y|f) N(f)`, and a step that resolves it there.
-    fn concave_range<L: Likelihood + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        mu: f64,
-        sd: f64,
-    ) -> (f64, f64, f64) {
-        let mut g = Tilted { likelihood, at, mu, sd };
-        let mode = g.mode();
-        let width =
-            (1.0 - sd * sd * likelihood.curvature(at, mu + sd * mode)).max(1.0).sqrt().recip().max(1e-9);
-        let top = g.value(mode);
-        // A log-concave density times N(0, 1) has fallen by DROP at this distance from its mode at the latest.
-        let bound = (2.0 * DROP).sqrt();
-        let mut reach = |sign: f64| {
-            let mut x = (bound * width).min(bound);
-            while x < bound && top - g.value(mode + sign * x) < DROP {
-                x = (1.6 * x).min(bound);
-            }
-            mode + sign * x
-        };
-        let (low, high) = (reach(-1.0), reach(1.0));
-        // The less of the curvature is the likelihood's, the closer the product is to a normal density.
-        let step = (WIDTH + (NORMAL_WIDTH - WIDTH) * width * width) * width;
-        (low, high, step.min(likelihood.resolution(at).step / sd))
-    }
-
-    /// The same without concavity: the range around the peak is found by looking at ever finer grids.
-    fn scanned_range<L: Likelihood + ?Sized>(
-        &mut self,
-        likelihood: &L,
-        at: Observation,
-        mu: f64,
-        sd: f64,
-    ) -> (f64, f64, f64) {
-        const STEPS: usize = 63;
-        let peak = (likelihood.peak(at) - mu) / sd;
-        // Where p(y|f) peaks beyond the normal's mass, the product may have its mass anywhere in between; further than
-        // this it cannot, as the normal alone has fallen below anything that matters.
-        let far = peak.clamp(-200.0, 200.0);
-        let (mut low, mut high) = ((-REACH).min(far - 1.0), REACH.max(far + 1.0));
-        for _ in 0..12 {
-            self.place_evenly((low, high), (high - low) / STEPS as f64, mu, sd);
-            self.evaluate(likelihood, at);
-            let tilted = |k: usize| self.value[k] - 0.5 * self.z[k] * self.z[k];
-            let last = self.z.len() - 1;
-            let top = (0..=last).map(tilted).fold(f64::NEG_INFINITY, f64::max);
-            let inside = |k: &usize| tilted(*k) > top - DROP;
-            let from = (0..=last).find(inside).unwrap_or(0).saturating_sub(1);
-            let to = ((0..=last).rev().find(inside).unwrap_or(last) + 1).min(last);
-            (low, high) = (self.z[from], self.z[to]);
-            if 2 * (to - from) > last {
-                break;
-            }
-        }
-        // Each factor is resolved by its own step, their product by a little less.
-        let step = (1.0 / NORMAL_WIDTH).hypot(sd / likelihood.resolution(at).step).recip();
-        (low, high, ((high - low) / 32.0).min(step))
     }
 }
 
@@ -428,70 +250,4 @@ fn rule_for(c: f64, rules: usize) -> &'static Rule {
 /// further apart, by `1e-16 μ` against a root of `1e-9 μ`.
 pub(crate) fn smallest(mu: f64, v: f64) -> f64 {
     v.max(1e-12 * (1.0 + 1e-6 * mu * mu))
-}
-
-/// `log p(y|μ + √v z) − z²/2` as a function of z.
-struct Tilted<'a, L: Likelihood + ?Sized> {
-    likelihood: &'a L,
-    at: Observation,
-    mu: f64,
-    sd: f64,
-}
-
-impl<L: Likelihood + ?Sized> Tilted<'_, L> {
-    fn value_and_slope(&mut self, z: f64) -> (f64, f64) {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        self.likelihood.log_density(self.at, &[self.mu + self.sd * z], &mut value, &mut first);
-        (value[0] - 0.5 * z * z, self.sd * first[0] - z)
-    }
-
-    fn value(&mut self, z: f64) -> f64 {
-        self.value_and_slope(z).0
-    }
-
-    /// The maximiser, to a tenth of the peak's width, by Newton's method kept inside a bracket: the slope falls at least
-    /// as fast as −z, so the root lies between 0 and the slope at 0, and not beyond the peak of p(y|f).
-    fn mode(&mut self) -> f64 {
-        let slope = self.value_and_slope(0.0).1;
-        let peak = (self.likelihood.peak(self.at) - self.mu) / self.sd;
-        let end = if slope * peak > 0.0 && peak.abs() < slope.abs() { peak } else { slope };
-        let (mut low, mut high) = (end.min(0.0), end.max(0.0));
-        let mut z = 0.0;
-        let mut slope = slope;
-        // Halving alone takes this many steps from the widest bracket of floats to neighbours around 1.
-        for _ in 0..200 {
-            let curvature =
-                1.0 - self.sd * self.sd * self.likelihood.curvature(self.at, self.mu + self.sd * z);
-            // An exponential that has overflown makes both infinite.
-            let at_top =
-                slope.is_finite() && curvature.is_finite() && slope.abs() <= 0.1 * curvature.max(1.0).sqrt();
-            if slope.is_nan() || at_top {
-                break;
-            }
-            if slope > 0.0 {
-                low = z;
-            } else {
-                high = z;
-            }
-            let newton = z + slope / curvature;
-            // Newton's steps are short on the steep side of an exponential: take them only when they halve the bracket's
-            // larger part or land well inside.
-            let middle = 0.5 * (low + high);
-            let inside = newton > low && newton < high;
-            let short = (newton - z).abs() < 0.05 * (high - low);
-            z = if inside && !short { newton } else { middle };
-            slope = self.value_and_slope(z).1;
-            if slope.is_nan() {
-                // Overflow of an exponential: the root lies on the side of 0.
-                if z > 0.0 {
-                    high = z;
-                } else {
-                    low = z;
-                }
-                z = 0.5 * (low + high);
-                slope = self.value_and_slope(z).1;
-            }
-        }
-        z
-    }
 }

@@ -1,4 +1,12 @@
-//! Macros for options that are read and written as text, among them those of a few words; no options.
+//! Options that are read and written as text, among them those of a few words: their macros, and lists of words; no options.
+
+/// Words as alternatives: `a, b or c`.
+pub(crate) fn either(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
 
 /// Declares an option with a fixed set of words, read and written by them.
 macro_rules! words {

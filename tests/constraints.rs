@@ -10,7 +10,7 @@ use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
 use sparsegp::kernels::{Prior, Transform};
 use sparsegp::latent::Jitter;
-use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
 use sparsegp::model::Score;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
@@ -221,14 +221,13 @@ fn a_prior_moves_a_fit_that_goes_on_from_another() {
 
 /// Targets that every likelihood admits, by its kind.
 fn targets(kind: LikelihoodKind, y: &[f64]) -> Vec<f64> {
-    use LikelihoodKind::*;
-    let code = |y: &f64| match kind {
-        BernoulliProbit | BernoulliLogit => f64::from(u8::from(*y > 0.0)),
-        Poisson | PoissonSoftplus | NegativeBinomial => (y.abs() * 3.0).floor(),
-        Gamma | Exponential => y.abs() + 0.1,
-        BetaLogit | BetaProbit => 1.0 / (1.0 + (-y).exp()),
-        Ordinal => (y + 1.5).floor().clamp(0.0, 2.0),
-        _ => *y,
+    let code = |y: &f64| match kind.target_kind() {
+        TargetKind::Binary => f64::from(u8::from(*y > 0.0)),
+        TargetKind::Count => (y.abs() * 3.0).floor(),
+        TargetKind::Positive => y.abs() + 0.1,
+        TargetKind::UnitInterval => 1.0 / (1.0 + (-y).exp()),
+        TargetKind::Ordinal => (y + 1.5).floor().clamp(0.0, 2.0),
+        TargetKind::Real => *y,
     };
     y.iter().map(code).collect()
 }

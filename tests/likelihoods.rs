@@ -3,12 +3,13 @@
 #[path = "common/families.rs"]
 mod families;
 
-use families::{any_family, any_kind, every_kind, expectation, log_density, own_values};
+use families::{any_family, any_kind, every_kind, expectation, log_density};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::data::TargetKind;
+use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{Gamma, Likelihood, LikelihoodKind, Observation, StudentT};
 use sparsegp::quadrature::Integrator;
 
@@ -16,28 +17,8 @@ fn unit() -> impl Strategy<Value = [f64; 4]> {
     prop::array::uniform4(0.001..0.999f64)
 }
 
-/// The fourth-order central difference of `g` at `x`.
-fn slope(g: &mut dyn FnMut(f64) -> f64, x: f64, h: f64) -> f64 {
-    (8.0 * (g(x + h) - g(x - h)) - (g(x + 2.0 * h) - g(x - 2.0 * h))) / (12.0 * h)
-}
-
 fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
     (got - want).abs() <= tolerance * (want.abs() + scale)
-}
-
-/// A copy with the i-th own parameter value replaced.
-fn with_own(likelihood: &dyn Likelihood, i: usize, value: f64) -> Box<dyn Likelihood> {
-    let mut copy = likelihood.boxed_clone();
-    let mut at = 0;
-    copy.for_each_parameter_mut(&mut |parameter| {
-        for slot in &mut parameter.values {
-            if at == i {
-                *slot = value;
-            }
-            at += 1;
-        }
-    });
-    copy
 }
 
 proptest! {
@@ -46,42 +27,17 @@ proptest! {
     #[test]
     fn derivatives_of_the_density_match_differences(kind in any_kind(), u in unit(), f in -6.0..6.0f64) {
         let (likelihood, at) = any_family(kind, u);
-        let (value, first) = log_density(&*likelihood, at, f);
-        let h = 1e-3;
-        let want = slope(&mut |f| log_density(&*likelihood, at, f).0, f, h);
-        prop_assert!(close(first, want, 1e-7, 1.0 + 1e-4 * value.abs()), "{kind} first {first} want {want}");
-        let want = slope(&mut |f| log_density(&*likelihood, at, f).1, f, h);
-        let got = likelihood.curvature(at, f);
-        prop_assert!(close(got, want, 1e-7, 1.0 + first.abs()), "{kind} curvature {got} want {want}");
-        // The value that explains the target best is a maximum.
-        let peak = likelihood.peak(at);
-        prop_assert!(peak.is_finite());
-        prop_assert!(log_density(&*likelihood, at, peak).0 >= value - 1e-12 * value.abs() - 1e-15, "{kind} peak {peak}");
-        prop_assert!(likelihood.working_response(at).is_finite());
+        let verdict = check_density(&*likelihood, at, f);
+        prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
     #[test]
     fn derivatives_of_expectations_match_differences(
-        kind in any_kind(), predictive in any::<bool>(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
+        kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
     ) {
         let (likelihood, at) = any_family(kind, u);
-        let v = log_v.exp();
-        let mut integrator = Integrator::new(None);
-        let mut own = vec![0.0; likelihood.own_len()];
-        let mut evaluate = |likelihood: &dyn Likelihood, marginal, own: &mut [f64]| {
-            expectation(likelihood, predictive, at, marginal, own, &mut integrator)
-        };
-        let local = evaluate(&*likelihood, (mu, v), &mut own);
-        let scale = 1e-3 + 1e-4 * local.value.abs();
-        let want = slope(&mut |mu| evaluate(&*likelihood, (mu, v), &mut []).value, mu, 1e-3);
-        prop_assert!(close(local.mean, want, 1e-6, scale), "{kind} ∂μ {} want {want}", local.mean);
-        let want = slope(&mut |v| evaluate(&*likelihood, (mu, v), &mut []).value, v, 1e-3 * v);
-        prop_assert!(close(local.variance, want, 1e-6, scale / v.min(1.0)), "{kind} ∂v {} want {want}", local.variance);
-        for (i, &value) in own_values(&*likelihood).iter().enumerate() {
-            let mut at_value = |x: f64| evaluate(&*with_own(&*likelihood, i, x), (mu, v), &mut []).value;
-            let want = slope(&mut at_value, value, 1e-3 * value.abs().max(0.01));
-            prop_assert!(close(own[i], want, 1e-6, scale / value.abs().min(1.0)), "{kind} ∂ψ{i} {} want {want}", own[i]);
-        }
+        let verdict = check_expectations(&*likelihood, at, (mu, log_v.exp()));
+        prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
     }
 
     #[test]
@@ -181,73 +137,22 @@ fn draws(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64), count:
         .collect()
 }
 
+/// The whole contract, at parameters and targets that are neither small nor large.
 #[test]
-fn predictive_moments_agree_with_samples() {
-    let mut integrator = Integrator::new(None);
+fn every_family_keeps_the_contract() {
     for kind in every_kind() {
-        let (likelihood, exposure, marginal) = predictive_setting(kind);
-        let sample = draws(&*likelihood, exposure, marginal, 20_000);
-        let n = sample.len() as f64;
-        let (mean, variance) = likelihood.predictive_moments(marginal, exposure, &mut integrator);
-        let about = |power: i32| sample.iter().map(|y| (y - mean).powi(power)).sum::<f64>() / n;
-        let error = about(1).abs() / (variance / n).sqrt();
-        assert!(error < 5.0, "{kind}: mean {mean} is {error} standard errors off");
-        let error = (about(2) - variance).abs() / ((about(4) - variance * variance) / n).sqrt();
-        assert!(error < 5.0, "{kind}: variance {variance} is {error} standard errors off");
-    }
-}
-
-#[test]
-fn predictive_distributions_agree_with_samples_and_quantiles() {
-    let mut integrator = Integrator::new(None);
-    for kind in every_kind() {
-        let (likelihood, exposure, marginal) = predictive_setting(kind);
-        let mut sample = draws(&*likelihood, exposure, marginal, 20_000);
-        sample.sort_by(f64::total_cmp);
-        let discrete =
-            matches!(kind.target_kind(), TargetKind::Binary | TargetKind::Count | TargetKind::Ordinal);
-        let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, exposure, &mut integrator);
-        // Every hundredth sample, or every value: Kolmogorov's distance is above 2/√n once in 1500 times.
-        let mut before = 0.0;
-        for &y in sample.iter().step_by(100) {
-            let below = cdf(y);
-            assert!(below >= before, "{kind}: the distribution function falls at {y}");
-            before = below;
-            let share = sample.partition_point(|x| *x <= y) as f64 / sample.len() as f64;
-            assert!(
-                (below - share).abs() < 2.0 / (sample.len() as f64).sqrt(),
-                "{kind} at {y}: {below}, {share}"
-            );
-        }
-        for p in [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999] {
-            let y = likelihood.predictive_quantile(p, marginal, exposure, &mut Integrator::new(None));
-            let below = cdf(y);
-            if discrete {
-                assert!(below >= p && (y == 0.0 || cdf(y - 1.0) < p), "{kind}: quantile {y} of {p}");
-            } else {
-                // Next to 1 numbers are too far apart for a beta distribution of small shapes.
-                let end = kind.target_kind() == TargetKind::UnitInterval && y == 1.0;
-                assert!(end || (below - p).abs() < 1e-9, "{kind}: {below} below the quantile {y} of {p}");
-            }
-        }
-    }
-}
-
-/// Conditional and predictive distributions are one when f is known.
-#[test]
-fn a_known_latent_value_gives_the_conditional_distribution() {
-    let mut integrator = Integrator::new(None);
-    for kind in every_kind() {
-        let (likelihood, exposure, (f, _)) = predictive_setting(kind);
-        for y in [0.0, 0.3, 1.0, 2.0, 3.0] {
-            let known = likelihood.predictive_cdf(y, (f, 0.0), exposure, &mut integrator);
-            let conditional = likelihood.conditional_cdf(y, f, exposure);
-            assert!((known - conditional).abs() < 1e-12, "{kind} at {y}: {known} and {conditional}");
-        }
-        let known = likelihood.predictive_moments((f, 0.0), exposure, &mut integrator);
-        let conditional = likelihood.conditional_moments(f, exposure);
-        assert!(close(known.0, conditional.0, 1e-12, 0.0), "{kind}: {known:?} and {conditional:?}");
-        assert!(close(known.1, conditional.1, 1e-12, 0.0), "{kind}: {known:?} and {conditional:?}");
+        let (likelihood, exposure, _) = predictive_setting(kind);
+        let observations = match kind.target_kind() {
+            TargetKind::Real => [-1.7, 0.4, 3.1],
+            TargetKind::Positive => [0.2, 1.1, 6.0],
+            TargetKind::UnitInterval => [0.04, 0.5, 0.9],
+            TargetKind::Count => [0.0, 2.0, 9.0],
+            TargetKind::Binary => [0.0, 1.0, 1.0],
+            TargetKind::Ordinal => [0.0, 1.0, 3.0],
+        };
+        let observations = observations.map(|y| Observation { y, exposure });
+        check_likelihood(&*likelihood, &observations)
+            .unwrap_or_else(|violation| panic!("{kind}: {violation}"));
     }
 }
 

@@ -175,7 +175,6 @@ fn alternating_solves_the_same_problem_as_the_collapsed_bound() {
 
 #[test]
 fn every_mode_improves_on_hyper_parameters_that_stay() {
-    use LikelihoodKind::{BernoulliProbit, Gaussian, Poisson};
     let modes = [
         (Hyper::Joint, HyperOptimizer::Adam),
         (Hyper::Dual, HyperOptimizer::Adam),
@@ -184,10 +183,11 @@ fn every_mode_improves_on_hyper_parameters_that_stay() {
         (Hyper::Collapsed, HyperOptimizer::Adam),
         (Hyper::Collapsed, HyperOptimizer::Lbfgs),
     ];
-    for kind in [Gaussian, BernoulliProbit, Poisson] {
+    for kind in [LikelihoodKind::Gaussian, LikelihoodKind::BernoulliProbit, LikelihoodKind::Poisson] {
         let base = FitOptions { epochs: Some(40), learning_rate: 0.05, ..FitOptions::default() };
         let fixed = fit(kind, &FitOptions { hyper: Some(Hyper::Fixed), ..base.clone() }).summary.objective;
-        let allowed = modes.iter().filter(|(hyper, _)| kind == Gaussian || *hyper != Hyper::Collapsed);
+        let allowed =
+            modes.iter().filter(|(hyper, _)| kind == LikelihoodKind::Gaussian || *hyper != Hyper::Collapsed);
         for &(hyper, optimizer) in allowed {
             let options = FitOptions { hyper: Some(hyper), hyper_optimizer: Some(optimizer), ..base.clone() };
             let fitted = fit(kind, &options);

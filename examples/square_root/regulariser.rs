@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
+use sparsegp::likelihood::{BernoulliLogit, Likelihood, Observation, TargetKind};
 use sparsegp::quadrature::Resolution;
 
 /// The target of a pseudo-observation of a coefficient.
@@ -13,8 +13,12 @@ pub const COEFFICIENT: f64 = 2.0;
 pub struct Regularised(pub f64);
 
 impl Likelihood for Regularised {
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::BernoulliLogit
+    fn name(&self) -> &'static str {
+        "regularised-logit"
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Binary
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

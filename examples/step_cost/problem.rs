@@ -79,7 +79,7 @@ impl Problem {
 
     /// Which likelihood.
     pub fn likelihood(&self) -> LikelihoodKind {
-        self.model.likelihood.kind()
+        LikelihoodKind::of(self.model.likelihood.as_ref())
     }
 
     /// The first `rows` inputs.

@@ -1,11 +1,23 @@
 //! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units; no composition.
 
 use crate::distance::{PairGradient, ScaledPair};
+use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
 use faer::{MatMut, MatRef};
 use std::f64::consts::{FRAC_1_PI, PI};
+
+pub(crate) const ARC_COSINE: Entry = Entry {
+    names: &["arccosine"],
+    flags: &["ard"],
+    arguments: &["order"],
+    parameters: &["variance", "weight_variances", "bias_variance"],
+    build: |options| {
+        let order = options.integer("order", 1, 0..=ArcCosine::MAX_ORDER)?;
+        Ok(Box::new(ArcCosine::new(order, 1.0, &options.ones("weight_variances", "ard"), 1.0)))
+    },
+};
 
 /// `variance/π · J(θ) · (q(x) q(x'))^(order/2)` with `q(x) = Σ_d w_d x_d² + b`, `cos θ = (Σ_d w_d x_d x'_d + b)/√(q(x) q(x'))`
 /// (Cho and Saul, 2009) and

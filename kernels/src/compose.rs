@@ -206,6 +206,11 @@ impl Kernel for Combination {
         }
     }
 
+    /// Of a product, the first factor carries the scale; of a sum, the first term gives way.
+    fn fix_scale(&mut self) {
+        self.children[0].fix_scale();
+    }
+
     fn expression(&self) -> String {
         let operator = match self.operation {
             Operation::Sum => " + ",
@@ -491,6 +496,10 @@ impl Kernel for ActiveDims {
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let selected: Vec<f64> = self.columns.iter().map(|&d| spread[d]).collect();
         self.inner.initialise(&selected, target_variance);
+    }
+
+    fn fix_scale(&mut self) {
+        self.inner.fix_scale();
     }
 
     fn expression(&self) -> String {

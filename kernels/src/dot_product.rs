@@ -1,10 +1,41 @@
 //! Constant, white, linear and polynomial kernels; no distances.
 
+use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::{column, column_mut, mirror_upper};
 use crate::parameter::Parameter;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+
+pub(crate) const CONSTANT: Entry = Entry {
+    names: &["constant"],
+    flags: &[],
+    arguments: &[],
+    parameters: &["variance"],
+    build: |_| Ok(Box::new(Constant::new(1.0))),
+};
+
+pub(crate) const WHITE: Entry =
+    Entry { names: &["white"], build: |_| Ok(Box::new(Constant::white(1.0))), ..CONSTANT };
+
+pub(crate) const LINEAR: Entry = Entry {
+    names: &["linear"],
+    flags: &["ard"],
+    arguments: &[],
+    parameters: &["variance"],
+    build: |options| Ok(Box::new(Polynomial::linear(&options.ones("variance", "ard")))),
+};
+
+pub(crate) const POLYNOMIAL: Entry = Entry {
+    names: &["polynomial"],
+    flags: &["ard"],
+    arguments: &["degree"],
+    parameters: &["variance", "offset"],
+    build: |options| {
+        let degree = options.integer("degree", 2, 1..=Polynomial::MAX_DEGREE)?;
+        Ok(Box::new(Polynomial::new(degree, &options.ones("variance", "ard"), 1.0)))
+    },
+};
 
 /// The same variance for all points: shared between draws (an unknown offset), or each draw's own (white noise).
 #[derive(Clone, Debug, PartialEq)]
@@ -299,6 +330,11 @@ impl Kernel for Polynomial {
         if let Some(offset) = &mut self.offset {
             offset.start(|_| share);
         }
+    }
+
+    /// Only a linear kernel with one variance for all dimensions is a multiple of it.
+    fn fix_scale(&mut self) {
+        self.variance.fixed |= self.offset.is_none() && !self.variance.per_dimension();
     }
 
     fn expression(&self) -> String {

@@ -165,6 +165,16 @@ pub trait Kernel: Send + Sync + Debug {
     /// A sum divides `target_variance` evenly among its terms, a product gives it to its first factor.
     fn initialise(&mut self, spread: &[f64], target_variance: f64);
 
+    /// Fixes the parameter that multiplies the whole kernel, if there is one: in a product only one factor can carry the
+    /// scale. That is the first parameter, where it is called `variance`, unless a kernel knows better.
+    fn fix_scale(&mut self) {
+        let mut first = true;
+        self.for_each_parameter_mut(&mut |parameter| {
+            parameter.fixed |= first && parameter.name == "variance";
+            first = false;
+        });
+    }
+
     /// The kernel in the text grammar of [`mod@crate::parse`], without parameter values.
     fn expression(&self) -> String;
 

@@ -1,9 +1,14 @@
 //! Covariance functions for sparse Gaussian processes: values, adjoints, named parameters and a text grammar.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod arc_cosine;
 pub mod compose;
 mod distance;
 pub mod dot_product;
+pub mod entry;
 pub mod kernel;
 mod matrix;
 pub mod parameter;
@@ -17,9 +22,10 @@ pub mod vector_math;
 pub use arc_cosine::ArcCosine;
 pub use compose::{ActiveDims, Combination, Operation, Scale};
 pub use dot_product::{Constant, Polynomial};
+pub use entry::{Entry, Options, ParseError};
 pub use kernel::{Gradient, Inputs, Kernel, Part, Scratch, value_names};
 pub use parameter::{Parameter, Transform};
-pub use parse::{ParseError, parse};
+pub use parse::{Grammar, NameError, parse};
 pub use periodic::{Cosine, Periodic};
 pub use prior::{Prior, PriorError};
 pub use stationary::{Profile, Stationary};

@@ -177,7 +177,7 @@ impl Parameter {
     }
 
     /// Sets starting values that the transform admits, unless the parameter is fixed or its start was given.
-    pub(crate) fn start(&mut self, value: impl Fn(usize) -> f64) {
+    pub fn start(&mut self, value: impl Fn(usize) -> f64) {
         if self.fixed || self.given {
             return;
         }
@@ -191,7 +191,7 @@ impl Parameter {
 
     /// Sets starting values from the spread of each dimension and the number of dimensions; a shared value uses
     /// the root mean square spread, and a spread of zero counts as 1.
-    pub(crate) fn start_from_spread(&mut self, spread: &[f64], value: impl Fn(f64, f64) -> f64) {
+    pub fn start_from_spread(&mut self, spread: &[f64], value: impl Fn(f64, f64) -> f64) {
         let dims = spread.len().max(1) as f64;
         let usable = |s: f64| if s.is_finite() && s > 0.0 { s } else { 1.0 };
         let mean_square = spread.iter().map(|&s| usable(s) * (usable(s) / dims)).sum::<f64>();

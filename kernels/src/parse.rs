@@ -24,33 +24,151 @@
 //! start at 1 and are set by [`Kernel::initialise`]; given ones stay.
 //!
 //! **Identifiability.** Only one factor of a product can carry its scale, so the variance of every factor but the
-//! first is fixed (at 1, or at the value given), and so are variances inside `scale(…)`. Of a sum that is such a
-//! factor, the variance of the first term is fixed. A polynomial, or a linear kernel with one variance per
-//! dimension, has no overall scale to fix and stays free.
+//! first is fixed (at 1, or at the value given), and so are variances inside `scale(…)`: see [`Kernel::fix_scale`].
+//! Of a sum that is such a factor, the variance of the first term is fixed. A polynomial, or a linear kernel with one
+//! variance per dimension, has no overall scale to fix and stays free.
+//!
+//! Kernels from outside join by an [`Entry`]: see [`Grammar::with`].
 
-use crate::arc_cosine::ArcCosine;
 use crate::compose::{ActiveDims, Combination, Operation, Scale};
-use crate::dot_product::{Constant, Polynomial};
+use crate::entry::{Entry, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
-use crate::periodic::{Cosine, Periodic};
-use crate::stationary::{Profile, Stationary};
+use crate::{arc_cosine, dot_product, periodic, stationary};
+
+/// The kernels that [`parse`] knows by name, a line for each; its file says the rest.
+const BUILT_IN: [Entry; 12] = [
+    stationary::RBF,
+    stationary::MATERN12,
+    stationary::MATERN32,
+    stationary::MATERN52,
+    stationary::RATIONAL_QUADRATIC,
+    periodic::PERIODIC,
+    periodic::COSINE,
+    dot_product::LINEAR,
+    dot_product::POLYNOMIAL,
+    arc_cosine::ARC_COSINE,
+    dot_product::CONSTANT,
+    dot_product::WHITE,
+];
 
 /// Parentheses and selections may nest this deep, far beyond any use and far from the end of the stack.
 const MAX_DEPTH: usize = 64;
 /// A kernel may consist of this many pieces.
 const MAX_PIECES: usize = 1000;
+/// The word that a kernel in parentheses follows.
+const SCALE: &str = "scale";
 
-const NAMES: &str = "a kernel: rbf, matern12, matern32, matern52, rational_quadratic, periodic, cosine, linear, \
-                     polynomial, arccosine, constant, white, scale(...) or (...)";
+/// The kernels that can be written by name: those of this crate, and those that were entered.
+#[derive(Clone, Debug)]
+pub struct Grammar {
+    entries: Vec<Entry>,
+}
 
-/// What is wrong with a kernel's text, and where.
+impl Default for Grammar {
+    fn default() -> Self {
+        Grammar { entries: BUILT_IN.to_vec() }
+    }
+}
+
+/// Why an [`Entry`] cannot be part of a grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {message}")]
-pub struct ParseError {
-    /// The character where the problem starts, counted from 1.
-    pub column: usize,
-    /// What was expected or what does not fit.
-    pub message: String,
+pub enum NameError {
+    /// A name that could not be read back.
+    #[error("'{0}' is no name for a kernel: expected a letter, then letters, digits and underscores")]
+    Malformed(String),
+    /// A name that stands for a kernel already.
+    #[error("'{0}' is the name of another kernel: choose another one")]
+    Taken(String),
+}
+
+impl Grammar {
+    /// The grammar with one more kernel.
+    ///
+    /// # Errors
+    /// If the entry has no name, or one that is not a word or stands for another kernel.
+    pub fn with(mut self, entry: Entry) -> Result<Grammar, NameError> {
+        for &name in if entry.names.is_empty() { &[""] } else { entry.names } {
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if !(name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(word)) {
+                return Err(NameError::Malformed(name.to_owned()));
+            }
+            if self.knows(name) {
+                return Err(NameError::Taken(name.to_owned()));
+            }
+        }
+        self.entries.push(entry);
+        Ok(self)
+    }
+
+    /// Whether a name stands for a kernel.
+    pub fn knows(&self, name: &str) -> bool {
+        name == SCALE || self.entry(name).is_some()
+    }
+
+    /// The kernels, in the order they were entered.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.names.contains(&name))
+    }
+
+    /// Reads a kernel for points with `dims` columns.
+    ///
+    /// # Errors
+    /// As for [`parse`].
+    pub fn parse(&self, text: &str, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
+        let mut parser = Parser { grammar: self, text: text.chars().collect(), at: 0, pieces: 0 };
+        let node = parser.sum(0)?;
+        if parser.peek().is_some() {
+            return parser.expected("'+', '*', '[' or the end");
+        }
+        self.build(node, dims)
+    }
+
+    /// What may stand where a kernel begins.
+    fn kernels(&self) -> String {
+        let names: Vec<&str> = self.entries.iter().map(Entry::name).collect();
+        format!("a kernel: {}, scale(...) or (...)", names.join(", "))
+    }
+
+    fn build(&self, node: Node, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
+        match node {
+            Node::Leaf { at, name, settings } => match self.entry(&name) {
+                Some(entry) => entry.kernel(&Options { at, name: &name, settings: &settings, dims }),
+                None => Err(ParseError {
+                    column: at + 1,
+                    message: format!("'{name}' is not known; expected {}", self.kernels()),
+                    unknown: Some(name),
+                }),
+            },
+            Node::Combination { operation, children } => {
+                let mut built = Vec::with_capacity(children.len());
+                for child in children {
+                    let mut child = self.build(child, dims)?;
+                    if operation == Operation::Product && !built.is_empty() {
+                        child.fix_scale();
+                    }
+                    built.push(child);
+                }
+                Ok(Box::new(Combination::new(operation, built)))
+            }
+            Node::Scale { at, inner, settings } => {
+                let mut inner = self.build(*inner, dims)?;
+                inner.fix_scale();
+                let mut kernel = Scale::new(1.0, inner);
+                let options = Options { at, name: SCALE, settings: &settings, dims };
+                options.apply(&mut kernel, [&[], &[], &["variance"]])?;
+                Ok(Box::new(kernel))
+            }
+            Node::Active { inner, ranges } => {
+                let columns = columns(ranges, dims)?;
+                let inner = self.build(*inner, columns.len())?;
+                Ok(Box::new(ActiveDims::new(columns, inner)))
+            }
+        }
+    }
 }
 
 /// Reads a kernel for points with `dims` columns.
@@ -66,27 +184,15 @@ pub struct ParseError {
 /// # Ok::<(), sparsegp_kernels::ParseError>(())
 /// ```
 pub fn parse(text: &str, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
-    let mut parser = Parser { text: text.chars().collect(), at: 0, pieces: 0 };
-    let node = parser.sum(0)?;
-    if parser.peek().is_some() {
-        return parser.expected("'+', '*', '[' or the end");
-    }
-    node.build(dims, Role::Free)
+    Grammar::default().parse(text, dims)
 }
 
 /// A kernel as written, before the number of columns it sees is known.
 enum Node {
-    Leaf { at: usize, name: String, options: Vec<Setting> },
+    Leaf { at: usize, name: String, settings: Vec<Setting> },
     Combination { operation: Operation, children: Vec<Node> },
-    Scale { inner: Box<Node>, options: Vec<Setting> },
+    Scale { at: usize, inner: Box<Node>, settings: Vec<Setting> },
     Active { inner: Box<Node>, ranges: Vec<Range> },
-}
-
-/// `key` or `key=values`.
-struct Setting {
-    at: usize,
-    key: String,
-    values: Vec<f64>,
 }
 
 struct Range {
@@ -95,24 +201,14 @@ struct Range {
     end: usize,
 }
 
-/// Whether a kernel may carry the scale of the expression around it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Free,
-    Unscaled,
-}
-
-fn error<T>(at: usize, message: impl Into<String>) -> Result<T, ParseError> {
-    Err(ParseError { column: at + 1, message: message.into() })
-}
-
-struct Parser {
+struct Parser<'a> {
+    grammar: &'a Grammar,
     text: Vec<char>,
     at: usize,
     pieces: usize,
 }
 
-impl Parser {
+impl Parser<'_> {
     /// The next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         while self.text.get(self.at).is_some_and(|c| c.is_whitespace()) {
@@ -151,11 +247,13 @@ impl Parser {
         run
     }
 
-    fn word(&mut self, what: &str) -> Result<(usize, String), ParseError> {
-        if !self.peek().is_some_and(|c| c.is_ascii_alphabetic()) {
-            return self.expected(what);
-        }
-        Ok((self.at, self.run(|_, c| c.is_ascii_alphanumeric() || c == '_')))
+    /// Whether a word comes next, after spaces.
+    fn begins_word(&mut self) -> bool {
+        self.peek().is_some_and(|c| c.is_ascii_alphabetic())
+    }
+
+    fn word(&mut self) -> (usize, String) {
+        (self.at, self.run(|_, c| c.is_ascii_alphanumeric() || c == '_'))
     }
 
     fn number(&mut self) -> Result<f64, ParseError> {
@@ -193,11 +291,11 @@ impl Parser {
     }
 
     fn sum(&mut self, depth: usize) -> Result<Node, ParseError> {
-        self.combination(Operation::Sum, '+', depth, Parser::product)
+        self.combination(Operation::Sum, '+', depth, Self::product)
     }
 
     fn product(&mut self, depth: usize) -> Result<Node, ParseError> {
-        self.combination(Operation::Product, '*', depth, Parser::selected)
+        self.combination(Operation::Product, '*', depth, Self::selected)
     }
 
     fn combination(
@@ -205,7 +303,7 @@ impl Parser {
         operation: Operation,
         operator: char,
         depth: usize,
-        child: fn(&mut Parser, usize) -> Result<Node, ParseError>,
+        child: fn(&mut Self, usize) -> Result<Node, ParseError>,
     ) -> Result<Node, ParseError> {
         let first = child(self, depth)?;
         let mut children = vec![first];
@@ -222,7 +320,7 @@ impl Parser {
         let mut node = self.primary(depth)?;
         while self.accept('[') {
             depth = self.deeper(depth)?;
-            let ranges = self.list(']', Parser::range)?;
+            let ranges = self.list(']', Self::range)?;
             node = Node::Active { inner: Box::new(node), ranges };
         }
         Ok(node)
@@ -232,7 +330,7 @@ impl Parser {
     fn list<T>(
         &mut self,
         close: char,
-        item: fn(&mut Parser) -> Result<T, ParseError>,
+        item: fn(&mut Self) -> Result<T, ParseError>,
     ) -> Result<Vec<T>, ParseError> {
         let mut items = vec![item(self)?];
         while !self.accept(close) {
@@ -267,29 +365,35 @@ impl Parser {
             self.require(')')?;
             return Ok(inner);
         }
-        let (at, name) = self.word(NAMES)?;
-        if name == "scale" {
+        if !self.begins_word() {
+            return self.expected(&self.grammar.kernels());
+        }
+        let (at, name) = self.word();
+        if name == SCALE {
             self.require('(')?;
             let inner = Box::new(self.sum(depth)?);
-            let options = if self.accept(',') {
-                self.list(')', Parser::setting)?
+            let settings = if self.accept(',') {
+                self.list(')', Self::setting)?
             } else {
                 self.require(')')?;
                 Vec::new()
             };
-            return Ok(Node::Scale { inner, options });
+            return Ok(Node::Scale { at, inner, settings });
         }
-        let options =
-            if self.accept('(') && !self.accept(')') { self.list(')', Parser::setting)? } else { Vec::new() };
-        Ok(Node::Leaf { at, name, options })
+        let settings =
+            if self.accept('(') && !self.accept(')') { self.list(')', Self::setting)? } else { Vec::new() };
+        Ok(Node::Leaf { at, name, settings })
     }
 
     fn setting(&mut self) -> Result<Setting, ParseError> {
-        let (at, key) = self.word("an option")?;
+        if !self.begins_word() {
+            return self.expected("an option");
+        }
+        let (at, key) = self.word();
         let values = if !self.accept('=') {
             Vec::new()
         } else if self.accept('[') {
-            self.list(']', Parser::number)?
+            self.list(']', Self::number)?
         } else {
             vec![self.number()?]
         };
@@ -297,173 +401,18 @@ impl Parser {
     }
 }
 
-impl Node {
-    fn build(self, dims: usize, role: Role) -> Result<Box<dyn Kernel>, ParseError> {
-        match self {
-            Node::Leaf { at, name, options } => build_leaf(at, &name, options, dims, role),
-            Node::Combination { operation, children } => {
-                let child_role = |i: usize| match operation {
-                    Operation::Sum if i > 0 => Role::Free,
-                    Operation::Product if i > 0 => Role::Unscaled,
-                    _ => role,
-                };
-                let children =
-                    children.into_iter().enumerate().map(|(i, child)| child.build(dims, child_role(i)));
-                Ok(Box::new(Combination::new(operation, children.collect::<Result<_, _>>()?)))
-            }
-            Node::Scale { inner, options } => {
-                let mut kernel = Scale::new(1.0, inner.build(dims, Role::Unscaled)?);
-                apply_settings(&mut kernel, &options, "scale", &["variance"])?;
-                fix_variance(&mut kernel, role);
-                Ok(Box::new(kernel))
-            }
-            Node::Active { inner, ranges } => {
-                let mut columns = Vec::new();
-                for Range { at, first, end } in ranges {
-                    if end > dims {
-                        let last = end - 1;
-                        return error(at, format!("there is no column {last}, only {dims}, counted from 0"));
-                    }
-                    if let Some(twice) = (first..end).find(|d| columns.contains(d)) {
-                        return error(at, format!("column {twice} is selected twice"));
-                    }
-                    columns.extend(first..end);
-                }
-                let inner = inner.build(columns.len(), role)?;
-                Ok(Box::new(ActiveDims::new(columns, inner)))
-            }
+/// The columns of some ranges, each of which has to be there and no more than once.
+fn columns(ranges: Vec<Range>, dims: usize) -> Result<Vec<usize>, ParseError> {
+    let mut columns = Vec::new();
+    for Range { at, first, end } in ranges {
+        if end > dims {
+            let last = end - 1;
+            return error(at, format!("there is no column {last}, only {dims}, counted from 0"));
         }
+        if let Some(twice) = (first..end).find(|d| columns.contains(d)) {
+            return error(at, format!("column {twice} is selected twice"));
+        }
+        columns.extend(first..end);
     }
-}
-
-/// Fixes the first parameter, a variance, of a kernel that may not carry the scale.
-fn fix_variance(kernel: &mut dyn Kernel, role: Role) {
-    let mut first = true;
-    kernel.for_each_parameter_mut(&mut |parameter| {
-        parameter.fixed |= first && role == Role::Unscaled;
-        first = false;
-    });
-}
-
-fn build_leaf(
-    at: usize,
-    name: &str,
-    options: Vec<Setting>,
-    dims: usize,
-    role: Role,
-) -> Result<Box<dyn Kernel>, ParseError> {
-    let profile = match name {
-        "rbf" | "squared_exponential" => Some(Profile::SquaredExponential),
-        "matern12" => Some(Profile::Matern12),
-        "matern32" => Some(Profile::Matern32),
-        "matern52" => Some(Profile::Matern52),
-        "rational_quadratic" | "rq" => Some(Profile::RationalQuadratic),
-        _ => None,
-    };
-    let flag = |flag: &str| options.iter().any(|option| option.key == flag);
-    // The starting values of a parameter that `ard_flag`, or a list of values, makes one per dimension.
-    let ones = |key: &str, ard_flag: &str| {
-        let listed = options.iter().any(|option| option.key == key && option.values.len() > 1);
-        vec![1.0; if listed || flag(ard_flag) { dims.max(1) } else { 1 }]
-    };
-    let lengthscales = ones("lengthscales", "ard");
-    let shared_variance = ones("variance", "ard");
-    let (mut kernel, allowed): (Box<dyn Kernel>, &[&str]) = match (name, profile) {
-        (_, Some(Profile::RationalQuadratic)) => (
-            Box::new(Stationary::rational_quadratic(1.0, &lengthscales, 1.0)),
-            &["ard", "variance", "lengthscales", "alpha"],
-        ),
-        (_, Some(profile)) => {
-            (Box::new(Stationary::new(profile, 1.0, &lengthscales)), &["ard", "variance", "lengthscales"])
-        }
-        ("periodic", _) => (
-            Box::new(Periodic::new(1.0, &lengthscales, &ones("period", "ard_period"))),
-            &["ard", "ard_period", "variance", "lengthscales", "period"],
-        ),
-        ("cosine", _) => (Box::new(Cosine::new(1.0, &lengthscales)), &["ard", "variance", "lengthscales"]),
-        ("linear", _) => (Box::new(Polynomial::linear(&shared_variance)), &["ard", "variance"]),
-        ("polynomial", _) => {
-            let degree = integer(&options, "degree", 2, 1, Polynomial::MAX_DEGREE)?;
-            (
-                Box::new(Polynomial::new(degree, &shared_variance, 1.0)),
-                &["ard", "degree", "variance", "offset"],
-            )
-        }
-        ("arccosine", _) => {
-            let order = integer(&options, "order", 1, 0, ArcCosine::MAX_ORDER)?;
-            (
-                Box::new(ArcCosine::new(order, 1.0, &ones("weight_variances", "ard"), 1.0)),
-                &["ard", "order", "variance", "weight_variances", "bias_variance"],
-            )
-        }
-        ("constant", _) => (Box::new(Constant::new(1.0)), &["variance"]),
-        ("white", _) => (Box::new(Constant::white(1.0)), &["variance"]),
-        _ => return error(at, format!("'{name}' is not known; expected {NAMES}")),
-    };
-    apply_settings(kernel.as_mut(), &options, name, allowed)?;
-    let scale_is_variance = name != "polynomial" && (name != "linear" || shared_variance.len() == 1);
-    if scale_is_variance {
-        fix_variance(kernel.as_mut(), role);
-    }
-    Ok(kernel)
-}
-
-/// A small whole number given as `key=…`.
-fn integer(options: &[Setting], key: &str, default: u32, low: u32, high: u32) -> Result<u32, ParseError> {
-    let Some(option) = options.iter().find(|option| option.key == key) else { return Ok(default) };
-    let found = (low..=high).find(|&value| option.values == [f64::from(value)]);
-    match found {
-        Some(value) => Ok(value),
-        None => error(option.at, format!("'{key}' is a whole number from {low} to {high}")),
-    }
-}
-
-/// Checks every option of a kernel and sets the parameters it names.
-fn apply_settings(
-    kernel: &mut dyn Kernel,
-    options: &[Setting],
-    name: &str,
-    allowed: &[&str],
-) -> Result<(), ParseError> {
-    for (i, Setting { at, key, values }) in options.iter().enumerate() {
-        if !allowed.contains(&key.as_str()) {
-            let allowed = allowed.join(", ");
-            return error(*at, format!("'{name}' has no option '{key}'; expected one of {allowed}"));
-        }
-        if options[..i].iter().any(|earlier| earlier.key == *key) {
-            return error(*at, format!("'{key}' is given twice"));
-        }
-        if matches!(key.as_str(), "degree" | "order") {
-            continue;
-        }
-        if key.starts_with("ard") != values.is_empty() {
-            let wanted = if values.is_empty() { "needs a value" } else { "takes no value" };
-            return error(*at, format!("'{key}' {wanted}"));
-        }
-        let mut outcome = Ok(());
-        let mut done = false;
-        kernel.for_each_parameter_mut(&mut |parameter| {
-            // The own parameter comes first: the kernel inside `scale` has names of its own.
-            if done || parameter.name != *key {
-                return;
-            }
-            done = true;
-            let count = parameter.values.len();
-            if values.len() != 1 && values.len() != count {
-                let given = values.len();
-                outcome = error(*at, format!("'{key}' has {given} values for {count} dimensions"));
-            } else if let Some(value) = values.iter().find(|&&value| !parameter.transform.admits(value)) {
-                outcome = error(*at, format!("'{key}' must be positive, not {value}"));
-            } else {
-                parameter
-                    .values
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(d, slot)| *slot = values[d % values.len()]);
-                parameter.given = true;
-            }
-        });
-        outcome?;
-    }
-    Ok(())
+    Ok(columns)
 }

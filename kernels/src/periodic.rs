@@ -1,6 +1,7 @@
 //! Periodic and cosine kernels, through sines and cosines of each point; no distances of the points themselves.
 
 use crate::distance::PairGradient;
+use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
@@ -8,6 +9,26 @@ use crate::stationary::{Coefficients, Profile, Scaled};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use std::f64::consts::PI;
+
+pub(crate) const PERIODIC: Entry = Entry {
+    names: &["periodic"],
+    flags: &["ard", "ard_period"],
+    arguments: &[],
+    parameters: &["variance", "lengthscales", "period"],
+    build: |options| {
+        let (lengthscales, period) =
+            (options.ones("lengthscales", "ard"), options.ones("period", "ard_period"));
+        Ok(Box::new(Periodic::new(1.0, &lengthscales, &period)))
+    },
+};
+
+pub(crate) const COSINE: Entry = Entry {
+    names: &["cosine"],
+    flags: &["ard"],
+    arguments: &[],
+    parameters: &["variance", "lengthscales"],
+    build: |options| Ok(Box::new(Cosine::new(1.0, &options.ones("lengthscales", "ard")))),
+};
 
 /// The mean of column `d`; both kernels depend on differences only, and small phases keep their digits.
 fn centre(x: MatRef<'_, f64>, d: usize) -> f64 {

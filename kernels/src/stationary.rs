@@ -1,12 +1,36 @@
 //! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic; no composition.
 
 use crate::distance::{PairGradient, ScaledPair};
+use crate::entry::{Build, Entry, Options, ParseError};
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::parameter::Parameter;
 use crate::vector_math::{Pass, dispatch, exp, ln_1p, map_in_place, mul_add};
 use faer::{MatMut, MatRef};
 use pulp::Simd;
 use std::marker::PhantomData;
+
+const fn entry(names: &'static [&'static str], build: Build) -> Entry {
+    Entry { names, flags: &["ard"], arguments: &[], parameters: &["variance", "lengthscales"], build }
+}
+
+/// A kernel of a profile as the options ask for it.
+fn asked(profile: Profile, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
+    Ok(Box::new(Stationary::new(profile, 1.0, &options.ones("lengthscales", "ard"))))
+}
+
+pub(crate) const RBF: Entry =
+    entry(&["rbf", "squared_exponential"], |options| asked(Profile::SquaredExponential, options));
+
+pub(crate) const MATERN12: Entry = entry(&["matern12"], |options| asked(Profile::Matern12, options));
+
+pub(crate) const MATERN32: Entry = entry(&["matern32"], |options| asked(Profile::Matern32, options));
+
+pub(crate) const MATERN52: Entry = entry(&["matern52"], |options| asked(Profile::Matern52, options));
+
+pub(crate) const RATIONAL_QUADRATIC: Entry = Entry {
+    parameters: &["variance", "lengthscales", "alpha"],
+    ..entry(&["rational_quadratic", "rq"], |options| asked(Profile::RationalQuadratic, options))
+};
 
 /// The shape of a stationary kernel as a function of `r² = Σ_d ((x_d − x'_d)/ℓ_d)²`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //! and text form; no production callers.
 
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, value_names};
-use crate::parse::parse;
+use crate::parameter::Parameter;
+use crate::parse::Grammar;
 use faer::{Mat, MatRef, Side};
 use std::collections::HashSet;
 
@@ -14,7 +15,7 @@ const VALUE_TOLERANCE: f64 = 1e-11;
 const GRADIENT_TOLERANCE: f64 = 2e-7;
 
 /// Checks the contract on two sets of points with the same number of columns, all of them distinct and of order 1
-/// in the kernel's units.
+/// in the kernel's units. The text form is left out for kernels with names that the default grammar does not know.
 ///
 /// # Errors
 /// Names the first clause that is violated, and where.
@@ -23,6 +24,28 @@ pub fn check_kernel(
     left: MatRef<'_, f64>,
     right: MatRef<'_, f64>,
 ) -> Result<(), String> {
+    let grammar = Grammar::default();
+    if kernel.parts().iter().all(|part| grammar.knows(&part.label)) {
+        check_text(kernel, left.ncols(), &grammar)?;
+    }
+    check_numbers(kernel, left, right)
+}
+
+/// [`check_kernel`] with the text form, which has to read back by `grammar`.
+///
+/// # Errors
+/// As for [`check_kernel`].
+pub fn check_kernel_in(
+    grammar: &Grammar,
+    kernel: &dyn Kernel,
+    left: MatRef<'_, f64>,
+    right: MatRef<'_, f64>,
+) -> Result<(), String> {
+    check_text(kernel, left.ncols(), grammar)?;
+    check_numbers(kernel, left, right)
+}
+
+fn check_numbers(kernel: &dyn Kernel, left: MatRef<'_, f64>, right: MatRef<'_, f64>) -> Result<(), String> {
     check_values(kernel, left, right)?;
     check_names(kernel, left.ncols())?;
     for inputs in [Inputs::Cross { left, right }, Inputs::Gram(left)] {
@@ -108,10 +131,35 @@ fn check_names(kernel: &dyn Kernel, dims: usize) -> Result<(), String> {
     ensure(unique.len() == names.len(), || format!("names are not unique: {names:?}"))?;
     ensure(kernel.min_dims() <= dims, || format!("min_dims is {} for {dims} columns", kernel.min_dims()))?;
 
+    let mut copy = kernel.boxed_clone();
+    ensure(parameters(copy.as_ref()) == parameters(kernel), || "a copy has other parameters".to_owned())?;
+    let before = parameters(kernel);
+    let mut index = 0;
+    copy.for_each_parameter_mut(&mut |parameter| {
+        index += usize::from(before.get(index) == Some(&*parameter));
+    });
+    ensure(index == before.len(), || {
+        "parameters are visited in another order when they may change".to_owned()
+    })?;
+    copy.fix_scale();
+    let fixed = |found: Vec<Parameter>| found.iter().filter(|parameter| parameter.fixed).count();
+    ensure(fixed(parameters(copy.as_ref())) <= fixed(before) + 1, || {
+        "fix_scale fixes more than one parameter".to_owned()
+    })
+}
+
+fn parameters(kernel: &dyn Kernel) -> Vec<Parameter> {
+    let mut found = Vec::new();
+    kernel.for_each_parameter(&mut |parameter| found.push(parameter.clone()));
+    found
+}
+
+fn check_text(kernel: &dyn Kernel, dims: usize, grammar: &Grammar) -> Result<(), String> {
     let text = kernel.expression();
-    let again = parse(&text, dims).map_err(|error| format!("expression '{text}': {error}"))?;
+    let again = grammar.parse(&text, dims).map_err(|error| format!("expression '{text}': {error}"))?;
     ensure(again.expression() == text, || format!("'{text}' came back as '{}'", again.expression()))?;
-    ensure(value_names(again.as_ref()) == names, || format!("'{text}' came back with other parameters"))
+    let same = value_names(again.as_ref()) == value_names(kernel);
+    ensure(same, || format!("'{text}' came back with other parameters"))
 }
 
 /// Gradients of `Σ kbar∘k`: in the flat parameters, the left points and the right points.

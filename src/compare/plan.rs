@@ -147,7 +147,7 @@ impl Settings {
 
     fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
         let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
-        match misfit.filter(|_| likelihood != LikelihoodKind::Gaussian) {
+        match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
                 "--objectives {contender} needs the gaussian likelihood, not {likelihood}"
             ))
@@ -212,10 +212,10 @@ impl Settings {
 
 /// The objective that an estimator is for, unless it is for all.
 fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
-    match estimator {
-        Estimator::Exact => None,
-        estimator if estimator.is_predictive() => Some(ObjectiveKind::DlmLog),
-        _ => Some(ObjectiveKind::Elbo),
+    match (estimator.facts().of_expected_log, estimator.is_predictive()) {
+        (true, _) => Some(ObjectiveKind::Elbo),
+        (_, true) => Some(ObjectiveKind::DlmLog),
+        _ => None,
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::column::{Column, TextColumn, boolean, number_text};
-use super::moments::Spread;
 use super::scaling::Affine;
+use super::spread::Spread;
 use super::table::{Table, absent};
 use super::target::TargetKind;
 use crate::error::{Error, Result};

@@ -20,6 +20,7 @@ pub mod schema;
 pub(crate) mod shuffle;
 mod size;
 pub mod split;
+mod spread;
 pub(crate) mod statistics;
 pub mod table;
 pub mod target;

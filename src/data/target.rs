@@ -1,101 +1,19 @@
 //! What kind of target a column holds, the task it makes and the number each of its cells stands for; no models.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::column::{Column, TextColumn, boolean, number_text};
 use super::table::{Table, quoted, shown};
 use crate::error::{Error, Result};
-use crate::words::words;
-
-/// The whole numbers that a 64-bit float tells apart go up to 2^53.
-pub(super) const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+use crate::likelihood::HIGHEST_WHOLE;
+pub use crate::likelihood::{TargetKind, Task};
 
 /// The range of a target's absolute values and spread whose squares a 64-bit float can hold.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
 
-words! {
-    /// What a model is judged by.
-    Task, "task" {
-        /// A real number.
-        Regression = "regression",
-        /// One of two classes.
-        Classification = "classification",
-        /// A number of events.
-        Count = "count",
-        /// One of several ordered levels.
-        Ordinal = "ordinal",
-    }
-}
-
-/// The values a target may take; a likelihood is defined on one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TargetKind {
-    /// Any real number.
-    Real,
-    /// A number above 0.
-    Positive,
-    /// A number above 0 and below 1.
-    UnitInterval,
-    /// 0, 1, 2, …
-    Count,
-    /// One of two classes, coded 0 and 1.
-    Binary,
-    /// One of several ordered levels, coded 0, 1, …, K.
-    Ordinal,
-}
-
-impl fmt::Display for TargetKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TargetKind::Real => "real",
-            TargetKind::Positive => "positive",
-            TargetKind::UnitInterval => "unit interval",
-            TargetKind::Count => "count",
-            TargetKind::Binary => "binary",
-            TargetKind::Ordinal => "ordinal",
-        })
-    }
-}
-
 impl TargetKind {
-    /// Whether a coded target is of this kind.
-    pub fn admits(self, y: f64) -> bool {
-        let whole = y >= 0.0 && y <= HIGHEST_WHOLE && y.fract() == 0.0;
-        match self {
-            TargetKind::Real => y.is_finite(),
-            TargetKind::Positive => y > 0.0 && y.is_finite(),
-            TargetKind::UnitInterval => y > 0.0 && y < 1.0,
-            TargetKind::Count | TargetKind::Ordinal => whole,
-            TargetKind::Binary => y == 0.0 || y == 1.0,
-        }
-    }
-
-    /// The coded targets of this kind, in words.
-    pub fn values(self) -> &'static str {
-        match self {
-            TargetKind::Real => "a finite number",
-            TargetKind::Positive => "a number above 0",
-            TargetKind::UnitInterval => "a number above 0 and below 1",
-            TargetKind::Count => "a whole number, 0 or more",
-            TargetKind::Binary => "0 or 1",
-            TargetKind::Ordinal => "the number of a level, 0 or more",
-        }
-    }
-
-    /// The task that a target of this kind makes.
-    pub fn task(self) -> Task {
-        match self {
-            TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval => Task::Regression,
-            TargetKind::Count => Task::Count,
-            TargetKind::Binary => Task::Classification,
-            TargetKind::Ordinal => Task::Ordinal,
-        }
-    }
-
     /// The cells of a target that is written as numbers, NaN where missing.
     fn numbers(self, table: &Table, name: &str) -> Result<Vec<f64>> {
         table.numbers(name).map(Cow::into_owned).map_err(|error| self.advise(error))

@@ -14,7 +14,7 @@
 
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, reflect_lower};
-use crate::objective::{Estimator, Targets};
+use crate::objective::{EntropyPart, Estimator, Targets};
 use crate::variational::{Factor, Matrix, MatrixRef, Normal};
 use faer::{Accum, Mat, MatRef};
 use rand_chacha::ChaCha8Rng;
@@ -101,7 +101,7 @@ impl Sampling {
 
     /// Whether gradients are reparameterised ones.
     pub(super) fn is_path(&self) -> bool {
-        !matches!(self.estimator, Estimator::Price { .. })
+        self.estimator.facts().entropy != EntropyPart::Exact
     }
 
     /// `∇_m`, `∇_S` and, for rules with a factor, `∇_C` of the last pass.
@@ -203,7 +203,7 @@ impl Sampling {
         // e_l/L, with the prior's part.
         let share = beta / self.count as f64;
         add_scaled(slopes, share, &self.points);
-        let landing = matches!(self.estimator, Estimator::StickingTheLanding { .. });
+        let landing = self.estimator.facts().entropy == EntropyPart::AlongThePath;
         match q.cov() {
             MatrixRef::Diagonal(variances) => self.finish_diagonal(variances, beta, landing, slopes),
             MatrixRef::Full(_) => self.finish_full(factor, beta, landing, slopes),

@@ -1,12 +1,24 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters};
+use super::{
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters,
+};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use std::f64::consts::PI;
+
+pub(super) const PROBIT: Entry = Entry {
+    kind: LikelihoodKind::new("bernoulli-probit", TargetKind::Binary),
+    build: |_| Box::new(BernoulliProbit),
+};
+
+pub(super) const LOGIT: Entry = Entry {
+    kind: LikelihoodKind::new("bernoulli-logit", TargetKind::Binary),
+    build: |_| Box::new(BernoulliLogit),
+};
 
 /// +1 for class 1, −1 for class 0.
 fn sign(at: Observation) -> f64 {
@@ -25,12 +37,10 @@ fn draw(probability: f64, random: &mut ChaCha8Rng) -> f64 {
 
 /// What the two links share, given the probability of class 1 as a function of f and in prediction.
 macro_rules! bernoulli {
-    ($kind:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
+    ($entry:expr, $probability:expr, $predictive:expr, $inverse:expr) => {
         own_parameters!();
 
-        fn kind(&self) -> LikelihoodKind {
-            $kind
-        }
+        named!($entry.kind);
 
         fn peak(&self, at: Observation) -> f64 {
             sign(at) * 40.0
@@ -76,7 +86,7 @@ pub struct BernoulliProbit;
 
 impl Likelihood for BernoulliProbit {
     bernoulli!(
-        LikelihoodKind::BernoulliProbit,
+        PROBIT,
         normal::cdf,
         |(mu, v): (f64, f64), _: &mut Integrator| normal::cdf(mu / (1.0 + v).sqrt()),
         normal::quantile
@@ -127,7 +137,7 @@ pub(super) fn logistic(f: f64) -> f64 {
 
 impl Likelihood for BernoulliLogit {
     bernoulli!(
-        LikelihoodKind::BernoulliLogit,
+        LOGIT,
         logistic,
         |at: (f64, f64), integrator: &mut Integrator| {
             BernoulliLogit.log_predictive(Observation::of(1.0), at, &mut [], integrator).value.exp()

@@ -5,7 +5,7 @@ use super::normal::{self, log_cdf_and_hazard};
 use super::poisson::strip_of_width;
 use super::special::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use super::sums::{Terms, weighted_sums};
-use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
+use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;
@@ -16,6 +16,16 @@ use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+
+pub(super) const LOGIT: Entry = Entry {
+    kind: LikelihoodKind::new("beta-logit", TargetKind::UnitInterval),
+    build: |_| Box::new(BetaLogit::new(4.0)),
+};
+
+pub(super) const PROBIT: Entry = Entry {
+    kind: LikelihoodKind::new("beta-probit", TargetKind::UnitInterval),
+    build: |_| Box::new(BetaProbit::new(4.0)),
+};
 
 /// The mean m of the target as a function of f.
 pub trait Link: Copy + Debug + Send + Sync + 'static {
@@ -43,7 +53,7 @@ pub trait Link: Copy + Debug + Send + Sync + 'static {
 pub struct Logit;
 
 impl Link for Logit {
-    const KIND: LikelihoodKind = LikelihoodKind::BetaLogit;
+    const KIND: LikelihoodKind = LOGIT.kind;
 
     #[inline(always)]
     fn terms<S: Simd>(f: f64) -> [f64; 4] {
@@ -79,7 +89,7 @@ impl Link for Logit {
 pub struct Probit;
 
 impl Link for Probit {
-    const KIND: LikelihoodKind = LikelihoodKind::BetaProbit;
+    const KIND: LikelihoodKind = PROBIT.kind;
 
     #[inline(always)]
     fn terms<S: Simd>(f: f64) -> [f64; 4] {
@@ -152,9 +162,7 @@ fn log_odds(y: f64) -> f64 {
 impl<L: Link> Likelihood for Beta<L> {
     own_parameters!(scale);
 
-    fn kind(&self) -> LikelihoodKind {
-        L::KIND
-    }
+    named!(L::KIND);
 
     /// `log Γ(a) = log Γ(1 + a) − log a`: what is singular in the tails is the logarithm of the link.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

@@ -2,12 +2,22 @@
 
 use super::log_rate::{LogRate, log_normal};
 use super::special::gamma_cdf;
-use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters, start};
+use super::{
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+};
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use sparsegp_kernels::Parameter;
 use statrs::function::gamma::{digamma, ln_gamma};
+
+pub(super) const GAMMA: Entry =
+    Entry { kind: LikelihoodKind::new("gamma", TargetKind::Positive), build: |_| Box::new(Gamma::new(1.0)) };
+
+pub(super) const EXPONENTIAL: Entry = Entry {
+    kind: LikelihoodKind::new("exponential", TargetKind::Positive),
+    build: |_| Box::new(Exponential),
+};
 
 /// With u = log y − f, `log p(y|f) = k u − e^u − log y − log Γ(k)`.
 fn terms(y: f64, shape: f64) -> LogRate {
@@ -94,9 +104,7 @@ impl Likelihood for Gamma {
     own_parameters!(shape);
     log_scale!(Gamma::shape);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::Gamma
-    }
+    named!(GAMMA.kind);
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let centre = at.y.ln() - digamma(self.shape());
@@ -134,9 +142,7 @@ impl Likelihood for Exponential {
     own_parameters!();
     log_scale!(|_: &Self| 1.0f64);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::Exponential
-    }
+    named!(EXPONENTIAL.kind);
 
     fn expected_log_density(
         &self,

@@ -1,11 +1,18 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters};
+use super::{
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters,
+};
 use crate::data::moments::Moments;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::{Parameter, Transform};
+
+pub(super) const GAUSSIAN: Entry = Entry {
+    kind: LikelihoodKind::new("gaussian", TargetKind::Real).with_gaussian_noise(),
+    build: |_| Box::new(Gaussian::new(1.0)),
+};
 
 /// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its one parameter.
 #[derive(Clone, Debug)]
@@ -36,8 +43,10 @@ impl Gaussian {
 impl Likelihood for Gaussian {
     own_parameters!(noise);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::Gaussian
+    named!(GAUSSIAN.kind);
+
+    fn gaussian_noise(&self) -> Option<f64> {
+        Some(self.noise_variance())
     }
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

@@ -1,7 +1,104 @@
 //! Observation models p(y | f): expectations under N(f; μ, v) with derivatives, and predictions; no q, no kernels.
+//!
+//! A likelihood is a type that is a [`Likelihood`]. Those of this crate are listed by name as [`LikelihoodKind`]s; one from outside is
+//! handed to a fit in the model it starts from, or entered in a [`Registry`](crate::Registry) and then asked for by name.
+//!
+//! ```
+//! use rand::RngExt;
+//! use sparsegp::likelihood::{Likelihood, Observation, TargetKind, testkit::check_likelihood};
+//! use sparsegp::quadrature::Resolution;
+//! use sparsegp::kernels::Parameter;
+//!
+//! /// y = f + s·ε with ε from the logistic distribution: `log p = −|r| − 2 log(1 + e^{−|r|}) − log s`, `r = (y − f)/s`.
+//! #[derive(Clone, Debug)]
+//! struct LogisticNoise {
+//!     scale: Parameter,
+//! }
+//!
+//! impl LogisticNoise {
+//!     fn new(scale: f64) -> Self {
+//!         LogisticNoise { scale: Parameter::positive("scale", vec![scale]) }
+//!     }
+//!
+//!     fn s(&self) -> f64 {
+//!         self.scale.values[0]
+//!     }
+//! }
+//!
+//! impl Likelihood for LogisticNoise {
+//!     fn name(&self) -> &'static str {
+//!         "logistic-noise"
+//!     }
+//!
+//!     fn target_kind(&self) -> TargetKind {
+//!         TargetKind::Real
+//!     }
+//!
+//!     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+//!         for ((f, value), first) in f.iter().zip(value).zip(first) {
+//!             let r = (at.y - f) / self.s();
+//!             *value = -r.abs() - 2.0 * (-r.abs()).exp().ln_1p() - self.s().ln();
+//!             *first = (0.5 * r).tanh() / self.s();
+//!         }
+//!     }
+//!
+//!     fn curvature(&self, at: Observation, f: f64) -> f64 {
+//!         let r = (at.y - f) / self.s();
+//!         -0.5 / (self.s() * (0.5 * r).cosh()).powi(2)
+//!     }
+//!
+//!     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+//!         for (f, weight) in f.iter().zip(weights) {
+//!             let r = (at.y - f) / self.s();
+//!             own[0] += weight * (r * (0.5 * r).tanh() - 1.0) / self.s();
+//!         }
+//!     }
+//!
+//!     /// The logarithm of 1 + e^{−r} is singular at r = ±iπ.
+//!     fn resolution(&self, _: Observation) -> Resolution {
+//!         Resolution { strip: 3.1 * self.s(), step: 0.4 * self.s(), concave: true, pole: None }
+//!     }
+//!
+//!     fn conditional_moments(&self, f: f64, _: f64) -> (f64, f64) {
+//!         (f, (std::f64::consts::PI * self.s()).powi(2) / 3.0)
+//!     }
+//!
+//!     fn conditional_cdf(&self, y: f64, f: f64, _: f64) -> f64 {
+//!         1.0 / (1.0 + ((f - y) / self.s()).exp())
+//!     }
+//!
+//!     fn sample(&self, f: f64, _: f64, random: &mut rand_chacha::ChaCha8Rng) -> f64 {
+//!         let u: f64 = random.random();
+//!         f + self.s() * (u / (1.0 - u)).ln()
+//!     }
+//!
+//!     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
+//!         let mean = y.iter().sum::<f64>() / y.len().max(1) as f64;
+//!         let variance = y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len().max(1) as f64;
+//!         self.scale.start(|_| 0.3 * variance.sqrt());
+//!         mean
+//!     }
+//!
+//!     fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+//!         visit(&self.scale);
+//!     }
+//!
+//!     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+//!         visit(&mut self.scale);
+//!     }
+//!
+//!     fn boxed_clone(&self) -> Box<dyn Likelihood> {
+//!         Box::new(self.clone())
+//!     }
+//! }
+//!
+//! check_likelihood(&LogisticNoise::new(0.7), &[-2.0, 0.4, 3.0].map(Observation::of))?;
+//! # Ok::<(), String>(())
+//! ```
 
 mod bernoulli;
 mod beta;
+mod expectation;
 mod gamma;
 mod gaussian;
 mod kind;
@@ -9,21 +106,27 @@ mod log_rate;
 mod negative_binomial;
 pub mod normal;
 mod ordinal;
+mod peak;
 mod poisson;
 mod quantile;
 mod special;
 mod student_t;
 mod sums;
+mod target;
+pub mod testkit;
 
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
-pub use kind::LikelihoodKind;
+use kind::Entry;
+pub use kind::{Build, LikelihoodKind};
 pub use negative_binomial::NegativeBinomial;
 pub use ordinal::Ordinal;
 pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use student_t::StudentT;
+pub(crate) use target::HIGHEST_WHOLE;
+pub use target::{TargetKind, Task};
 
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
@@ -59,16 +162,35 @@ pub struct Local {
 
 /// A factorised likelihood with one latent function.
 ///
-/// A family states its log density in f; expectations follow by quadrature unless it overrides them in closed form.
-/// `own` slices follow the order of `for_each_parameter`; they are accumulated into, and empty when not wanted.
+/// A family states its log density in f; expectations follow by quadrature unless it overrides them in closed form, and
+/// predictions by averages of what it says of y given f. [`testkit::check_likelihood`] checks the one against the other.
+///
+/// f is on the scale the model sees: that of the [standardised](Likelihood::scales_target) target for real ones. `own` slices
+/// follow the order of [`Likelihood::for_each_parameter`], are in natural units, are accumulated into, and are empty when
+/// not wanted. Nothing may panic, whatever the numbers: trouble is NaN or infinite.
 pub trait Likelihood: Send + Sync + Debug {
-    /// Which family this is.
-    fn kind(&self) -> LikelihoodKind;
+    /// What options, reports and model files call it: a word of its own, such as `gaussian`.
+    fn name(&self) -> &'static str;
+
+    /// The targets it is defined on.
+    fn target_kind(&self) -> TargetKind;
+
+    /// Whether fits standardise the target: where its location and scale mean nothing to the likelihood, since f and the own
+    /// parameters absorb them.
+    fn scales_target(&self) -> bool {
+        self.target_kind() == TargetKind::Real
+    }
+
+    /// σ², where `p(y|f) = N(y; f, σ²)` and σ² is the one own parameter: the best q, and bounds without a q, then have closed
+    /// forms, which fits use. `None` for anything else.
+    fn gaussian_noise(&self) -> Option<f64> {
+        None
+    }
 
     /// `log p(y|f_k)` and `∂_f log p(y|f_k)` at every `f_k`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]);
 
-    /// `∂²_f log p(y|f)`.
+    /// `∂²_f log p(y|f)`, exact: steps towards modes and estimators of gradients are made of it.
     fn curvature(&self, at: Observation, f: f64) -> f64;
 
     /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
@@ -79,8 +201,15 @@ pub trait Likelihood: Send + Sync + Debug {
     /// How finely quadrature has to look at this likelihood.
     fn resolution(&self, at: Observation) -> Resolution;
 
-    /// The f that maximises `p(y|f)`, which has a single peak; a finite f near the supremum when that is at infinity.
-    fn peak(&self, at: Observation) -> f64;
+    /// The f that maximises `p(y|f)`, which has a single peak; a finite f near the supremum when that is at infinity. Found by
+    /// bisection of the slope unless there is a formula, which is much quicker.
+    fn peak(&self, at: Observation) -> f64 {
+        peak::climb(&mut |f| {
+            let (mut value, mut first) = ([0.0], [0.0]);
+            self.log_density(at, &[f], &mut value, &mut first);
+            first[0]
+        })
+    }
 
     /// `E_{N(f; μ, v)} log p(y|f)`.
     fn expected_log_density(
@@ -104,7 +233,7 @@ pub trait Likelihood: Send + Sync + Debug {
         integrator.log_predictive(self, at, (mu, v), own)
     }
 
-    /// Mean and variance of y given f.
+    /// Mean and variance of y given f; infinite or NaN where there are none.
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64);
 
     /// `P(Y ≤ y | f)`.
@@ -147,7 +276,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1).
     fn predictive_quantile(&self, p: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         let mut cdf = |y| self.predictive_cdf(y, at, exposure, integrator);
-        crate::likelihood::quantile::search(self.kind().target_kind(), p, self.levels(), &mut cdf)
+        quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
     }
 
     /// The number of ordered levels, for likelihoods that have them; 2 for classes.
@@ -160,18 +289,37 @@ pub trait Likelihood: Send + Sync + Debug {
         self.peak(at)
     }
 
-    /// Chooses starting values of own parameters from the targets; returns the latent mean that fits them best.
+    /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
+    /// 1); returns the latent mean that fits them best.
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64;
 
-    /// Visits the own parameters in the fixed order that flat gradients use.
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter));
+    /// Visits the own parameters in the fixed order that flat gradients use; there are none unless a family says so.
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        let _ = visit;
+    }
 
     /// Visits the own parameters mutably, in the same order.
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter));
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        let _ = visit;
+    }
 
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn Likelihood>;
 }
+
+/// The methods of [`Likelihood`] that say what a [`LikelihoodKind`] says.
+macro_rules! named {
+    ($kind:expr) => {
+        fn name(&self) -> &'static str {
+            $kind.name()
+        }
+
+        fn target_kind(&self) -> TargetKind {
+            $kind.target_kind()
+        }
+    };
+}
+use named;
 
 /// The methods of [`Likelihood`] that walk the own parameters, which are the named fields, and that copy.
 macro_rules! own_parameters {

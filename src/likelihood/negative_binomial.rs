@@ -5,7 +5,7 @@ use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
 use super::special::{beta_cdf, ln_rising};
 use super::sums::{Terms, weighted_sums};
-use super::{Likelihood, LikelihoodKind, Observation, own_parameters, start};
+use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +14,11 @@ use sparsegp_kernels::Parameter;
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p, mul_add};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::PI;
+
+pub(super) const NEGATIVE_BINOMIAL: Entry = Entry {
+    kind: LikelihoodKind::new("negative-binomial", TargetKind::Count),
+    build: |_| Box::new(NegativeBinomial::new(0.5)),
+};
 
 /// A Poisson count whose rate is gamma distributed around e·e^f with relative variance α.
 #[derive(Clone, Debug)]
@@ -36,9 +41,7 @@ impl NegativeBinomial {
 impl Likelihood for NegativeBinomial {
     own_parameters!(alpha);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::NegativeBinomial
-    }
+    named!(NEGATIVE_BINOMIAL.kind);
 
     /// `Σ_{k<y} log(1 + αk) + y log m − (y + 1/α) log(1 + αm) − log y!`.
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {

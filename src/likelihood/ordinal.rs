@@ -2,7 +2,9 @@
 
 use super::normal::{self, log_cdf_and_hazard};
 use super::sums::{Terms, weighted_sums};
-use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters, start};
+use super::{
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +12,11 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use sparsegp_kernels::{Parameter, Transform};
 use std::cmp::Ordering;
+
+pub(super) const ORDINAL: Entry = Entry {
+    kind: LikelihoodKind::new("ordinal", TargetKind::Ordinal),
+    build: |levels| Box::new(Ordinal::new(levels)),
+};
 
 /// `P(y = j | f) = Φ((e_j − f)/σ) − Φ((e_{j−1} − f)/σ)` with edges `e_0 < e_1 < …`, −∞ before and ∞ after them.
 #[derive(Clone, Debug)]
@@ -197,9 +204,7 @@ impl Ordinal {
 impl Likelihood for Ordinal {
     own_parameters!(scale, first_edge, gaps);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::Ordinal
-    }
+    named!(ORDINAL.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (ends, scale) = (self.ends(at.y), self.scale());

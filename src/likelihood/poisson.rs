@@ -3,7 +3,7 @@
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::special::gamma_upper;
-use super::{Likelihood, LikelihoodKind, Local, Observation, own_parameters};
+use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
@@ -11,6 +11,14 @@ use rand_distr::{Distribution, Poisson};
 use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::{LN_2, PI};
+
+pub(super) const EXPONENTIAL: Entry =
+    Entry { kind: LikelihoodKind::new("poisson", TargetKind::Count), build: |_| Box::new(PoissonExp) };
+
+pub(super) const SOFTPLUS: Entry = Entry {
+    kind: LikelihoodKind::new("poisson-softplus", TargetKind::Count),
+    build: |_| Box::new(PoissonSoftplus),
+};
 
 /// The widest strip in which distribution functions of counts behave as functions of a log rate.
 const WIDEST: f64 = 1.5;
@@ -62,9 +70,7 @@ fn terms(at: Observation) -> LogRate {
 impl Likelihood for PoissonExp {
     own_parameters!();
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::Poisson
-    }
+    named!(EXPONENTIAL.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         terms(at).log_density(f, value, first);
@@ -141,9 +147,7 @@ fn softplus_inverse(rate: f64) -> f64 {
 impl Likelihood for PoissonSoftplus {
     own_parameters!();
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::PoissonSoftplus
-    }
+    named!(SOFTPLUS.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let Observation { y, exposure } = at;

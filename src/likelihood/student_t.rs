@@ -1,6 +1,8 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, normal, own_parameters, start};
+use super::{
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters, start,
+};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;
@@ -9,6 +11,11 @@ use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place, ln_1p};
 use sparsegp_kernels::{Parameter, Transform};
 use statrs::function::gamma::{digamma, ln_gamma};
 use std::f64::consts::PI;
+
+pub(super) const STUDENT_T: Entry = Entry {
+    kind: LikelihoodKind::new("student-t", TargetKind::Real),
+    build: |_| Box::new(StudentT::new(1.0, 4.0)),
+};
 
 /// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom.
 #[derive(Clone, Debug)]
@@ -103,9 +110,7 @@ impl Pass for Components<'_> {
 impl Likelihood for StudentT {
     own_parameters!(scale, df);
 
-    fn kind(&self) -> LikelihoodKind {
-        LikelihoodKind::StudentT
-    }
+    named!(STUDENT_T.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
         let (scale, df) = self.values();

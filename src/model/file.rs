@@ -12,13 +12,14 @@ use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::options::FitOptions;
+use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Parameter, Transform, parse};
+use sparsegp_kernels::{Parameter, Transform};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -64,7 +65,7 @@ struct Description {
     task: Task,
     #[serde(flatten)]
     layer: LayerDescription,
-    likelihood: LikelihoodKind,
+    likelihood: String,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
     #[serde(default, rename = "overlay")]
@@ -145,8 +146,17 @@ impl Model {
     ///
     /// When the file cannot be read, is not a model file, was written by a newer version, or is damaged.
     pub fn load(path: &Path) -> Result<Model> {
+        Model::load_with(path, &Registry::default())
+    }
+
+    /// [`Model::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::load`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<Model> {
         let (name, bytes) = read_model_file(path)?;
-        Model::from_bytes(&name, &bytes)
+        Model::from_bytes_with(&name, &bytes, registry).map(|(model, _)| model)
     }
 
     /// The contents of a model file.
@@ -187,12 +197,16 @@ impl Model {
     ///
     /// As for [`Model::load`].
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Model> {
-        Model::from_bytes_with(name, bytes).map(|(model, _)| model)
+        Model::from_bytes_with(name, bytes, &Registry::default()).map(|(model, _)| model)
     }
 
-    /// The same with the columns of the table it was fitted to, if it was one.
-    pub(crate) fn from_bytes_with(name: &str, bytes: &[u8]) -> Result<(Model, Option<Value>)> {
-        read(bytes).map_err(|why| why.about(name))
+    /// The same with what `registry` knows by name, and with the columns of the table it was fitted to, if it was one.
+    pub(crate) fn from_bytes_with(
+        name: &str,
+        bytes: &[u8],
+        registry: &Registry,
+    ) -> Result<(Model, Option<Value>)> {
+        read(bytes, registry).map_err(|why| why.about(name))
     }
 
     fn description(&self, schema: Option<Value>) -> Description {
@@ -217,9 +231,9 @@ impl Model {
         summary.trace.retain(|record| record.objective.is_finite());
         Description {
             program: self.program.clone(),
-            task: self.latent.likelihood.kind().target_kind().task(),
+            task: self.latent.likelihood.target_kind().task(),
             layer,
-            likelihood: self.latent.likelihood.kind(),
+            likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
             likelihood_parameters,
             settings: self.latent.settings.clone(),
@@ -289,6 +303,8 @@ enum Unusable {
     Foreign,
     Newer(String),
     Damaged(String),
+    /// What has a name that the registry does not know.
+    Unknown(String),
 }
 
 impl Unusable {
@@ -306,6 +322,10 @@ impl Unusable {
             .hint("use the version of sparsegp that wrote it, or a newer one"),
             Unusable::Damaged(what) => Error::data(format!("{name}: the model file is damaged: {what}"))
                 .hint("copy it again from where it came from, or fit again"),
+            Unusable::Unknown(what) => Error::data(format!(
+                "{name}: the model has {what}, which is not known"
+            ))
+            .hint("enter it in the registry that the model is read with, or use a newer version of sparsegp"),
         }
     }
 }
@@ -348,7 +368,7 @@ fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     Ok(())
 }
 
-fn read(bytes: &[u8]) -> Checked<(Model, Option<Value>)> {
+fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
     check_start(bytes.get(..8).unwrap_or(bytes), bytes.len() as u64)?;
     let header = SafeTensors::read_metadata(bytes);
     // What the header says decides what to blame, so it is looked at before the arrays; one that cannot be read tells
@@ -380,9 +400,21 @@ fn read(bytes: &[u8]) -> Checked<(Model, Option<Value>)> {
     if digest.finish() != *entry(key::CHECKSUM)? {
         return Err(Unusable::damaged("its checksum is not that of its contents"));
     }
-    let mut description: Description = serde_json::from_str(description).map_err(Unusable::damaged)?;
+    let mut description = described(description, registry)?;
     let schema = description.schema.take();
-    Ok((assemble(description, &Arrays { tensors })?, schema))
+    Ok((assemble(description, &Arrays { tensors }, registry)?, schema))
+}
+
+/// The description of a model, with a likelihood that the registry knows.
+fn described(text: &str, registry: &Registry) -> Checked<Description> {
+    let mut value: Value = serde_json::from_str(text).map_err(Unusable::damaged)?;
+    // The options name the model's likelihood by a word of which reading them alone knows nothing.
+    let named = value.pointer_mut("/options/likelihood").map(Value::take);
+    let mut description: Description = serde_json::from_value(value).map_err(Unusable::damaged)?;
+    let kind = kind_of(&description, registry)?;
+    description.options.likelihood = named.filter(|named| !named.is_null()).map(|_| kind);
+    description.options.registry = registry.clone();
+    Ok(description)
 }
 
 /// The arrays of a file, each checked as it is taken.
@@ -432,20 +464,20 @@ impl Arrays<'_> {
 }
 
 /// Puts a model together from its parts, each checked against the others.
-fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<Model> {
+fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) -> Checked<Model> {
     let dims = description.scaling.dims();
     let scaling = description.scaling.inputs.iter().chain([&description.scaling.target]);
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
     }
-    let (layer, fix_inducing) = layer(&description.layer, arrays, dims)?;
+    let (layer, fix_inducing) = layer(&description.layer, arrays, dims, registry)?;
     let m = layer.dim();
     let cov = match arrays.shape(name::COVARIANCE)?.len() {
         1 => Matrix::Diagonal(arrays.values(name::COVARIANCE, &[m])?),
         _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
     };
     let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
-    let mut latent = LatentModel::new(layer, likelihood(&description)?, fix_inducing);
+    let mut latent = LatentModel::new(layer, likelihood(&description, registry)?, fix_inducing);
     if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
@@ -468,10 +500,18 @@ fn assemble(description: Description, arrays: &Arrays<'_>) -> Checked<Model> {
 }
 
 /// The layer, and whether its inducing inputs are fixed.
-fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Checked<(Layer, bool)> {
+fn layer(
+    description: &LayerDescription,
+    arrays: &Arrays<'_>,
+    dims: usize,
+    registry: &Registry,
+) -> Checked<(Layer, bool)> {
     match description {
         LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
-            let mut kernel = parse(kernel, dims).map_err(Unusable::damaged)?;
+            let mut kernel = registry.grammar().parse(kernel, dims).map_err(|error| match error.unknown {
+                Some(name) => Unusable::Unknown(format!("the kernel '{name}'")),
+                None => Unusable::damaged(error),
+            })?;
             restore(kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
             let m = arrays.shape(name::INDUCING)?.first().copied().unwrap_or(0);
             let z = arrays.matrix(name::INDUCING, m, dims)?;
@@ -500,13 +540,20 @@ fn layer(description: &LayerDescription, arrays: &Arrays<'_>, dims: usize) -> Ch
     }
 }
 
-fn likelihood(description: &Description) -> Checked<Box<dyn Likelihood>> {
+/// The kind of the model's likelihood.
+fn kind_of(description: &Description, registry: &Registry) -> Checked<LikelihoodKind> {
+    let name = &description.likelihood;
+    registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))
+}
+
+fn likelihood(description: &Description, registry: &Registry) -> Checked<Box<dyn Likelihood>> {
     // Each level takes memory before a parameter could contradict it; all but two of them have a value of their own.
     let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
+    let kind = kind_of(description, registry)?;
     if description.levels > values.saturating_add(2) {
         return Err(Unusable::damaged("its levels are more than its parameters"));
     }
-    let mut likelihood = description.likelihood.build(description.levels);
+    let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
 }

@@ -3,7 +3,7 @@
 use crate::hyper::{Descriptor, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
 use crate::latent::{InducingLayer, Layer, LayerGradient};
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::Likelihood;
 use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform};
 
@@ -85,11 +85,7 @@ impl LatentModel {
 
     /// The noise variance, with Gaussian noise.
     pub fn noise_variance(&self) -> Option<f64> {
-        let mut noise = None;
-        if self.likelihood.kind() == LikelihoodKind::Gaussian {
-            self.likelihood.for_each_parameter(&mut |p| noise = p.values.first().copied());
-        }
-        noise
+        self.likelihood.gaussian_noise()
     }
 
     /// The flat natural vector.

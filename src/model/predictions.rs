@@ -92,7 +92,7 @@ impl Predictions<'_> {
     }
 
     fn kind(&self) -> TargetKind {
-        self.posterior.likelihood().kind().target_kind()
+        self.posterior.likelihood().target_kind()
     }
 
     fn latent_at(&self, row: usize) -> (f64, f64) {

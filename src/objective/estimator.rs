@@ -1,11 +1,11 @@
-//! How gradients are computed: the choices, and those of log E p(y|f), which sample f for each datum; no steps.
+//! How gradients are computed: the choices, as text too, and what each states of itself; no formulae, no steps.
 
-use super::{LossScratch, PiecewiseBound, rejection};
+use super::latent_samples::{self, biased, product};
+use super::{LossScratch, PiecewiseBound, piecewise};
 use crate::error::{Error, Result};
-use crate::likelihood::{Likelihood, Local, Observation};
-use crate::words::stored_as_text;
+use crate::likelihood::{Likelihood, LikelihoodKind, Local, Observation};
+use crate::words::{either, stored_as_text};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -64,6 +64,85 @@ pub enum Estimator {
     },
 }
 
+/// What an estimator draws to compute gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draws {
+    /// Nothing: gradients are not random.
+    Nothing,
+    /// Values of f for each datum, for the log predictive density.
+    LatentValues,
+    /// Vectors w for all data of a batch, for the expected log density.
+    Weights,
+}
+
+/// What becomes of the entropy of q in the gradient of an estimator, which the rule that moves q has to expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntropyPart {
+    /// Rules see to it themselves: gradients are of the data part, in (m, S).
+    Exact,
+    /// It is left out, for rules that have it without a gradient.
+    LeftOut,
+    /// Its gradient is added in closed form.
+    Added,
+    /// Its gradient is that of log q along the sample path.
+    AlongThePath,
+}
+
+/// What an estimator states of itself, which decides about the options that go with it.
+#[derive(Clone, Copy, Debug)]
+pub struct EstimatorFacts {
+    /// How it is written, with L samples and the like.
+    pub usage: &'static str,
+    /// What it draws.
+    pub draws: Draws,
+    /// Whether it replaces the expected log density by a bound, or estimates its gradient: then it is for the ELBO alone.
+    pub of_expected_log: bool,
+    /// Where q's entropy is.
+    pub entropy: EntropyPart,
+    /// The one likelihood that it is for, if there is one.
+    pub likelihood: Option<LikelihoodKind>,
+}
+
+impl EstimatorFacts {
+    /// In closed form or by quadrature, whatever the loss and the likelihood.
+    pub(super) const EXACT: EstimatorFacts = EstimatorFacts {
+        usage: "exact",
+        draws: Draws::Nothing,
+        of_expected_log: false,
+        entropy: EntropyPart::Exact,
+        likelihood: None,
+    };
+
+    /// From samples of w, which `gradient::sampling` draws.
+    const fn of_weights(usage: &'static str, entropy: EntropyPart) -> EstimatorFacts {
+        EstimatorFacts {
+            usage,
+            draws: Draws::Weights,
+            of_expected_log: true,
+            entropy,
+            ..EstimatorFacts::EXACT
+        }
+    }
+}
+
+const PRICE: EstimatorFacts = EstimatorFacts::of_weights("price:L", EntropyPart::Exact);
+const ENERGY: EstimatorFacts = EstimatorFacts::of_weights("reparam:L", EntropyPart::LeftOut);
+const ENERGY_ENTROPY: EstimatorFacts = EstimatorFacts::of_weights("reparam-ent:L", EntropyPart::Added);
+const LANDING: EstimatorFacts = EstimatorFacts::of_weights("stl:L", EntropyPart::AlongThePath);
+
+/// Every estimator, in the order in which they are listed to users.
+const ALL: [&EstimatorFacts; 9] = [
+    &EstimatorFacts::EXACT,
+    &latent_samples::BIASED,
+    &latent_samples::SMOOTHED,
+    &latent_samples::PRODUCT,
+    &PRICE,
+    &ENERGY,
+    &ENERGY_ENTROPY,
+    &LANDING,
+    &piecewise::FACTS,
+];
+
 /// What sampling did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimatorCounts {
@@ -96,14 +175,35 @@ impl Estimator {
         }
     }
 
+    /// What it states of itself.
+    pub const fn facts(self) -> &'static EstimatorFacts {
+        match self {
+            Estimator::Exact => &EstimatorFacts::EXACT,
+            Estimator::Biased { .. } => &latent_samples::BIASED,
+            Estimator::Smoothed { .. } => &latent_samples::SMOOTHED,
+            Estimator::Product { .. } => &latent_samples::PRODUCT,
+            Estimator::Price { .. } => &PRICE,
+            Estimator::Energy { .. } => &ENERGY,
+            Estimator::EnergyEntropy { .. } => &ENERGY_ENTROPY,
+            Estimator::StickingTheLanding { .. } => &LANDING,
+            Estimator::Piecewise { .. } => &piecewise::FACTS,
+        }
+    }
+
+    /// How the estimators that state something are written, `price:L, reparam:L or stl:L`.
+    pub fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
+        let usages: Vec<&str> = ALL.iter().filter(|facts| states(facts)).map(|facts| facts.usage).collect();
+        either(&usages)
+    }
+
     /// Whether gradients are random.
     pub fn is_sampled(self) -> bool {
-        !matches!(self, Estimator::Exact | Estimator::Piecewise { .. })
+        self.facts().draws != Draws::Nothing
     }
 
     /// Whether it is for the log predictive density alone.
     pub fn is_predictive(self) -> bool {
-        self.is_sampled() && self.weight_samples().is_none()
+        self.facts().draws == Draws::LatentValues
     }
 
     /// `log E p(y|f)`, by quadrature, with derivatives as the estimator has them.
@@ -132,74 +232,6 @@ impl Estimator {
     }
 }
 
-/// `E φ′ / (E φ + ν)` and `½ E φ″ / (E φ + ν)` with averages over samples, φ = p(y|f).
-fn biased(
-    likelihood: &dyn Likelihood,
-    at: Observation,
-    (mu, v): (f64, f64),
-    (samples, nu): (usize, f64),
-    wanted: usize,
-    (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
-) -> Local {
-    let sd = v.max(0.0).sqrt();
-    let LossScratch { own, samples: f, value, first, .. } = scratch;
-    f.clear();
-    f.extend((0..samples).map(|_| {
-        let z: f64 = StandardNormal.sample(random);
-        mu + sd * z
-    }));
-    value.resize(samples, 0.0);
-    first.resize(samples, 0.0);
-    likelihood.log_density(at, f, value, first);
-    // φ/(mean φ + ν) per sample; the largest log density is taken out first, so that no ratio is 0/0.
-    let top = value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if !top.is_finite() {
-        return Local { value: f64::NAN, mean: f64::NAN, variance: f64::NAN };
-    }
-    value.iter_mut().for_each(|l| *l = (*l - top).exp());
-    let smoothing = if nu > 0.0 { samples as f64 * nu * (-top).exp() } else { 0.0 };
-    let total = value.iter().sum::<f64>() + smoothing;
-    value.iter_mut().for_each(|w| *w /= total);
-    let (mut mean, mut variance) = (0.0, 0.0);
-    for ((w, slope), f) in value.iter().zip(&*first).zip(&*f) {
-        mean += w * slope;
-        // φ″/φ = (log φ)″ + ((log φ)′)²; a sample of no weight may have derivatives that overflow.
-        if *w > 0.0 {
-            variance += 0.5 * w * (likelihood.curvature(at, *f) + slope * slope);
-        }
-    }
-    if wanted > 0 {
-        likelihood.own_gradient(at, f, value, &mut own[..wanted]);
-    }
-    Local { value: f64::NAN, mean, variance }
-}
-
-/// `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f; μ, v) p(y|f)`.
-fn product(
-    likelihood: &dyn Likelihood,
-    at: Observation,
-    (mu, v): (f64, f64),
-    samples: usize,
-    wanted: usize,
-    (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
-) -> Local {
-    let LossScratch { own, samples: f, value, counts, integrator, .. } = scratch;
-    rejection::draw(likelihood, at, (mu, v), samples, (f, counts), (integrator, random));
-    let share = 1.0 / samples as f64;
-    let (mut mean, mut variance) = (0.0, 0.0);
-    for f in f.iter() {
-        let d = f - mu;
-        mean += share * d / v;
-        variance += share * 0.5 * (d * d / v - 1.0) / v;
-    }
-    if wanted > 0 {
-        value.clear();
-        value.resize(samples, share);
-        likelihood.own_gradient(at, f, value, &mut own[..wanted]);
-    }
-    Local { value: f64::NAN, mean, variance }
-}
-
 impl fmt::Display for Estimator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -222,7 +254,8 @@ impl FromStr for Estimator {
     fn from_str(text: &str) -> Result<Self> {
         let expected = || {
             Error::usage(format!(
-                "estimator '{text}' is not one of exact, bmc:L, smooth-bmc:L:NU, ups:L, price:L, reparam:L, reparam-ent:L, stl:L, piecewise:R with L at least 1, NU positive and R from {} to {}",
+                "estimator '{text}' is not one of {} with L at least 1, NU positive and R from {} to {}",
+                ALL.map(|facts| facts.usage).join(", "),
                 PiecewiseBound::PIECES.start(),
                 PiecewiseBound::PIECES.end()
             ))

@@ -1,10 +1,11 @@
 //! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
 
 mod estimator;
+mod latent_samples;
 mod piecewise;
 mod rejection;
 
-pub use estimator::{Estimator, EstimatorCounts};
+pub use estimator::{Draws, EntropyPart, Estimator, EstimatorCounts, EstimatorFacts};
 pub use piecewise::PiecewiseBound;
 
 use crate::likelihood::{Likelihood, Local, Observation};

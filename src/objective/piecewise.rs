@@ -13,10 +13,18 @@
 //! `|g‴|^⅓` over the real line, `2^{4/3} π/√3`, and `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd
 //! R: a piece across 0, where `log 2 cosh(t/2)` has no third derivative, is worth one and a half others.
 
+use super::estimator::EstimatorFacts;
 use crate::error::{Error, Result};
-use crate::likelihood::{Local, normal};
+use crate::likelihood::{LikelihoodKind, Local, normal};
 use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
+
+pub(super) const FACTS: EstimatorFacts = EstimatorFacts {
+    usage: "piecewise:R",
+    of_expected_log: true,
+    likelihood: Some(LikelihoodKind::BernoulliLogit),
+    ..EstimatorFacts::EXACT
+};
 
 /// The rounding of errors, which are differences of numbers up to 1.
 const ROUNDING: f64 = 2e-16;

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
-use crate::objective::Estimator;
-use crate::variational::{Average, Family, Guard, QUpdate};
+use crate::objective::{Draws, EntropyPart, Estimator};
+use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
@@ -80,7 +80,7 @@ impl FitOptions {
         self.check_search()?;
         let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
-        if collapsed && kind != LikelihoodKind::Gaussian {
+        if collapsed && !kind.has_gaussian_noise() {
             return Err(Error::usage(format!(
                 "--objective {} needs the gaussian likelihood, not {kind}",
                 self.objective
@@ -92,10 +92,11 @@ impl FitOptions {
                 "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
             ));
         }
-        let wanted = match self.estimator {
-            Estimator::Exact => self.objective,
-            estimator if estimator.is_predictive() => ObjectiveKind::DlmLog,
-            _ => ObjectiveKind::Elbo,
+        let facts = self.estimator.facts();
+        let wanted = match (facts.of_expected_log, self.estimator.is_predictive()) {
+            (true, _) => ObjectiveKind::Elbo,
+            (_, true) => ObjectiveKind::DlmLog,
+            _ => self.objective,
         };
         if wanted != self.objective {
             return Err(Error::usage(format!(
@@ -103,9 +104,9 @@ impl FitOptions {
                 self.estimator, self.objective
             )));
         }
-        if matches!(self.estimator, Estimator::Piecewise { .. }) && kind != LikelihoodKind::BernoulliLogit {
+        if let Some(only) = facts.likelihood.filter(|only| *only != kind) {
             return Err(Error::usage(format!(
-                "--estimator {} bounds the logistic function: it is for --likelihood bernoulli-logit, not {kind}",
+                "--estimator {} bounds the logistic function: it is for --likelihood {only}, not {kind}",
                 self.estimator
             )));
         }
@@ -171,7 +172,7 @@ impl FitOptions {
         // With Gaussian noise an ELBO for L-BFGS is one that collapses, see `settled`.
         let collapses = self.hyper.is_none()
             && objective == ObjectiveKind::Elbo
-            && self.likelihood_kind() == LikelihoodKind::Gaussian;
+            && self.likelihood_kind().has_gaussian_noise();
         match (self.hyper_optimizer, self.hyper_mode()) {
             (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) if !collapses => Err(Error::usage(format!(
                 "--hyper-optimizer lbfgs needs an objective without the noise of mini-batches, which --hyper {mode} has"
@@ -184,7 +185,7 @@ impl FitOptions {
     /// Refuses to collapse what has no closed form.
     fn check_collapse(&self) -> Result<()> {
         let kind = self.likelihood_kind();
-        if self.objective == ObjectiveKind::Elbo && kind == LikelihoodKind::Gaussian {
+        if self.objective == ObjectiveKind::Elbo && kind.has_gaussian_noise() {
             return Ok(());
         }
         Err(Error::usage(format!(
@@ -285,25 +286,22 @@ impl FitOptions {
             ))
             .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
         }
-        let update = self.steps.update;
-        if let Some(schedule) = self.steps.step.filter(|_| update.mixes()) {
+        let (update, rule) = (self.steps.update, self.steps.update.rule());
+        if let Some(schedule) = self.steps.step.filter(|_| rule.mixes) {
             schedule.mixing().map_err(|error| {
                 Error::usage(format!("--q-step does not suit --q-update {update}: {error}"))
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        for (name, given, taken, rules) in [
-            ("--q-guard", self.steps.guard != Guard::Trust, update.takes_guard(), "ngd"),
-            ("--q-bounds", self.steps.bounds.is_some(), update.projects(), "projected-ngvi"),
-            ("--q-nonnegative", self.steps.nonnegative, update.projects(), "projected-ngvi"),
-            (
-                "--q-smoothness",
-                self.steps.smoothness.is_some(),
-                update.takes_smoothness(),
-                "prox-sgd, proj-sgd or bw-gd",
-            ),
-        ] {
-            if given && !taken {
+        let needs: [(&str, bool, fn(&Rule) -> bool); 4] = [
+            ("--q-guard", self.steps.guard != Guard::Trust, |rule| rule.takes_guard),
+            ("--q-bounds", self.steps.bounds.is_some(), |rule| rule.projects),
+            ("--q-nonnegative", self.steps.nonnegative, |rule| rule.projects),
+            ("--q-smoothness", self.steps.smoothness.is_some(), |rule| rule.takes_smoothness),
+        ];
+        for (name, given, takes) in needs {
+            if given && !takes(rule) {
+                let rules = QUpdate::those(takes);
                 return Err(Error::usage(format!("{name} is for --q-update {rules}, not {update}")));
             }
         }
@@ -316,24 +314,25 @@ impl FitOptions {
     /// Refuses an estimator of gradients that the rule cannot use, and a number of samples for one that draws no w.
     fn check_estimator(&self) -> Result<()> {
         let (update, estimator) = (self.steps.update, self.estimator);
+        let rule = update.rule();
         if self.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
                 "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
             ))
-            .hint("use --estimator price:L, reparam:L, reparam-ent:L or stl:L"));
+            .hint(format!("use --estimator {}", Estimator::those(|facts| facts.draws == Draws::Weights))));
         }
-        let fits = match estimator {
-            Estimator::Energy { .. } => !update.entropy_gradient(),
-            Estimator::EnergyEntropy { .. } => update.entropy_gradient(),
-            Estimator::StickingTheLanding { .. } => update.sticks_the_landing(),
-            _ => true,
+        let fits = match estimator.facts().entropy {
+            EntropyPart::LeftOut => !rule.entropy_gradient,
+            EntropyPart::Added => rule.entropy_gradient,
+            EntropyPart::AlongThePath => rule.sticks_the_landing,
+            EntropyPart::Exact => true,
         };
         if fits {
             return Ok(());
         }
-        let plain = if update.entropy_gradient() { "reparam-ent" } else { "reparam" };
-        let landing = if update.sticks_the_landing() { " or stl:L" } else { "" };
-        let treats = if update.entropy_gradient() { "takes" } else { "needs no" };
+        let plain = if rule.entropy_gradient { "reparam-ent" } else { "reparam" };
+        let landing = if rule.sticks_the_landing { " or stl:L" } else { "" };
+        let treats = if rule.entropy_gradient { "takes" } else { "needs no" };
         Err(Error::usage(format!(
             "--estimator {estimator} does not suit --q-update {update}, which {treats} gradient of the entropy: use {plain}:L{landing}"
         )))

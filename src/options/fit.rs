@@ -9,6 +9,7 @@ use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Estimator, Loss, Objective};
+use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +86,9 @@ pub struct FitOptions {
     pub default_priors: bool,
     /// Whether inputs and target are standardised.
     pub standardize: bool,
+    /// What the names of kernels and likelihoods stand for; not stored with the others.
+    #[serde(skip)]
+    pub registry: Registry,
 }
 
 impl Default for FitOptions {
@@ -123,6 +127,7 @@ impl Default for FitOptions {
             constraints: Constraints::default(),
             default_priors: true,
             standardize: true,
+            registry: Registry::default(),
         }
     }
 }
@@ -226,7 +231,8 @@ impl FitOptions {
     /// that minimises the objective.
     pub fn polishes(&self) -> bool {
         let steps = &self.steps;
-        let free = steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.projects();
+        let free =
+            steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.rule().projects;
         steps.polish && free
     }
 
@@ -260,8 +266,7 @@ impl FitOptions {
             && self.hyper.is_none()
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.warm_start == FitOptions::default().warm_start;
-        let conjugate =
-            self.likelihood_kind() == LikelihoodKind::Gaussian && self.objective == ObjectiveKind::Elbo;
+        let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
             || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
@@ -288,11 +293,6 @@ impl FitOptions {
 
     /// The step schedule of the q update, by the rule where nothing was said.
     pub fn step_schedule(&self) -> Schedule {
-        self.steps.step.unwrap_or(match self.steps.update {
-            QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => Schedule::Constant(0.1),
-            QUpdate::Adam => Schedule::Constant(self.learning_rate),
-            // In units of 1/𝓜, see `RuleOptions::relative`.
-            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => Schedule::Constant(0.5),
-        })
+        self.steps.step.unwrap_or_else(|| self.steps.update.default_schedule(self.learning_rate))
     }
 }

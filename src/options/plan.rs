@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::objective::Objective;
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule, SizeSchedule};
 
@@ -128,7 +128,7 @@ impl Plan {
     ///
     /// As for [`FitOptions::validate`].
     pub fn new(options: &FitOptions, likelihood: &dyn Likelihood, n: usize) -> Result<Plan> {
-        let options = &FitOptions { likelihood: Some(likelihood.kind()), ..options.clone() };
+        let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());

@@ -173,7 +173,7 @@ fn model_config(model: &TableModel) -> Value {
     let glm = |value: f64| if sparse { Value::Null } else { json!(value) };
     json!({
         "task": model.task(),
-        "likelihood": model.latent().likelihood.kind(),
+        "likelihood": model.latent().likelihood.name(),
         "features": features,
         "exposure": model.schema().exposure_name(),
         "weights": model.schema().weights_name(),
@@ -224,7 +224,7 @@ fn steps_config(options: &FitOptions) -> Value {
         "q_guard": options.steps.guard,
         "q_step": options.step_schedule().to_string(),
         "q_average": options.steps.average,
-        "q_bounds": options.steps.update.projects().then(|| options.steps.rule().bounds),
+        "q_bounds": options.steps.update.rule().projects.then(|| options.steps.rule().bounds),
         "q_nonnegative": options.steps.nonnegative,
         "q_smoothness": options.steps.smoothness,
         "polish": options.steps.polish,

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Compared;
 use crate::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
 use crate::options::FitOptions;
+use crate::registry::Registry;
 use crate::training::{Fitted, Start, record};
 use faer::MatRef;
 use sha2::{Digest, Sha256};
@@ -146,8 +147,17 @@ impl TableModel {
     /// When the file cannot be read, is not a model file, was written by a newer version, is damaged, or holds a model that was
     /// fitted to arrays.
     pub fn load(path: &Path) -> Result<TableModel> {
+        TableModel::load_with(path, &Registry::default())
+    }
+
+    /// [`TableModel::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<TableModel> {
         let (name, bytes) = read_model_file(path)?;
-        TableModel::from_bytes(&name, &bytes)
+        TableModel::from_bytes_with(&name, &bytes, registry)
     }
 
     /// The contents of a model file.
@@ -176,7 +186,11 @@ impl TableModel {
     ///
     /// As for [`TableModel::load`].
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<TableModel> {
-        let (model, schema) = Model::from_bytes_with(name, bytes)?;
+        TableModel::from_bytes_with(name, bytes, &Registry::default())
+    }
+
+    fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
+        let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
         let schema = schema.ok_or_else(|| {
             Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))
                 .hint("load it from a program, which gives it arrays")
@@ -187,7 +201,7 @@ impl TableModel {
         }
         let levels = schema.encoding().levels().len();
         let likelihood = &model.latent().likelihood;
-        if likelihood.kind().target_kind() != schema.encoding().kind()
+        if likelihood.target_kind() != schema.encoding().kind()
             || (levels > 0 && likelihood.levels() != levels)
         {
             return Err(damaged_model(name, &"its likelihood is not one of its target"));

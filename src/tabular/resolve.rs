@@ -20,17 +20,16 @@ pub(super) fn resolved(
         return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
             .hint(format!("say --model {known}, or fit without --from")));
     }
-    let likelihood = match (start, options.likelihood) {
-        (Some(start), asked) => {
-            let known = start.latent().likelihood.kind();
-            if asked.is_some_and(|asked| asked != known) {
+    let likelihood = match start {
+        Some(start) => {
+            let known = LikelihoodKind::of(start.latent().likelihood.as_ref());
+            if options.likelihood.is_some_and(|asked| asked != known) {
                 return Err(Error::usage(format!("the start model has the {known} likelihood"))
                     .hint("leave --likelihood out, or fit without --from"));
             }
             known
         }
-        (None, Some(asked)) => asked,
-        (None, None) => LikelihoodKind::default_for(task),
+        None => options.likelihood.unwrap_or(LikelihoodKind::default_for(task)),
     };
     let prior = start.map_or(options, |start| start.options());
     Ok(FitOptions {

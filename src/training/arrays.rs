@@ -8,12 +8,12 @@ use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Listener, Session};
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::options::{FitOptions, LossKind, Plan};
 
 /// Fits a model to rows in memory that are on the scale the model sees. `listener` hears one record per epoch.
 ///
-/// With a `start` its likelihood is the model's, whatever the options name.
+/// With a `start` its likelihood is the model's; options that name another one are refused.
 ///
 /// Errors: `Usage` for options that make no sense (before any work), `Data` for shapes that do not match, `Fit` when
 /// not even the starting point can be evaluated.
@@ -46,7 +46,7 @@ pub fn fit_arrays_in(
 
 /// What a fit begins with.
 pub(crate) enum Origin<'a> {
-    /// Another model, whose likelihood is the model's whatever the options name.
+    /// Another model, with its likelihood.
     Start(&'a Start),
     /// A kernel and a likelihood that have yet to see data.
     Prototype(Prototype),
@@ -73,7 +73,12 @@ pub(crate) fn fit_rows(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let n = rows.all().count();
-    let options = &FitOptions { likelihood: Some(origin.likelihood().kind()), ..options.clone() };
+    let known = LikelihoodKind::of(origin.likelihood());
+    if options.likelihood.is_some_and(|asked| asked != known) {
+        return Err(Error::usage(format!("the start model has the {known} likelihood"))
+            .hint("leave --likelihood out, or fit without --from"));
+    }
+    let options = &FitOptions { likelihood: Some(known), ..options.clone() };
     options.validate()?;
     // What follows for so many rows holds for all the fits of a search.
     let options = &options.decided_for(n);

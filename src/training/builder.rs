@@ -9,7 +9,7 @@ use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Record, Session};
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::model::Model;
 use crate::objective::Targets;
 use crate::options::FitOptions;
@@ -143,7 +143,7 @@ impl ModelBuilder {
             prototype.likelihood = likelihood.clone();
         }
         let mut options = self.options.clone();
-        options.likelihood = Some(prototype.likelihood.kind());
+        options.likelihood = Some(LikelihoodKind::of(prototype.likelihood.as_ref()));
         options.validate()?;
         let (mut rows, mut validation) = (Rows::of(x, y), self.validation.clone());
         let data = TrainingData {
@@ -162,7 +162,7 @@ impl ModelBuilder {
             false => Scaling::none(x.ncols()),
             true => {
                 let scaling = Scaling::standardise(rows.x.as_ref(), &rows.y);
-                let scales = prototype.likelihood.kind().scales_target();
+                let scales = prototype.likelihood.scales_target();
                 if scales { scaling } else { scaling.with_original_target() }
             }
         };

@@ -19,7 +19,7 @@ pub(super) fn check_data(
     likelihood: &dyn Likelihood,
 ) -> Result<()> {
     let d = data.train.x.nrows();
-    let (kind, name) = (likelihood.kind().target_kind(), likelihood.kind().to_string());
+    let (kind, name) = (likelihood.target_kind(), likelihood.name());
     let started = start.map(|start| start.layer.input_dims());
     let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
     if let Some(other) = others.find(|&other| other != d) {
@@ -27,8 +27,8 @@ pub(super) fn check_data(
             "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
         )));
     }
-    check_part("training", data.train, (kind, &name))?;
-    data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, &name)))
+    check_part("training", data.train, (kind, name))?;
+    data.validation.map_or(Ok(()), |part| check_part("validation", part, (kind, name)))
 }
 
 /// Refuses one part of the rows.

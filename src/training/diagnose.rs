@@ -7,7 +7,7 @@ use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
 use crate::hyper::{Outcome, StopReason};
 use crate::latent::{InducingLayer, Jitter};
-use crate::likelihood::{Gaussian, LikelihoodKind};
+use crate::likelihood::{Gaussian, Likelihood, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
 use crate::options::{HyperOptimizer, LossKind, Plan};
 use crate::quadrature::Integrator;
@@ -83,12 +83,8 @@ pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
 }
 
 fn about_noise(fit: &Finished<'_>) -> Option<Warning> {
-    if fit.model.likelihood.kind() != LikelihoodKind::Gaussian || fit.plan.loss == LossKind::Square {
-        return None;
-    }
+    let noise = fit.model.likelihood.gaussian_noise().filter(|_| fit.plan.loss != LossKind::Square)?;
     let variance = Moments::of(fit.train.targets.y.iter().copied()).variance()?;
-    let mut noise = f64::NAN;
-    fit.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
     if noise > 0.98 * variance {
         let sparse = fit.model.layer.inducing().is_some();
         return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
@@ -146,7 +142,7 @@ fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning>
 /// with the predictive mean and variance of y.
 fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
     let likelihood = fit.model.likelihood.as_ref();
-    if !matches!(likelihood.kind(), LikelihoodKind::Poisson | LikelihoodKind::PoissonSoftplus) {
+    if !has_poisson_variance(likelihood) {
         return None;
     }
     let some = some_rows(fit.train);
@@ -164,6 +160,12 @@ fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
     let error = (moments.variance()? / moments.count() as f64).sqrt();
     (dispersion > OVERDISPERSED && dispersion - 3.0 * error > 1.0)
         .then_some(Warning::Overdispersed { dispersion })
+}
+
+/// Whether counts have their mean for a variance, given f.
+fn has_poisson_variance(likelihood: &dyn Likelihood) -> bool {
+    let (mean, variance) = likelihood.conditional_moments(0.0, 1.0);
+    likelihood.target_kind() == TargetKind::Count && (variance / mean - 1.0).abs() < 1e-12
 }
 
 /// At most [`MOST_TRAINING_ROWS`] of the training rows, evenly.

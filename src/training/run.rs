@@ -19,7 +19,6 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Session, StopReason,
     minimize_adam, minimize_lbfgs,
 };
-use crate::likelihood::LikelihoodKind;
 use crate::model::{FitSummary, LatentModel, Posterior, Score, Search};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Plan, StepPlan, Way};
@@ -350,7 +349,7 @@ fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> Va
 
 /// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
 fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
-    svgp.model.likelihood.kind() == LikelihoodKind::Gaussian
+    svgp.model.likelihood.gaussian_noise().is_some()
         && plan.loss == LossKind::Elbo
         && steps.family == Family::Full
 }

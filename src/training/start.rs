@@ -11,14 +11,14 @@ use crate::data::random::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
-use crate::likelihood::{Gaussian, Likelihood, LikelihoodKind};
+use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
 use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, StepPlan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
-use sparsegp_kernels::{Kernel, parse};
+use sparsegp_kernels::Kernel;
 
 /// What a fit starts from instead of the data.
 #[derive(Clone)]
@@ -43,16 +43,13 @@ impl Prototype {
     ///
     /// # Errors
     ///
-    /// A usage error when the kernel's text cannot be read.
+    /// A usage error when the kernel's text cannot be read, or the likelihood is not known.
     pub fn of(options: &FitOptions, d: usize, levels: usize) -> Result<Prototype> {
-        let text = &options.kernel;
         let kernel = match options.model {
-            ModelKind::Gp => {
-                Some(parse::parse(text, d).map_err(|e| Error::usage(format!("--kernel '{text}': {e}")))?)
-            }
+            ModelKind::Gp => Some(options.registry.kernel(&options.kernel, d)?),
             ModelKind::Glm => None,
         };
-        Ok(Prototype { kernel, likelihood: options.likelihood_kind().build(levels) })
+        Ok(Prototype { kernel, likelihood: options.registry.likelihood(options.likelihood_kind(), levels)? })
     }
 }
 
@@ -161,7 +158,7 @@ pub(super) fn warm_start(
     let sparse = model.layer.inducing().is_some();
     // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
     let family = steps.family;
-    if model.likelihood.kind() == LikelihoodKind::Gaussian && (sparse || family == Family::Full) {
+    if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
         let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), subset, monitor)?;
         return Ok((model, if family == Family::Full { q } else { q.mean_field() }, counts));
     }

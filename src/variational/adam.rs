@@ -3,12 +3,28 @@
 //! The default of other libraries, kept as a baseline. With the data part `B` of `∇_S F`:
 //! `∇_m = A g + β m`, `∇_C = tril(2 B C) + β (C − diag(1/C_ii))`, and `∇_{log C_ii} = C_ii ∇_{C_ii}`.
 
+use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, lower_factor, set_covariance};
+use super::rule::Rule;
 use super::{DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, mean_gradient};
 use crate::checkpoint::Archive;
 use crate::hyper::AdamMoments;
 use crate::linalg::{self, Part, Shape};
 use faer::Mat;
+
+pub(super) const RULE: Rule = Rule {
+    word: "adam",
+    mixes: false,
+    entropy_gradient: true,
+    sticks_the_landing: true,
+    takes_guard: false,
+    projects: false,
+    takes_smoothness: false,
+    default_step: None,
+    keeps_moments: true,
+    build: |q, _| Box::new(AdamRule::new(q)),
+    diagonal: DiagonalRule::adam,
+};
 
 /// The rule, with the factor `C` it carries and its moments.
 pub struct AdamRule {

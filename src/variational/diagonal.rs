@@ -17,7 +17,6 @@
 
 use super::natural::{PRECISION_RANGE, TRUST_RADIUS, needs_trust};
 use super::projected_natural::{clip, usable};
-use super::proximal::prox_entry;
 use super::smoothness::Smoothness;
 use super::{
     DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, QUpdate, RuleOptions, StepInfo,
@@ -28,14 +27,14 @@ use crate::hyper::AdamMoments;
 
 /// A coordinate of q with the gradient in it.
 #[derive(Clone, Copy, Default)]
-struct Coordinate {
-    mean: f64,
+pub(super) struct Coordinate {
+    pub mean: f64,
     /// The standard deviation c.
-    deviation: f64,
+    pub deviation: f64,
     /// `ĝ`, the prior's part included.
-    gradient: f64,
+    pub gradient: f64,
     /// `H = 2b + β`.
-    hessian: f64,
+    pub hessian: f64,
 }
 
 impl Coordinate {
@@ -81,7 +80,7 @@ impl DiagonalRule {
     /// The rule that `options` name, for a diagonal `q` of dimension M.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
-        let flat = if options.update == QUpdate::Adam { 2 * m } else { 0 };
+        let flat = if options.update.rule().keeps_moments { 2 * m } else { 0 };
         let mut rule = DiagonalRule {
             update: options.update,
             guard: options.guard,
@@ -125,7 +124,11 @@ impl DiagonalRule {
     }
 
     /// Fills the candidate by `formula` of the coordinate and the step, which is halved until the candidate is valid.
-    fn advance(&mut self, step: f64, formula: impl Fn(&Coordinate, f64) -> (f64, f64)) -> StepInfo {
+    pub(super) fn advance(
+        &mut self,
+        step: f64,
+        formula: impl Fn(&Coordinate, f64) -> (f64, f64),
+    ) -> StepInfo {
         let mut step = step;
         for rollbacks in 0..=MAX_HALVINGS {
             if self.lands(|x| formula(x, step)) {
@@ -136,9 +139,10 @@ impl DiagonalRule {
         StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
     }
 
-    fn natural(&mut self, beta: f64, step: f64, curvature: Option<&[f64]>, trust: bool) -> StepInfo {
+    pub(super) fn natural(&mut self, gradient: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        let curvature = gradient.curvature.map(MatrixRef::diagonal);
         let guard = self.guard;
-        let trust = guard == Guard::Trust && trust;
+        let trust = guard == Guard::Trust && needs_trust(gradient);
         let repairs = matches!(guard, Guard::Retraction | Guard::Projection)
             && self.coordinates.iter().any(|x| x.mixed(step, beta) <= 0.0);
         let mut info = self.advance(step, |x, rho| {
@@ -166,7 +170,7 @@ impl DiagonalRule {
         }
     }
 
-    fn square_root(&mut self, beta: f64, step: f64) -> StepInfo {
+    pub(super) fn square_root(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         // As for full covariances: no standard deviation more than halves.
         let scale = 0.5 * step / beta;
         let largest = self.coordinates.iter().fold(0.0f64, |a, x| a.max(scale * x.log_gradient(beta).abs()));
@@ -179,25 +183,26 @@ impl DiagonalRule {
         info
     }
 
-    /// The rules whose steps are absolute, or in units of 1/𝓜.
-    fn descend(&mut self, beta: f64, step: f64) -> StepInfo {
+    /// A rule whose steps are absolute, or in units of 1/𝓜: `deviation` is the new one, of the coordinate, the step γ and
+    /// `√(β/𝓜)`.
+    pub(super) fn descend(
+        &mut self,
+        beta: f64,
+        step: f64,
+        deviation: impl Fn(&Coordinate, f64, f64) -> f64,
+    ) -> StepInfo {
         if !self.smoothness.is_given() {
             self.smoothness.observe_diagonal(self.coordinates.iter().map(|x| x.hessian));
         }
         let floor = (beta / self.smoothness.value(beta)).sqrt();
-        let (update, unit) = (self.update, self.smoothness.gamma(1.0, beta));
+        let unit = self.smoothness.gamma(1.0, beta);
         self.advance(step, |x, step| {
-            let (c, gamma) = (x.deviation, unit * step);
-            let new = match update {
-                QUpdate::BwGd => (c - gamma * (x.hessian * c - beta / c)).abs(),
-                QUpdate::ProjSgd => (c - gamma * (x.hessian * c - beta / c)).max(floor),
-                _ => prox_entry(c - gamma * x.hessian * c, gamma * beta),
-            };
-            (x.mean - gamma * x.gradient, new)
+            let gamma = unit * step;
+            (x.mean - gamma * x.gradient, deviation(x, gamma, floor))
         })
     }
 
-    fn projected_natural(&mut self, beta: f64, step: f64) -> StepInfo {
+    pub(super) fn projected_natural(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let (low, high) = self.bounds;
         let valid = self.lands(|x| {
             let precision = x.mixed(step, beta);
@@ -217,7 +222,7 @@ impl DiagonalRule {
         StepInfo { step, rollbacks: usize::from(!definite) }
     }
 
-    fn adam(&mut self, beta: f64, step: f64) -> StepInfo {
+    pub(super) fn adam(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
         let m = self.coordinates.len();
         for (j, x) in self.coordinates.iter().enumerate() {
             (self.position[j], self.position[m + j]) = (x.mean, x.deviation.ln());
@@ -276,16 +281,7 @@ impl UpdateRule for DiagonalRule {
         if !self.gather(q, &gradient, beta) {
             return StepInfo::REJECTED;
         }
-        let info = match self.update {
-            QUpdate::Ngd => {
-                let curvature = gradient.curvature.map(MatrixRef::diagonal);
-                self.natural(beta, step, curvature, needs_trust(&gradient))
-            }
-            QUpdate::SrVn => self.square_root(beta, step),
-            QUpdate::Adam => self.adam(beta, step),
-            QUpdate::ProxSgd | QUpdate::ProjSgd | QUpdate::BwGd => self.descend(beta, step),
-            QUpdate::ProjectedNgvi => self.projected_natural(beta, step),
-        };
+        let info = (self.update.rule().diagonal)(self, &gradient, beta, step);
         if info.step > 0.0 {
             self.commit(q);
         }

@@ -25,7 +25,7 @@ pub use normal::{Family, Matrix, MatrixRef, Normal};
 pub use projected::{Projected, raise_singular_values};
 pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
 pub use proximal::{Proximal, prox_negative_entropy};
-pub use rule::{QUpdate, RuleOptions};
+pub use rule::{QUpdate, Rule, RuleOptions};
 pub use schedule::Schedule;
 pub use size_schedule::SizeSchedule;
 pub use square_root::SquareRoot;

@@ -22,7 +22,9 @@
 //!
 //! with γ such that no eigenvalue of `(γ/β) S^½ Ĝ S^½` exceeds ½ in size.
 
+use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
+use super::rule::Rule;
 use super::{
     DataGradient, MAX_HALVINGS, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix,
     mean_gradient,
@@ -33,6 +35,20 @@ use crate::linalg::{
 };
 use crate::words::words;
 use faer::{Accum, Mat, MatRef};
+
+pub(super) const RULE: Rule = Rule {
+    word: "ngd",
+    mixes: true,
+    entropy_gradient: false,
+    sticks_the_landing: true,
+    takes_guard: true,
+    projects: false,
+    takes_smoothness: false,
+    default_step: Some(0.1),
+    keeps_moments: false,
+    build: |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
+    diagonal: DiagonalRule::natural,
+};
 
 words! {
     /// What keeps a natural-gradient step positive definite.

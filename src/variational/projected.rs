@@ -12,12 +12,32 @@
 //! are the same unless a step crosses zero.
 
 use super::factor::energy_gradient;
+use super::rule::Rule;
 use super::smoothness::Smoothness;
 use super::{CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane_matrix, mean_gradient, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver, Part, Shape};
 use faer::{Mat, MatRef};
+
+pub(super) const RULE: Rule = Rule {
+    word: "proj-sgd",
+    mixes: false,
+    entropy_gradient: true,
+    sticks_the_landing: true,
+    takes_guard: false,
+    projects: false,
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    keeps_moments: false,
+    build: |q, options| Box::new(Projected::new(q, options)),
+    diagonal: |rule, _, beta, step| {
+        rule.descend(beta, step, |x, gamma, floor| {
+            let c = x.deviation;
+            (c - gamma * (x.hessian * c - beta / c)).max(floor)
+        })
+    },
+};
 
 /// The symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular values below `floor`: those are raised,
 /// the signs of eigenvalues kept (Domke, Gower & Garrigos 2023). `None` when `c` is not finite.

@@ -5,11 +5,27 @@
 //! and keeps m. Where the new precision is not positive definite there is no S₊ to be projected: its eigenvalues are clipped to
 //! `[1/hi, 1/lo]`, and m takes its step with what results.
 
+use super::diagonal::DiagonalRule;
+use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver};
 use faer::{Mat, MatRef};
+
+pub(super) const RULE: Rule = Rule {
+    word: "projected-ngvi",
+    mixes: true,
+    entropy_gradient: false,
+    sticks_the_landing: true,
+    takes_guard: false,
+    projects: true,
+    takes_smoothness: false,
+    default_step: Some(0.1),
+    keeps_moments: false,
+    build: |q, options| Box::new(ProjectedNatural::new(q, options)),
+    diagonal: DiagonalRule::projected_natural,
+};
 
 /// The symmetric `sigma` with its eigenvalues clipped to `[low, high]`, the covariance of the projection of `N(m, Σ)`
 /// (Guilmeau, Hendrikx & Forbes 2026); `None` when it is not finite.

@@ -8,12 +8,31 @@
 //! ```
 
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use super::rule::Rule;
 use super::smoothness::Smoothness;
 use super::{DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{mean_gradient, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, Part, Shape};
 use faer::{Mat, MatMut};
+
+pub(super) const RULE: Rule = Rule {
+    word: "prox-sgd",
+    mixes: false,
+    entropy_gradient: false,
+    sticks_the_landing: false,
+    takes_guard: false,
+    projects: false,
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    keeps_moments: false,
+    build: |q, options| Box::new(Proximal::new(q, options)),
+    diagonal: |rule, _, beta, step| {
+        rule.descend(beta, step, |x, gamma, _| {
+            prox_entry(x.deviation - gamma * x.hessian * x.deviation, gamma * beta)
+        })
+    },
+};
 
 /// The proximal operator of `−weight · Σ log C_ii` at a square C: its diagonal becomes positive, the rest stays
 /// (Domke, Gower & Garrigos 2023).

@@ -9,13 +9,29 @@
 //! where tril½ keeps the strict lower triangle and half the diagonal. Samples' own gradient `G = ∇_C` of the data part has
 //! `H_data C` as its mean, so that `sym(Cᵀ G)` stands for `Cᵀ H_data C`.
 
+use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use super::rule::Rule;
 use super::{
     DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient, move_mean,
 };
 use crate::checkpoint::Archive;
 use crate::linalg::{self, Part, Shape, product};
 use faer::{Accum, Mat};
+
+pub(super) const RULE: Rule = Rule {
+    word: "sr-vn",
+    mixes: false,
+    entropy_gradient: false,
+    sticks_the_landing: true,
+    takes_guard: false,
+    projects: false,
+    takes_smoothness: false,
+    default_step: Some(0.1),
+    keeps_moments: false,
+    build: |q, _| Box::new(SquareRoot::new(q)),
+    diagonal: DiagonalRule::square_root,
+};
 
 /// The rule, with the factor C it carries and its buffers.
 pub struct SquareRoot {

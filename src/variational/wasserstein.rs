@@ -9,6 +9,7 @@
 //! With the Cholesky factor L of S, `(I − γĜ) L = L − γ (H L − β L⁻ᵀ)` is a root of S₊, so that no inverse of S is needed
 //! and S₊ is symmetric and positive semi-definite as computed.
 
+use super::rule::Rule;
 use super::smoothness::Smoothness;
 use super::{
     DataGradient, MAX_HALVINGS, Matrix, Normal, RuleOptions, StepInfo, UpdateRule, factor, is_sane_matrix,
@@ -17,6 +18,25 @@ use super::{
 use crate::checkpoint::Archive;
 use crate::linalg::{self, Factorizer, Part, Shape, product, reflect_lower};
 use faer::{Accum, Mat};
+
+pub(super) const RULE: Rule = Rule {
+    word: "bw-gd",
+    mixes: false,
+    entropy_gradient: true,
+    sticks_the_landing: true,
+    takes_guard: false,
+    projects: false,
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    keeps_moments: false,
+    build: |q, options| Box::new(Wasserstein::new(q, options)),
+    diagonal: |rule, _, beta, step| {
+        rule.descend(beta, step, |x, gamma, _| {
+            let c = x.deviation;
+            (c - gamma * (x.hessian * c - beta / c)).abs()
+        })
+    },
+};
 
 /// The rule, with the Cholesky factor of S that it needs from step to step and its buffers.
 pub struct Wasserstein {

@@ -4,7 +4,7 @@ use super::support::*;
 use serde_json::Value;
 use sparsegp::likelihood::{
     BernoulliLogit, BernoulliProbit, BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood,
-    LikelihoodKind, NegativeBinomial, Observation, Ordinal, PoissonExp, PoissonSoftplus, StudentT,
+    NegativeBinomial, Observation, Ordinal, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -50,7 +50,7 @@ fn case(name: &str, params: &Value) -> Case {
 /// The reference's own gradient of row `i`, in this crate's parameters.
 fn own_reference(case: &Case, gradient: &Value, i: usize) -> Vec<f64> {
     let mut want: Vec<f64> = case.names.iter().map(|name| number(&gradient[*name][i])).collect();
-    if case.likelihood.kind() == LikelihoodKind::Ordinal {
+    if case.likelihood.target_kind() == TargetKind::Ordinal {
         // Edge k is the first edge plus the gaps before it.
         let edges: Vec<f64> = (0..case.likelihood.levels() - 1)
             .map(|k| number(&gradient[format!("bin_edges.{k}")][i]))

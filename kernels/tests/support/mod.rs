@@ -14,18 +14,10 @@ pub const VALUE_TOLERANCE: f64 = 1e-8;
 /// For gradients.
 pub const GRADIENT_TOLERANCE: f64 = 1e-6;
 
-/// The copy in the project, seen from the package or from the workspace's root package.
-const FOLDERS: [&str; 2] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference"),
-];
-
-/// A reference file, from the folder SPARSEGP_REFERENCE_DIR or the copy in the project.
+/// A reference file, from the folder SPARSEGP_REFERENCE_DIR or the copy in the package whose tests are run.
 pub fn load(file: &str) -> Value {
-    let folder = std::env::var_os("SPARSEGP_REFERENCE_DIR").map_or_else(
-        || PathBuf::from(FOLDERS[usize::from(PathBuf::from(FOLDERS[1]).is_dir())]),
-        PathBuf::from,
-    );
+    let copy = || concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference").into();
+    let folder: PathBuf = std::env::var_os("SPARSEGP_REFERENCE_DIR").map_or_else(copy, PathBuf::from);
     let path = folder.join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -12,7 +12,7 @@ pub const MOST_SHOWN: usize = 40;
 pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
-    let units = match model.latent().likelihood.kind().scales_target() {
+    let units = match model.latent().likelihood.scales_target() {
         true => "in original units",
         false => "per unit of the column, on the scale of the link",
     };

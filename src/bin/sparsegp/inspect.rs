@@ -53,7 +53,7 @@ pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
     ];
     rows.extend(latent_rows(model));
     rows.extend([
-        row("likelihood", model.latent().likelihood.kind().to_string()),
+        row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
         row(
             "target scaling",

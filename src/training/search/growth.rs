@@ -6,7 +6,7 @@ use crate::data::random::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session};
 use crate::latent::more_inducing;
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::Likelihood;
 use crate::model::{
     Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, Posterior, Score, Search,
     Warning,
@@ -159,7 +159,7 @@ fn grow(
 
 /// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
 fn criterion(train: Dataset<'_>, likelihood: &dyn Likelihood) -> Criterion {
-    let gaussian = likelihood.kind() == LikelihoodKind::Gaussian;
+    let gaussian = likelihood.gaussian_noise().is_some();
     let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
     if certified { Criterion::Gap } else { Criterion::Validation }
 }
@@ -273,7 +273,7 @@ impl Grower<'_, '_> {
 
     /// Improves a model of one size, which is ready to be evaluated, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
-        if model.likelihood.kind() == LikelihoodKind::Gaussian {
+        if model.likelihood.gaussian_noise().is_some() {
             self.gaussian_stage(model, q.is_none())
         } else {
             self.variational_stage(model, q)

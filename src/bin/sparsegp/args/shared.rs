@@ -270,7 +270,7 @@ impl TrainingArgs {
     /// Refuses a guard, even the one by default, for a rule that has none.
     fn check_guard(&self) -> sparsegp::Result<()> {
         match self.q_update {
-            Some(update) if self.q_guard.is_some() && !update.takes_guard() => {
+            Some(update) if self.q_guard.is_some() && !update.rule().takes_guard => {
                 Err(Error::usage(format!("--q-guard is for --q-update ngd, not {update}")))
             }
             _ => Ok(()),

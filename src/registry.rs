@@ -1,0 +1,110 @@
+//! The kernels and likelihoods that can be asked for by name: the built-in ones, and those from outside.
+
+use crate::error::{Error, Result};
+use crate::likelihood::{Build, Likelihood, LikelihoodKind};
+use sparsegp_kernels::{Entry, Grammar, Kernel};
+use std::fmt;
+
+/// What names of kernels and likelihoods stand for, in options and in model files. The default one knows the built-in ones.
+///
+/// ```
+/// use sparsegp::Registry;
+/// use sparsegp::kernels::{Entry, Stationary};
+///
+/// let smooth = Entry {
+///     names: &["smooth"],
+///     flags: &[],
+///     arguments: &[],
+///     parameters: &["variance", "lengthscales"],
+///     build: |_| Ok(Box::new(Stationary::rbf(1.0, &[1.0]))),
+/// };
+/// let registry = Registry::default().with_kernel(smooth)?;
+/// assert!(registry.kernel("smooth + linear", 2).is_ok());
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Registry {
+    grammar: Grammar,
+    likelihoods: Vec<(LikelihoodKind, Build)>,
+}
+
+impl Registry {
+    /// The registry with one more kernel.
+    ///
+    /// # Errors
+    ///
+    /// When its name is no word or stands for another kernel.
+    pub fn with_kernel(self, entry: Entry) -> Result<Registry> {
+        let grammar = self.grammar.with(entry).map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Registry { grammar, ..self })
+    }
+
+    /// The registry with one more likelihood, by the [name](Likelihood::name) that it says itself; `build` makes one for targets of so
+    /// many ordered levels, which only ordinal ones look at.
+    ///
+    /// # Errors
+    ///
+    /// When there is a likelihood of that name.
+    pub fn with_likelihood(mut self, build: Build) -> Result<Registry> {
+        let kind = LikelihoodKind::of(build(2).as_ref());
+        if self.likelihood_kind(kind.name()).is_some() {
+            return Err(Error::usage(format!("'{kind}' is the name of another likelihood"))
+                .hint("choose a name of its own"));
+        }
+        self.likelihoods.push((kind, build));
+        Ok(self)
+    }
+
+    /// The kernel grammar.
+    pub fn grammar(&self) -> &Grammar {
+        &self.grammar
+    }
+
+    /// Reads a kernel for `dims` inputs.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that says what is wrong with the text and where.
+    pub fn kernel(&self, text: &str, dims: usize) -> Result<Box<dyn Kernel>> {
+        self.grammar.parse(text, dims).map_err(|error| Error::usage(format!("--kernel '{text}': {error}")))
+    }
+
+    /// The likelihood of a name, if it is known.
+    pub fn likelihood_kind(&self, name: &str) -> Option<LikelihoodKind> {
+        let entered = || self.likelihoods.iter().map(|(kind, _)| *kind).find(|kind| kind.name() == name);
+        name.parse().ok().or_else(entered)
+    }
+
+    /// A likelihood of a kind for targets with so many ordered levels (of no matter elsewhere).
+    ///
+    /// # Errors
+    ///
+    /// A usage error when it is not known.
+    pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<Box<dyn Likelihood>> {
+        let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind).map(|(_, build)| *build);
+        let build = kind.maker().or_else(entered).ok_or_else(|| {
+            Error::usage(format!("the {kind} likelihood is not known by name"))
+                .hint("enter it in the registry of the options, or start from a model that has it")
+        })?;
+        Ok(build(levels))
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = self.likelihoods.iter().map(|(kind, _)| kind).collect();
+        f.debug_struct("Registry").field("grammar", &self.grammar).field("likelihoods", &kinds).finish()
+    }
+}
+
+/// Two registries are the same when they know the same names.
+impl PartialEq for Registry {
+    fn eq(&self, other: &Self) -> bool {
+        let kinds =
+            |registry: &Registry| registry.likelihoods.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
+        let kernels = |registry: &Registry| {
+            registry.grammar.entries().iter().map(|entry| entry.names).collect::<Vec<_>>()
+        };
+        kinds(self) == kinds(other) && kernels(self) == kernels(other)
+    }
+}
