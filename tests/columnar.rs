@@ -263,7 +263,7 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
     let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
     assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
     assert_eq!(cut(&arrow, 100), ": not a readable Arrow file: it ends early");
-    assert_eq!(cut(&arrow, 5000), ": reading failed after row 64: it ends early");
+    assert_eq!(cut(&arrow, 5000), ": reading failed after row 128: it ends early");
     assert_eq!(read_csv("standard input", Cursor::new(stream)).unwrap().rows(), 300);
     let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();
     assert_eq!(error, "standard input: found Parquet, expected CSV text or Arrow");
@@ -321,32 +321,55 @@ fn text_that_is_not_utf8_is_refused_with_its_column() {
     assert!(error.contains("the text is not UTF-8"), "{error}");
 }
 
-#[test]
-fn damage_anywhere_gives_a_table_or_one_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f.data");
-    let read = |name: &str, bytes: &[u8]| {
-        fs::write(&path, bytes).unwrap();
-        let _ = large_size(&path, &|_| true, 0);
-        if let Err(error) = read_table(&path) {
-            assert!(!error.to_string().contains('\n'), "{name}: {error}");
+/// Calls `read` with the bytes of a file changed and cut at every place.
+fn damaged(name: &str, flips: &[u8], mut read: impl FnMut(&[u8]) -> Result<Table, sparsegp::Error>) {
+    let mut bytes = fs::read(written(name)).unwrap();
+    let mut check = |bytes: &[u8]| {
+        if let Err(error) = read(bytes) {
+            assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{name}: {error}");
         }
     };
-    let small =
-        ["encoding_delta.parquet", "zstd_v2.parquet", "types.parquet", "regression.arrow", "types.arrows"];
-    for name in small {
-        let bytes = fs::read(written(name)).unwrap();
-        for at in 0..bytes.len() {
-            for flip in [0x01, 0x80, 0xff] {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= flip;
-                read(name, &damaged);
-            }
-            if at % 7 == 0 {
-                read(name, &bytes[..at]);
-            }
+    for at in 0..bytes.len() {
+        for flip in flips {
+            bytes[at] ^= flip;
+            check(&bytes);
+            bytes[at] ^= flip;
+        }
+        if at % 5 == 0 {
+            check(&bytes[..at]);
         }
     }
+}
+
+#[test]
+fn damaged_parquet_gives_a_table_or_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    let flips: [(&str, &[u8]); 3] = [
+        ("encoding_delta.parquet", &[0x01, 0xff]),
+        ("zstd_v2.parquet", &[0x80]),
+        ("types_old.parquet", &[0xff]),
+    ];
+    for (name, flips) in flips {
+        damaged(name, flips, |bytes| {
+            fs::write(&path, bytes).unwrap();
+            read_table(&path)
+        });
+    }
+}
+
+#[test]
+fn damaged_arrow_gives_a_table_or_one_line() {
+    for name in ["types.arrows", "regression.arrow", "growing.arrows", "lz4.arrow"] {
+        damaged(name, &[0x01, 0x80, 0xff], |bytes| read_csv("f", Cursor::new(bytes.to_vec())));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    damaged("dictionary.arrow", &[0xff], |bytes| {
+        fs::write(&path, bytes).unwrap();
+        let _ = large_size(&path, &|_| true, 0);
+        read_table(&path)
+    });
 }
 
 #[test]
@@ -366,9 +389,9 @@ fn a_fit_reads_arrow_from_disk_and_from_a_pipe() {
         let fit = |name: &str| work.run(&format!("fit {name} {base} {options}")).json();
         let (a, b) = (fit("t.arrow"), fit("t.csv"));
         assert_eq!(a["data"]["rows"], 400);
-        assert_eq!((&a["fit"]["objective"], &a["trace"]), (&b["fit"]["objective"], &b["trace"]), "{options}");
+        assert_eq!(a["fit"]["objective"], b["fit"]["objective"], "{options}");
         if options.is_empty() {
-            assert_eq!((&a["fit"]["objective"], &a["trace"]), (&piped["fit"]["objective"], &piped["trace"]));
+            assert_eq!(a["fit"]["objective"], piped["fit"]["objective"]);
         }
     }
 }

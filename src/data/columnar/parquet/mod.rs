@@ -4,9 +4,10 @@ mod cells;
 mod pages;
 mod write;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
@@ -197,10 +198,28 @@ fn unreadable(source: &str, problem: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{source}: not a readable Parquet file: {problem}"))
 }
 
+thread_local! {
+    /// Whether this thread is in the decoder.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs the decoder, which panics on some damaged files where it should return an error.
 fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
+    // The error says all there is to say: the panic's own message would only come before it.
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                others(panic);
+            }
+        }));
+    });
+    DECODING.set(true);
     // A reader that panicked is never used again: every caller stops at the error.
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| unreadable(source, &"its data are damaged"))
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    decoded.map_err(|_| unreadable(source, &"its data are damaged"))
 }
 
 /// Refuses what the decoder would answer with a panic or a less clear message: places outside the file, columns that some
