@@ -2,11 +2,13 @@
 //!
 //! cargo run --release --example tile -- flights.csv.gz flights.parquet 10000000
 
-use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
-use arrow::datatypes::{Field, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
+#[path = "../tests/common/parquet.rs"]
+mod parquet_file;
+
+use parquet::basic::{Compression, LogicalType, Type as Physical};
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::Type;
+use parquet_file::Cells;
 use sparsegp::data::{Column, read_table};
 use std::error::Error;
 use std::fs::File;
@@ -20,36 +22,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [from, to, rows] = arguments.as_slice() else { return Err("expected FROM TO ROWS".into()) };
     let table = read_table(Path::new(from))?;
     let mut fields = Vec::new();
-    let mut columns: Vec<ArrayRef> = Vec::new();
+    let mut columns = Vec::new();
     for named in table.columns() {
-        let column: ArrayRef = match &named.column {
-            Column::Number(values) => Arc::new(
-                values.iter().map(|value| (!value.is_nan()).then_some(*value)).collect::<Float64Array>(),
-            ),
+        let (physical, logical, cells) = match &named.column {
+            Column::Number(values) => {
+                let cells = values.iter().map(|value| (!value.is_nan()).then_some(*value));
+                (Physical::DOUBLE, None, Cells::Double(cells.collect()))
+            }
             Column::Text(text) => {
-                Arc::new((0..table.rows()).map(|row| text.get(row)).collect::<StringArray>())
+                let cells = Cells::text((0..table.rows()).map(|row| text.get(row)));
+                (Physical::BYTE_ARRAY, Some(LogicalType::String), cells)
             }
             Column::Unsupported { data_type, .. } => {
                 return Err(format!("{}: {data_type}", named.name).into());
             }
         };
-        let data_type = column.data_type().clone();
-        fields.push(Field::new(&named.name, data_type, true));
-        columns.push(column);
+        let field = Type::primitive_type_builder(&named.name, physical).with_logical_type(logical);
+        fields.push(Arc::new(field.build()?));
+        columns.push(cells);
     }
-    let schema = Arc::new(Schema::new(fields));
-    let whole = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .build();
-    let mut writer = ArrowWriter::try_new(File::create(to)?, schema, Some(properties))?;
-    let mut left: usize = rows.parse()?;
-    while left > 0 {
-        let part = left.min(whole.num_rows());
-        writer.write(&whole.slice(0, part))?;
-        left -= part;
-    }
-    writer.close()?;
+    let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    parquet_file::write(File::create(to)?, schema, &columns, (rows.parse()?, GROUP_ROWS), properties)?;
     Ok(())
 }

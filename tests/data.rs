@@ -3,19 +3,12 @@
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Int64Array,
-    NullArray, RecordBatch, StringArray,
-};
-use arrow::datatypes::Int32Type;
 use faer::Mat;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parquet::arrow::ArrowWriter;
-use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
-use parquet::file::properties::WriterProperties;
+use parquet::schema::parser::parse_message_type;
+use parquet_file::Cells;
 use proptest::prelude::*;
 use sparsegp::Error;
 use sparsegp::data::{
@@ -23,6 +16,9 @@ use sparsegp::data::{
     read_table,
 };
 use tempfile::TempDir;
+
+#[path = "common/parquet.rs"]
+mod parquet_file;
 
 /// A folder with one file in it.
 fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
@@ -307,112 +303,9 @@ fn files_that_cannot_be_opened_are_refused() {
 }
 
 /// A Parquet file of these columns.
-fn parquet(columns: Vec<(&str, ArrayRef)>, properties: Option<WriterProperties>) -> Vec<u8> {
-    let batch =
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), properties).unwrap();
-    writer.write(&batch).unwrap();
-    writer.into_inner().unwrap()
-}
-
-#[test]
-fn parquet_columns_of_every_type_are_read() {
-    let decimal =
-        Decimal128Array::from(vec![Some(150), None, Some(-25)]).with_precision_and_scale(10, 2).unwrap();
-    let dictionary: DictionaryArray<Int32Type> = vec![Some("u"), Some("v"), None].into_iter().collect();
-    let bytes = parquet(
-        vec![
-            ("int", Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)]))),
-            ("float", Arc::new(Float32Array::from(vec![0.5, f32::NAN, f32::INFINITY]))),
-            ("bool", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
-            ("decimal", Arc::new(decimal)),
-            ("date", Arc::new(Date32Array::from(vec![1, 2, 3]))),
-            ("text", Arc::new(StringArray::from(vec![Some("red"), Some("NA"), Some("1.0")]))),
-            ("digits", Arc::new(StringArray::from(vec!["1", "2", "3"]))),
-            ("dictionary", Arc::new(dictionary)),
-            ("nothing", Arc::new(NullArray::new(3))),
-        ],
-        None,
-    );
-    let (_folder, path) = file("f.parquet", bytes);
-    let table = read_table(&path).unwrap();
-    let known =
-        |name: &str| numbers(&table, name).iter().map(|v| (!v.is_nan()).then_some(*v)).collect::<Vec<_>>();
-    assert_eq!(known("int"), [Some(1.0), None, Some(-3.0)]);
-    assert_eq!(known("float"), [Some(0.5), None, Some(f64::INFINITY)]);
-    assert_eq!(known("bool"), [Some(1.0), Some(0.0), None]);
-    assert_eq!(known("decimal"), [Some(1.5), None, Some(-0.25)]);
-    assert_eq!(known("digits"), [Some(1.0), Some(2.0), Some(3.0)]);
-    assert_eq!(known("nothing"), [None; 3]);
-    let text = |name: &str| match table.column(name) {
-        Some(Column::Text(text)) => (0..3).map(|row| text.get(row).map(str::to_owned)).collect::<Vec<_>>(),
-        other => panic!("{name} is {other:?}"),
-    };
-    assert_eq!(text("text"), [Some("red".into()), None, Some("1".into())]);
-    assert_eq!(text("dictionary"), [Some("u".into()), Some("v".into()), None]);
-    let error = table.numbers("date").unwrap_err().to_string();
-    assert!(
-        error.ends_with("column 'date' has type Date32, expected numbers, text or true/false"),
-        "{error}"
-    );
-    let error = table.place(1, "int");
-    assert!(error.ends_with("f.parquet: row 2, column 'int'"), "{error}");
-}
-
-#[test]
-fn parquet_is_known_by_its_first_bytes_and_refused_when_damaged() {
-    let bytes = parquet(vec![("a", Arc::new(Int64Array::from(vec![1, 2, 3])))], None);
-    let (_folder, path) = file("f.data", &bytes);
-    assert_eq!(numbers(&read_table(&path).unwrap(), "a"), [1.0, 2.0, 3.0]);
-    let (_folder, path) = file("f.parquet", "a,y\n1,2\n");
-    let error = read_table(&path).unwrap_err().to_string();
-    assert!(error.ends_with("f.parquet: not a Parquet file, expected one by its name"), "{error}");
-    let (_folder, path) = file("f.parquet", &bytes[..bytes.len() - 20]);
-    let error = read_table(&path).unwrap_err().to_string();
-    assert!(error.contains("f.parquet: not a readable Parquet file: "), "{error}");
-    let error = read_csv("standard input", Cursor::new(bytes)).unwrap_err().to_string();
-    assert_eq!(error, "standard input: found Parquet, expected CSV text");
-    let empty = parquet(vec![("a", Arc::new(Int64Array::from(Vec::<i64>::new())))], None);
-    let (_folder, path) = file("f.parquet", empty);
-    assert!(read_table(&path).unwrap_err().to_string().ends_with("has a header but no rows of data"));
-}
-
-#[test]
-fn zstd_parquet_is_refused_by_name_unless_the_column_is_not_needed() {
-    use parquet::basic::Compression;
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("a", Arc::new(Int64Array::from(vec![1, 2, 3]))),
-        ("b", Arc::new(Int64Array::from(vec![4, 5, 6]))),
-    ];
-    let bytes = parquet(columns, Some(properties));
-    // The same file with a footer that says zstd for column b: no encoder is at hand.
-    let (_folder, path) = file("f.parquet", &bytes);
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
-    let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
-    let group = metadata.row_group(0);
-    let mut chunks = group.columns().to_vec();
-    chunks[1] = chunks[1]
-        .clone()
-        .into_builder()
-        .set_compression(Compression::ZSTD(Default::default()))
-        .build()
-        .unwrap();
-    let group = group.clone().into_builder().set_column_metadata(chunks).build().unwrap();
-    let metadata = metadata.into_builder().set_row_groups(vec![group]).build();
-    let mut bytes = bytes[..bytes.len() - 8 - footer].to_vec();
-    let mut end = Vec::new();
-    ParquetMetaDataWriter::new(&mut end, &metadata).finish().unwrap();
-    bytes.extend(end);
-    fs::write(&path, bytes).unwrap();
-    let error = read_table(&path).unwrap_err().to_string();
-    assert!(
-        error.ends_with("column 'b' is compressed with zstd, expected snappy, gzip, lz4, brotli or none"),
-        "{error}"
-    );
-    let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
-    let blocks: Vec<Table> = TableBlocks::open(&path, 2, &schema).unwrap().map(Result::unwrap).collect();
-    assert_eq!(numbers(&blocks[0], "a"), [1.0, 2.0]);
+fn parquet(fields: &str, columns: &[Cells], rows: (usize, usize)) -> Vec<u8> {
+    let schema = parse_message_type(&format!("message m {{ {fields} }}")).unwrap();
+    parquet_file::write(Vec::new(), schema, columns, rows, Default::default()).unwrap()
 }
 
 /// The inputs and targets of a file read in blocks, one vector per row.
@@ -438,13 +331,14 @@ fn a_stream_equals_the_whole_in_csv_and_parquet() {
         SchemaOptions { categorical: vec!["c".into()], exclude: vec!["skipped".into()], ..options("y") };
     let (schema, x, y) = train(&text, &declared).unwrap();
     let whole: Vec<(Vec<f64>, f64)> = (0..n).map(|row| (x.col_as_slice(row).to_vec(), y[row])).collect();
-    let a: Float32Array = (0..n).map(|i| Some((i * 31 % 17) as f32 + 0.5)).collect();
-    let c: StringArray = (0..n).map(|i| Some(category(i))).collect();
-    let y: Int64Array = (0..n as i64).map(Some).collect();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(13)).build();
-    let columns: Vec<(&str, ArrayRef)> = vec![("y", Arc::new(y)), ("c", Arc::new(c)), ("a", Arc::new(a))];
+    let columns = [
+        Cells::Int64((0..n as i64).map(Some).collect()),
+        Cells::text((0..n).map(|i| Some(category(i)))),
+        Cells::Float((0..n).map(|i| Some((i * 31 % 17) as f32 + 0.5)).collect()),
+    ];
+    let parquet = parquet("optional int64 y; optional binary c (UTF8); optional float a;", &columns, (n, 13));
     let (_csv, csv_path) = file("f.csv", &text);
-    let (_parquet, parquet_path) = file("f.parquet", parquet(columns, Some(properties)));
+    let (_parquet, parquet_path) = file("f.parquet", parquet);
     for path in [&csv_path, &parquet_path] {
         for block_rows in [1, 7, 50, 100, 1000] {
             assert_eq!(streamed(path, &schema, block_rows).unwrap(), whole, "{block_rows}");
@@ -538,9 +432,11 @@ proptest! {
 
     #[test]
     fn damaged_gzip_and_parquet_never_panic(at in 0usize..2000, flip in 1u8..=255, cut: bool) {
-        let column: ArrayRef = Arc::new(Float32Array::from_iter_values((0..50).map(|i| i as f32)));
-        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|i| format!("v{}", i % 4))));
-        for mut bytes in [parquet(vec![("a", column), ("t", text)], None), gzip("a,y\n1,2\n".repeat(9).as_bytes())] {
+        let column = Cells::Float((0..50).map(|i| Some(i as f32)).collect());
+        let texts: Vec<String> = (0..50).map(|i| format!("v{}", i % 4)).collect();
+        let text = Cells::text(texts.iter().map(|text| Some(text.as_str())));
+        let parquet = parquet("optional float a; optional binary t (UTF8);", &[column, text], (50, 50));
+        for mut bytes in [parquet, gzip("a,y\n1,2\n".repeat(9).as_bytes())] {
             let at = at % bytes.len();
             bytes[at] ^= flip;
             if cut {

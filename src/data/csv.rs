@@ -5,6 +5,7 @@ use std::io::Read;
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
+use super::read::RowSource;
 use super::table::{Lines, check_names, quoted};
 use crate::error::{Error, Result};
 
@@ -14,6 +15,7 @@ pub(crate) struct CsvRows {
     records: Records,
     names: Vec<String>,
     row: usize,
+    ended: bool,
 }
 
 /// The records of a CSV text that are not blank, with the line each begins on.
@@ -78,29 +80,45 @@ impl CsvRows {
             )));
         }
         check_names(source, names.iter().map(String::as_str))?;
-        Ok(CsvRows { source: source.to_owned(), records, names, row: 0 })
+        Ok(CsvRows { source: source.to_owned(), records, names, row: 0, ended: false })
     }
 
-    /// The names of the columns, in order.
-    pub(crate) fn names(&self) -> &[String] {
+    fn check_length(&self, line: u64) -> Result<()> {
+        if self.records.record.len() == self.names.len() {
+            return Ok(());
+        }
+        let error = Error::data(format!(
+            "{}: row {} (line {line}) has {} fields, expected {} as in the header",
+            self.source,
+            self.row + 1,
+            self.records.record.len(),
+            self.names.len()
+        ));
+        let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
+        Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
+    }
+}
+
+impl RowSource for CsvRows {
+    fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The row of the file, counted from 0, after the last one that was read.
-    pub(crate) fn row(&self) -> usize {
+    fn row(&self) -> usize {
         self.row
     }
 
-    /// Reads up to `most` rows into the builders (`None` for a column nobody wants); returns how many there were.
-    pub(crate) fn fill(
+    fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],
         lines: &mut Lines,
         most: usize,
     ) -> Result<usize> {
         let mut rows = 0;
-        while rows < most {
+        while rows < most && !self.ended {
             if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
+                // Text that ended is not asked again, which would wait for more of standard input.
+                self.ended = true;
                 break;
             }
             let line = self.records.line;
@@ -120,21 +138,6 @@ impl CsvRows {
             self.row += 1;
         }
         Ok(rows)
-    }
-
-    fn check_length(&self, line: u64) -> Result<()> {
-        if self.records.record.len() == self.names.len() {
-            return Ok(());
-        }
-        let error = Error::data(format!(
-            "{}: row {} (line {line}) has {} fields, expected {} as in the header",
-            self.source,
-            self.row + 1,
-            self.records.record.len(),
-            self.names.len()
-        ));
-        let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
-        Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
     }
 }
 

@@ -4,12 +4,15 @@ mod ahead;
 mod batches;
 pub mod check;
 pub mod column;
+mod columnar;
 mod csv;
 mod facts;
 mod infer_schema;
 mod infer_target;
 pub(crate) mod moments;
-mod parquet;
+#[cfg(test)]
+#[path = "../../tests/common/parquet.rs"]
+pub(crate) mod parquet_file;
 pub mod predictions;
 pub mod random;
 pub mod read;

@@ -1,25 +1,19 @@
 //! Predictions streamed to CSV or Parquet, one row at a time; no models.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use ::parquet::arrow::ArrowWriter;
-use ::parquet::basic::Compression;
-use ::parquet::file::properties::WriterProperties;
-use arrow::array::{ArrayRef, Float64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
-
 use super::column::number_text;
+use super::columnar::ParquetWriter;
 use super::write::{AtomicFile, write_error};
 use crate::error::{Error, Result};
 
 /// Blocks of rows that wait to be written by another thread.
 const BLOCKS_BEHIND: usize = 2;
 
-/// Rows collected before they are handed to the Parquet encoder.
-const BATCH_ROWS: usize = 8192;
+/// Rows that Parquet encodes together.
+const GROUP_ROWS: usize = 1 << 17;
 
 /// Writes rows of numbers under named columns to a file that appears once [`finish`](Self::finish) returns.
 ///
@@ -40,8 +34,7 @@ enum Format {
 
 #[derive(Debug)]
 struct ParquetOut {
-    writer: ArrowWriter<AtomicFile>,
-    schema: Arc<Schema>,
+    writer: ParquetWriter<AtomicFile>,
     values: Vec<Vec<f64>>,
 }
 
@@ -96,7 +89,7 @@ impl PredictionWriter {
                 for (column, &value) in out.values.iter_mut().zip(values) {
                     column.push(value);
                 }
-                if out.values.first().is_some_and(|column| column.len() >= BATCH_ROWS) {
+                if out.values.first().is_some_and(|column| column.len() >= GROUP_ROWS) {
                     out.flush(&self.path)?;
                 }
                 Ok(())
@@ -133,7 +126,7 @@ impl PredictionWriter {
             Format::Csv(writer) => writer.into_inner().map_err(|error| write_error(&path, &error.error()))?,
             Format::Parquet(mut out) => {
                 out.flush(&path)?;
-                out.writer.into_inner().map_err(|error| write_error(&path, &error))?
+                out.writer.finish().map_err(|error| write_error(&path, &error))?
             }
         };
         file.finish()
@@ -189,23 +182,16 @@ fn writer_stopped() -> Error {
 
 impl ParquetOut {
     fn create(path: &Path, columns: &[String]) -> Result<ParquetOut> {
-        let fields: Vec<Field> =
-            columns.iter().map(|name| Field::new(name, DataType::Float64, true)).collect();
-        let schema = Arc::new(Schema::new(fields));
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = ArrowWriter::try_new(AtomicFile::create(path)?, schema.clone(), Some(properties))
-            .map_err(|error| write_error(path, &error))?;
-        Ok(ParquetOut { writer, schema, values: vec![Vec::with_capacity(BATCH_ROWS); columns.len()] })
+        let writer = ParquetWriter::new(AtomicFile::create(path)?, columns);
+        let writer = writer.map_err(|error| write_error(path, &error))?;
+        Ok(ParquetOut { writer, values: vec![Vec::new(); columns.len()] })
     }
 
-    /// Hands the collected rows to the encoder.
+    /// Writes the collected rows.
     fn flush(&mut self, path: &Path) -> Result<()> {
-        let arrays = self.values.iter_mut().map(|column| {
-            let known = column.drain(..).map(|value| (!value.is_nan()).then_some(value));
-            Arc::new(known.collect::<Float64Array>()) as ArrayRef
-        });
-        let batch = RecordBatch::try_new(self.schema.clone(), arrays.collect());
-        let batch = batch.map_err(|error| write_error(path, &error))?;
-        self.writer.write(&batch).map_err(|error| write_error(path, &error))
+        if self.values.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        self.writer.write_group(&mut self.values).map_err(|error| write_error(path, &error))
     }
 }

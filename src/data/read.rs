@@ -7,18 +7,20 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::column::ColumnBuilder;
+use super::columnar::{ArrowRows, Format, ParquetRows, count_rows, row_groups};
 use super::csv::CsvRows;
-use super::parquet::{ParquetRows, row_groups};
 use super::schema::Schema;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
 pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Reads a whole table: CSV, gzip-compressed CSV, Parquet, or CSV from standard input for `-`.
+/// Bytes that tell every format from the others.
+const MAGIC_BYTES: u64 = 8;
+
+/// Reads a whole table: CSV, gzip-compressed CSV, Parquet or Arrow, `-` from standard input (which cannot be Parquet).
 ///
-/// Gzip and Parquet are recognised by their first bytes, whatever the file's name. The type of each column is found over
+/// All but CSV are recognised by their first bytes, whatever the file's name. The type of each column is found over
 /// the whole column; see [`Column`](super::Column).
 ///
 /// # Errors
@@ -29,30 +31,65 @@ pub fn read_table(path: &Path) -> Result<Table> {
     whole(TableBlocks::new(path, usize::MAX, &|_| true, None)?)
 }
 
-/// The number of rows of each row group of a Parquet file; `None` for files of text, which can be read in one order only.
+/// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
 ///
 /// # Errors
 ///
 /// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
-    let source = path.display().to_string();
-    let unreadable = |error: std::io::Error| Error::data(format!("{source}: cannot be read: {error}"));
-    let file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.is_dir() {
-        return Err(Error::data(format!("{source}: is a folder, expected a file")));
+    let (source, file, format) = open_file(path)?;
+    match format {
+        Some(Format::Parquet) => row_groups(&source, &file).map(Some),
+        Some(Format::Arrow) | None => Ok(None),
     }
-    let (magic, _) = peek(&source, Box::new(file.try_clone().map_err(unreadable)?))?;
-    if magic == PARQUET_MAGIC { row_groups(&source, &file).map(Some) } else { Ok(None) }
 }
 
-/// Reads a whole table from CSV text, which may be gzip-compressed; `source` is what messages call it.
+/// The number of rows of a file that states it; `None` for files of text.
+///
+/// # Errors
+///
+/// When the file cannot be opened, or is Parquet or Arrow that is damaged.
+pub(super) fn rows_of(path: &Path) -> Result<Option<u64>> {
+    let (source, file, format) = open_file(path)?;
+    match format {
+        Some(Format::Parquet) => {
+            row_groups(&source, &file).map(|groups| Some(groups.iter().map(|&rows| rows as u64).sum()))
+        }
+        Some(Format::Arrow) => count_rows(&source, file).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What messages call a file, the file, and its format if that is not text.
+fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
+    let (source, file) = open(path)?;
+    let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
+    let (first, _) = peek(&source, Box::new(copy))?;
+    Ok((source, file, Format::of(&first)))
+}
+
+/// What messages call a file, and the file.
+fn open(path: &Path) -> Result<(String, File)> {
+    let source = path.display().to_string();
+    let file = File::open(path).map_err(|error| unreadable(&source, &error))?;
+    if file.metadata().map_err(|error| unreadable(&source, &error))?.is_dir() {
+        return Err(Error::data(format!("{source}: is a folder, expected a file")));
+    }
+    Ok((source, file))
+}
+
+fn unreadable(source: &str, error: &std::io::Error) -> Error {
+    Error::data(format!("{source}: cannot be read: {error}"))
+}
+
+/// Reads a whole table from CSV text, which may be gzip-compressed, or from an Arrow stream; `source` is what messages
+/// call it.
 ///
 /// # Errors
 ///
 /// As for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
-    let (magic, input) = peek(source, Box::new(input))?;
-    whole(TableBlocks::from_text(source, &magic, input, usize::MAX, &|_| true)?)
+    whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true)?)
 }
 
 /// The one block of a reader that makes blocks of any length.
@@ -64,28 +101,36 @@ fn whole(mut blocks: TableBlocks) -> Result<Table> {
 /// A file as consecutive tables of at most `block_rows` rows, in memory that does not grow with the file.
 ///
 /// Iteration ends after the last row or the first error. A file without rows is an error, as for [`read_table`].
-#[derive(Debug)]
 pub struct TableBlocks {
     source: String,
-    rows: Rows,
+    rows: Box<dyn RowSource>,
     builders: Vec<Option<ColumnBuilder>>,
     block_rows: usize,
     any: bool,
     done: bool,
 }
 
-/// Where rows come from.
-enum Rows {
-    Csv(Box<CsvRows>),
-    Parquet(Box<ParquetRows>),
+/// The rows of a file, read once.
+pub(super) trait RowSource: Send {
+    /// The names of the columns, in order.
+    fn names(&self) -> &[String];
+
+    /// The row of the file, counted from 0, after the last one that was read.
+    fn row(&self) -> usize;
+
+    /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
+    /// returns how many rows there were, none at the end of the file only.
+    fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize>;
 }
 
-impl std::fmt::Debug for Rows {
+impl std::fmt::Debug for TableBlocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Rows::Csv(_) => "Csv",
-            Rows::Parquet(_) => "Parquet",
-        })
+        f.debug_struct("TableBlocks").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
@@ -113,52 +158,57 @@ impl TableBlocks {
     ) -> Result<TableBlocks> {
         if path == Path::new("-") {
             let source = "standard input";
-            let (magic, input) = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::from_text(source, &magic, input, block_rows, wanted);
+            let input = peek(source, Box::new(std::io::stdin()))?;
+            return TableBlocks::of_input(source, input, block_rows, wanted);
         }
-        let source = path.display().to_string();
-        let unreadable = |error: std::io::Error| Error::data(format!("{source}: cannot be read: {error}"));
-        let mut file = File::open(path).map_err(unreadable)?;
-        if file.metadata().map_err(unreadable)?.is_dir() {
-            return Err(Error::data(format!("{source}: is a folder, expected a file")));
-        }
-        let named_parquet = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet"));
-        let (magic, input) = peek(&source, Box::new(file.try_clone().map_err(unreadable)?))?;
-        if named_parquet || magic == PARQUET_MAGIC {
-            if magic != PARQUET_MAGIC {
-                return Err(Error::data(format!("{source}: not a Parquet file, expected one by its name")));
+        let (source, mut file) = open(path)?;
+        let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
+        let (first, input) = peek(&source, Box::new(copy))?;
+        let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
+        match (Format::of(&first), expected) {
+            (Some(Format::Parquet), _) => {
+                file.rewind().map_err(|error| unreadable(&source, &error))?;
+                let (rows, builders) = ParquetRows::open(&source, file, wanted, groups)?;
+                Ok(TableBlocks::with(source, Box::new(rows), builders, block_rows))
             }
-            file.rewind().map_err(unreadable)?;
-            let (rows, builders) = ParquetRows::open(&source, file, block_rows.max(1), wanted, groups)?;
-            return Ok(TableBlocks::with(source, Rows::Parquet(Box::new(rows)), builders, block_rows));
+            (None, Some(expected)) => {
+                Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
+            }
+            _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted),
         }
-        TableBlocks::from_text(&source, &magic, input, block_rows, wanted)
     }
 
-    fn from_text(
+    /// Reads from front to back what begins with some bytes, which the input repeats.
+    fn of_input(
         source: &str,
-        magic: &[u8],
-        input: Box<dyn Read + Send>,
+        (first, input): (Vec<u8>, Box<dyn Read + Send>),
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<TableBlocks> {
-        if magic == PARQUET_MAGIC {
-            return Err(Error::data(format!("{source}: found Parquet, expected CSV text"))
-                .hint("save it to a file and give the file's name"));
+        match Format::of(&first) {
+            Some(Format::Parquet) => {
+                return Err(Error::data(format!("{source}: found Parquet, expected CSV text or Arrow"))
+                    .hint("save it to a file and give the file's name"));
+            }
+            Some(Format::Arrow) => {
+                let (rows, builders) = ArrowRows::open(source, input, wanted)?;
+                return Ok(TableBlocks::with(source.to_owned(), Box::new(rows), builders, block_rows));
+            }
+            None => {}
         }
-        let input: Box<dyn Read + Send> = if magic.starts_with(GZIP_MAGIC) {
+        let input: Box<dyn Read + Send> = if first.starts_with(GZIP_MAGIC) {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, input)))
         } else {
             input
         };
         let rows = CsvRows::open(source, input)?;
         let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
-        Ok(TableBlocks::with(source.to_owned(), Rows::Csv(Box::new(rows)), builders, block_rows))
+        Ok(TableBlocks::with(source.to_owned(), Box::new(rows), builders, block_rows))
     }
 
     fn with(
         source: String,
-        rows: Rows,
+        rows: Box<dyn RowSource>,
         builders: Vec<Option<ColumnBuilder>>,
         block_rows: usize,
     ) -> TableBlocks {
@@ -172,34 +222,20 @@ impl TableBlocks {
 
     /// The names of all columns of the file, in order, including those that are skipped.
     pub fn names(&self) -> &[String] {
-        match &self.rows {
-            Rows::Csv(rows) => rows.names(),
-            Rows::Parquet(rows) => rows.names(),
-        }
+        self.rows.names()
     }
 
     /// The next block; empty at the end of the file.
     fn block(&mut self) -> Result<Table> {
         let mut lines = Lines::default();
-        let (rows, after) = match &mut self.rows {
-            Rows::Csv(csv) => (csv.fill(&mut self.builders, &mut lines, self.block_rows)?, csv.row()),
-            Rows::Parquet(parquet) => (parquet.fill(&mut self.builders, self.block_rows)?, parquet.row()),
-        };
+        let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
+        let first = self.rows.row() - rows;
         let finished: Vec<_> =
             self.builders.iter_mut().map(|builder| builder.as_mut().map(ColumnBuilder::finish)).collect();
         let columns = self.names().iter().zip(finished);
         let columns =
             columns.filter_map(|(name, column)| Some(NamedColumn { name: name.clone(), column: column? }));
-        Ok(Table::from_block(self.source.clone(), columns.collect(), rows, after - rows, lines))
-    }
-
-    /// Whether a block of so many rows is the last one. Text that ended is not asked again, which would repeat an error or
-    /// wait for more standard input; a short block of Parquet may be the end of a row group.
-    fn is_last(&self, rows: usize) -> bool {
-        match self.rows {
-            Rows::Csv(_) => rows < self.block_rows,
-            Rows::Parquet(_) => rows == 0,
-        }
+        Ok(Table::from_block(self.source.clone(), columns.collect(), rows, first, lines))
     }
 }
 
@@ -211,7 +247,7 @@ impl Iterator for TableBlocks {
             return None;
         }
         let block = self.block();
-        self.done = block.as_ref().map_or(true, |table| self.is_last(table.rows()));
+        self.done = block.as_ref().map_or(true, |table| table.rows() == 0);
         match block {
             Ok(table) if table.rows() == 0 => (!self.any).then(|| Err(no_rows(&self.source))),
             other => {
@@ -226,13 +262,11 @@ fn no_rows(source: &str) -> Error {
     Error::data(format!("{source}: has a header but no rows of data"))
 }
 
-/// The first four bytes (fewer in a shorter file) and the whole input again, bytes included.
+/// The first bytes, enough to tell the format, and the whole input again, those bytes included.
 fn peek(source: &str, mut input: Box<dyn Read + Send>) -> Result<(Vec<u8>, Box<dyn Read + Send>)> {
-    let mut magic = Vec::with_capacity(4);
-    (&mut input)
-        .take(4)
-        .read_to_end(&mut magic)
-        .map_err(|error| Error::data(format!("{source}: cannot be read: {error}")))?;
-    let whole = Box::new(Cursor::new(magic.clone()).chain(input));
-    Ok((magic, whole))
+    let mut first = Vec::new();
+    let read = (&mut input).take(MAGIC_BYTES).read_to_end(&mut first);
+    read.map_err(|error| unreadable(source, &error))?;
+    let whole = Box::new(Cursor::new(first.clone()).chain(input));
+    Ok((first, whole))
 }

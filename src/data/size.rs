@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::read::{GZIP_MAGIC, TableBlocks, groups_of};
+use super::read::{GZIP_MAGIC, TableBlocks, rows_of};
 
 /// Text that is looked at to estimate the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -21,12 +21,12 @@ const MOST_COMPRESSION: u64 = 1032;
 
 /// The size of the numbers in some columns of a file, if it can be told and may be `least` bytes or more: rows and bytes.
 ///
-/// Parquet says how many rows it has. Of text whose size alone does not settle the matter, the lines of the first 8 MiB
+/// Parquet and Arrow say how many rows they have. Of text whose size alone does not settle the matter, the lines of the first 8 MiB
 /// (uncompressed) are counted. Files that cannot be read are left to whoever reads them to complain about.
 pub fn large_size(path: &Path, wanted: &dyn Fn(&str) -> bool, least: u64) -> Option<(u64, u64)> {
     let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let rows = match groups_of(path).ok()? {
-        Some(groups) => groups.iter().map(|&rows| rows as u64).sum(),
+    let rows = match rows_of(path).ok()? {
+        Some(rows) => rows,
         None => text_rows(path, metadata.len(), least)?,
     };
     let blocks = TableBlocks::new(path, 1, &|_| false, None).ok()?;

@@ -326,10 +326,8 @@ impl Maker {
 mod tests {
     use super::*;
     use crate::data::SchemaOptions;
+    use crate::data::parquet_file::{Cells, write};
     use crate::data::statistics::{Survey, survey};
-    use arrow::array::{ArrayRef, Float64Array, RecordBatch};
-    use parquet::arrow::ArrowWriter;
-    use parquet::file::properties::WriterProperties;
     use std::path::Path;
     use tempfile::TempDir;
 
@@ -344,16 +342,13 @@ mod tests {
             return path;
         }
         let column = |value: &dyn Fn(f64) -> f64| {
-            Arc::new((0..ROWS).map(|row| value(row as f64)).collect::<Float64Array>()) as ArrayRef
+            Cells::Double((0..ROWS).map(|row| Some(value(row as f64))).collect())
         };
-        let columns =
-            [("x", column(&|row| row)), ("y", column(&|row| 10.0 * row)), ("w", column(&|row| row + 1.0))];
-        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1500)).build();
+        let columns = [column(&|row| row), column(&|row| 10.0 * row), column(&|row| row + 1.0)];
+        let schema = "message m { optional double x; optional double y; optional double w; }";
+        let schema = parquet::schema::parser::parse_message_type(schema).expect("a schema");
         let out = std::fs::File::create(&path).expect("a file");
-        let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).expect("a writer");
-        writer.write(&batch).expect("written");
-        writer.close().expect("closed");
+        write(out, schema, &columns, (ROWS, 1500), Default::default()).expect("written");
         path
     }
 

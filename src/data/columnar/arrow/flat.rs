@@ -1,0 +1,108 @@
+//! Tables of a FlatBuffer (flatbuffers.dev, "Internals"), every place checked against the buffer; no schema of its own.
+
+/// A table: numbered fields, any of which may be absent.
+///
+/// A field that lies outside the buffer reads as if it were absent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// A vector of `len` elements that begin at `at`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vector<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    len: usize,
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// The place that the offset at a place points to.
+fn follow(bytes: &[u8], at: usize) -> Option<usize> {
+    at.checked_add(u32::from_le_bytes(array(bytes, at)?) as usize)
+}
+
+impl<'a> Table<'a> {
+    /// The table that the buffer is about.
+    pub(super) fn root(bytes: &'a [u8]) -> Option<Table<'a>> {
+        Some(Table { bytes, at: follow(bytes, 0)? })
+    }
+
+    /// The place of a field; the table begins with the distance back to the list of these.
+    fn field(&self, index: usize) -> Option<usize> {
+        let back = i32::from_le_bytes(array(self.bytes, self.at)?);
+        let list = usize::try_from(self.at as i64 - i64::from(back)).ok()?;
+        let size = usize::from(u16::from_le_bytes(array(self.bytes, list)?));
+        let entry = 4 + 2 * index;
+        if entry + 2 > size {
+            return None;
+        }
+        match u16::from_le_bytes(array(self.bytes, list.checked_add(entry)?)?) {
+            0 => None,
+            offset => self.at.checked_add(usize::from(offset)),
+        }
+    }
+
+    pub(super) fn u8(&self, index: usize) -> Option<u8> {
+        self.bytes.get(self.field(index)?).copied()
+    }
+
+    pub(super) fn i16(&self, index: usize) -> Option<i16> {
+        array(self.bytes, self.field(index)?).map(i16::from_le_bytes)
+    }
+
+    pub(super) fn i32(&self, index: usize) -> Option<i32> {
+        array(self.bytes, self.field(index)?).map(i32::from_le_bytes)
+    }
+
+    pub(super) fn i64(&self, index: usize) -> Option<i64> {
+        array(self.bytes, self.field(index)?).map(i64::from_le_bytes)
+    }
+
+    pub(super) fn table(&self, index: usize) -> Option<Table<'a>> {
+        Some(Table { bytes: self.bytes, at: follow(self.bytes, self.field(index)?)? })
+    }
+
+    /// A vector whose elements take `size` bytes; absent where it does not lie within the buffer.
+    pub(super) fn vector(&self, index: usize, size: usize) -> Option<Vector<'a>> {
+        let start = follow(self.bytes, self.field(index)?)?;
+        let len = u32::from_le_bytes(array(self.bytes, start)?) as usize;
+        let at = start.checked_add(4)?;
+        self.bytes.get(at..at.checked_add(len.checked_mul(size)?)?)?;
+        Some(Vector { bytes: self.bytes, at, len })
+    }
+
+    pub(super) fn text(&self, index: usize) -> Option<&'a str> {
+        let Vector { bytes, at, len } = self.vector(index, 1)?;
+        std::str::from_utf8(bytes.get(at..at + len)?).ok()
+    }
+}
+
+impl<'a> Vector<'a> {
+    /// The elements of a vector of tables.
+    pub(super) fn tables(self) -> impl Iterator<Item = Option<Table<'a>>> {
+        let Vector { bytes, at, len } = self;
+        (0..len).map(move |index| Some(Table { bytes, at: follow(bytes, at + 4 * index)? }))
+    }
+
+    /// The elements of a vector of pairs of 64-bit integers.
+    pub(super) fn pairs(self) -> impl Iterator<Item = Option<(i64, i64)>> {
+        let mut integers = self.wide().integers();
+        std::iter::from_fn(move || Some(integers.next()?.zip(integers.next()?)))
+    }
+
+    /// The elements of a vector of 64-bit integers.
+    pub(super) fn integers(self) -> impl Iterator<Item = Option<i64>> {
+        let Vector { bytes, at, len } = self;
+        (0..len).map(move |index| array(bytes, at + 8 * index).map(i64::from_le_bytes))
+    }
+
+    /// A vector of pairs as one of their parts.
+    fn wide(self) -> Vector<'a> {
+        Vector { len: self.len.saturating_mul(2), ..self }
+    }
+}

@@ -1,0 +1,267 @@
+//! Rows of an Arrow file or stream, read batch by batch into column builders; no bytes of the format.
+
+mod array;
+mod flat;
+mod messages;
+mod schema;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use self::array::{Array, Arrays};
+pub(super) use self::messages::{CONTINUATION, FILE_MAGIC};
+use self::messages::{Header, Message, Messages, damaged};
+use self::schema::{Cells, Field, Kind, fields};
+use crate::data::column::ColumnBuilder;
+use crate::data::read::RowSource;
+use crate::data::table::{Lines, check_names, quoted};
+use crate::error::{Error, Result};
+
+/// The most rows of a batch for which no column that is read has bytes.
+const MOST_UNBACKED_ROWS: usize = 1 << 24;
+
+/// An Arrow file or stream, read once from front to back. One record batch is in memory at a time.
+pub(in crate::data) struct ArrowRows {
+    source: String,
+    messages: Messages<Box<dyn Read + Send>>,
+    fields: Vec<Field>,
+    names: Vec<String>,
+    wanted: Vec<bool>,
+    /// What is known of the dictionaries that are read, by their numbers.
+    dictionaries: HashMap<i64, Dictionary>,
+    /// The batch at hand: a column for each that is read, with its place in the file.
+    arrays: Vec<(usize, Array)>,
+    left: Range<usize>,
+    row: usize,
+}
+
+/// The values that codes stand for.
+struct Dictionary {
+    kind: Kind,
+    numbers: Vec<f64>,
+    texts: Vec<String>,
+}
+
+impl ArrowRows {
+    /// Reads the schema; returns the rows and one builder for each column that is wanted.
+    pub(in crate::data) fn open(
+        source: &str,
+        input: Box<dyn Read + Send>,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<(ArrowRows, Vec<Option<ColumnBuilder>>)> {
+        let (messages, fields) = begin(input).map_err(|error| unreadable(source, &error))?;
+        let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
+        if names.is_empty() {
+            return Err(Error::data(format!("{source}: the file has no columns")));
+        }
+        check_names(source, names.iter().map(String::as_str))?;
+        let wanted: Vec<bool> = names.iter().map(|name| wanted(name)).collect();
+        let mut dictionaries = HashMap::new();
+        let builders = fields.iter().zip(&wanted).map(|(field, wanted)| {
+            wanted.then(|| match field.cells {
+                Cells::Unsupported(name) => {
+                    ColumnBuilder::Unsupported { data_type: name.to_owned(), rows: 0 }
+                }
+                Cells::Coded { dictionary, values, .. } => {
+                    dictionaries.insert(dictionary, Dictionary::empty(values));
+                    ColumnBuilder::default()
+                }
+                Cells::Plain(_) => ColumnBuilder::default(),
+            })
+        });
+        let builders = builders.collect();
+        let source = source.to_owned();
+        let (arrays, left, row) = (Vec::new(), 0..0, 0);
+        Ok((ArrowRows { source, messages, fields, names, wanted, dictionaries, arrays, left, row }, builders))
+    }
+
+    /// Goes on to the next batch; `false` when there is none.
+    fn next_batch(&mut self) -> std::io::Result<bool> {
+        while let Some(message) = self.messages.next()? {
+            match message.header()? {
+                Header::Schema(_) => return Err(damaged("it has a second schema")),
+                Header::Dictionary { id, delta, batch } => {
+                    let Some(dictionary) = self.dictionaries.get_mut(&id) else {
+                        self.messages.skip(&message)?;
+                        continue;
+                    };
+                    let mut arrays = Arrays::new(&batch, self.messages.body(&message)?.into());
+                    dictionary.read(&arrays.next(dictionary.kind)?, batch.rows, delta)?;
+                }
+                Header::Batch(batch) => {
+                    let mut arrays = Arrays::new(&batch, self.messages.body(&message)?.into());
+                    self.arrays.clear();
+                    for (index, (field, &wanted)) in self.fields.iter().zip(&self.wanted).enumerate() {
+                        match field.cells {
+                            Cells::Plain(kind) | Cells::Coded { codes: kind, .. } if wanted => {
+                                self.arrays.push((index, arrays.next(kind)?));
+                            }
+                            _ => arrays.skip(field.shape)?,
+                        }
+                    }
+                    let unbacked = self.arrays.iter().all(|(_, array)| array.is_unbacked());
+                    if !self.arrays.is_empty() && unbacked && batch.rows > MOST_UNBACKED_ROWS {
+                        return Err(damaged("a batch has more rows than its data"));
+                    }
+                    self.left = 0..batch.rows;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Hands the cells of a column in some rows of the batch at hand to its builder.
+    fn push(
+        &self,
+        index: usize,
+        array: &Array,
+        rows: Range<usize>,
+        builder: &mut ColumnBuilder,
+    ) -> std::io::Result<()> {
+        let number = |builder: &mut ColumnBuilder, value: f64| {
+            builder.push_number(value);
+            Ok(())
+        };
+        match self.fields[index].cells {
+            Cells::Plain(kind) if kind.is_text() => array.texts(rows, |text| {
+                builder.push_text(text);
+                Ok(())
+            }),
+            Cells::Coded { dictionary, values, .. } => {
+                let dictionary = self.dictionaries.get(&dictionary);
+                array.numbers(rows, |code| match dictionary {
+                    Some(dictionary) if values != Kind::Null && !code.is_nan() => {
+                        dictionary.push(code, builder)
+                    }
+                    _ => number(builder, f64::NAN),
+                })
+            }
+            _ => array.numbers(rows, |value| number(builder, value)),
+        }
+    }
+}
+
+impl RowSource for ArrowRows {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn row(&self) -> usize {
+        self.row
+    }
+
+    fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        _lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize> {
+        let mut filled = 0;
+        while filled < most {
+            if self.left.is_empty() {
+                let next = self.next_batch();
+                if !next.map_err(|error| failed(&self.source, self.row, "", &error))? {
+                    break;
+                }
+                continue;
+            }
+            let rows = self.left.start..self.left.end.min(self.left.start.saturating_add(most - filled));
+            for (index, array) in &self.arrays {
+                let Some(Some(builder)) = builders.get_mut(*index) else { continue };
+                self.push(*index, array, rows.clone(), builder).map_err(|error| {
+                    failed(
+                        &self.source,
+                        self.row,
+                        &format!(", column {}", quoted(&self.names[*index])),
+                        &error,
+                    )
+                })?;
+            }
+            builders.iter_mut().flatten().for_each(|builder| builder.skip_rows(rows.len()));
+            filled += rows.len();
+            self.row += rows.len();
+            self.left.start = rows.end;
+        }
+        Ok(filled)
+    }
+}
+
+impl Dictionary {
+    fn empty(kind: Kind) -> Dictionary {
+        Dictionary { kind, numbers: Vec::new(), texts: Vec::new() }
+    }
+
+    /// Adds values, or takes them in place of those before.
+    fn read(&mut self, values: &Array, count: usize, delta: bool) -> std::io::Result<()> {
+        if !delta {
+            *self = Dictionary::empty(self.kind);
+        }
+        if self.kind.is_text() {
+            values.texts(0..count, |text| {
+                self.texts.push(text.to_owned());
+                Ok(())
+            })
+        } else if self.kind == Kind::Null {
+            // Nothing to look up, and nothing that bounds how many there are.
+            Ok(())
+        } else {
+            values.numbers(0..count, |value| {
+                self.numbers.push(value);
+                Ok(())
+            })
+        }
+    }
+
+    /// Hands the value of a code to a builder.
+    fn push(&self, code: f64, builder: &mut ColumnBuilder) -> std::io::Result<()> {
+        let place = (code >= 0.0).then_some(code as usize);
+        let absent = || damaged(&format!("{code} is not a place in its dictionary"));
+        if self.kind.is_text() {
+            let text = place.and_then(|place| self.texts.get(place));
+            builder.push_text(text.ok_or_else(absent)?);
+        } else {
+            let number = place.and_then(|place| self.numbers.get(place));
+            builder.push_number(*number.ok_or_else(absent)?);
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a file, found from the descriptions of its batches.
+pub(in crate::data) fn count_rows(source: &str, mut file: File) -> Result<u64> {
+    let count = || -> std::io::Result<u64> {
+        file.rewind()?;
+        let (mut messages, _) = begin(file)?;
+        let mut rows = 0u64;
+        while let Some(message) = messages.next()? {
+            if let Header::Batch(batch) = message.header()? {
+                rows = rows.saturating_add(batch.rows as u64);
+            }
+            messages.pass(&message)?;
+        }
+        Ok(rows)
+    };
+    count().map_err(|error| unreadable(source, &error))
+}
+
+/// Reads the first message, which is the schema.
+fn begin<R: Read>(input: R) -> std::io::Result<(Messages<R>, Vec<Field>)> {
+    let mut messages = Messages::new(input)?;
+    let first: Message = messages.next()?.ok_or_else(|| damaged("it has no schema"))?;
+    let Header::Schema(schema) = first.header()? else { return Err(damaged("it has no schema")) };
+    let fields = fields(schema, first.version(), first.len())?;
+    messages.skip(&first)?;
+    Ok((messages, fields))
+}
+
+fn unreadable(source: &str, problem: &std::io::Error) -> Error {
+    Error::data(format!("{source}: not a readable Arrow file: {problem}"))
+}
+
+/// The error of a read that failed after `row` whole rows, in a column where `place` says so.
+fn failed(source: &str, row: usize, place: &str, problem: &std::io::Error) -> Error {
+    Error::data(format!("{source}: reading failed after row {row}{place}: {problem}"))
+}

@@ -1,0 +1,164 @@
+//! Compressed bytes into plain ones, never more than the caller expects; no file formats.
+
+use std::io::{Error, Read, Result};
+
+use flate2::read::MultiGzDecoder;
+
+/// The most that LZ4 makes of one byte.
+const LZ4_RATIO: usize = 255;
+
+/// The most that Snappy makes of one byte: a copy of 64 bytes takes three.
+const SNAPPY_RATIO: usize = 22;
+
+/// How bytes are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Snappy,
+    Gzip,
+    Brotli,
+    Zstd,
+    Lz4Frame,
+    Lz4Block,
+    /// What Parquet calls LZ4: Hadoop's framing of blocks, but some writers made frames or bare blocks under that name.
+    Lz4Hadoop,
+}
+
+impl Codec {
+    /// The plain bytes, an error where they are damaged or more than `most`.
+    pub(super) fn decompress(self, packed: &[u8], most: usize) -> Result<Vec<u8>> {
+        if packed.is_empty() {
+            // Nothing stands for nothing in every codec: writers leave out the empty part of a page of nulls.
+            return Ok(Vec::new());
+        }
+        match self {
+            Codec::Snappy => snappy(packed, most),
+            Codec::Gzip => drain(MultiGzDecoder::new(packed), most),
+            Codec::Brotli => drain(brotli_decompressor::Decompressor::new(packed, 1 << 12), most),
+            Codec::Zstd => {
+                let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(Error::other)?;
+                drain(frames, most)
+            }
+            Codec::Lz4Frame => drain(lz4_flex::frame::FrameDecoder::new(packed), most),
+            Codec::Lz4Block => lz4_block(packed, most),
+            Codec::Lz4Hadoop => hadoop(packed, most)
+                .or_else(|_| Codec::Lz4Frame.decompress(packed, most))
+                .or_else(|_| lz4_block(packed, most)),
+        }
+    }
+}
+
+fn too_long(most: usize) -> Error {
+    Error::other(format!("the compressed data hold more than the {most} bytes expected"))
+}
+
+/// All that a decoder gives, in memory that grows with what it has given.
+fn drain(decoder: impl Read, most: usize) -> Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    decoder.take(most as u64 + 1).read_to_end(&mut plain)?;
+    if plain.len() > most { Err(too_long(most)) } else { Ok(plain) }
+}
+
+fn snappy(packed: &[u8], most: usize) -> Result<Vec<u8>> {
+    let length = snap::raw::decompress_len(packed)?;
+    if length > most.min(packed.len().saturating_mul(SNAPPY_RATIO)) {
+        return Err(too_long(most));
+    }
+    Ok(snap::raw::Decoder::new().decompress_vec(packed)?)
+}
+
+/// A block of LZ4, which does not say how long it gets: room is doubled until it suffices.
+fn lz4_block(packed: &[u8], most: usize) -> Result<Vec<u8>> {
+    let most = most.min(packed.len().saturating_mul(LZ4_RATIO));
+    let mut room = most.min(packed.len().saturating_mul(4));
+    loop {
+        let mut plain = vec![0; room];
+        match lz4_flex::block::decompress_into(packed, &mut plain) {
+            Ok(length) => {
+                plain.truncate(length);
+                return Ok(plain);
+            }
+            Err(lz4_flex::block::DecompressError::OutputTooSmall { .. }) if room < most => {
+                room = most.min(room.saturating_mul(2));
+            }
+            Err(error) => return Err(Error::other(error)),
+        }
+    }
+}
+
+/// Blocks of LZ4, each after its plain and its packed length.
+fn hadoop(mut packed: &[u8], most: usize) -> Result<Vec<u8>> {
+    let damaged = || Error::other("the lengths of its LZ4 blocks are damaged");
+    let mut plain = Vec::new();
+    while !packed.is_empty() {
+        let (head, rest) = packed.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let [a, b, c, d, e, f, g, h] = *head;
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let (block, after) =
+            rest.split_at_checked(u32::from_be_bytes([e, f, g, h]) as usize).ok_or_else(damaged)?;
+        let block = lz4_block(block, length.min(most.saturating_sub(plain.len())))?;
+        if block.len() != length {
+            return Err(damaged());
+        }
+        plain.extend(block);
+        packed = after;
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lz4_blocks_are_read_in_every_framing_and_never_past_the_bound() {
+        let plain: Vec<u8> = (0..5000u32).flat_map(|i| (i / 700).to_le_bytes()).collect();
+        // A literal run of 255·n + 15 + rest bytes, the only sequence of an incompressible block.
+        let literal = |bytes: &[u8]| {
+            let mut block = vec![0xf0];
+            block.extend(std::iter::repeat_n(255, (bytes.len() - 15) / 255));
+            block.push(((bytes.len() - 15) % 255) as u8);
+            block.extend_from_slice(bytes);
+            block
+        };
+        let block = literal(&plain);
+        assert_eq!(Codec::Lz4Block.decompress(&block, plain.len()).expect("a block"), plain);
+        assert!(Codec::Lz4Block.decompress(&block, plain.len() - 1).is_err());
+        let framed = |part: &[u8]| {
+            let block = literal(part);
+            let head = [(part.len() as u32).to_be_bytes(), (block.len() as u32).to_be_bytes()].concat();
+            [head, block].concat()
+        };
+        let two = [framed(&plain[..9000]), framed(&plain[9000..])].concat();
+        for packed in [&two, &block] {
+            assert_eq!(Codec::Lz4Hadoop.decompress(packed, plain.len()).expect("blocks"), plain);
+            assert!(Codec::Lz4Hadoop.decompress(packed, plain.len() - 1).is_err());
+            assert!(Codec::Lz4Hadoop.decompress(&packed[..packed.len() / 2], plain.len()).is_err());
+        }
+        // A match of 2,000 zeros: longer than the first room that is tried.
+        let zeros = [&[0x1f, 0, 1, 0][..], &[255; 7], &[196, 0x50], &[0; 5]].concat();
+        assert_eq!(
+            Codec::Lz4Block.decompress(&zeros, 1 << 20).expect("a block"),
+            vec![0; 1 + 19 + 7 * 255 + 196 + 5]
+        );
+    }
+
+    #[test]
+    fn damage_and_bombs_are_errors() {
+        let codecs = [
+            Codec::Snappy,
+            Codec::Gzip,
+            Codec::Brotli,
+            Codec::Zstd,
+            Codec::Lz4Frame,
+            Codec::Lz4Block,
+            Codec::Lz4Hadoop,
+        ];
+        for codec in codecs {
+            assert_eq!(codec.decompress(&[], 9).expect("nothing"), []);
+            assert!(codec.decompress(&[0xff; 40], 1 << 20).is_err(), "{codec:?}");
+        }
+        let bomb = snap::raw::Encoder::new().compress_vec(&[7; 100_000]).expect("packed");
+        assert!(Codec::Snappy.decompress(&bomb, 99_999).is_err());
+        assert_eq!(Codec::Snappy.decompress(&bomb, 100_000).expect("plain").len(), 100_000);
+    }
+}

@@ -1,0 +1,61 @@
+//! Decimal numbers to the nearest 64-bit floats; no columns.
+
+use num_bigint::BigInt;
+
+/// Integers below this magnitude are exact as 64-bit floats.
+const EXACT: u64 = 1 << 53;
+
+/// Powers of ten up to this one are exact as 64-bit floats.
+const EXACT_POWER: u32 = 22;
+
+/// The longest unscaled value of a decimal, in bytes: 76 digits.
+pub(super) const MOST_BYTES: usize = 32;
+
+/// `unscaled · 10^(−scale)`, rounded once.
+pub(super) fn scaled(unscaled: i64, scale: i32) -> f64 {
+    if unscaled.unsigned_abs() < EXACT && scale.unsigned_abs() <= EXACT_POWER {
+        // Both operands are exact, so the one operation rounds once.
+        let power = 10f64.powi(scale.abs());
+        return if scale >= 0 { unscaled as f64 / power } else { unscaled as f64 * power };
+    }
+    nearest(&unscaled, scale)
+}
+
+/// The same for an unscaled value in two's complement, its most significant byte first; `None` beyond [`MOST_BYTES`].
+pub(super) fn of_bytes(unscaled: &[u8], scale: i32) -> Option<f64> {
+    if unscaled.len() > MOST_BYTES {
+        return None;
+    }
+    if unscaled.len() > size_of::<i128>() {
+        return Some(nearest(&BigInt::from_signed_bytes_be(unscaled), scale));
+    }
+    let sign = if unscaled.first().is_some_and(|&first| first >= 0x80) { -1 } else { 0 };
+    let unscaled = unscaled.iter().fold(sign, |value: i128, &byte| value << 8 | i128::from(byte));
+    Some(i64::try_from(unscaled).map_or_else(|_| nearest(&unscaled, scale), |small| scaled(small, scale)))
+}
+
+/// Through text, whose reader rounds once whatever the digits.
+fn nearest(unscaled: &dyn std::fmt::Display, scale: i32) -> f64 {
+    format!("{unscaled}e{}", -i64::from(scale)).parse().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_rounded_once() {
+        assert_eq!((scaled(150, 2), scaled(-25, 2), scaled(7, -3), scaled(0, 9)), (1.5, -0.25, 7000.0, 0.0));
+        assert_eq!(scaled(i64::MIN, 18), -9.223372036854775808);
+        assert_eq!(scaled(1, 30), 1e-30);
+        assert_eq!(of_bytes(&[], 2), Some(0.0));
+        assert_eq!(of_bytes(&[0xff, 0x6a], 2), Some(-1.5));
+        assert_eq!(
+            of_bytes(&12345678901234567890123456789i128.to_be_bytes(), 9),
+            Some(12345678901234567890.123456789)
+        );
+        let wide = [&[0x80][..], &[0; 31]].concat();
+        assert_eq!(of_bytes(&wide, 0), Some(-(2f64.powi(255))));
+        assert_eq!(of_bytes(&[0; 33], 0), None);
+    }
+}

@@ -1,0 +1,177 @@
+//! What the columns of a Parquet file are read as, and their cells into column builders; no files.
+
+use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::data_type::DataType;
+use ::parquet::errors::{ParquetError, Result};
+use ::parquet::schema::types::Type;
+use half::f16;
+
+use crate::data::column::ColumnBuilder;
+use crate::data::columnar::decimal;
+
+/// How the stored values of a column are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Numbers as they are; true and false are 1 and 0.
+    Number,
+    /// Integers without a sign.
+    Unsigned,
+    /// Integers times `10^(−scale)`.
+    Decimal(i32),
+    /// Numbers of 16 bits.
+    Half,
+    Text,
+}
+
+/// What a column's annotation says of its stored values.
+enum Meaning {
+    None,
+    Integer {
+        signed: bool,
+    },
+    Decimal(i32),
+    Half,
+    Text,
+    /// Something that is neither a number nor text, by its name.
+    Other(&'static str),
+}
+
+/// How a column of the file is read; an error with the name of its type if it has no meaning here.
+pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
+    let info = field.get_basic_info();
+    let Type::PrimitiveType { physical_type, scale, type_length, .. } = field else {
+        return Err(match meaning(info.logical_type_ref(), info.converted_type(), 0) {
+            Meaning::Other(name) => name,
+            _ => "struct",
+        });
+    };
+    if info.has_repetition() && info.repetition() == Repetition::REPEATED {
+        return Err("list");
+    }
+    let meaning = meaning(info.logical_type_ref(), info.converted_type(), *scale);
+    match (*physical_type, meaning) {
+        (Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE, _) => Ok(Kind::Number),
+        (Physical::INT32 | Physical::INT64, Meaning::None | Meaning::Integer { signed: true }) => {
+            Ok(Kind::Number)
+        }
+        (Physical::INT32 | Physical::INT64, Meaning::Integer { signed: false }) => Ok(Kind::Unsigned),
+        (_, Meaning::Decimal(scale)) => Ok(Kind::Decimal(scale)),
+        (Physical::FIXED_LEN_BYTE_ARRAY, Meaning::Half) if *type_length == 2 => Ok(Kind::Half),
+        (Physical::BYTE_ARRAY, Meaning::Text) => Ok(Kind::Text),
+        (Physical::INT96, _) => Err("timestamp"),
+        (_, Meaning::Other(name)) => Err(name),
+        _ => Err("binary"),
+    }
+}
+
+/// What logical types say, and converted types, their older spelling, in files that have no logical ones.
+fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) -> Meaning {
+    use ConvertedType as C;
+    use LogicalType as L;
+    match (logical, converted) {
+        // All cells are missing.
+        (Some(L::Unknown), _) | (None, C::NONE) => Meaning::None,
+        (Some(L::Integer(integer)), _) => Meaning::Integer { signed: integer.is_signed },
+        (None, C::INT_8 | C::INT_16 | C::INT_32 | C::INT_64) => Meaning::Integer { signed: true },
+        (None, C::UINT_8 | C::UINT_16 | C::UINT_32 | C::UINT_64) => Meaning::Integer { signed: false },
+        (Some(L::Decimal(decimal)), _) => Meaning::Decimal(decimal.scale),
+        (None, C::DECIMAL) => Meaning::Decimal(scale),
+        (Some(L::Float16), _) => Meaning::Half,
+        (Some(L::String | L::Json | L::Enum), _) | (None, C::UTF8 | C::JSON | C::ENUM) => Meaning::Text,
+        (Some(L::Date), _) | (None, C::DATE) => Meaning::Other("date"),
+        (Some(L::Time(_)), _) | (None, C::TIME_MILLIS | C::TIME_MICROS) => Meaning::Other("time"),
+        (Some(L::Timestamp(_)), _) | (None, C::TIMESTAMP_MILLIS | C::TIMESTAMP_MICROS) => {
+            Meaning::Other("timestamp")
+        }
+        (None, C::INTERVAL) => Meaning::Other("interval"),
+        (Some(L::Uuid), _) => Meaning::Other("uuid"),
+        (Some(L::List), _) | (None, C::LIST) => Meaning::Other("list"),
+        (Some(L::Map), _) | (None, C::MAP | C::MAP_KEY_VALUE) => Meaning::Other("map"),
+        (Some(L::Variant(_)), _) => Meaning::Other("variant"),
+        (Some(L::Geometry(_) | L::Geography(_)), _) => Meaning::Other("geometry"),
+        (Some(L::Bson | L::File | L::_Unknown { .. }), _) | (None, C::BSON) => Meaning::Other("binary"),
+    }
+}
+
+/// Reads up to `count` cells of a column into its builder; returns how many there were.
+pub(super) fn read_cells(
+    reader: &mut ColumnReader,
+    kind: Kind,
+    count: usize,
+    builder: &mut ColumnBuilder,
+) -> Result<usize> {
+    use ColumnReader as R;
+    match (reader, kind) {
+        (R::BoolColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
+        (R::Int32ColumnReader(cells), Kind::Unsigned) => {
+            numbers(cells, count, builder, |&v| Some(f64::from(v.cast_unsigned())))
+        }
+        (R::Int32ColumnReader(cells), Kind::Decimal(scale)) => {
+            numbers(cells, count, builder, |&v| Some(decimal::scaled(i64::from(v), scale)))
+        }
+        (R::Int32ColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
+        (R::Int64ColumnReader(cells), Kind::Unsigned) => {
+            numbers(cells, count, builder, |&v| Some(v.cast_unsigned() as f64))
+        }
+        (R::Int64ColumnReader(cells), Kind::Decimal(scale)) => {
+            numbers(cells, count, builder, |&v| Some(decimal::scaled(v, scale)))
+        }
+        (R::Int64ColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(v as f64)),
+        (R::FloatColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
+        (R::DoubleColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(v)),
+        (R::ByteArrayColumnReader(cells), Kind::Text) => each(cells, count, |cell| {
+            let text = cell.map_or(Ok(""), |bytes| std::str::from_utf8(bytes.data()));
+            builder.push_text(text.map_err(|_| problem("the text is not UTF-8"))?);
+            Ok(())
+        }),
+        (R::ByteArrayColumnReader(cells), Kind::Decimal(scale)) => {
+            numbers(cells, count, builder, |v| decimal::of_bytes(v.data(), scale))
+        }
+        (R::FixedLenByteArrayColumnReader(cells), Kind::Decimal(scale)) => {
+            numbers(cells, count, builder, |v| decimal::of_bytes(v.data(), scale))
+        }
+        (R::FixedLenByteArrayColumnReader(cells), Kind::Half) => {
+            numbers(cells, count, builder, |v| Some(f16::from_le_bytes(v.data().try_into().ok()?).to_f64()))
+        }
+        (R::Int96ColumnReader(_) | R::ByteArrayColumnReader(_) | R::FixedLenByteArrayColumnReader(_), _) => {
+            Err(problem("its type is not the one that the file states"))
+        }
+    }
+}
+
+fn problem(what: &str) -> ParquetError {
+    ParquetError::General(what.to_owned())
+}
+
+/// Reads cells as numbers; `value` is `None` for a cell that cannot be one.
+fn numbers<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    builder: &mut ColumnBuilder,
+    value: impl Fn(&T::T) -> Option<f64>,
+) -> Result<usize> {
+    each(reader, count, |cell| {
+        let number = cell.map_or(Some(f64::NAN), &value);
+        builder.push_number(number.ok_or_else(|| problem("a number has too many bytes"))?);
+        Ok(())
+    })
+}
+
+/// Hands up to `count` cells to `take`, `None` for one that is missing; returns how many there were.
+fn each<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    mut take: impl FnMut(Option<&T::T>) -> Result<()>,
+) -> Result<usize> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    let (rows, present, _) = reader.read_records(count, Some(&mut levels), None, &mut values)?;
+    if present == rows {
+        values.iter().try_for_each(|value| take(Some(value)))?;
+        return Ok(rows);
+    }
+    // A column that is not nested has a level of 1 where there is a value and of 0 where there is none.
+    let mut values = values.iter();
+    levels.iter().try_for_each(|&level| take(if level == 0 { None } else { values.next() }))?;
+    Ok(rows)
+}

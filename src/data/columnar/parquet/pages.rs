@@ -1,0 +1,105 @@
+//! The pages of a Parquet column chunk, decompressed within the bounds that the chunk states; no values.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use ::parquet::basic::Compression;
+use ::parquet::column::page::{Page, PageMetadata, PageReader};
+use ::parquet::errors::{ParquetError, Result};
+use ::parquet::file::metadata::ColumnChunkMetaData;
+use ::parquet::file::serialized_reader::SerializedPageReader;
+use bytes::Bytes;
+
+use crate::data::columnar::codec::Codec;
+
+/// The codec of a chunk, `None` for none; an error with its name when there is no decoder for it.
+pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Codec>, String> {
+    Ok(Some(match compression {
+        Compression::UNCOMPRESSED => return Ok(None),
+        Compression::SNAPPY => Codec::Snappy,
+        Compression::GZIP(_) => Codec::Gzip,
+        Compression::BROTLI(_) => Codec::Brotli,
+        Compression::ZSTD(_) => Codec::Zstd,
+        Compression::LZ4 => Codec::Lz4Hadoop,
+        Compression::LZ4_RAW => Codec::Lz4Block,
+        other => return Err(other.to_string()),
+    }))
+}
+
+/// The pages of one chunk, plain.
+///
+/// Parquet's own reader hands pages on as they are stored, because it is told that they are not compressed; its codecs
+/// would need a C compiler for Zstandard, and believe what pages say of their length.
+pub(super) struct PlainPages {
+    stored: SerializedPageReader<File>,
+    codec: Option<Codec>,
+    /// No page is longer than its chunk, nor than the format can say.
+    most: usize,
+}
+
+impl PlainPages {
+    pub(super) fn new(file: Arc<File>, chunk: &ColumnChunkMetaData, rows: usize) -> Result<PlainPages> {
+        let codec = codec(chunk.compression()).map_err(ParquetError::General)?;
+        let most = chunk.uncompressed_size().clamp(0, i64::from(i32::MAX)) as usize;
+        let stored = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+        Ok(PlainPages { stored: SerializedPageReader::new(file, &stored, rows, None)?, codec, most })
+    }
+
+    /// A page whose bytes after the first `levels` ones are compressed.
+    fn plain(&self, stored: Bytes, levels: usize) -> Result<Bytes> {
+        let Some(codec) = self.codec else { return Ok(stored) };
+        let packed = stored.get(levels..).ok_or_else(|| damaged("levels longer than their page"))?;
+        let values = codec.decompress(packed, self.most)?;
+        Ok(if levels == 0 { values.into() } else { [&stored[..levels], &values].concat().into() })
+    }
+
+    fn decompressed(&self, mut page: Page) -> Result<Page> {
+        match &mut page {
+            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
+                *buf = self.plain(std::mem::take(buf), 0)?;
+            }
+            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, is_compressed, .. } => {
+                let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
+                if levels > buf.len() {
+                    return Err(damaged("levels longer than their page"));
+                }
+                if *is_compressed {
+                    *buf = self.plain(std::mem::take(buf), levels)?;
+                }
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn damaged(what: &str) -> ParquetError {
+    ParquetError::General(what.to_owned())
+}
+
+impl Iterator for PlainPages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for PlainPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        loop {
+            match self.stored.get_next_page()? {
+                // The column reader takes a page without values for the end of the chunk.
+                Some(page) if page.is_data_page() && page.num_values() == 0 => {}
+                page => return page.map(|page| self.decompressed(page)).transpose(),
+            }
+        }
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.stored.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.stored.skip_next_page()
+    }
+}
