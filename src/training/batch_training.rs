@@ -7,7 +7,7 @@ use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::error::Error;
 use crate::hyper::{FreeVector, StochasticObjective};
-use crate::model::{Posterior, Score};
+use crate::model::{LatentModel, Posterior, Score};
 use crate::threads::on_pool;
 use crate::variational::Normal;
 
@@ -44,6 +44,16 @@ impl<'a> BatchTraining<'a> {
     /// The free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.theta.clone()
+    }
+
+    /// The model as of the last evaluation.
+    pub(super) fn model(&self) -> &LatentModel {
+        &self.inference.model().model
+    }
+
+    /// The posterior as of the step before the last, averaged where that was asked for.
+    pub(super) fn q(&self) -> Normal {
+        self.inference.averaged()
     }
 
     /// Why no further batch could be had, if that is so.

@@ -2,19 +2,19 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::check::check_data;
+use super::owned::{OwnedData, OwnedRows};
 use super::record::record;
-use super::rows::TrainingData;
 use super::start::Prototype;
-use crate::collapsed::Dataset;
+use super::trainer::Trainer;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Record, Session};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::model::Model;
-use crate::objective::Targets;
 use crate::options::FitOptions;
-use faer::{Mat, MatRef};
+use faer::MatRef;
 use sparsegp_kernels::Kernel;
+use std::sync::Arc;
 
 /// A fit to be made: what [`FitOptions`] say, and a kernel or a likelihood that is a value of its own type.
 ///
@@ -36,29 +36,7 @@ pub struct ModelBuilder {
     likelihood: Option<Box<dyn Likelihood>>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
-    validation: Option<Rows>,
-}
-
-/// Rows on some scale: inputs `D × n`, a column per datum.
-#[derive(Clone)]
-struct Rows {
-    x: Mat<f64>,
-    y: Vec<f64>,
-}
-
-impl Rows {
-    fn of(x: MatRef<'_, f64>, y: &[f64]) -> Rows {
-        Rows { x: x.transpose().to_owned(), y: y.to_vec() }
-    }
-
-    fn scale(&mut self, scaling: &Scaling) {
-        scaling.scale_inputs(self.x.as_mut());
-        scaling.scale_target(&mut self.y);
-    }
-
-    fn dataset<'a>(&'a self, exposure: &'a [f64], weights: &'a [f64]) -> Dataset<'a> {
-        Dataset { x: self.x.as_ref(), targets: Targets { y: &self.y, exposure, weights } }
-    }
+    validation: Option<OwnedRows>,
 }
 
 impl ModelBuilder {
@@ -100,7 +78,7 @@ impl ModelBuilder {
 
     /// With rows to choose the parameters that are kept by: inputs (`n × D`) and targets, in the user's units.
     pub fn validation(mut self, x: MatRef<'_, f64>, y: &[f64]) -> Self {
-        self.validation = Some(Rows::of(x, y));
+        self.validation = Some(OwnedRows::of(x, y));
         self
     }
 
@@ -121,19 +99,23 @@ impl ModelBuilder {
     ///
     /// As for [`ModelBuilder::fit`]; `Interrupted` when the session was.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
-        let prepared = self.prepare(x, y)?;
-        let PreparedFit { prototype, options, scaling, rows, validation } = prepared;
-        let data = TrainingData {
-            train: rows.dataset(&self.exposure, &self.weights),
-            validation: validation.as_ref().map(|rows| rows.dataset(&[], &[])),
-            levels: 0,
-        };
-        let fitted = fit_rows(&data, &options, Origin::Prototype(prototype), session)?;
+        let Prepared { prototype, options, scaling, rows } = self.prepare(x, y)?;
+        let fitted = fit_rows(&rows, &options, Origin::Prototype(prototype), session)?;
         Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()))
     }
 
+    /// Mini-batch training of the same, a step at a time by the caller's own loop. An ELBO that would collapse is trained by
+    /// mini-batches too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ModelBuilder::fit`], and for objectives that no mini-batch has.
+    pub fn trainer(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Trainer> {
+        Trainer::new(self.prepare(x, y)?)
+    }
+
     /// Everything that a fit takes, on the scale that the model sees.
-    fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<PreparedFit> {
+    fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
         let levels = y.iter().fold(0.0, |most: f64, &level| most.max(level)) as usize + 1;
         let mut prototype = Prototype::of(&self.options, x.ncols(), levels.clamp(2, MOST_LEVELS))?;
         if let Some(kernel) = &self.kernel {
@@ -145,13 +127,13 @@ impl ModelBuilder {
         let mut options = self.options.clone();
         options.likelihood = Some(LikelihoodKind::of(prototype.likelihood.as_ref()));
         options.validate()?;
-        let (mut rows, mut validation) = (Rows::of(x, y), self.validation.clone());
-        let data = TrainingData {
-            train: rows.dataset(&self.exposure, &self.weights),
-            validation: validation.as_ref().map(|rows| rows.dataset(&[], &[])),
-            levels: 0,
+        let train = OwnedRows {
+            exposure: self.exposure.clone(),
+            weights: self.weights.clone(),
+            ..OwnedRows::of(x, y)
         };
-        check_data(&data, None, prototype.likelihood.as_ref())?;
+        let mut rows = OwnedData { train, validation: self.validation.clone() };
+        check_data(&rows.borrowed(), None, prototype.likelihood.as_ref())?;
         if y.iter().all(|value| Some(value) == y.first()) {
             return Err(Error::data(format!(
                 "all {} targets are the same, expected values that vary",
@@ -161,25 +143,22 @@ impl ModelBuilder {
         let scaling = match options.standardize {
             false => Scaling::none(x.ncols()),
             true => {
-                let scaling = Scaling::standardise(rows.x.as_ref(), &rows.y);
-                let scales = prototype.likelihood.scales_target();
-                if scales { scaling } else { scaling.with_original_target() }
+                let scaling = Scaling::standardise(rows.train.x.as_ref(), &rows.train.y);
+                if prototype.likelihood.scales_target() { scaling } else { scaling.with_original_target() }
             }
         };
         rows.scale(&scaling);
-        validation.iter_mut().for_each(|rows| rows.scale(&scaling));
-        Ok(PreparedFit { prototype, options, scaling, rows, validation })
+        Ok(Prepared { prototype, options, scaling, rows: Arc::new(rows) })
     }
 }
 
 /// The most ordered levels that targets are taken to have: more are numbers.
 const MOST_LEVELS: usize = 1000;
 
-/// What a fit takes.
-struct PreparedFit {
-    prototype: Prototype,
-    options: FitOptions,
-    scaling: Scaling,
-    rows: Rows,
-    validation: Option<Rows>,
+/// What a fit to arrays takes, on the scale that the model sees.
+pub(super) struct Prepared {
+    pub prototype: Prototype,
+    pub options: FitOptions,
+    pub scaling: Scaling,
+    pub rows: Arc<OwnedData>,
 }

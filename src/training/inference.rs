@@ -210,10 +210,6 @@ impl Motion {
         archive.count(&mut self.iterations);
     }
 
-    pub(super) fn model(&self) -> &VariationalModel {
-        &self.model
-    }
-
     pub(super) fn model_mut(&mut self) -> &mut VariationalModel {
         &mut self.model
     }

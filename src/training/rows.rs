@@ -128,22 +128,35 @@ impl TrainingRows for TrainingData<'_> {
     }
 }
 
+/// Training rows that are held somewhere in memory.
+pub(super) trait HeldRows: AllRows + Send {
+    fn dataset(&self) -> Dataset<'_>;
+}
+
+impl HeldRows for Dataset<'_> {
+    fn dataset(&self) -> Dataset<'_> {
+        *self
+    }
+}
+
 /// Batches of rows in memory.
-pub(super) struct MemoryBatches<'a> {
-    data: Dataset<'a>,
+pub(super) struct MemoryBatches<D> {
+    data: D,
     stream: BatchStream,
     drawn: RowBuffer,
 }
 
-impl<'a> MemoryBatches<'a> {
+impl<D: HeldRows> MemoryBatches<D> {
     /// The batches of a plan on `data`.
-    pub(super) fn new(data: Dataset<'a>, plan: BatchPlan, seed: u64) -> Self {
-        let stream = BatchStream::new(data.len(), plan, seed);
-        MemoryBatches { data, stream, drawn: RowBuffer::new(data, plan.first(data.len())) }
+    pub(super) fn new(data: D, plan: BatchPlan, seed: u64) -> Self {
+        let rows = data.dataset();
+        let stream = BatchStream::new(rows.len(), plan, seed);
+        let drawn = RowBuffer::new(rows, plan.first(rows.len()));
+        MemoryBatches { data, stream, drawn }
     }
 }
 
-impl BatchSource for MemoryBatches<'_> {
+impl<D: HeldRows> BatchSource for MemoryBatches<D> {
     fn all(&self) -> &dyn AllRows {
         &self.data
     }
@@ -153,7 +166,7 @@ impl BatchSource for MemoryBatches<'_> {
     }
 
     fn next_batch(&mut self) -> Result<Dataset<'_>> {
-        self.drawn.take(self.data, self.stream.next_batch());
+        self.drawn.take(self.data.dataset(), self.stream.next_batch());
         Ok(self.drawn.data())
     }
 

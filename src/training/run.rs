@@ -16,8 +16,8 @@ use crate::collapsed::{CollapsedBound, Dataset};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{
-    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Session, StopReason,
-    minimize_adam, minimize_lbfgs,
+    AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
+    StopReason, minimize_adam, minimize_lbfgs,
 };
 use crate::model::{FitSummary, LatentModel, Posterior, Score, Search};
 use crate::objective::EstimatorCounts;
@@ -94,7 +94,7 @@ fn train(
         }
     };
     monitor.check()?;
-    Ok(finish(trained, rows, plan, &monitor))
+    Ok(finish(trained, rows, plan, (monitor.records(), monitor.elapsed().as_secs_f64())))
 }
 
 /// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is,
@@ -110,17 +110,17 @@ fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
 }
 
 /// What training ended with, before diagnosis.
-struct Trained {
-    model: LatentModel,
-    q: Normal,
-    value: f64,
-    elbo: Option<f64>,
-    upper: Option<f64>,
-    sampling: Option<EstimatorCounts>,
-    outcome: Outcome,
-    taken_back: TakenBack,
+pub(super) struct Trained {
+    pub model: LatentModel,
+    pub q: Normal,
+    pub value: f64,
+    pub elbo: Option<f64>,
+    pub upper: Option<f64>,
+    pub sampling: Option<EstimatorCounts>,
+    pub outcome: Outcome,
+    pub taken_back: TakenBack,
     /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
-    estimated_on: Option<usize>,
+    pub estimated_on: Option<usize>,
 }
 
 /// Hyper-parameters on a bound in which q is solved for in closed form.
@@ -182,7 +182,7 @@ fn minimize(
     }
 }
 
-fn adam_options(hyper: &HyperPlan) -> AdamOptions {
+pub(super) fn adam_options(hyper: &HyperPlan) -> AdamOptions {
     AdamOptions { rate: hyper.learning_rate, decay_share: 0.5 }
 }
 
@@ -274,8 +274,8 @@ fn train_variational(
 }
 
 /// Where training ended, with the objective on the sample, and on all rows where it was summed over them.
-struct Ended {
-    at: Valued,
+pub(super) struct Ended {
+    pub at: Valued,
     summed: Option<f64>,
 }
 
@@ -286,7 +286,7 @@ impl Ended {
 }
 
 /// The end of mini-batch training: steps on all rows as far as the plan has them, and the objective then.
-fn polished(
+pub(super) fn polished(
     mut svgp: VariationalModel,
     rows: &dyn TrainingRows,
     (plan, steps, sample): (&Plan, &StepPlan, Sweep<'_>),
@@ -329,7 +329,7 @@ fn passes_left(epochs: usize, reason: StopReason) -> usize {
 
 /// A model of Gaussian noise with the q of the best ELBO, which is one natural-gradient step with ρ = 1 on the full batch
 /// away; `None` where that cannot be evaluated.
-fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
+pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valued> {
     let mut bound = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta });
     let theta = bound.start();
     let value = bound.solve(&theta)?;
@@ -338,7 +338,7 @@ fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> Option<Valu
 }
 
 /// A model that is ready for the batches of a plan.
-fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> VariationalModel {
+pub(super) fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> VariationalModel {
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
     let guard = (steps.batch_size >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
     VariationalModel::new(model, q, steps.objective, steps.batch_size)
@@ -348,7 +348,7 @@ fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> Va
 }
 
 /// Whether one natural-gradient step with ρ = 1 on all rows leads to the optimal q: of an ELBO with Gaussian noise.
-fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
+pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) -> bool {
     svgp.model.likelihood.gaussian_noise().is_some()
         && plan.loss == LossKind::Elbo
         && steps.family == Family::Full
@@ -358,7 +358,7 @@ fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &StepPlan) ->
 const NEGLIGIBLE_LOSS: f64 = 0.01;
 
 /// A model, its posterior and the objective there.
-type Valued = (LatentModel, Normal, f64);
+pub(super) type Valued = (LatentModel, Normal, f64);
 
 /// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
 fn better_of(
@@ -458,10 +458,14 @@ fn train_on_batches<'a>(
 }
 
 /// The summary of training.
-fn finish(trained: Trained, rows: &dyn TrainingRows, plan: &Plan, monitor: &Monitor<'_>) -> Fitted {
+pub(super) fn finish(
+    trained: Trained,
+    rows: &dyn TrainingRows,
+    plan: &Plan,
+    (trace, seconds): (&[Record], f64),
+) -> Fitted {
     let n = rows.all().count();
     let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on } = trained;
-    let seconds = monitor.elapsed().as_secs_f64();
     let posterior = Posterior::new(&model, &q);
     let finished = Finished {
         model: &model,
@@ -479,7 +483,7 @@ fn finish(trained: Trained, rows: &dyn TrainingRows, plan: &Plan, monitor: &Moni
         estimated_on,
         elbo_sum: elbo,
         evidence_upper_bound: upper,
-        epochs: monitor.records().len(),
+        epochs: trace.len(),
         iterations: outcome.iterations,
         evaluations: outcome.evaluations,
         seconds,
@@ -490,7 +494,7 @@ fn finish(trained: Trained, rows: &dyn TrainingRows, plan: &Plan, monitor: &Moni
         mixed: taken_back.mixed,
         jitter: absolute_jitter(&model),
         warnings,
-        trace: monitor.records().to_vec(),
+        trace: trace.to_vec(),
     };
     Fitted { model, q, posterior, summary, search: Search::default() }
 }

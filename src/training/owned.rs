@@ -1,0 +1,99 @@
+//! Rows in memory that belong to whoever trains on them, so that training borrows nothing; no checks.
+
+use super::rows::{AllRows, BatchSource, HeldRows, MemoryBatches, TrainingData, TrainingRows};
+use crate::collapsed::Dataset;
+use crate::data::{BatchPlan, Scaling};
+use crate::error::Result;
+use crate::objective::Targets;
+use faer::{Mat, MatRef};
+use std::sync::Arc;
+
+/// Some rows: inputs (`D × n`, a column per datum), targets, and exposures and weights or none.
+#[derive(Clone)]
+pub(super) struct OwnedRows {
+    pub x: Mat<f64>,
+    pub y: Vec<f64>,
+    pub exposure: Vec<f64>,
+    pub weights: Vec<f64>,
+}
+
+impl OwnedRows {
+    /// Of inputs `n × D`, a row per datum, and targets.
+    pub(super) fn of(x: MatRef<'_, f64>, y: &[f64]) -> OwnedRows {
+        OwnedRows { x: x.transpose().to_owned(), y: y.to_vec(), exposure: Vec::new(), weights: Vec::new() }
+    }
+
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
+        scaling.scale_inputs(self.x.as_mut());
+        scaling.scale_target(&mut self.y);
+    }
+
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
+        Dataset { x: self.x.as_ref(), targets }
+    }
+}
+
+/// The rows of a fit.
+pub(super) struct OwnedData {
+    pub train: OwnedRows,
+    pub validation: Option<OwnedRows>,
+}
+
+impl OwnedData {
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
+        self.train.scale(scaling);
+        self.validation.iter_mut().for_each(|rows| rows.scale(scaling));
+    }
+
+    pub(super) fn borrowed(&self) -> TrainingData<'_> {
+        let validation = self.validation.as_ref().map(OwnedRows::dataset);
+        TrainingData { train: self.train.dataset(), validation, levels: 0 }
+    }
+}
+
+impl AllRows for Arc<OwnedData> {
+    fn count(&self) -> usize {
+        self.train.y.len()
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
+        self.train.dataset().for_each(most, visit)
+    }
+}
+
+impl HeldRows for Arc<OwnedData> {
+    fn dataset(&self) -> Dataset<'_> {
+        self.train.dataset()
+    }
+}
+
+impl TrainingRows for Arc<OwnedData> {
+    fn all(&self) -> &dyn AllRows {
+        self
+    }
+
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        Some(self.train.dataset())
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.train.dataset()
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.train.dataset()
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.validation.as_ref().map(OwnedRows::dataset)
+    }
+
+    fn levels(&self) -> usize {
+        0
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        Ok(Box::new(MemoryBatches::new(Arc::clone(self), plan, seed)))
+    }
+}

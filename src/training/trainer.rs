@@ -1,0 +1,288 @@
+//! Mini-batch training a step at a time, for those who write the loop themselves: steps, epochs, state, a model in the end.
+
+use super::batch_training::BatchTraining;
+use super::builder::Prepared;
+use super::check::check_data;
+use super::inference::InferenceOptions;
+use super::outcome::TakenBack;
+use super::owned::{OwnedData, OwnedRows};
+use super::record::record;
+use super::rows::{MemoryBatches, TrainingData, TrainingRows};
+use super::run::{
+    Ended, Trained, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
+};
+use super::solve::Sweep;
+use super::start::{Start, initial_model, warm_start};
+use crate::checkpoint::Archive;
+use crate::data::Scaling;
+use crate::error::{Error, Result};
+use crate::gradient::Precision;
+use crate::hyper::{
+    Adam, EpochMean, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
+};
+use crate::likelihood::Likelihood;
+use crate::model::{Model, Posterior, Score};
+use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
+use faer::MatRef;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A model in training on rows that it owns. [`ModelBuilder::trainer`](super::ModelBuilder::trainer) makes one, warm start included.
+///
+/// A step moves q by its rule and hyper-parameters with inducing inputs by Adam, from one gradient of a mini-batch. Nothing decides
+/// for the caller when to stop; the learning rate stays what it is, unless the options say how many epochs or steps there will be.
+///
+/// ```
+/// use faer::Mat;
+/// use sparsegp::options::{FitOptions, ObjectiveKind};
+/// use sparsegp::training::ModelBuilder;
+///
+/// let x = Mat::from_fn(200, 1, |i, _| i as f64 / 20.0);
+/// let y: Vec<f64> = (0..200).map(|i| (i as f64 / 20.0).sin()).collect();
+/// let options = FitOptions { objective: ObjectiveKind::DlmLog, inducing: Some(20), ..FitOptions::default() };
+/// let mut trainer = ModelBuilder::new().options(options).trainer(x.as_ref(), &y)?;
+/// for _ in 0..5 {
+///     trainer.epoch()?;
+/// }
+/// // The state as bytes, from which an equal trainer goes on to the same bits.
+/// let state = trainer.state();
+/// trainer.step(x.subrows(0, 50), &y[..50])?;
+/// trainer.restore(&state)?;
+/// let model = trainer.finish()?;
+/// assert!(model.predict(x.as_ref(), &[])?.report(&y).rmse.is_some_and(|rmse| rmse < 0.1));
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+pub struct Trainer {
+    training: BatchTraining<'static>,
+    adam: Adam,
+    gradient: Vec<f64>,
+    mean: EpochMean,
+    trace: Vec<Record>,
+    /// Steps that a rate which decays has in all.
+    total_steps: Option<usize>,
+    started: Instant,
+    rows: Arc<OwnedData>,
+    likelihood: Box<dyn Likelihood>,
+    scaling: Scaling,
+    options: FitOptions,
+    plan: Plan,
+    steps: StepPlan,
+}
+
+impl Trainer {
+    pub(super) fn new(prepared: Prepared) -> Result<Trainer> {
+        let Prepared { prototype, options, scaling, rows } = prepared;
+        let n = rows.train.y.len();
+        let options = if options.has_own_q() { options.by_batches() } else { options };
+        let plan = Plan::new(&options, prototype.likelihood.as_ref(), n)?;
+        let Way::Batches(steps) = plan.way.clone() else {
+            return Err(Error::usage(
+                "a trainer takes steps on mini-batches, which this objective or mode has none of",
+            )
+            .hint("use the objectives elbo or dlm-log, with hyper-parameters joint, dual or fixed"));
+        };
+        let train = rows.train.dataset();
+        let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
+        let start = Start { model, q: None };
+        let mut ignore = |_: &Record| {};
+        let mut session = Session::new(&mut ignore);
+        let mut monitor = session.monitor(plan.limits);
+        let (model, q, _) = warm_start(start, true, train, (&plan, &steps), &mut monitor)?;
+        let mut svgp = batch_model(model, q, &steps, plan.seed).with_precision(steps.precision);
+        let all = FreeVector::new(&svgp.model.descriptors());
+        let free = if plan.hyper.trains { all } else { FreeVector::new(&[]) };
+        let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
+        svgp.set_q(inference.rule.admit(svgp.q().clone()));
+        let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
+        let training = BatchTraining::new(svgp, free, (Box::new(source), None), inference);
+        let start = training.start();
+        let per_epoch = training.steps_per_epoch();
+        let epochs = options.epochs.map(|epochs| epochs.saturating_mul(per_epoch));
+        Ok(Trainer {
+            gradient: vec![0.0; start.len()],
+            adam: Adam::new(start, adam_options(&plan.hyper)),
+            mean: EpochMean::default(),
+            trace: Vec::new(),
+            total_steps: [epochs, options.max_steps].into_iter().flatten().min(),
+            started: Instant::now(),
+            training,
+            rows,
+            likelihood: prototype.likelihood,
+            scaling,
+            options,
+            plan,
+            steps,
+        })
+    }
+
+    /// Takes a step on a batch of rows in the user's units: inputs `b × D`, a row per datum, and targets. They stand for all rows
+    /// that the trainer has, and need not be among them.
+    ///
+    /// Returns the objective per datum, estimated on the batch before the step; not finite where it could not be evaluated
+    /// and the step was taken back.
+    ///
+    /// # Errors
+    ///
+    /// Data errors for arrays that do not go together, fit errors when no step can be taken any more.
+    pub fn step(&mut self, x: MatRef<'_, f64>, y: &[f64]) -> Result<f64> {
+        let mut batch = OwnedRows::of(x, y);
+        let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
+        check_data(&data, Some(self.training.model()), self.likelihood.as_ref())?;
+        batch.scale(&self.scaling);
+        self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
+    }
+
+    /// Takes the steps of one epoch on the trainer's own rows; the mean of their objectives per datum.
+    ///
+    /// # Errors
+    ///
+    /// Fit errors when no step can be taken any more.
+    pub fn epoch(&mut self) -> Result<Record> {
+        for _ in 0..self.steps_per_epoch() {
+            self.take(|training, theta, gradient| training.step(theta, gradient))?;
+        }
+        let validation_nll = self.validate();
+        let record = Record {
+            epoch: self.trace.len() + 1,
+            seconds: self.started.elapsed().as_secs_f64(),
+            objective: self.mean.take(self.rows.train.y.len() as f64),
+            validation_nll,
+        };
+        self.trace.push(record);
+        Ok(record)
+    }
+
+    /// Steps in an epoch.
+    pub fn steps_per_epoch(&self) -> usize {
+        self.training.steps_per_epoch()
+    }
+
+    /// Steps taken.
+    pub fn steps(&self) -> usize {
+        self.adam.steps()
+    }
+
+    /// One record per epoch.
+    pub fn trace(&self) -> &[Record] {
+        &self.trace
+    }
+
+    /// Hyper-parameters by name, in natural units on the scale the model sees, as of the step before the last.
+    pub fn hyperparameters(&self) -> Vec<(String, f64)> {
+        self.training.model().named_values()
+    }
+
+    /// Everything that decides how training goes on, as bytes.
+    pub fn state(&mut self) -> Vec<u8> {
+        let mut archive = Archive::writer();
+        self.pass(&mut archive);
+        archive.into_bytes()
+    }
+
+    /// Goes on from a state of a trainer of the same options and data, to the same bits.
+    ///
+    /// # Errors
+    ///
+    /// A data error when the bytes are no such state; the trainer is then of no more use.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let mut archive = Archive::reader(state.to_vec());
+        self.pass(&mut archive);
+        if archive.is_intact() {
+            return Ok(());
+        }
+        Err(Error::data("the state is damaged, or of a trainer with other options or data"))
+    }
+
+    fn pass(&mut self, archive: &mut Archive) {
+        let (n, options) = (self.adam.theta().len(), self.adam.options());
+        archive.value(&mut self.adam);
+        archive.value(&mut self.mean);
+        archive.value(&mut self.trace);
+        if archive.is_reading() && !self.adam.suits(n, options) {
+            archive.refuse();
+            return;
+        }
+        self.training.archive(archive);
+    }
+
+    /// Ends training: q is made what the options say, by steps on all rows unless that was denied.
+    ///
+    /// # Errors
+    ///
+    /// A fit error when the objective is not finite where training ended.
+    pub fn finish(self) -> Result<Model> {
+        let Trainer { training, adam, rows, plan, steps, options, scaling, trace, started, .. } = self;
+        let mut outcome = Outcome {
+            theta: Vec::new(),
+            value: f64::NAN,
+            iterations: adam.steps(),
+            evaluations: adam.steps(),
+            rollbacks: adam.rollbacks(),
+            reason: StopReason::MaxSteps,
+        };
+        let (svgp, q) = training.into_best();
+        let taken_back = TakenBack { hyper: adam.rollbacks(), q, mixed: svgp.mixed_use() };
+        let svgp = svgp.with_precision(Precision::Double);
+        let sampled = svgp.objective().estimator().is_sampled();
+        let sampling = sampled.then(|| svgp.estimator_counts());
+        let train = rows.train.dataset();
+        let one_step = steps.polish && solves_in_one_step(&svgp, &plan, &steps);
+        let closed = if one_step { with_best_q(svgp.model.clone(), train, plan.beta) } else { None };
+        let (model, q, value) = match closed {
+            Some(best) => best,
+            None => {
+                let sample = Sweep::of(&train, steps.batch_size);
+                let Ended { at, .. } =
+                    polished(svgp, &rows, (&plan, &steps, sample), one_step, &mut outcome)?;
+                at
+            }
+        };
+        if !value.is_finite() {
+            return Err(Error::fit("training ended where the objective is not finite")
+                .hint("try a smaller learning rate, or go back to an earlier state"));
+        }
+        outcome.value = value;
+        let has_elbo = plan.beta == 1.0 && plan.loss == LossKind::Elbo;
+        let trained = Trained {
+            model,
+            q,
+            value,
+            elbo: has_elbo.then_some(-value),
+            upper: None,
+            sampling,
+            outcome,
+            taken_back,
+            estimated_on: None,
+        };
+        let n = rows.train.y.len();
+        let fitted = finish(trained, &rows, &plan, (&trace, started.elapsed().as_secs_f64()));
+        Ok(record(fitted, scaling, &options.decided_for(n), n))
+    }
+
+    /// A step by whatever evaluates a batch.
+    fn take(
+        &mut self,
+        evaluate: impl FnOnce(&mut BatchTraining<'static>, &[f64], &mut [f64]) -> f64,
+    ) -> Result<f64> {
+        self.gradient.fill(0.0);
+        let value = evaluate(&mut self.training, self.adam.theta(), &mut self.gradient);
+        // Without a number of steps to come the rate stays.
+        let total_steps = self.total_steps.unwrap_or(usize::MAX);
+        match self.adam.take(value, &self.gradient, Pace { total_steps, plateaus: 0 }) {
+            Taken::Descended => self.mean.add(value),
+            Taken::RolledBack => {}
+            Taken::Stuck => {
+                return Err(Error::fit("no step can be evaluated any more")
+                    .hint("try a smaller learning rate, or go back to an earlier state"));
+            }
+        }
+        Ok(value / self.rows.train.y.len() as f64)
+    }
+
+    /// The validation score now, where there are validation rows.
+    fn validate(&mut self) -> Option<f64> {
+        let validation = self.rows.validation()?;
+        let posterior = Posterior::new(self.training.model(), &self.training.q());
+        Some(posterior.score(validation, Score::of(self.plan.loss)))
+    }
+}
