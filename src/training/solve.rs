@@ -163,6 +163,7 @@ pub(super) fn solve_q(
         }
         if let Some(monitor) = &mut monitor {
             monitor.record(value / n, None);
+            monitor.look_around(None);
         }
         if small >= 3 {
             if let Some(monitor) = &mut monitor {
