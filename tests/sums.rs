@@ -39,7 +39,7 @@ impl Rows {
         let (x, mut y) = data(seed, 2, n);
         let mut normals = Normals::new(seed ^ 0xabc);
         let mut positive = |wanted| (0..if wanted { n } else { 0 }).map(|_| normals.next().exp()).collect();
-        let (exposure, weights) = (positive(counts), positive(seed % 2 == 0));
+        let (exposure, weights) = (positive(counts), positive(seed.is_multiple_of(2)));
         if counts {
             y.iter_mut().for_each(|y| *y = (2.0 * y.abs()).floor());
         }
@@ -262,7 +262,7 @@ proptest! {
             CollapsedBound::Square { beta },
         ][kind];
         let form = if direct { Form::Direct } else { Form::Stable };
-        let rows = Rows::new(2 * seed + u64::from(kind == 2), partition.part_of.len(), false);
+        let rows = Rows::new(if kind == 2 { 2 * seed + 1 } else { seed }, partition.part_of.len(), false);
         let layer = layer(seed, if smooth { "rbf(ard)" } else { "matern32 + linear(ard)" });
         let whole = statistics(&*layer, &rows, bound);
         let parts = partition.parts(&rows);
