@@ -159,3 +159,27 @@ impl Draws {
         ((self.pass % Draws::PASSES) << 32) | lower
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::random::generator;
+    use rand::RngExt;
+
+    #[test]
+    fn draws_depend_on_pass_block_and_part_and_those_of_w_on_the_pass_alone() {
+        let draws = |pass, part| Draws { seed: 7, pass, part };
+        let first = |mut random: ChaCha8Rng| random.random::<u64>();
+        let known = |step| first(generator(7, Purpose::Estimator, step));
+        assert_eq!(first(draws(3, 0).of_block(5)), known(3 << 32 | 5));
+        assert_eq!(first(draws(3, 0).of_weights()), known(3 << 32 | 0xFFFF_FFFF));
+        assert_eq!(first(draws(3, 9).of_weights()), known(3 << 32 | 0xFFFF_FFFF));
+        let all = [(3, 5, 0), (3, 5, 1), (3, 5, u64::MAX), (3, 6, 1), (4, 5, 1), (Draws::PASSES - 1, 5, 1)];
+        let numbers = all.map(|(pass, block, part)| first(draws(pass, part).of_block(block)));
+        for (i, number) in numbers.iter().enumerate() {
+            assert!(!numbers[..i].contains(number), "{:?}", all[i]);
+        }
+        // After 2³² passes they begin anew.
+        assert_eq!(first(draws(3 + Draws::PASSES, 2).of_block(5)), first(draws(3, 2).of_block(5)));
+    }
+}
