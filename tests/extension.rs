@@ -18,7 +18,7 @@ use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::{
-    FitOptions, FitRequest, Fitted, FittedModel, Hyper, LatentModel, ModelKind, ObjectiveKind, Start,
+    FitOptions, FitRequest, Fitted, FittedModel, Growth, Hyper, LatentModel, ModelKind, ObjectiveKind, Start,
     TrainingData, fit_arrays, fit_table,
 };
 use sparsegp::objective::Estimator;
@@ -237,7 +237,11 @@ fn every_fit_that_suits_them_takes_them() {
     };
     for options in [
         FitOptions { restarts: 2, ..named.clone() },
-        FitOptions { growth: Some("auto:24".parse().expect("growth")), inducing: None, ..named.clone() },
+        FitOptions {
+            growth: Some(Growth { most: Some(24), ..Growth::default() }),
+            inducing: None,
+            ..named.clone()
+        },
         FitOptions { model: ModelKind::Glm, inducing: None, ..named.clone() },
     ] {
         let train = TrainingData::of(Dataset::of(data.0.as_ref(), &data.1));
