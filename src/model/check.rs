@@ -9,6 +9,9 @@ use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
 
+/// What a rule states about an option that only some rules take.
+type States = fn(&Rule) -> bool;
+
 impl FitOptions {
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
     fn step_option(&self) -> Option<&'static str> {
@@ -198,7 +201,7 @@ impl FitOptions {
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        let needs: [(&str, bool, fn(&Rule) -> bool); 4] = [
+        let needs: [(&str, bool, States); 4] = [
             ("--q-guard", self.q_guard != Guard::Trust, |rule| rule.takes_guard),
             ("--q-bounds", self.q_bounds.is_some(), |rule| rule.projects),
             ("--q-nonnegative", self.q_nonnegative, |rule| rule.projects),
