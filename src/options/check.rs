@@ -12,6 +12,9 @@ use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
 
+/// What a rule states about an option that only some rules take.
+type States = fn(&Rule) -> bool;
+
 impl FitOptions {
     /// Refuses values and combinations that make no sense, before any work.
     pub fn validate(&self) -> Result<()> {
@@ -293,7 +296,7 @@ impl FitOptions {
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
-        let needs: [(&str, bool, fn(&Rule) -> bool); 4] = [
+        let needs: [(&str, bool, States); 4] = [
             ("--q-guard", self.steps.guard != Guard::Trust, |rule| rule.takes_guard),
             ("--q-bounds", self.steps.bounds.is_some(), |rule| rule.projects),
             ("--q-nonnegative", self.steps.nonnegative, |rule| rule.projects),
