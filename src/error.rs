@@ -1,4 +1,5 @@
-//! The one error type: what was wrong, where, and what to try; numerical outcomes during a fit are status values.
+//! The one error type: what was wrong, where, and what to try, with the options it speaks of as data; numerical outcomes during a fit are
+//! status values.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,6 +23,73 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
+}
+
+/// How an option is called to a reader: by its name (`q_step`), and with a value where one is spoken of.
+pub type Say<'a> = dyn Fn(&str, Option<&str>) -> String + 'a;
+
+/// A text in which options stand between ⟨ and ⟩, by name and with a value or without, as a reader is to see it: `⟨hyper dual⟩` is
+/// `--hyper dual` on a command line, `hyper = dual` in a program.
+pub fn spoken(text: &str, say: &Say<'_>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('⟨') {
+        out.push_str(before);
+        let inside = after.split_once('⟩').filter(|(inside, _)| {
+            let name = inside.split(' ').next().unwrap_or_default();
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        });
+        rest = match inside {
+            Some((option, rest)) => {
+                let (name, value) =
+                    option.split_once(' ').map_or((option, None), |(name, value)| (name, Some(value)));
+                out.push_str(&say(name, value));
+                rest
+            }
+            // Whatever it is, it is no option.
+            None => {
+                out.push('⟨');
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The options whose names in Rust are not those of the command line.
+const RUST_NAMES: &[(&str, &str)] = &[
+    ("family", "steps.family"),
+    ("q_update", "steps.update"),
+    ("q_guard", "steps.guard"),
+    ("q_step", "steps.step"),
+    ("q_average", "steps.average"),
+    ("q_bounds", "steps.bounds"),
+    ("q_nonnegative", "steps.nonnegative"),
+    ("q_smoothness", "steps.smoothness"),
+    ("polish", "steps.polish"),
+    ("batch_size", "steps.batch_size"),
+    ("batch_schedule", "steps.batch_schedule"),
+    ("sample_schedule", "steps.sample_schedule"),
+    ("precision", "steps.precision"),
+    ("fix", "constraints.fix"),
+    ("bounds", "constraints.bounds"),
+    ("prior", "constraints.priors"),
+    ("tie", "constraints.ties"),
+    ("inducing_tolerance", "growth.tolerance"),
+    ("max_inducing", "growth.most"),
+    ("shuffle_buffer", "buffer_rows"),
+    ("from", "start"),
+    ("objectives", "contenders"),
+];
+
+/// An option by its name in Rust.
+pub(crate) fn rust_name(name: &str, value: Option<&str>) -> String {
+    let name = RUST_NAMES.iter().find(|(word, _)| *word == name).map_or(name, |(_, name)| name);
+    match value {
+        Some(value) => format!("{name} = {value}"),
+        None => name.to_owned(),
+    }
 }
 
 /// The result of anything that reads user input.
@@ -67,9 +135,34 @@ impl Error {
         self.kind
     }
 
-    /// What to try, if anything.
-    pub fn advice(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// What to try, if anything, with options called as in Rust.
+    pub fn advice(&self) -> Option<String> {
+        self.advice_with(&rust_name)
+    }
+
+    /// The message with options called as `say` calls them.
+    pub fn message_with(&self, say: &Say<'_>) -> String {
+        spoken(&self.message, say)
+    }
+
+    /// What to try, if anything, with options called as `say` calls them.
+    pub fn advice_with(&self, say: &Say<'_>) -> Option<String> {
+        self.hint.as_deref().map(|hint| spoken(hint, say))
+    }
+
+    /// The names of the options that the message speaks of, such as `q_step`, in the order of the message.
+    pub fn options(&self) -> Vec<String> {
+        let names = std::cell::RefCell::new(Vec::new());
+        spoken(&self.message, &|name, _| {
+            names.borrow_mut().push(name.to_owned());
+            String::new()
+        });
+        names.into_inner()
+    }
+
+    /// The message with its options marked, for a message of which it is a part.
+    pub(crate) fn marked(&self) -> &str {
+        &self.message
     }
 
     /// The exit status of the command line: 2 usage, 3 data, 4 fit, 130 interrupted.
@@ -85,8 +178,24 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&spoken(&self.message, &rust_name))
     }
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_data_that_each_reader_sees_in_words_of_its_own() {
+        let error =
+            Error::usage("⟨hyper dual⟩ needs ⟨family full⟩, not ⟨⟩ or a ⟨ b").hint("leave ⟨q_step⟩ out");
+        assert_eq!(error.to_string(), "hyper = dual needs steps.family = full, not ⟨⟩ or a ⟨ b");
+        assert_eq!(error.advice().as_deref(), Some("leave steps.step out"));
+        assert_eq!(error.options(), ["hyper", "family"]);
+        let dashes = |name: &str, value: Option<&str>| format!("--{name} {}", value.unwrap_or(""));
+        assert_eq!(error.message_with(&dashes), "--hyper dual needs --family full, not ⟨⟩ or a ⟨ b");
+    }
+}

@@ -25,6 +25,6 @@ pub mod training;
 pub mod variational;
 mod words;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, Say};
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;

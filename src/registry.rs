@@ -66,7 +66,7 @@ impl Registry {
     ///
     /// A usage error that says what is wrong with the text and where.
     pub fn kernel(&self, text: &str, dims: usize) -> Result<Box<dyn Kernel>> {
-        self.grammar.parse(text, dims).map_err(|error| Error::usage(format!("--kernel '{text}': {error}")))
+        self.grammar.parse(text, dims).map_err(|error| Error::usage(format!("⟨kernel⟩ '{text}': {error}")))
     }
 
     /// The likelihood of a name, if it is known.

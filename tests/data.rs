@@ -124,7 +124,7 @@ fn hints_say_what_to_try() {
     let hint = |text: &str| train(text, &options("y")).unwrap_err().advice().unwrap_or_default().to_owned();
     assert_eq!(hint("yy,z\n1,2\n3,4\n"), "did you mean 'yy'?");
     assert!(hint("0.5,1.5\n1,2\n").contains("it must hold the names"));
-    assert!(hint("a,y\n1,2\nx,3\n").contains("--categorical a"));
+    assert!(hint("a,y\n1,2\nx,3\n").contains("categorical = a"));
     assert!(hint("a,y\n1,\"2\n3,4\n5,6\n").is_empty());
     assert!(hint("a,y\n1,2,\"3\n3,4\n5,6\n").contains("quotation mark"));
 }
@@ -202,7 +202,7 @@ fn columns_match_by_name_in_any_order_and_others_are_ignored() {
     assert_eq!(schema.target(&other).unwrap(), None);
     let missing = schema.design(&csv("c,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
     assert_eq!(missing.to_string(), "f.csv: there is no column named 'a'");
-    assert_eq!(missing.advice(), Some("did you mean 'aa'?"));
+    assert_eq!(missing.advice().as_deref(), Some("did you mean 'aa'?"));
     let missing = schema.design(&csv("q,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
     assert_eq!(missing.to_string(), "f.csv: 2 columns the model needs are absent: 'a', 'c'");
 }
@@ -358,7 +358,7 @@ fn a_stream_names_rows_of_the_file_and_absent_columns_at_once() {
     let (_folder, path) = file("f.csv", "y,aa\n1,1\n");
     let error = TableBlocks::open(&path, 3, &schema).unwrap_err();
     assert!(error.to_string().ends_with("f.csv: there is no column named 'a'"), "{error}");
-    assert_eq!(error.advice(), Some("did you mean 'aa'?"));
+    assert_eq!(error.advice().as_deref(), Some("did you mean 'aa'?"));
     let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n3\n4,4\n");
     let mut blocks = TableBlocks::open(&path, 2, &schema).unwrap();
     assert_eq!(blocks.next().unwrap().unwrap().rows(), 2);

@@ -189,7 +189,7 @@ fn steps_that_are_taken_back_are_counted_by_cause() {
     if let Err(error) = fit(&x, &y, &wild(ObjectiveKind::Elbo)) {
         let advice = error.advice().unwrap_or_default();
         assert!(
-            error.to_string().contains("training ended") && advice.contains("--learning-rate"),
+            error.to_string().contains("training ended") && advice.contains("learning_rate"),
             "{error}"
         );
     }
@@ -197,7 +197,7 @@ fn steps_that_are_taken_back_are_counted_by_cause() {
     let halved =
         found.iter().any(|w| matches!(w, Warning::HyperSteps { count, halved: true, .. } if *count > 0));
     assert!(halved || found.contains(&Warning::NoProgress), "{found:?}");
-    assert!(found.iter().any(|w| w.to_string().contains("--learning-rate")), "{found:?}");
+    assert!(found.iter().any(|w| w.to_string().contains("learning_rate")), "{found:?}");
     let calm = FitOptions {
         epochs: Some(5),
         steps: StepOptions { step: Some(Schedule::Constant(0.1)), ..options(ObjectiveKind::Elbo).steps },
@@ -233,5 +233,5 @@ fn a_fit_that_cannot_start_says_why() {
     failure(&wide, &y, &FitOptions { kernel, ..vfe.clone() }, &["input 1", "e200"]);
     let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e308)]), ..vfe.clone() };
     let error = failure(&x, &y, &runaway, &["kernel.variance is 1e308", "out of any range"]);
-    assert!(error.advice().is_some_and(|hint| hint.contains("--fix kernel.variance")));
+    assert!(error.advice().is_some_and(|hint| hint.contains("constraints.fix = kernel.variance")));
 }

@@ -201,7 +201,7 @@ fn tolerance_and_most_decide_where_growth_ends() {
     assert_eq!((short.chosen, short.end), (40, GrowthEnd::Most));
     let warning = short.warning().expect("a warning");
     assert!(
-        warning.contains("40") && warning.contains("0.003") && warning.contains("--max-inducing"),
+        warning.contains("40") && warning.contains("0.003") && warning.contains("⟨max_inducing⟩"),
         "{warning}"
     );
     assert!(tight.warning().is_none());
@@ -295,12 +295,12 @@ fn senseless_growth_is_refused() {
     let (x, y) = data(11, 1, 20);
     let good = options(ObjectiveKind::Vfe, 0.1, 10);
     let cases = [
-        (FitOptions { inducing: Some(5), ..good.clone() }, "--inducing"),
-        (options(ObjectiveKind::Vfe, 0.0, 10), "--inducing-tolerance"),
-        (options(ObjectiveKind::Vfe, f64::NAN, 10), "--inducing-tolerance"),
-        (options(ObjectiveKind::Vfe, 0.1, 0), "--max-inducing"),
-        (FitOptions { restarts: 2, ..good.clone() }, "--restarts"),
-        (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "--inducing"),
+        (FitOptions { inducing: Some(5), ..good.clone() }, "inducing"),
+        (options(ObjectiveKind::Vfe, 0.0, 10), "growth.tolerance"),
+        (options(ObjectiveKind::Vfe, f64::NAN, 10), "growth.tolerance"),
+        (options(ObjectiveKind::Vfe, 0.1, 0), "growth.most"),
+        (FitOptions { restarts: 2, ..good.clone() }, "restarts"),
+        (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "inducing"),
     ];
     for (options, word) in cases {
         let data = TrainingData::of(Dataset::of(x.as_ref(), &y));

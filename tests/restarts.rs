@@ -157,9 +157,9 @@ fn failing_starts_are_passed_over_and_only_all_of_them_are_an_error() {
 fn senseless_restarts_are_refused() {
     let (x, y) = data(5, 1, 20);
     for (options, word) in [
-        (options(ObjectiveKind::Vfe, 0), "--restarts is 0"),
-        (options(ObjectiveKind::Vfe, 100_000), "--restarts is 100000"),
-        (FitOptions { hyper: Some(Hyper::Fixed), ..options(ObjectiveKind::Vfe, 2) }, "--hyper fixed"),
+        (options(ObjectiveKind::Vfe, 0), "restarts is 0"),
+        (options(ObjectiveKind::Vfe, 100_000), "restarts is 100000"),
+        (FitOptions { hyper: Some(Hyper::Fixed), ..options(ObjectiveKind::Vfe, 2) }, "hyper = fixed"),
     ] {
         let error = fit(&x, &y, &options).map(|_| ()).expect_err(word);
         assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");

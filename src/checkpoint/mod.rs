@@ -205,7 +205,7 @@ pub fn inspect(name: &str, bytes: Vec<u8>) -> Result<Identity> {
 fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
     if !bytes.starts_with(MAGIC) {
         return Err(Error::data(format!("{name}: not a checkpoint"))
-            .hint("expected a file written by fit --checkpoint"));
+            .hint("expected a file written by fit ⟨checkpoint⟩"));
     }
     if bytes.len() < HEADER {
         return Err(damaged(name, "it ends within its header"));
@@ -238,7 +238,7 @@ fn parse(name: &str, mut bytes: Vec<u8>) -> Result<(Identity, Vec<Stage>)> {
 
 fn damaged(name: &str, what: &str) -> Error {
     Error::data(format!("{name}: the checkpoint is damaged: {what}"))
-        .hint("fit from the start, without --resume")
+        .hint("fit from the start, without ⟨resume⟩")
 }
 
 /// Refuses a checkpoint of another fit, naming the first thing in which the two differ.

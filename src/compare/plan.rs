@@ -98,14 +98,14 @@ impl Settings {
     pub fn validate(&self) -> Result<()> {
         self.validate_contenders()?;
         if self.repeats == 0 {
-            return Err(Error::usage("--repeats is 0, expected at least 1"));
+            return Err(Error::usage("⟨repeats⟩ is 0, expected at least 1"));
         }
         if let Some(size) = self.train_sizes.iter().find(|&&size| size < 2) {
-            return Err(Error::usage(format!("--train-sizes has {size}, expected at least 2 rows")));
+            return Err(Error::usage(format!("⟨train_sizes⟩ has {size}, expected at least 2 rows")));
         }
         if !(self.test_fraction > 0.0 && self.test_fraction < 1.0) {
             return Err(Error::usage(format!(
-                "--test-fraction is {}, expected a number above 0 and below 1",
+                "⟨test_fraction⟩ is {}, expected a number above 0 and below 1",
                 self.test_fraction
             ))
             .hint("objectives are compared by the rows held out for testing"));
@@ -116,30 +116,30 @@ impl Settings {
     fn validate_contenders(&self) -> Result<()> {
         for (index, contender) in self.contenders.iter().enumerate() {
             if self.contenders[..index].contains(contender) {
-                return Err(Error::usage(format!("--objectives names {contender} twice")));
+                return Err(Error::usage(format!("⟨objectives⟩ names {contender} twice")));
             }
         }
         if self.contenders.is_empty() {
-            return Err(Error::usage("--objectives names nothing to compare"));
+            return Err(Error::usage("⟨objectives⟩ names nothing to compare"));
         }
         if self.betas.is_none() && self.contenders.contains(&Contender::BetaElbo) {
-            return Err(Error::usage("--objectives beta-elbo chooses β from a grid, and there is none")
-                .hint("add --betas auto, or a list of values"));
+            return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, and there is none")
+                .hint("add ⟨betas auto⟩, or a list of values"));
         }
         if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.follows_elbo()) {
-            return Err(Error::usage("--betas has no effect on elbo, vfe and fitc, which have β = 1")
-                .hint("add beta-elbo, dlm-log or dlm-square to --objectives"));
+            return Err(Error::usage("⟨betas⟩ has no effect on elbo, vfe and fitc, which have β = 1")
+                .hint("add beta-elbo, dlm-log or dlm-square to ⟨objectives⟩"));
         }
         let estimator = self.options.estimator;
         if self.options.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
-                "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
+                "⟨sample_schedule⟩ is for estimators that draw w, not ⟨estimator {estimator}⟩"
             )));
         }
         let wanted = estimator_objective(estimator).filter(|&objective| !self.fits(objective));
         if let Some(objective) = wanted {
             return Err(Error::usage(format!(
-                "--estimator {estimator} has no effect without {objective} among --objectives"
+                "⟨estimator {estimator}⟩ has no effect without {objective} among ⟨objectives⟩"
             )));
         }
         self.validate_likelihood(self.options.likelihood_kind())
@@ -149,7 +149,7 @@ impl Settings {
         let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
         match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
             Some(contender) => Err(Error::usage(format!(
-                "--objectives {contender} needs the gaussian likelihood, not {likelihood}"
+                "⟨objectives {contender}⟩ needs the gaussian likelihood, not {likelihood}"
             ))
             .hint("elbo, beta-elbo and dlm-log take every likelihood")),
             None => Ok(()),
@@ -446,13 +446,13 @@ mod tests {
         };
         assert!(refused(&|asked| asked.contenders.push(Contender::Elbo)).contains("elbo twice"));
         assert!(refused(&|asked| asked.contenders.push(Contender::BetaElbo)).contains("there is none"));
-        assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("--betas has no effect"));
-        assert!(refused(&|asked| asked.repeats = 0).contains("--repeats"));
-        assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("--train-sizes has 1"));
-        assert!(refused(&|asked| asked.test_fraction = 0.0).contains("--test-fraction"));
+        assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("betas has no effect"));
+        assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
+        assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));
+        assert!(refused(&|asked| asked.test_fraction = 0.0).contains("test_fraction"));
         assert!(refused(&|asked| asked.contenders.clear()).contains("nothing"));
         let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
-        assert!(refused(&poisson).contains("--objectives fitc needs the gaussian likelihood, not poisson"));
+        assert!(refused(&poisson).contains("contenders = fitc needs the gaussian likelihood, not poisson"));
     }
 
     #[test]
@@ -464,7 +464,7 @@ mod tests {
         let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
         let error = refused.expect_err("two classes");
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().starts_with("--objectives dlm-square needs the gaussian"), "{error}");
+        assert!(error.to_string().starts_with("contenders = dlm-square needs the gaussian"), "{error}");
         assert!(Plan::new(&settings(&[Contender::Elbo, Contender::DlmLog]), &table).is_ok());
     }
 }

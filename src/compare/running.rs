@@ -179,9 +179,9 @@ impl Work<'_> {
     /// The ELBO fit of the same rows.
     fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         let elbo = Unit { contender: Contender::Elbo, ..unit };
-        self.store
-            .load_model(elbo, seen)
-            .map_err(|error| Error::fit(format!("the ELBO fit to start from is not there: {error}")))
+        self.store.load_model(elbo, seen).map_err(|error| {
+            Error::fit(format!("the ELBO fit to start from is not there: {}", error.marked()))
+        })
     }
 
     /// A fit for every β, and the one with the best.

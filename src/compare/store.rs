@@ -65,7 +65,7 @@ impl Store {
                 None => "cannot be read although the folder holds results".to_owned(),
             };
             return Err(Error::usage(format!("{}: {why}", path.display()))
-                .hint("choose another --out, or give the data and options of before to go on with them"));
+                .hint("choose another ⟨out⟩, or give the data and options of before to go on with them"));
         }
         let text = serde_json::to_string_pretty(fingerprint)
             .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;

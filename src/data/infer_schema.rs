@@ -33,7 +33,7 @@ impl Schema {
                 facts.source(),
                 quoted(&options.target)
             ))
-            .hint("exclude fewer columns, or name features with --features"));
+            .hint("exclude fewer columns, or name features with ⟨features⟩"));
         }
         let positive = options.positive_label.as_deref();
         let (encoding, notes) =
@@ -204,7 +204,7 @@ fn infer_feature(
     }
     if column.numbers * 2 >= column.present {
         return Err(column.not_a_number().hint(format!(
-            "correct or remove the row; if the column holds categories, say --categorical {name}"
+            "correct or remove the row; if the column holds categories, say ⟨categorical {name}⟩"
         )));
     }
     categorical(facts, name, column, warnings)
@@ -223,7 +223,7 @@ fn categorical(
             "{column} has {} categories, expected at most {MOST_LEVELS}",
             values.distinct.count()
         ))
-        .hint(format!("leave it out with --exclude {name}, or group rare categories into one")));
+        .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
     }
     if levels.len() > 2 && levels.len() == facts.rows() {
         warnings.push(format!("{column} has a different category in every row; it is likely an identifier"));

@@ -211,7 +211,7 @@ impl Target<'_> {
     fn one_class(&self, class: Option<&str>) -> Error {
         let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
         Error::data(format!("{} has one class only{class}, expected two", self.column))
-            .hint("check that --target names the right column and that the file has rows of both classes")
+            .hint("check that ⟨target⟩ names the right column and that the file has rows of both classes")
     }
 
     /// The levels of an ordinal target, in order.

@@ -429,6 +429,6 @@ impl CategoryInput<'_> {
             shown(&value),
             listed(self.levels.iter().map(String::as_str))
         ))
-        .hint("--unseen zeros treats unseen categories as none of the known ones"))
+        .hint("⟨unseen zeros⟩ treats unseen categories as none of the known ones"))
     }
 }

@@ -245,7 +245,7 @@ pub(crate) fn constant_target(source: &str, schema: &Schema, rows: usize) -> Err
         "{source}: the target {} is the same in all {rows} training rows, expected values that vary",
         quoted(schema.target_name())
     ))
-    .hint("hold out fewer rows, or try another --seed")
+    .hint("hold out fewer rows, or try another ⟨seed⟩")
 }
 
 impl TableBlocks {

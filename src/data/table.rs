@@ -180,13 +180,13 @@ impl Table {
             self.source,
             quoted(name)
         ))
-        .hint(format!("convert the column to a number, or leave it out with --exclude {name}"))
+        .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
     }
 
     /// The error for a missing value in a column that is used.
     pub(crate) fn missing(&self, row: usize, name: &str) -> Error {
         Error::data(format!("{}: the value is missing, expected one in every row", self.place(row, name)))
-            .hint("fill in or remove the rows with missing values, or leave the column out with --exclude")
+            .hint("fill in or remove the rows with missing values, or leave the column out with ⟨exclude⟩")
     }
 
     /// Checks that a value in use is neither missing nor infinite.
@@ -350,7 +350,7 @@ mod tests {
         assert!(hint.starts_with("did you mean 'temperature'"), "{hint}");
         assert!(!hint.contains("pressure"), "{hint}");
         let error = table.require("zzz").map(|_| ()).expect_err("absent");
-        assert_eq!(error.advice(), Some("the columns are 'temperature', 'pressure', 'Temp'"));
+        assert_eq!(error.advice().as_deref(), Some("the columns are 'temperature', 'pressure', 'Temp'"));
     }
 
     #[test]

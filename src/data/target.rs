@@ -290,7 +290,7 @@ fn target(table: &Table, name: &str) -> String {
 /// The error for a target with one value only.
 pub(super) fn constant(column: &str, value: &str) -> Error {
     Error::data(format!("{column} is {value} in every row, expected values that vary"))
-        .hint("a constant needs no model; check that --target names the right column")
+        .hint("a constant needs no model; check that ⟨target⟩ names the right column")
 }
 
 /// The first few values for a message.

@@ -252,10 +252,10 @@ impl Constraints {
     pub fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
-            ("--prior", !self.priors.is_empty()),
-            ("--bounds", !self.bounds.is_empty()),
-            ("--tie", !self.ties.is_empty()),
-            ("--fix without a value", fixed_at_start),
+            ("⟨prior⟩", !self.priors.is_empty()),
+            ("⟨bounds⟩", !self.bounds.is_empty()),
+            ("⟨tie⟩", !self.ties.is_empty()),
+            ("⟨fix⟩ without a value", fixed_at_start),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
@@ -264,13 +264,13 @@ impl Constraints {
     /// Refuses numbers that make no sense, which text never holds.
     pub fn validate(&self) -> Result<()> {
         if let Some(prior) = self.priors.iter().find(|p| p.prior.is_some_and(|prior| !prior.is_proper())) {
-            return Err(Error::usage(format!("--prior {prior}: scales, shapes and rates must be above 0")));
+            return Err(Error::usage(format!("⟨prior {prior}⟩: scales, shapes and rates must be above 0")));
         }
         let ends = |b: &BoundsFor| (b.lower.unwrap_or(f64::NEG_INFINITY), b.upper.unwrap_or(f64::INFINITY));
         let ordered = |b: &&BoundsFor| ends(b).0 < ends(b).1;
         if let Some(bounds) = self.bounds.iter().find(|bounds| !ordered(bounds)) {
             return Err(Error::usage(format!(
-                "--bounds {bounds}: expected two numbers, the smaller one first"
+                "⟨bounds {bounds}⟩: expected two numbers, the smaller one first"
             )));
         }
         Ok(())

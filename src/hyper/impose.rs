@@ -47,11 +47,11 @@ impl<'a> Imposing<'a> {
     fn bound(&mut self, bounds: &BoundsFor) -> Result<()> {
         let (lower, upper) =
             (bounds.lower.unwrap_or(f64::NEG_INFINITY), bounds.upper.unwrap_or(f64::INFINITY));
-        for index in self.free("--bounds", bounds, &bounds.name)? {
+        for index in self.free("⟨bounds⟩", bounds, &bounds.name)? {
             let own = self.own[index].transform;
             let transform = own.within(lower, upper).ok_or_else(|| {
                 Error::usage(format!(
-                    "--bounds {bounds}: {} is {} anyway",
+                    "⟨bounds {bounds}⟩: {} is {} anyway",
                     self.own[index].name,
                     range_words(own)
                 ))
@@ -65,12 +65,12 @@ impl<'a> Imposing<'a> {
     }
 
     fn fix(&mut self, fix: &FixFor) -> Result<()> {
-        for index in self.find("--fix", fix, &fix.name)? {
+        for index in self.find("⟨fix⟩", fix, &fix.name)? {
             if let Some(value) = fix.value {
                 let (name, transform) = (&self.own[index].name, self.transform(index));
                 if !transform.admits(value) {
                     return Err(Error::usage(format!(
-                        "--fix {fix}: the value is outside the range of {name}, which is {}",
+                        "⟨fix {fix}⟩: the value is outside the range of {name}, which is {}",
                         range_words(transform)
                     )));
                 }
@@ -84,7 +84,7 @@ impl<'a> Imposing<'a> {
     fn tie(&mut self, tie: &Tie) -> Result<()> {
         let mut members: Vec<usize> = Vec::new();
         for name in &tie.names {
-            let found = self.find("--tie", tie, name)?;
+            let found = self.find("⟨tie⟩", tie, name)?;
             members.extend(found.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
         }
         // Ties of ties are one: whoever is tied to a member already comes along.
@@ -95,15 +95,15 @@ impl<'a> Imposing<'a> {
         let [first, rest @ ..] = &members[..] else { return Ok(()) };
         if rest.is_empty() {
             return Err(Error::usage(format!(
-                "--tie {tie}: there is only one such value, {}, expected at least two",
+                "⟨tie {tie}⟩: there is only one such value, {}, expected at least two",
                 self.own[*first].name
             )));
         }
         let mut said = members.iter().filter_map(|&index| self.said_prior(index));
         let prior = said.next();
         if said.any(|other| Some(other) != prior) {
-            return Err(Error::usage(format!("--tie {tie}: the values have different priors"))
-                .hint("one free number has one prior: give it with --prior once they are tied"));
+            return Err(Error::usage(format!("⟨tie {tie}⟩: the values have different priors"))
+                .hint("one free number has one prior: give it with ⟨prior⟩ once they are tied"));
         }
         let group = 1 + self.settings.by_name.values().filter_map(|s| s.tie).max().unwrap_or(0);
         for &index in &members {
@@ -116,14 +116,14 @@ impl<'a> Imposing<'a> {
     }
 
     fn set_prior(&mut self, prior: &PriorFor) -> Result<()> {
-        for index in self.free("--prior", prior, &prior.name)? {
+        for index in self.free("⟨prior⟩", prior, &prior.name)? {
             let (lower, _) = self.transform(index).range();
             if lower < 0.0 && prior.prior.is_some_and(Prior::needs_positive) {
                 return Err(Error::usage(format!(
-                    "--prior {prior}: the prior is of positive numbers, but {} may be negative",
+                    "⟨prior {prior}⟩: the prior is of positive numbers, but {} may be negative",
                     self.own[index].name
                 ))
-                .hint("use normal(mean,sd), or --bounds with a lower end of 0 or above"));
+                .hint("use normal(mean,sd), or ⟨bounds⟩ with a lower end of 0 or above"));
             }
             let said = Some(prior.prior.map_or(PriorChoice::Flat, PriorChoice::Given));
             match self.group(index) {
@@ -150,14 +150,14 @@ impl<'a> Imposing<'a> {
                 let (a, b) = (self.transform(first), self.transform(other));
                 if a != b {
                     let (a, b) = (range_words(a), range_words(b));
-                    return Err(Error::usage(format!("--tie: {names} have different ranges: {a}, and {b}"))
-                        .hint("give both the same --bounds"));
+                    return Err(Error::usage(format!("⟨tie⟩: {names} have different ranges: {a}, and {b}"))
+                        .hint("give both the same ⟨bounds⟩"));
                 }
                 if self.is_fixed(first) != self.is_fixed(other)
                     || (self.is_fixed(first) && self.values[first] != self.values[other])
                 {
                     return Err(Error::usage(format!(
-                        "--tie: {names} are one number, but only one of them is fixed, or at another value"
+                        "⟨tie⟩: {names} are one number, but only one of them is fixed, or at another value"
                     ))
                     .hint("fix all tied values at one value, or none"));
                 }
@@ -349,7 +349,7 @@ mod tests {
             let error = impose(lines).expect_err(lines);
             assert!(error.to_string().contains(words), "{lines}: {error}");
         }
-        let hint = impose("fix x=1").expect_err("refused").advice().map(str::to_owned);
+        let hint = impose("fix x=1").expect_err("refused").advice();
         let names = "the names are kernel.variance, kernel.lengthscales.0 to .1, mean.constant, likelihood.noise_variance";
         assert_eq!(hint.as_deref(), Some(names));
     }

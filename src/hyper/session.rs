@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
         Err(match checkpoint.failure() {
             Some(failure) => Error::interrupted(format!("interrupted, and no checkpoint is left: {failure}")),
             None => Error::interrupted(format!("interrupted; a checkpoint is left in {path}"))
-                .hint(format!("the same command with --resume {path} goes on from there")),
+                .hint(format!("the same command with ⟨resume {path}⟩ goes on from there")),
         })
     }
 }

@@ -315,7 +315,7 @@ impl Unusable {
     fn about(self, name: &str) -> Error {
         match self {
             Unusable::Foreign => Error::data(format!("{name}: not a sparsegp model file"))
-                .hint("expected a file written by fit --model-out"),
+                .hint("expected a file written by fit ⟨model_out⟩"),
             Unusable::Newer(version) => Error::data(format!(
                 "{name}: model file of format version {version:?}, expected at most {VERSION}"
             ))

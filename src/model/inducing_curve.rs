@@ -166,16 +166,16 @@ impl InducingCurve {
             GrowthEnd::Tolerance => None,
             GrowthEnd::Exhausted if gap.is_none_or(|gap| gap <= tolerance) => None,
             GrowthEnd::Exhausted => Some(format!(
-                "{m} inducing inputs explain all that the jitter lets them: {left}; try a smaller --jitter"
+                "{m} inducing inputs explain all that the jitter lets them: {left}; try a smaller ⟨jitter⟩"
             )),
             GrowthEnd::Most => Some(format!(
-                "{m} inducing inputs, the most allowed, are not known to be enough: {left}; try more --max-inducing or a larger --inducing-tolerance"
+                "{m} inducing inputs, the most allowed, are not known to be enough: {left}; try more ⟨max_inducing⟩ or a larger ⟨inducing_tolerance⟩"
             )),
             GrowthEnd::OutOfTime => Some(format!(
-                "half of --max-seconds was over at {m} inducing inputs, which are not known to be enough: {left}"
+                "half of ⟨max_seconds⟩ was over at {m} inducing inputs, which are not known to be enough: {left}"
             )),
             GrowthEnd::Failed => Some(format!(
-                "more than {m} inducing inputs could not be evaluated: {left}; try a larger --jitter"
+                "more than {m} inducing inputs could not be evaluated: {left}; try a larger ⟨jitter⟩"
             )),
         }
     }

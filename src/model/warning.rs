@@ -1,5 +1,6 @@
 //! What a user should know about a fit: one type of warning with its evidence, its words and the option to try; no checks.
 
+use crate::error::{Say, rust_name, spoken};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -121,27 +122,32 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// The options that may help, as they are typed; none where there is nothing to try.
+    /// The options that may help, by name and with a value where there is one to try; none where there is nothing to try.
     pub fn options(&self) -> &'static [&'static str] {
         match self {
             Warning::Data { .. } => &[],
-            Warning::Inducing { .. } => &["--inducing"],
-            Warning::NoiseExplainsAll { sparse: true, .. } => &["--kernel", "--seed"],
-            Warning::NoiseExplainsAll { sparse: false, .. } => &["--features", "--model gp"],
-            Warning::NoiseAtFloor { .. } => &["--exclude"],
-            Warning::IllConditioned { .. } => &["--inducing", "--jitter", "--bounds"],
-            Warning::NearDuplicates { .. } => &["--inducing", "--fix-inducing"],
-            Warning::Irrelevant { .. } => &["--exclude"],
-            Warning::Memorised { .. } => &["--prior", "--bounds"],
-            Warning::Overdispersed { .. } => &["--likelihood negative-binomial"],
-            Warning::HyperSteps { halved: true, .. } => &["--learning-rate"],
-            Warning::HyperSteps { halved: false, .. } => &["--bounds"],
-            Warning::QSteps { .. } => &["--q-step"],
-            Warning::TooRough { .. } => &["--precision f64"],
-            Warning::NoProgress => &["--learning-rate", "--q-step", "--q-guard trust"],
-            Warning::EpochLimit => &["--epochs"],
-            Warning::Overfitted { .. } => &["--inducing", "--beta", "--objective elbo", "--prior"],
+            Warning::Inducing { .. } => &["inducing"],
+            Warning::NoiseExplainsAll { sparse: true, .. } => &["kernel", "seed"],
+            Warning::NoiseExplainsAll { sparse: false, .. } => &["features", "model gp"],
+            Warning::NoiseAtFloor { .. } => &["exclude"],
+            Warning::IllConditioned { .. } => &["inducing", "jitter", "bounds"],
+            Warning::NearDuplicates { .. } => &["inducing", "fix_inducing"],
+            Warning::Irrelevant { .. } => &["exclude"],
+            Warning::Memorised { .. } => &["prior", "bounds"],
+            Warning::Overdispersed { .. } => &["likelihood negative-binomial"],
+            Warning::HyperSteps { halved: true, .. } => &["learning_rate"],
+            Warning::HyperSteps { halved: false, .. } => &["bounds"],
+            Warning::QSteps { .. } => &["q_step"],
+            Warning::TooRough { .. } => &["precision f64"],
+            Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
+            Warning::EpochLimit => &["epochs"],
+            Warning::Overfitted { .. } => &["inducing", "beta", "objective elbo", "prior"],
         }
+    }
+
+    /// What it says, with options called as `say` calls them.
+    pub fn words_with(&self, say: &Say<'_>) -> String {
+        spoken(&format!("{}", Marked(self)), say)
     }
 
     /// Says columns by name.
@@ -161,12 +167,22 @@ impl From<String> for Warning {
     }
 }
 
+/// What it says, with options called as in Rust.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&self.words_with(&rust_name))
+    }
+}
+
+/// A warning's text with its options marked.
+struct Marked<'a>(&'a Warning);
+
+impl fmt::Display for Marked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Warning::Data { text } | Warning::Inducing { text } => f.write_str(text),
             Warning::NoiseExplainsAll { share, sparse } => {
-                let advice = if *sparse { "another --kernel or --seed" } else { "other columns, or --model gp" };
+                let advice = if *sparse { "another ⟨kernel⟩ or ⟨seed⟩" } else { "other columns, or ⟨model gp⟩" };
                 write!(
                     f,
                     "the noise variance explains {:.1} % of the target's variance: the inputs were not found to predict it; try {advice}",
@@ -175,7 +191,7 @@ impl fmt::Display for Warning {
             }
             Warning::NoiseAtFloor { noise } => write!(
                 f,
-                "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with --exclude"
+                "the noise variance {noise:.1e} is at its floor: the target is a nearly exact function of the inputs, or of a column that gives it away; check with ⟨exclude⟩"
             ),
             Warning::IllConditioned { condition, raised_to, close_pairs, inducing } => {
                 write!(f, "K_uu has a condition number of {condition:.0e}")?;
@@ -186,48 +202,48 @@ impl fmt::Display for Warning {
                     let pairs = if *close_pairs == 1 { "pair" } else { "pairs" };
                     write!(
                         f,
-                        ": {close_pairs} {pairs} of the {inducing} inducing inputs are closer than 0.1 lengthscales; try fewer --inducing or a larger --jitter"
+                        ": {close_pairs} {pairs} of the {inducing} inducing inputs are closer than 0.1 lengthscales; try fewer ⟨inducing⟩ or a larger ⟨jitter⟩"
                     )
                 } else {
-                    f.write_str(": lengthscales or the variance are very large; try --bounds on them, or a larger --jitter")
+                    f.write_str(": lengthscales or the variance are very large; try ⟨bounds⟩ on them, or a larger ⟨jitter⟩")
                 }
             }
             Warning::NearDuplicates { duplicates, inducing, closest } => write!(
                 f,
-                "{duplicates} of {inducing} inducing inputs nearly repeat others (the closest two are {closest:.1e} lengthscales apart): try fewer --inducing, or --fix-inducing"
+                "{duplicates} of {inducing} inducing inputs nearly repeat others (the closest two are {closest:.1e} lengthscales apart): try fewer ⟨inducing⟩, or ⟨fix_inducing⟩"
             ),
             Warning::Irrelevant { inputs } => write_irrelevant(f, inputs),
             Warning::Memorised { input, correlation } => write!(
                 f,
-                "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a --prior or --bounds on the lengthscales"
+                "f at a row has a correlation of {correlation:.2} with f at its nearest neighbour, mostly because of the lengthscale of input {input}: rows are memorised, not learned from; try a ⟨prior⟩ or ⟨bounds⟩ on the lengthscales"
             ),
             Warning::Overdispersed { dispersion } => write!(
                 f,
-                "the counts vary {dispersion:.1} times as much as Poisson counts would: intervals are too narrow; try --likelihood negative-binomial"
+                "the counts vary {dispersion:.1} times as much as Poisson counts would: intervals are too narrow; try ⟨likelihood negative-binomial⟩"
             ),
             Warning::HyperSteps { count, of, halved: true } => write!(
                 f,
-                "{count} of {of} steps on hyper-parameters could not be evaluated and were taken back, each halving the learning rate; try a smaller --learning-rate"
+                "{count} of {of} steps on hyper-parameters could not be evaluated and were taken back, each halving the learning rate; try a smaller ⟨learning_rate⟩"
             ),
             Warning::HyperSteps { count, of, halved: false } => write!(
                 f,
-                "{count} of {of} trial points of hyper-parameters could not be evaluated; try --bounds on the one that runs away"
+                "{count} of {of} trial points of hyper-parameters could not be evaluated; try ⟨bounds⟩ on the one that runs away"
             ),
             Warning::QSteps { count, of } => write!(
                 f,
-                "{count} of {of} steps on q were taken back or shrunk; try a smaller --q-step"
+                "{count} of {of} steps on q were taken back or shrunk; try a smaller ⟨q_step⟩"
             ),
             Warning::TooRough { disagreement } => write!(
                 f,
-                "in single precision the objective was off by {disagreement:.0e} nats per row, so that training went on in double: --precision f64 does that from the start"
+                "in single precision the objective was off by {disagreement:.0e} nats per row, so that training went on in double: ⟨precision f64⟩ does that from the start"
             ),
             Warning::NoProgress => f.write_str(
-                "training did not improve on its start, which was kept; try a smaller --learning-rate or --q-step, or --q-guard trust",
+                "training did not improve on its start, which was kept; try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨q_guard trust⟩",
             ),
-            Warning::EpochLimit => f.write_str("the epoch limit came before convergence; try more --epochs"),
+            Warning::EpochLimit => f.write_str("the epoch limit came before convergence; try more ⟨epochs⟩"),
             Warning::Overfitted { training, validation, error } => write!(
                 f,
-                "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer --inducing, a larger --beta or --objective elbo, or a --prior on the lengthscales"
+                "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer ⟨inducing⟩, a larger ⟨beta⟩ or ⟨objective elbo⟩, or a ⟨prior⟩ on the lengthscales"
             ),
         }
     }
@@ -246,7 +262,7 @@ fn write_irrelevant(f: &mut fmt::Formatter<'_>, inputs: &[Input]) -> fmt::Result
         if one { ("input", "changes", "its", "it") } else { ("inputs", "change", "their", "them") };
     write!(
         f,
-        "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with --exclude is quicker",
+        "{noun} {} hardly {verb} the prediction over {range} whole range (a very long lengthscale): leaving {them} out with ⟨exclude⟩ is quicker",
         names.join(", ")
     )
 }
@@ -291,7 +307,8 @@ mod tests {
             Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
         ];
         for warning in warnings {
-            let text = warning.to_string();
+            let text = warning
+                .words_with(&|name, value| value.map_or(name.to_owned(), |value| format!("{name} {value}")));
             let named = warning.options().iter().filter(|option| text.contains(**option)).count();
             assert!(named > 0 && !text.contains('\n'), "{text}");
             let stored = serde_json::to_string(&warning).expect("JSON");

@@ -25,52 +25,52 @@ impl FitOptions {
                 Err(Error::usage(format!("{name} is {value}, expected a positive number")))
             }
         };
-        positive("--beta", self.beta)?;
-        positive("--learning-rate", self.learning_rate)?;
-        positive("--prior-variance", self.prior_variance)?;
+        positive("⟨beta⟩", self.beta)?;
+        positive("⟨learning_rate⟩", self.learning_rate)?;
+        positive("⟨prior_variance⟩", self.prior_variance)?;
         if !self.prior_mean.is_finite() {
             return Err(Error::usage(format!(
-                "--prior-mean is {}, expected a finite number",
+                "⟨prior_mean⟩ is {}, expected a finite number",
                 self.prior_mean
             )));
         }
         if let Some(smoothness) = self.steps.smoothness {
-            positive("--q-smoothness", smoothness)?;
+            positive("⟨q_smoothness⟩", smoothness)?;
         }
         if let Some((low, high)) =
             self.steps.bounds.filter(|(low, high)| !(*low > 0.0 && low < high && high.is_finite()))
         {
             return Err(Error::usage(format!(
-                "--q-bounds are {low} and {high}, expected two positive numbers, the smaller one first"
+                "⟨q_bounds⟩ are {low} and {high}, expected two positive numbers, the smaller one first"
             )));
         }
         if let Some(seconds) = self.max_seconds {
-            positive("--max-seconds", seconds)?;
+            positive("⟨max_seconds⟩", seconds)?;
         }
         if self.stop_at.is_some_and(|target| !target.is_finite()) {
-            return Err(Error::usage("--stop-at must be a finite number"));
+            return Err(Error::usage("⟨stop_at⟩ must be a finite number"));
         }
         if self.tolerance.is_some_and(|t| !(t >= 0.0 && t.is_finite())) {
-            return Err(Error::usage("--tolerance must be zero or a positive number"));
+            return Err(Error::usage("⟨tolerance⟩ must be zero or a positive number"));
         }
         for (name, value) in [
-            ("--inducing", self.inducing),
-            ("--batch-size", Some(self.steps.batch_size)),
-            ("--epochs", self.epochs),
-            ("--max-steps", self.max_steps),
-            ("--patience", Some(self.patience)),
-            ("--quadrature-nodes", self.quadrature_nodes),
+            ("⟨inducing⟩", self.inducing),
+            ("⟨batch_size⟩", Some(self.steps.batch_size)),
+            ("⟨epochs⟩", self.epochs),
+            ("⟨max_steps⟩", self.max_steps),
+            ("⟨patience⟩", Some(self.patience)),
+            ("⟨quadrature_nodes⟩", self.quadrature_nodes),
         ] {
             if value == Some(0) {
                 return Err(Error::usage(format!("{name} is 0, expected at least 1")));
             }
         }
         if !(0.0..1.0).contains(&self.validation_fraction) {
-            return Err(Error::usage("--validation-fraction must be at least 0 and below 1"));
+            return Err(Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1"));
         }
         match self.jitter {
             Jitter::Absolute(j) | Jitter::Relative(j) if !(j >= 0.0 && j.is_finite()) => {
-                return Err(Error::usage("--jitter must be zero or a positive number"));
+                return Err(Error::usage("⟨jitter⟩ must be zero or a positive number"));
             }
             _ => {}
         }
@@ -85,14 +85,14 @@ impl FitOptions {
         let kind = self.likelihood_kind();
         if collapsed && !kind.has_gaussian_noise() {
             return Err(Error::usage(format!(
-                "--objective {} needs the gaussian likelihood, not {kind}",
+                "⟨objective {}⟩ needs the gaussian likelihood, not {kind}",
                 self.objective
             ))
             .hint("elbo and dlm-log take every likelihood"));
         }
         if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
             return Err(Error::usage(
-                "--quadrature-nodes has no effect on the gaussian likelihood, whose expectations are closed",
+                "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations are closed",
             ));
         }
         let facts = self.estimator.facts();
@@ -103,27 +103,27 @@ impl FitOptions {
         };
         if wanted != self.objective {
             return Err(Error::usage(format!(
-                "--estimator {} is for --objective {wanted}, not {}",
+                "⟨estimator {}⟩ is for ⟨objective {wanted}⟩, not {}",
                 self.estimator, self.objective
             )));
         }
         if let Some(only) = facts.likelihood.filter(|only| *only != kind) {
             return Err(Error::usage(format!(
-                "--estimator {} bounds the logistic function: it is for --likelihood {only}, not {kind}",
+                "⟨estimator {}⟩ bounds the logistic function: it is for ⟨likelihood {only}⟩, not {kind}",
                 self.estimator
             )));
         }
         self.check_hyper()?;
         self.check_precision()?;
         if self.objective == ObjectiveKind::Fitc && self.beta != 1.0 {
-            return Err(Error::usage("--beta does not apply to --objective fitc, which has no KL term"));
+            return Err(Error::usage("⟨beta⟩ does not apply to ⟨objective fitc⟩, which has no KL term"));
         }
         self.check_steps()
     }
 
     /// The first option about mini-batch steps that is not as by default, of those that no full-batch objective has.
     fn step_option(&self) -> Option<&'static str> {
-        self.steps.first_given().or(self.max_steps.map(|_| "--max-steps"))
+        self.steps.first_given().or(self.max_steps.map(|_| "⟨max_steps⟩"))
     }
 
     /// The first option of the other model that is not as by default.
@@ -131,13 +131,13 @@ impl FitOptions {
         let default = FitOptions::default();
         let options = match self.model {
             ModelKind::Gp => vec![
-                ("--prior-mean", self.prior_mean != default.prior_mean),
-                ("--prior-variance", self.prior_variance != default.prior_variance),
-                ("--q-nonnegative", self.steps.nonnegative),
+                ("⟨prior_mean⟩", self.prior_mean != default.prior_mean),
+                ("⟨prior_variance⟩", self.prior_variance != default.prior_variance),
+                ("⟨q_nonnegative⟩", self.steps.nonnegative),
             ],
             ModelKind::Glm => {
                 let inducing = self.inducing.is_some() || self.growth.is_some();
-                vec![("--inducing", inducing), ("--fix-inducing", self.fix_inducing)]
+                vec![("⟨inducing⟩", inducing), ("⟨fix_inducing⟩", self.fix_inducing)]
             }
         };
         options.into_iter().find_map(|(name, given)| given.then_some(name))
@@ -150,9 +150,9 @@ impl FitOptions {
         }
         if self.model == ModelKind::Glm && self.objective == ObjectiveKind::Fitc {
             return Err(Error::usage(
-                "--objective fitc does not apply to --model glm: a linear model has no residuals",
+                "⟨objective fitc⟩ does not apply to ⟨model glm⟩: a linear model has no residuals",
             )
-            .hint("use --objective vfe, which is exact for linear models with Gaussian noise"));
+            .hint("use ⟨objective vfe⟩, which is exact for linear models with Gaussian noise"));
         }
         Ok(())
     }
@@ -164,9 +164,9 @@ impl FitOptions {
             Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,
             Some(mode @ (Hyper::Joint | Hyper::Alternating | Hyper::Dual)) if collapsed => {
                 return Err(Error::usage(format!(
-                    "--hyper {mode} is for objectives with a q of their own; --objective {objective} solves for it exactly"
+                    "⟨hyper {mode}⟩ is for objectives with a q of their own; ⟨objective {objective}⟩ solves for it exactly"
                 ))
-                .hint("use --hyper collapsed or fixed, or --objective elbo"));
+                .hint("use ⟨hyper collapsed⟩ or fixed, or ⟨objective elbo⟩"));
             }
             Some(Hyper::Alternating) => self.check_alternation()?,
             Some(Hyper::Dual) => self.check_sites()?,
@@ -178,9 +178,9 @@ impl FitOptions {
             && self.likelihood_kind().has_gaussian_noise();
         match (self.hyper_optimizer, self.hyper_mode()) {
             (Some(HyperOptimizer::Lbfgs), mode @ (Hyper::Joint | Hyper::Dual)) if !collapses => Err(Error::usage(format!(
-                "--hyper-optimizer lbfgs needs an objective without the noise of mini-batches, which --hyper {mode} has"
+                "⟨hyper_optimizer lbfgs⟩ needs an objective without the noise of mini-batches, which ⟨hyper {mode}⟩ has"
             ))
-            .hint("use --hyper alternating, or collapsed with Gaussian noise")),
+            .hint("use ⟨hyper alternating⟩, or collapsed with Gaussian noise")),
             _ => Ok(()),
         }
     }
@@ -192,30 +192,30 @@ impl FitOptions {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "--hyper collapsed needs an objective whose q has a closed form, not {} with the {kind} likelihood",
+            "⟨hyper collapsed⟩ needs an objective whose q has a closed form, not {} with the {kind} likelihood",
             self.objective
         ))
-        .hint("--hyper alternating solves for q by natural gradients instead"))
+        .hint("⟨hyper alternating⟩ solves for q by natural gradients instead"))
     }
 
     /// Refuses what full-batch solving for q has no use for.
     fn check_alternation(&self) -> Result<()> {
         let sampled = self.estimator.is_sampled();
         let name = [
-            ("--q-update", self.steps.update != QUpdate::Ngd),
-            ("--q-step", self.steps.step.is_some()),
-            ("--q-average", self.steps.average != Average::None),
-            ("--batch-schedule", self.steps.batch_schedule.is_some()),
-            ("--precision", self.steps.precision != Precision::Double),
-            ("--estimator", sampled),
-            ("--no-polish", !self.steps.polish),
+            ("⟨q_update⟩", self.steps.update != QUpdate::Ngd),
+            ("⟨q_step⟩", self.steps.step.is_some()),
+            ("⟨q_average⟩", self.steps.average != Average::None),
+            ("⟨batch_schedule⟩", self.steps.batch_schedule.is_some()),
+            ("⟨precision⟩", self.steps.precision != Precision::Double),
+            ("⟨estimator⟩", sampled),
+            ("⟨polish false⟩", !self.steps.polish),
         ];
         match name.into_iter().find_map(|(name, given)| given.then_some(name)) {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
-                "{name} is for mini-batch steps; --hyper alternating solves for q on all data by natural gradients"
+                "{name} is for mini-batch steps; ⟨hyper alternating⟩ solves for q on all data by natural gradients"
             ))
-            .hint(format!("leave {name} out, or use --hyper joint"))),
+            .hint(format!("leave {name} out, or use ⟨hyper joint⟩"))),
         }
     }
 
@@ -223,10 +223,10 @@ impl FitOptions {
     fn check_precision(&self) -> Result<()> {
         if self.steps.precision == Precision::Mixed && self.estimator.is_sampled() {
             return Err(Error::usage(format!(
-                "--precision mixed is checked against double precision on the same batch, which --estimator {} estimates anew",
+                "⟨precision mixed⟩ is checked against double precision on the same batch, which ⟨estimator {}⟩ estimates anew",
                 self.estimator
             ))
-            .hint("leave --precision out, or use --estimator exact"));
+            .hint("leave ⟨precision⟩ out, or use ⟨estimator exact⟩"));
         }
         Ok(())
     }
@@ -234,16 +234,16 @@ impl FitOptions {
     /// Refuses sites where q has none.
     fn check_sites(&self) -> Result<()> {
         let why = [
-            (self.objective != ObjectiveKind::Elbo, "--objective elbo"),
-            (self.model != ModelKind::Gp, "--model gp"),
-            (self.steps.family != Family::Full, "--family full"),
-            (self.steps.update != QUpdate::Ngd, "--q-update ngd"),
+            (self.objective != ObjectiveKind::Elbo, "⟨objective elbo⟩"),
+            (self.model != ModelKind::Gp, "⟨model gp⟩"),
+            (self.steps.family != Family::Full, "⟨family full⟩"),
+            (self.steps.update != QUpdate::Ngd, "⟨q_update ngd⟩"),
         ];
         match why.into_iter().find_map(|(lacks, needed)| lacks.then_some(needed)) {
             None => Ok(()),
             Some(needed) => {
-                Err(Error::usage(format!("--hyper dual keeps q as Gaussian sites: it needs {needed}"))
-                    .hint("use --hyper joint or alternating"))
+                Err(Error::usage(format!("⟨hyper dual⟩ keeps q as Gaussian sites: it needs {needed}"))
+                    .hint("use ⟨hyper joint⟩ or alternating"))
             }
         }
     }
@@ -253,12 +253,12 @@ impl FitOptions {
         if let Some(growth) = self.growth {
             growth.validate()?;
             if self.inducing.is_some() {
-                return Err(Error::usage("--inducing is a number or auto, not both"));
+                return Err(Error::usage("⟨inducing⟩ is a number or auto, not both"));
             }
         }
         if !(1..=MOST_RESTARTS).contains(&self.restarts) {
             return Err(Error::usage(format!(
-                "--restarts is {}, expected 1 to {MOST_RESTARTS}",
+                "⟨restarts⟩ is {}, expected 1 to {MOST_RESTARTS}",
                 self.restarts
             )));
         }
@@ -267,15 +267,15 @@ impl FitOptions {
         }
         if self.hyper == Some(Hyper::Fixed) {
             return Err(Error::usage(
-                "--restarts has no effect with --hyper fixed: the starts are hyper-parameters to train",
+                "⟨restarts⟩ has no effect with ⟨hyper fixed⟩: the starts are hyper-parameters to train",
             )
             .hint("leave one of them out"));
         }
         if self.growth.is_some() {
             return Err(Error::usage(
-                "--restarts cannot be had with --inducing auto: each is a search of its own",
+                "⟨restarts⟩ cannot be had with ⟨inducing auto⟩: each is a search of its own",
             )
-            .hint("find the number of inducing inputs first, then give it with --restarts"));
+            .hint("find the number of inducing inputs first, then give it with ⟨restarts⟩"));
         }
         Ok(())
     }
@@ -285,31 +285,31 @@ impl FitOptions {
         if let (true, Some(name)) = (self.is_collapsed(), self.step_option()) {
             let (objective, hyper) = (self.objective, self.hyper_mode());
             return Err(Error::usage(format!(
-                "{name} is for steps on q and has no effect on --objective {objective} with --hyper {hyper}, which solves for q exactly"
+                "{name} is for steps on q and has no effect on ⟨objective {objective}⟩ with ⟨hyper {hyper}⟩, which solves for q exactly"
             ))
-            .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
+            .hint(format!("leave {name} out, or use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩")));
         }
         let (update, rule) = (self.steps.update, self.steps.update.rule());
         if let Some(schedule) = self.steps.step.filter(|_| rule.mixes) {
             schedule.mixing().map_err(|error| {
-                Error::usage(format!("--q-step does not suit --q-update {update}: {error}"))
+                Error::usage(format!("⟨q_step⟩ does not suit ⟨q_update {update}⟩: {error}"))
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
         let needs: [(&str, bool, States); 4] = [
-            ("--q-guard", self.steps.guard != Guard::Trust, |rule| rule.takes_guard),
-            ("--q-bounds", self.steps.bounds.is_some(), |rule| rule.projects),
-            ("--q-nonnegative", self.steps.nonnegative, |rule| rule.projects),
-            ("--q-smoothness", self.steps.smoothness.is_some(), |rule| rule.takes_smoothness),
+            ("⟨q_guard⟩", self.steps.guard != Guard::Trust, |rule| rule.takes_guard),
+            ("⟨q_bounds⟩", self.steps.bounds.is_some(), |rule| rule.projects),
+            ("⟨q_nonnegative⟩", self.steps.nonnegative, |rule| rule.projects),
+            ("⟨q_smoothness⟩", self.steps.smoothness.is_some(), |rule| rule.takes_smoothness),
         ];
         for (name, given, takes) in needs {
             if given && !takes(rule) {
                 let rules = QUpdate::those(takes);
-                return Err(Error::usage(format!("{name} is for --q-update {rules}, not {update}")));
+                return Err(Error::usage(format!("{name} is for ⟨q_update {rules}⟩, not {update}")));
             }
         }
         if self.steps.nonnegative && self.steps.family != Family::Diagonal {
-            return Err(Error::usage("--q-nonnegative needs --family diagonal"));
+            return Err(Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩"));
         }
         self.check_estimator()
     }
@@ -320,9 +320,9 @@ impl FitOptions {
         let rule = update.rule();
         if self.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
             return Err(Error::usage(format!(
-                "--sample-schedule is for estimators that draw w, not --estimator {estimator}"
+                "⟨sample_schedule⟩ is for estimators that draw w, not ⟨estimator {estimator}⟩"
             ))
-            .hint(format!("use --estimator {}", Estimator::those(|facts| facts.draws == Draws::Weights))));
+            .hint(format!("use ⟨estimator {}⟩", Estimator::those(|facts| facts.draws == Draws::Weights))));
         }
         let fits = match estimator.facts().entropy {
             EntropyPart::LeftOut => !rule.entropy_gradient,
@@ -337,7 +337,7 @@ impl FitOptions {
         let landing = if rule.sticks_the_landing { " or stl:L" } else { "" };
         let treats = if rule.entropy_gradient { "takes" } else { "needs no" };
         Err(Error::usage(format!(
-            "--estimator {estimator} does not suit --q-update {update}, which {treats} gradient of the entropy: use {plain}:L{landing}"
+            "⟨estimator {estimator}⟩ does not suit ⟨q_update {update}⟩, which {treats} gradient of the entropy: use {plain}:L{landing}"
         )))
     }
 }
@@ -348,6 +348,6 @@ pub fn foreign(name: &str, model: ModelKind) -> Error {
         ModelKind::Gp => ModelKind::Glm,
         ModelKind::Glm => ModelKind::Gp,
     };
-    Error::usage(format!("{name} is for --model {other} and has no effect on --model {model}"))
-        .hint(format!("leave {name} out, or use --model {other}"))
+    Error::usage(format!("{name} is for ⟨model {other}⟩ and has no effect on ⟨model {model}⟩"))
+        .hint(format!("leave {name} out, or use ⟨model {other}⟩"))
 }

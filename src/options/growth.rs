@@ -28,11 +28,11 @@ impl Growth {
     pub(super) fn validate(&self) -> Result<()> {
         if let Some(tolerance) = self.tolerance.filter(|t| !(*t > 0.0 && t.is_finite())) {
             return Err(Error::usage(format!(
-                "--inducing-tolerance is {tolerance}, expected a positive number"
+                "⟨inducing_tolerance⟩ is {tolerance}, expected a positive number"
             )));
         }
         if self.most == Some(0) {
-            return Err(Error::usage("--max-inducing is 0, expected at least 1"));
+            return Err(Error::usage("⟨max_inducing⟩ is 0, expected at least 1"));
         }
         Ok(())
     }

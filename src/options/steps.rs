@@ -81,15 +81,15 @@ impl StepOptions {
     /// The first setting that is not as by default, of those that an objective solved for in closed form has no use for.
     pub(super) fn first_given(&self) -> Option<&'static str> {
         [
-            ("--family", self.family != Family::Full),
-            ("--q-average", self.average != Average::None),
-            ("--q-bounds", self.bounds.is_some()),
-            ("--q-nonnegative", self.nonnegative),
-            ("--q-smoothness", self.smoothness.is_some()),
-            ("--batch-schedule", self.batch_schedule.is_some()),
-            ("--sample-schedule", self.sample_schedule.is_some()),
-            ("--no-polish", !self.polish),
-            ("--precision", self.precision != Precision::Double),
+            ("⟨family⟩", self.family != Family::Full),
+            ("⟨q_average⟩", self.average != Average::None),
+            ("⟨q_bounds⟩", self.bounds.is_some()),
+            ("⟨q_nonnegative⟩", self.nonnegative),
+            ("⟨q_smoothness⟩", self.smoothness.is_some()),
+            ("⟨batch_schedule⟩", self.batch_schedule.is_some()),
+            ("⟨sample_schedule⟩", self.sample_schedule.is_some()),
+            ("⟨polish false⟩", !self.polish),
+            ("⟨precision⟩", self.precision != Precision::Double),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

@@ -1,5 +1,6 @@
 //! The metrics document: one JSON shape for every command that reports figures; no printing.
 
+use crate::error::Say;
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
@@ -75,14 +76,15 @@ pub struct FitFigures {
 }
 
 impl Document {
-    /// The document of a command about a model; test and validation figures are filled in by the caller.
-    pub fn new(command: &'static str, model: &TableModel, data: DataSummary) -> Document {
+    /// The document of a command about a model, whose warnings call options as `say` does; test and validation figures are filled in
+    /// by the caller.
+    pub fn new(command: &'static str, model: &TableModel, data: DataSummary, say: &Say<'_>) -> Document {
         Document {
             schema: SCHEMA,
             command,
             data,
             config: config(model),
-            fit: FitFigures::of(model),
+            fit: FitFigures::of(model, say),
             hyperparameters: model.hyperparameters(),
             hyperparameter_notes: model.latent().constraint_notes(),
             coefficients: model.coefficients(),
@@ -108,7 +110,7 @@ impl Document {
 }
 
 impl FitFigures {
-    fn of(model: &TableModel) -> FitFigures {
+    fn of(model: &TableModel, say: &Say<'_>) -> FitFigures {
         let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
@@ -130,7 +132,7 @@ impl FitFigures {
             stop_reason: summary.stop_reason,
             rollbacks: summary.rollbacks,
             jitter: summary.jitter,
-            warnings: summary.warnings.iter().map(ToString::to_string).collect(),
+            warnings: summary.warnings.iter().map(|warning| warning.words_with(say)).collect(),
         }
     }
 }

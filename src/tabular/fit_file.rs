@@ -89,7 +89,7 @@ impl FileFit {
 /// Usage errors that name the option; data errors when the file cannot be looked at.
 pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usize>) -> Result<()> {
     if buffer_rows == Some(0) {
-        return Err(Error::usage("--shuffle-buffer is 0, expected at least 1 row"));
+        return Err(Error::usage("⟨shuffle_buffer⟩ is 0, expected at least 1 row"));
     }
     check_without_table(options)?;
     check_readable_twice(path)
@@ -99,30 +99,30 @@ pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usi
 fn check_without_table(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
         let asked = match options.hyper {
-            Some(hyper) if options.has_own_q() => format!("--hyper {hyper}"),
-            _ => format!("--objective {}", options.objective),
+            Some(hyper) if options.has_own_q() => format!("⟨hyper {hyper}⟩"),
+            _ => format!("⟨objective {}⟩", options.objective),
         };
         return Err(Error::usage(format!(
-            "{asked} needs all rows in memory and cannot be trained through --shuffle-buffer"
+            "{asked} needs all rows in memory and cannot be trained through ⟨shuffle_buffer⟩"
         ))
-        .hint("use --objective elbo or dlm-log with --hyper joint"));
+        .hint("use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩"));
     }
     let whole = [
-        ("--hyper alternating", options.hyper == Some(Hyper::Alternating)),
-        ("--inducing auto", options.growth.is_some()),
-        ("--restarts", options.restarts > 1),
+        ("⟨hyper alternating⟩", options.hyper == Some(Hyper::Alternating)),
+        ("⟨inducing auto⟩", options.growth.is_some()),
+        ("⟨restarts⟩", options.restarts > 1),
     ];
     if let Some((name, _)) = whole.into_iter().find(|(_, asked)| *asked) {
         return Err(Error::usage(format!(
-            "{name} needs all rows in memory and cannot be used with --shuffle-buffer"
+            "{name} needs all rows in memory and cannot be used with ⟨shuffle_buffer⟩"
         ))
-        .hint("find what it finds on a part of the rows, and start from that model with --from"));
+        .hint("find what it finds on a part of the rows, and start from that model with ⟨from⟩"));
     }
     if options.steps.batch_schedule.is_some() {
         return Err(Error::usage(
-            "--batch-schedule needs all rows in memory: batches read through --shuffle-buffer have one size",
+            "⟨batch_schedule⟩ needs all rows in memory: batches read through ⟨shuffle_buffer⟩ have one size",
         )
-        .hint("give --batch-size instead"));
+        .hint("give ⟨batch_size⟩ instead"));
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ fn check_readable_twice(path: &Path) -> Result<()> {
     let source = path.display();
     if path == Path::new("-") {
         return Err(Error::usage(
-            "standard input cannot be read again in every epoch: --shuffle-buffer needs a file",
+            "standard input cannot be read again in every epoch: ⟨shuffle_buffer⟩ needs a file",
         ));
     }
     let metadata = path.metadata();
@@ -205,7 +205,7 @@ fn check_readable_twice(path: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{source}: is no ordinary file, which --shuffle-buffer reads again in every epoch"
+        "{source}: is no ordinary file, which ⟨shuffle_buffer⟩ reads again in every epoch"
     )))
 }
 

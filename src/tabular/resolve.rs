@@ -18,14 +18,14 @@ pub(super) fn resolved(
     if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
         let (known, asked) = (start.model_kind(), options.model);
         return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
-            .hint(format!("say --model {known}, or fit without --from")));
+            .hint(format!("say ⟨model {known}⟩, or fit without ⟨from⟩")));
     }
     let likelihood = match start {
         Some(start) => {
             let known = LikelihoodKind::of(start.latent().likelihood.as_ref());
             if options.likelihood.is_some_and(|asked| asked != known) {
                 return Err(Error::usage(format!("the start model has the {known} likelihood"))
-                    .hint("leave --likelihood out, or fit without --from"));
+                    .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
             }
             known
         }
@@ -63,7 +63,7 @@ fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
     let kind = likelihood.target_kind();
     match options.task {
         Some(task) if task != kind.task() => {
-            Err(Error::usage(format!("--likelihood {likelihood} is for {}, not {task}", kind.task())))
+            Err(Error::usage(format!("⟨likelihood {likelihood}⟩ is for {}, not {task}", kind.task())))
         }
         _ => Ok(Some(kind)),
     }
@@ -95,7 +95,7 @@ pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Res
         return Ok(());
     }
     Err(Error::usage(format!("the start model predicts '{known}', the target asked for is '{asked}'"))
-        .hint(format!("say --target {known}, or fit without --from")))
+        .hint(format!("say ⟨target {known}⟩, or fit without ⟨from⟩")))
 }
 
 /// The whole column varies, or the schema would have been refused; a part of it may not.

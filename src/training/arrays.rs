@@ -76,7 +76,7 @@ pub(crate) fn fit_rows(
     let known = LikelihoodKind::of(origin.likelihood());
     if options.likelihood.is_some_and(|asked| asked != known) {
         return Err(Error::usage(format!("the start model has the {known} likelihood"))
-            .hint("leave --likelihood out, or fit without --from"));
+            .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
     }
     let options = &FitOptions { likelihood: Some(known), ..options.clone() };
     options.validate()?;
@@ -84,7 +84,7 @@ pub(crate) fn fit_rows(
     let options = &options.decided_for(n);
     let plan = Plan::new(options, origin.likelihood(), n)?;
     if plan.loss == LossKind::Fitc && !rows.check_sample().targets.weights.is_empty() {
-        return Err(Error::usage("--objective fitc takes no sample weights")
+        return Err(Error::usage("⟨objective fitc⟩ takes no sample weights")
             .hint("vfe, elbo, dlm-log and dlm-square do"));
     }
     let prototype = match origin {

@@ -20,7 +20,7 @@ pub(super) struct Cause {
 /// The error of a start that cannot be evaluated, before anybody looked for the cause.
 pub(super) fn failed_start() -> Error {
     Error::fit("the objective is not finite at the starting point")
-        .hint("check the data's scale, or fix the noise variance with --fix likelihood.noise_variance=VALUE")
+        .hint("check the data's scale, or fix the noise variance with ⟨fix likelihood.noise_variance=VALUE⟩")
 }
 
 /// The error of training that ended where nothing can be evaluated, after these steps had been taken back.
@@ -29,7 +29,7 @@ pub(super) fn diverged(taken_back: TakenBack) -> Error {
     Error::fit(format!(
         "training ended where the objective is not finite; {hyper} steps on hyper-parameters and {q} on q had been taken back"
     ))
-    .hint("try a smaller --learning-rate or --q-step, or --bounds on the hyper-parameters")
+    .hint("try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨bounds⟩ on the hyper-parameters")
 }
 
 /// The error of a start whose `K_uu` has no factor.
@@ -57,7 +57,7 @@ pub(super) fn explained(error: Error, model: &LatentModel, train: Dataset<'_>) -
         return error;
     }
     match huge_data(train).or_else(|| out_of_range(model)).or_else(|| ill_conditioned(model)) {
-        Some(cause) => Error::fit(format!("{error}: {}", cause.why)).hint(cause.advice),
+        Some(cause) => Error::fit(format!("{}: {}", error.marked(), cause.why)).hint(cause.advice),
         None => error,
     }
 }
@@ -69,7 +69,7 @@ fn out_of_range(model: &LatentModel) -> Option<Cause> {
     let (name, value) = model.named_values().into_iter().find(|&(_, value)| beyond(value))?;
     Some(Cause {
         why: format!("{name} is {value:e}, which is out of any range"),
-        advice: format!("give it a value with --fix {name}=VALUE, or a range with --bounds {name}=LO,HI"),
+        advice: format!("give it a value with ⟨fix {name}=VALUE⟩, or a range with ⟨bounds {name}=LO,HI⟩"),
     })
 }
 
@@ -86,7 +86,7 @@ fn huge_data(train: Dataset<'_>) -> Option<Cause> {
     };
     Some(Cause {
         why: format!("{what} reaches {size:.0e} on the scale the model sees"),
-        advice: "check the data, or leave --no-standardize out".to_owned(),
+        advice: "check the data, or leave ⟨standardize false⟩ out".to_owned(),
     })
 }
 
@@ -106,7 +106,7 @@ fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
     if failure.not_finite || !all_finite(model) {
         return Cause {
             why: "the kernel matrix K_uu holds values that are not finite".to_owned(),
-            advice: "check the scale of the inputs, or leave --no-standardize out".to_owned(),
+            advice: "check the scale of the inputs, or leave ⟨standardize false⟩ out".to_owned(),
         };
     }
     Cause {
@@ -116,7 +116,7 @@ fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
             crowding_words(model)
         ),
         advice:
-            "try fewer --inducing, or start values for the kernel, such as --kernel 'rbf(lengthscales=0.5)'"
+            "try fewer ⟨inducing⟩, or start values for the kernel, such as ⟨kernel 'rbf(lengthscales=0.5)'⟩"
                 .to_owned(),
     }
 }
@@ -132,6 +132,6 @@ fn ill_conditioned(model: &LatentModel) -> Option<Cause> {
     let condition = layer.condition_estimate();
     (condition > 1e12).then(|| Cause {
         why: format!("K_uu has a condition number of {condition:.0e}{}", crowding_words(model)),
-        advice: "try a larger --jitter or fewer --inducing".to_owned(),
+        advice: "try a larger ⟨jitter⟩ or fewer ⟨inducing⟩".to_owned(),
     })
 }

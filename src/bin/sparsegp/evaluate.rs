@@ -67,7 +67,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
         features: model.schema().dims(),
         target: model.schema().target_name().to_owned(),
     };
-    let mut document = Document::new("evaluate", &model, data);
+    let mut document = Document::new("evaluate", &model, data, &output::dashes);
     document.test = Some(report.clone());
     let json = document.to_json();
     if let Some(path) = &args.metrics {

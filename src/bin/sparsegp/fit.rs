@@ -33,7 +33,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
         features: model.schema().dims(),
         target: model.schema().target_name().to_owned(),
     };
-    let mut document = Document::new("fit", model, data);
+    let mut document = Document::new("fit", model, data, &output::dashes);
     for (name, value) in config(args) {
         document = document.with_config(name, value);
     }
@@ -204,7 +204,7 @@ fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&E
         return output::print(&document.to_json());
     }
     for warning in &model.summary().warnings {
-        output::note(&format!("warning: {warning}"));
+        output::note(&format!("warning: {}", warning.words_with(&output::dashes)));
     }
     let mut rows = inspect::overview(model);
     if let Some(curve) = model.beta_curve() {

@@ -15,7 +15,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         let rows = model.training_rows() as u64;
         let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
         let data = DataSummary { rows, train: rows, test: 0, features, target };
-        let document = Document::new("inspect", &model, data)
+        let document = Document::new("inspect", &model, data, &output::dashes)
             .with_config("program_version", model.program())
             .with_config("input_names", model.schema().input_names());
         return output::print(&document.to_json());
@@ -31,7 +31,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     text.push_str("\nfeatures\n");
     text.push_str(&output::table(&features(&model)));
     for warning in &model.summary().warnings {
-        text.push_str(&format!("\nwarning: {warning}"));
+        text.push_str(&format!("\nwarning: {}", warning.words_with(&output::dashes)));
     }
     if !model.summary().warnings.is_empty() {
         text.push('\n');

@@ -22,10 +22,21 @@ pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// An option as it is typed.
+pub fn dashes(name: &str, value: Option<&str>) -> String {
+    let words = name.replace('_', "-");
+    match value {
+        // Options of the library that are on unless they are denied.
+        Some("false") => format!("--no-{words}"),
+        Some(value) => format!("--{words} {value}"),
+        None => format!("--{words}"),
+    }
+}
+
 /// Prints an error in one line and its hint in another.
 pub fn complain(error: &Error) {
-    note(&format!("error: {error}"));
-    if let Some(hint) = error.advice() {
+    note(&format!("error: {}", error.message_with(&dashes)));
+    if let Some(hint) = error.advice_with(&dashes) {
         note(&format!("hint: {hint}"));
     }
 }

@@ -75,7 +75,11 @@ pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>) -> Se
         ),
     ];
     let figures = captions.into_iter().filter_map(|(svg, caption)| Some((svg?, caption.to_owned())));
-    let notes = model.summary().warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let notes = model
+        .summary()
+        .warnings
+        .iter()
+        .map(|warning| format!("Warning: {}", warning.words_with(&output::dashes)));
     let coefficients = coefficients::table(model, MOST_COEFFICIENTS);
     Section {
         title: title.to_owned(),

@@ -42,7 +42,7 @@ pub fn fit_beta_grid<F>(
     let grid = betas.grid(n);
     let first = (0..grid.len())
         .min_by(|&a, &b| grid[a].ln().abs().total_cmp(&grid[b].ln().abs()))
-        .ok_or_else(|| Error::usage("--betas names no value"))?;
+        .ok_or_else(|| Error::usage("⟨betas⟩ names no value"))?;
     let middle = fit(&FitOptions { beta: grid[first], ..base.clone() }, None)?;
     let short = FitOptions { epochs: Some(base.epoch_limit().div_ceil(3)), ..base };
     let mut chain = |betas: &mut dyn Iterator<Item = f64>| -> Result<Vec<GridFit<F>>> {
@@ -71,7 +71,7 @@ pub fn beta_curve(points: Vec<BetaPoint>, loss: LossKind, validation_rows: usize
     let scored = points.iter().filter_map(|point| Some((point.beta, point.score?)));
     let best = scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(beta, _)| beta);
     let chosen = best.ok_or_else(|| {
-        Error::fit("no β of the grid gave finite validation scores").hint("try larger --betas, or --beta 1")
+        Error::fit("no β of the grid gave finite validation scores").hint("try larger ⟨betas⟩, or ⟨beta 1⟩")
     })?;
     Ok(BetaCurve { squared_error: loss == LossKind::Square, validation_rows, points, chosen })
 }
