@@ -90,7 +90,8 @@ impl Reservoir {
     ///
     /// # Errors
     ///
-    /// When the samples are of other columns, of another size or of another seed or number; nothing has changed then.
+    /// When the samples are of other columns, of another size or of another seed or number, or the part is no later one; nothing
+    /// has changed then.
     pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
         let names = |reservoir: &Reservoir| -> Vec<String> {
             reservoir.columns.iter().map(|cells| cells.name.clone()).collect()
@@ -101,7 +102,12 @@ impl Reservoir {
             return Err(Error::data("two samples of rows differ in their columns, size or seed")
                 .hint("take the samples of all parts with the same options"));
         }
-        let Draws { seed, number, .. } = self.draws;
+        let Draws { seed, number, part, .. } = self.draws;
+        if part >= later.draws.part {
+            let message = format!("part {} of a table cannot follow part {part}", later.draws.part);
+            return Err(Error::data(message)
+                .hint("number the parts in the order of their rows, and merge each into those before it"));
+        }
         let mut random = part_generator(seed, Purpose::Merge, number, later.draws.part);
         let (mut left, mut of_later) = ([self.offered, later.offered], 0);
         for _ in 0..self.most.min(self.offered + later.offered) {
@@ -354,6 +360,8 @@ mod tests {
         assert_eq!(merged(100, 0, &[1, 2]).rows, (0..21).collect::<Vec<_>>());
         let mut other = Reservoir::new(3, 0, 1, 0);
         assert!(other.merge(Reservoir::new(3, 0, 2, 1)).is_err());
+        assert!(other.merge(Reservoir::new(3, 0, 1, 0)).is_err());
+        assert!(other.merge(Reservoir::new(3, 0, 1, 1)).is_ok());
     }
 
     #[test]

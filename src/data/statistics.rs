@@ -110,8 +110,8 @@ impl Survey<'_> {
 }
 
 impl TableSums {
-    /// Of no rows yet of part `part` of a table with these columns, which messages call `source`. Samples of parts are
-    /// independent.
+    /// Of no rows yet of part `part` of a table with these columns, which messages call `source`. Parts are numbered in the order of
+    /// their rows; a whole table is part 0. Their samples are independent.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl TableSums {
     ///
     /// # Errors
     ///
-    /// When they were looked at in another way, in which case this is of no more use.
+    /// When they were looked at in another way or are of no later part, in which case this is of no more use.
     pub fn merge(&mut self, later: TableSums) -> Result<()> {
         self.facts.merge(later.facts)?;
         self.start.merge(later.start)?;
