@@ -2,49 +2,50 @@
 //!
 //! `cargo run --release --example regression`
 
-use faer::Mat;
+use faer::{Mat, mat};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use sparsegp::collapsed::Dataset;
-use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::training::{TrainingData, fit_arrays};
+use sparsegp::prelude::*;
 
-fn main() -> sparsegp::Result<()> {
-    // Inputs are D × n, one column per datum; here D = 2.
+fn main() -> Result<()> {
+    // Inputs are n × D, one row per datum; here D = 2.
     let (n, noise) = (2000, 0.1);
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut normal = || rng.sample::<f64, _>(StandardNormal);
-    let x = Mat::from_fn(2, n, |_, _| normal());
-    let truth = |x: faer::ColRef<'_, f64>| (2.0 * x[0]).sin() * (-0.5 * x[1] * x[1]).exp();
-    let y: Vec<f64> = (0..n).map(|j| truth(x.col(j)) + noise * normal()).collect();
-    let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+    let x = Mat::from_fn(n, 2, |_, _| normal());
+    let truth = |a: f64, b: f64| (2.0 * a).sin() * (-0.5 * b * b).exp();
+    let y: Vec<f64> = (0..n).map(|i| truth(x[(i, 0)], x[(i, 1)]) + noise * normal()).collect();
 
-    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::DlmLog] {
         let options = FitOptions {
             objective,
             kernel: "matern52(ard)".into(),
             inducing: Some(60),
             epochs: Some(40),
-            steps: StepOptions { batch_size: 256, ..StepOptions::default() },
             ..FitOptions::default()
         };
-        let fitted = fit_arrays(data, &options, None, &mut |_| {})?;
-        let points = Mat::from_fn(2, 5, |i, j| if i == 0 { j as f64 - 2.0 } else { 0.0 });
-        let latent = fitted.posterior.marginals(points.as_ref());
+        let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+        let summary = model.summary();
         println!(
             "{objective}: objective {:.4} a datum after {} epochs ({})",
-            fitted.summary.objective,
-            fitted.summary.epochs,
-            fitted.summary.stop_reason.word()
+            summary.objective,
+            summary.epochs,
+            summary.stop_reason.word()
         );
-        for (name, value) in fitted.model.named_values() {
+        for (name, value) in model.hyperparameters() {
             println!("  {name} = {value:.4}");
         }
-        for j in 0..points.ncols() {
-            let (mean, sd) = (latent.mean[j], latent.variance[j].sqrt());
-            let f = truth(points.col(j));
-            println!("  f({:+.0}, 0) = {f:+.4}   predicted {mean:+.4} ± {:.4}", points[(0, j)], 2.0 * sd);
+        let points = mat![[-2.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0]];
+        let predictions = model.predict(points.as_ref(), &[])?;
+        for i in 0..points.nrows() {
+            let (at, f) = (predictions.row(i), truth(points[(i, 0)], points[(i, 1)]));
+            let width = 2.0 * at.latent_variance.sqrt();
+            println!(
+                "  f({:+.0}, 0) = {f:+.4}   predicted {:+.4} ± {width:.4}",
+                points[(i, 0)],
+                at.latent_mean
+            );
         }
     }
     Ok(())

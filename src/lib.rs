@@ -1,4 +1,51 @@
-//! Sparse Gaussian processes that are fast, calibrated and hard to break.
+//! Sparse Gaussian processes: regression, classification and counts with calibrated predictions, from arrays or from files.
+//!
+//! A sparse GP stands for the data by M inducing inputs, so that training costs O(nM²). This crate has SVGP on mini-batches with natural
+//! gradients and other update rules, on the ELBO or on the predictive loss itself; the collapsed bounds VFE and FITC; and the
+//! Bayesian linear models they reduce to.
+//!
+//! ```
+//! use faer::Mat;
+//! use sparsegp::prelude::*;
+//!
+//! // Inputs have a row per datum, here of one input; targets are in the user's own units.
+//! let x = Mat::from_fn(300, 1, |i, _| i as f64 / 30.0);
+//! let y: Vec<f64> = (0..300).map(|i| 20.0 + 5.0 * (i as f64 / 30.0).sin() + 0.2 * (i as f64 * 7.3).sin()).collect();
+//!
+//! let options = FitOptions { kernel: "matern52(ard)".into(), inducing: Some(25), ..FitOptions::default() };
+//! let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+//!
+//! let new = Mat::from_fn(2, 1, |i, _| 4.0 + i as f64);
+//! let predictions = model.predict(new.as_ref(), &[])?;
+//! let at = predictions.row(0);
+//! assert!((at.mean - (20.0 + 5.0 * 4f64.sin())).abs() < 0.3);
+//! assert!(predictions.quantile(0, 0.025) < at.mean && at.mean < predictions.quantile(0, 0.975));
+//!
+//! // A model file, from which another process predicts the same to the last bit.
+//! let bytes = model.to_bytes()?;
+//! let again = Model::from_bytes("model", &bytes)?;
+//! assert_eq!(again.predict(new.as_ref(), &[])?.row(1), predictions.row(1));
+//! # Ok::<(), sparsegp::Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! Data flow one way, from the top of this table to its end and back up only as results; a module imports those below it.
+//!
+//! | module | what lives there |
+//! | --- | --- |
+//! | [`compare`], [`report`] | objectives side by side; the metrics document and the HTML report |
+//! | [`tabular`] | fits to tables and files, and their predictions |
+//! | [`training`] | how: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
+//! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
+//! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
+//! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
+//! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
+//! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
+//! | [`likelihood`], [`quadrature`], [`metrics`] | observation models; integrals; figures of predictions |
+//! | [`data`] | files, columns, scaling, splits, batches |
+//! | [`linalg`], [`columns`], [`error`], [`registry`] | structured products; passes over columns; errors; names of kernels and likelihoods |
+//! | [`kernels`] | covariance functions, a crate of its own |
 
 pub mod checkpoint;
 pub mod collapsed;
@@ -16,6 +63,7 @@ pub mod metrics;
 pub mod model;
 pub mod objective;
 pub mod options;
+pub mod prelude;
 pub mod quadrature;
 pub mod registry;
 pub mod report;

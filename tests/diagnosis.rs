@@ -188,10 +188,7 @@ fn steps_that_are_taken_back_are_counted_by_cause() {
     let wild = |objective| FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(objective) };
     if let Err(error) = fit(&x, &y, &wild(ObjectiveKind::Elbo)) {
         let advice = error.advice().unwrap_or_default();
-        assert!(
-            error.to_string().contains("training ended") && advice.contains("learning_rate"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("training ended") && advice.contains("learning_rate"), "{error}");
     }
     let found = warnings(&x, &y, &wild(ObjectiveKind::DlmLog));
     let halved =

@@ -1,0 +1,11 @@
+//! What most programs use, for one `use sparsegp::prelude::*`.
+
+pub use crate::error::{Error, Result};
+pub use crate::hyper::{Record, Session};
+pub use crate::kernels::Kernel;
+pub use crate::likelihood::{Likelihood, LikelihoodKind};
+pub use crate::model::{Model, Prediction, Predictions};
+pub use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+pub use crate::registry::Registry;
+pub use crate::tabular::{FitRequest, TableFit, TableModel, fit_table};
+pub use crate::training::{ModelBuilder, Trainer};
