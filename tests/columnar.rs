@@ -218,6 +218,7 @@ fn files_of_rows() -> Vec<String> {
     names.extend(["plain", "delta", "lengths"].map(|encoding| format!("encoding_{encoding}.parquet")));
     let arrow = ["batches.arrow", "dictionary.arrow", "views.arrows", "lz4.arrow", "zstd.arrows"];
     names.extend(arrow.iter().chain(&["growing.arrows", "replaced.arrows"]).map(|&name| name.to_owned()));
+    names.extend(["arrow", "arrows", "parquet"].map(|ending| format!("polars.{ending}")));
     names
 }
 
@@ -262,9 +263,18 @@ fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
     }
     let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
     assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
-    assert_eq!(cut(&arrow, 100), ": not a readable Arrow file: it ends early");
-    assert_eq!(cut(&arrow, 5000), ": reading failed after row 128: it ends early");
-    assert_eq!(read_csv("standard input", Cursor::new(stream)).unwrap().rows(), 300);
+    assert_eq!(cut(&arrow, 5000), ": not a readable Arrow file: it ends early");
+    assert_eq!(cut(&stream, 100), ": not a readable Arrow file: it ends early");
+    assert_eq!(cut(&stream, 2500), ": reading failed after row 128: it ends early");
+    for bytes in [stream, arrow] {
+        assert_eq!(read_csv("standard input", Cursor::new(bytes)).unwrap().rows(), 300);
+    }
+    let polars = fs::read(written("polars.arrow")).unwrap();
+    let error = read_csv("standard input", Cursor::new(polars)).unwrap_err().to_string();
+    assert!(
+        error.ends_with("a message is not where it should be; save it to a file if it is one"),
+        "{error}"
+    );
     let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();
     assert_eq!(error, "standard input: found Parquet, expected CSV text or Arrow");
     let none = parse_message_type("message m { optional int32 a; }").unwrap();
@@ -381,11 +391,13 @@ fn damaged_arrow_gives_a_table_or_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     let mut file = fs::File::create(&path).unwrap();
-    damaged("dictionary.arrow", &[0xff], |bytes| {
-        rewrite(&mut file, bytes);
-        let _ = large_size(&path, &|_| true, 0);
-        read_table(&path)
-    });
+    for name in ["polars.arrow", "zstd.arrows"] {
+        damaged(name, &[0x01, 0xff], |bytes| {
+            rewrite(&mut file, bytes);
+            let _ = large_size(&path, &|_| true, 0);
+            read_table(&path)
+        });
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! From a path to tables: what kind of file it is, the whole of it or block by block; no meaning of columns.
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek};
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
 use super::column::ColumnBuilder;
-use super::columnar::{ArrowRows, Format, ParquetRows, count_rows, row_groups};
+use super::columnar::{ArrowRows, Format, Input, ParquetRows, count_rows, row_groups};
 use super::csv::CsvRows;
 use super::schema::Schema;
 use super::table::{Lines, NamedColumn, Table};
@@ -161,14 +161,17 @@ impl TableBlocks {
             let input = peek(source, Box::new(std::io::stdin()))?;
             return TableBlocks::of_input(source, input, block_rows, wanted);
         }
-        let (source, mut file) = open(path)?;
+        let (source, file) = open(path)?;
         let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
         let (first, input) = peek(&source, Box::new(copy))?;
         let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
         match (Format::of(&first), expected) {
             (Some(Format::Parquet), _) => {
-                file.rewind().map_err(|error| unreadable(&source, &error))?;
                 let (rows, builders) = ParquetRows::open(&source, file, wanted, groups)?;
+                Ok(TableBlocks::with(source, Box::new(rows), builders, block_rows))
+            }
+            (Some(Format::Arrow), _) if path.is_file() => {
+                let (rows, builders) = ArrowRows::open(&source, Input::File(file), wanted)?;
                 Ok(TableBlocks::with(source, Box::new(rows), builders, block_rows))
             }
             (None, Some(expected)) => {
@@ -191,7 +194,7 @@ impl TableBlocks {
                     .hint("save it to a file and give the file's name"));
             }
             Some(Format::Arrow) => {
-                let (rows, builders) = ArrowRows::open(source, input, wanted)?;
+                let (rows, builders) = ArrowRows::open(source, Input::Pipe(input), wanted)?;
                 return Ok(TableBlocks::with(source.to_owned(), Box::new(rows), builders, block_rows));
             }
             None => {}

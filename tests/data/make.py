@@ -1,8 +1,9 @@
-"""Writes the Parquet and Arrow files of this folder: python make.py, with pyarrow 26 and Python 3.11."""
+"""Writes the Parquet and Arrow files of this folder: python make.py, with pyarrow 26 and polars 2.1 in Python 3.11."""
 
 from decimal import Decimal
 import datetime
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -185,7 +186,16 @@ def regression():
           compression="zstd")
 
 
+def polars():
+    """The rows of the codecs as polars writes them: a file that is no stream, categories, text as views."""
+    frame = pl.from_arrow(rows()).with_columns(pl.col("text").cast(pl.Categorical))
+    frame.write_ipc("polars.arrow", compression="zstd")
+    frame.write_ipc_stream("polars.arrows")
+    frame.write_parquet("polars.parquet", compression="zstd")
+
+
 if __name__ == "__main__":
+    polars()
     regression()
     parquet_types()
     parquet_codecs()

@@ -5,7 +5,7 @@ mod codec;
 mod decimal;
 mod parquet;
 
-pub(super) use arrow::{ArrowRows, count_rows};
+pub(super) use arrow::{ArrowRows, Input, count_rows};
 pub(super) use parquet::{ParquetRows, ParquetWriter, row_groups};
 
 /// The formats whose files are told by their first bytes.

@@ -26,14 +26,17 @@ pub(super) struct Array {
     texts: Vec<Bytes>,
 }
 
+/// A list of a batch's description.
+type Integers<'a, const N: usize> = Box<dyn Iterator<Item = Option<[i64; N]>> + 'a>;
+
 /// The columns of a batch, taken out of its body one after the other.
 pub(super) struct Arrays<'a> {
     body: Bytes,
     rows: usize,
     codec: Option<Codec>,
-    nodes: Box<dyn Iterator<Item = Option<(i64, i64)>> + 'a>,
-    buffers: Box<dyn Iterator<Item = Option<(i64, i64)>> + 'a>,
-    view_buffers: Box<dyn Iterator<Item = Option<i64>> + 'a>,
+    nodes: Integers<'a, 1>,
+    buffers: Integers<'a, 2>,
+    view_buffers: Integers<'a, 1>,
 }
 
 impl<'a> Arrays<'a> {
@@ -42,9 +45,9 @@ impl<'a> Arrays<'a> {
             body,
             rows: header.rows,
             codec: header.codec,
-            nodes: Box::new(header.nodes.into_iter().flat_map(|nodes| nodes.pairs())),
-            buffers: Box::new(header.buffers.into_iter().flat_map(|buffers| buffers.pairs())),
-            view_buffers: Box::new(header.view_buffers.into_iter().flat_map(|counts| counts.integers())),
+            nodes: Box::new(header.nodes.into_iter().flat_map(|nodes| nodes.integers(16))),
+            buffers: Box::new(header.buffers.into_iter().flat_map(|buffers| buffers.integers(16))),
+            view_buffers: Box::new(header.view_buffers.into_iter().flat_map(|counts| counts.integers(8))),
         }
     }
 
@@ -65,7 +68,7 @@ impl<'a> Arrays<'a> {
 
     /// The next column.
     pub(super) fn next(&mut self, kind: Kind) -> Result<Array> {
-        let (rows, _) = self.nodes.next().flatten().ok_or_else(|| damaged("a column is missing"))?;
+        let [rows] = self.nodes.next().flatten().ok_or_else(|| damaged("a column is missing"))?;
         if usize::try_from(rows) != Ok(self.rows) {
             return Err(damaged("a column does not have the rows of its batch"));
         }
@@ -89,13 +92,13 @@ impl<'a> Arrays<'a> {
     }
 
     fn view_buffers(&mut self) -> Result<usize> {
-        let count = self.view_buffers.next().flatten().and_then(|count| usize::try_from(count).ok());
+        let count = self.view_buffers.next().flatten().and_then(|[count]| usize::try_from(count).ok());
         count.ok_or_else(|| damaged("the number of buffers of a column is missing"))
     }
 
     fn buffer(&mut self) -> Result<Bytes> {
         let outside = || damaged("a buffer lies outside its batch");
-        let (start, length) = self.buffers.next().flatten().ok_or_else(|| damaged("a buffer is missing"))?;
+        let [start, length] = self.buffers.next().flatten().ok_or_else(|| damaged("a buffer is missing"))?;
         let (start, length) =
             usize::try_from(start).ok().zip(usize::try_from(length).ok()).ok_or_else(outside)?;
         let end = start.checked_add(length).filter(|&end| end <= self.body.len()).ok_or_else(outside)?;

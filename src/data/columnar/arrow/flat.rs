@@ -89,20 +89,15 @@ impl<'a> Vector<'a> {
         (0..len).map(move |index| Some(Table { bytes, at: follow(bytes, at + 4 * index)? }))
     }
 
-    /// The elements of a vector of pairs of 64-bit integers.
-    pub(super) fn pairs(self) -> impl Iterator<Item = Option<(i64, i64)>> {
-        let mut integers = self.wide().integers();
-        std::iter::from_fn(move || Some(integers.next()?.zip(integers.next()?)))
-    }
-
-    /// The elements of a vector of 64-bit integers.
-    pub(super) fn integers(self) -> impl Iterator<Item = Option<i64>> {
+    /// The first 64-bit integers, `N` of them, of the elements of a vector whose elements take `size` bytes.
+    pub(super) fn integers<const N: usize>(self, size: usize) -> impl Iterator<Item = Option<[i64; N]>> {
         let Vector { bytes, at, len } = self;
-        (0..len).map(move |index| array(bytes, at + 8 * index).map(i64::from_le_bytes))
-    }
-
-    /// A vector of pairs as one of their parts.
-    fn wide(self) -> Vector<'a> {
-        Vector { len: self.len.saturating_mul(2), ..self }
+        (0..len).map(move |index| {
+            let mut integers = [0; N];
+            for (place, integer) in integers.iter_mut().enumerate() {
+                *integer = i64::from_le_bytes(array(bytes, at + size * index + 8 * place)?);
+            }
+            Some(integers)
+        })
     }
 }

@@ -1,25 +1,50 @@
 //! The messages of an Arrow stream or file, one after the other ("Arrow Columnar Format", IPC); no columns.
 
-use std::io::{BufReader, Error, Read, Result, Seek};
+use std::fs::File;
+use std::io::{BufReader, Error, Read, Result, Seek, SeekFrom};
 
 use super::flat::{Table, Vector};
+use super::schema::{Field, fields};
 use crate::data::columnar::codec::Codec;
 
-/// The first bytes of an Arrow file: two more, then a stream, then a footer that repeats where its batches are.
+/// The first and last bytes of an Arrow file, whose messages are found from its footer; most writers put a stream, which
+/// can be read from front to back, after eight bytes.
 pub(in crate::data::columnar) const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// What every message begins with, so a stream too.
 pub(in crate::data::columnar) const CONTINUATION: [u8; 4] = [0xff; 4];
 
+/// The length of the footer, and the last bytes.
+const FOOTER_END: u64 = 10;
+
+/// Bytes read from a file at once.
+const BUFFER: usize = 1 << 16;
+
 /// The versions of the format that are read, counted from 0.
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=4;
 
-/// Messages read from front to back.
-pub(super) struct Messages<R> {
-    input: BufReader<R>,
+/// Where messages come from.
+pub(in crate::data) enum Input {
+    /// Read once, from front to back.
+    Pipe(Box<dyn Read + Send>),
+    /// A regular file.
+    File(File),
+}
+
+/// Messages one after the other.
+pub(super) struct Messages {
+    input: Reader,
     /// Whether the mark of the next message was read.
     marked: bool,
     ended: bool,
+}
+
+enum Reader {
+    Pipe(BufReader<Box<dyn Read + Send>>),
+    /// A file that holds a stream and nothing else.
+    Stream(BufReader<File>),
+    /// A file with a footer, and the places of its messages that it names, the next one last.
+    File(BufReader<File>, Vec<u64>),
 }
 
 /// A message, whose body comes next in the input.
@@ -30,8 +55,13 @@ pub(super) struct Message {
 
 /// What a message says.
 pub(super) enum Header<'a> {
-    Schema(Table<'a>),
-    Dictionary { id: i64, delta: bool, batch: BatchHeader<'a> },
+    /// The schema and the version of the format.
+    Schema(Table<'a>, i16),
+    Dictionary {
+        id: i64,
+        delta: bool,
+        batch: BatchHeader<'a>,
+    },
     Batch(BatchHeader<'a>),
 }
 
@@ -52,22 +82,82 @@ pub(super) fn damaged(what: &str) -> Error {
 }
 
 /// So many bytes, in memory that grows with what is there.
-fn exactly(input: &mut impl Read, count: u64) -> Result<Vec<u8>> {
+fn exactly(input: &mut dyn Read, count: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(count).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == count { Ok(bytes) } else { Err(damaged("it ends early")) }
 }
 
-impl<R: Read> Messages<R> {
-    /// Begins to read a stream, or the stream that a file holds.
-    pub(super) fn new(input: R) -> Result<Messages<R>> {
-        let mut input = BufReader::with_capacity(1 << 16, input);
-        let first = exactly(&mut input, 4)?;
-        let marked = first == CONTINUATION;
-        if !marked && ![first, exactly(&mut input, 4)?].concat().starts_with(FILE_MAGIC) {
-            return Err(damaged("it begins with other bytes"));
+impl Messages {
+    /// Reads as far as the schema.
+    pub(super) fn open(input: Input) -> Result<(Messages, Vec<Field>)> {
+        let (input, first) = match input {
+            Input::Pipe(pipe) => {
+                let mut pipe = BufReader::with_capacity(BUFFER, pipe);
+                let first = exactly(&mut pipe, 4)?;
+                (Reader::Pipe(pipe), first)
+            }
+            Input::File(file) => {
+                let mut file = BufReader::with_capacity(BUFFER, file);
+                file.rewind()?;
+                let first = exactly(&mut file, 4)?;
+                if first != CONTINUATION {
+                    return Messages::of_footer(file);
+                }
+                (Reader::Stream(file), first)
+            }
+        };
+        let mut messages = Messages { input, marked: first == CONTINUATION, ended: false };
+        if !messages.marked {
+            let magic = [first, exactly(messages.input(), 4)?].concat();
+            if !magic.starts_with(FILE_MAGIC) {
+                return Err(damaged("it begins with other bytes"));
+            }
         }
-        Ok(Messages { input, marked, ended: false })
+        let first = messages.next()?.ok_or_else(|| damaged("it has no schema"))?;
+        let Header::Schema(schema, version) = first.header()? else {
+            return Err(damaged("it has no schema"));
+        };
+        let fields = fields(schema, version, first.description.len())?;
+        messages.skip(&first)?;
+        Ok((messages, fields))
+    }
+
+    /// Reads the footer, which some writers take to be all that tells the schema.
+    fn of_footer(mut file: BufReader<File>) -> Result<(Messages, Vec<Field>)> {
+        let early = || damaged("it ends early");
+        let end = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(end.checked_sub(FOOTER_END).ok_or_else(early)?))?;
+        let last = exactly(&mut file, FOOTER_END)?;
+        let (length, magic) = last.split_first_chunk::<4>().ok_or_else(early)?;
+        let length = u64::from(u32::from_le_bytes(*length));
+        let start =
+            (end - FOOTER_END).checked_sub(length).filter(|_| magic == FILE_MAGIC).ok_or_else(early)?;
+        file.seek(SeekFrom::Start(start))?;
+        let footer = exactly(&mut file, length)?;
+        let lost = || damaged("its footer is damaged");
+        let table = Table::root(&footer).ok_or_else(lost)?;
+        let fields = fields(table.table(1).ok_or_else(lost)?, version(table)?, footer.len())?;
+        // Dictionaries come before the batches that need them.
+        let mut blocks = Vec::new();
+        for list in [2, 3] {
+            let first = blocks.len();
+            for place in table.vector(list, 24).into_iter().flat_map(|list| list.integers::<1>(24)) {
+                blocks.push(place.and_then(|[place]| u64::try_from(place).ok()).ok_or_else(lost)?);
+            }
+            if !blocks[first..].is_sorted_by(|a, b| a < b) {
+                return Err(lost());
+            }
+        }
+        blocks.reverse();
+        Ok((Messages { input: Reader::File(file, blocks), marked: false, ended: false }, fields))
+    }
+
+    fn input(&mut self) -> &mut dyn Read {
+        match &mut self.input {
+            Reader::Pipe(pipe) => pipe,
+            Reader::Stream(file) | Reader::File(file, _) => file,
+        }
     }
 
     /// The next message; the body of the one before must have been read or skipped.
@@ -75,20 +165,31 @@ impl<R: Read> Messages<R> {
         if self.ended {
             return Ok(None);
         }
+        if let Reader::File(file, blocks) = &mut self.input {
+            let Some(place) = blocks.pop() else { return Ok(None) };
+            file.seek(SeekFrom::Start(place))?;
+        }
         if !std::mem::take(&mut self.marked) {
             let mut mark = Vec::new();
-            (&mut self.input).take(4).read_to_end(&mut mark)?;
-            if !mark.is_empty() && mark != CONTINUATION {
-                return Err(damaged("the mark of a message is damaged"));
-            }
+            self.input().take(4).read_to_end(&mut mark)?;
+            // Streams may end without an end mark.
             self.ended = mark.is_empty();
+            if !self.ended && mark != CONTINUATION {
+                return Err(damaged(match self.input {
+                    Reader::Pipe(_) => "a message is not where it should be; save it to a file if it is one",
+                    _ => "a message is not where it should be",
+                }));
+            }
         }
         let length = if self.ended { 0 } else { u32::from_le_bytes(self.four()?) };
         if length == 0 {
             self.ended = true;
-            return Ok(None);
+            return match self.input {
+                Reader::File(..) => Err(damaged("it ends early")),
+                _ => Ok(None),
+            };
         }
-        let description = exactly(&mut self.input, u64::from(length))?;
+        let description = exactly(self.input(), u64::from(length))?;
         let body = Table::root(&description).map_or(0, |message| message.i64(3).unwrap_or(0));
         let body = u64::try_from(body).map_err(|_| damaged("the length of a message is negative"))?;
         Ok(Some(Message { description, body }))
@@ -96,51 +197,38 @@ impl<R: Read> Messages<R> {
 
     fn four(&mut self) -> Result<[u8; 4]> {
         let mut four = [0; 4];
-        self.input.read_exact(&mut four).map_err(|_| damaged("it ends early"))?;
+        self.input().read_exact(&mut four).map_err(|_| damaged("it ends early"))?;
         Ok(four)
     }
 
     pub(super) fn body(&mut self, message: &Message) -> Result<Vec<u8>> {
-        exactly(&mut self.input, message.body)
+        exactly(self.input(), message.body)
     }
 
-    /// Reads past a body.
+    /// Goes past a body.
     pub(super) fn skip(&mut self, message: &Message) -> Result<()> {
-        let skipped = std::io::copy(&mut (&mut self.input).take(message.body), &mut std::io::sink())?;
-        if skipped == message.body { Ok(()) } else { Err(damaged("it ends early")) }
-    }
-}
-
-impl<R: Read + Seek> Messages<R> {
-    /// Goes past a body without reading it, even past the end of the input.
-    pub(super) fn pass(&mut self, message: &Message) -> Result<()> {
-        let length = i64::try_from(message.body).map_err(|_| damaged("a message is too long"))?;
-        self.input.seek_relative(length)
+        let within = match &mut self.input {
+            Reader::Pipe(pipe) => {
+                std::io::copy(&mut pipe.take(message.body), &mut std::io::sink())? == message.body
+            }
+            Reader::Stream(file) => {
+                file.seek_relative(i64::try_from(message.body).map_err(|_| damaged("it ends early"))?)?;
+                file.stream_position()? <= file.get_ref().metadata()?.len()
+            }
+            // The footer says where the next one is.
+            Reader::File(..) => true,
+        };
+        if within { Ok(()) } else { Err(damaged("it ends early")) }
     }
 }
 
 impl Message {
-    /// The length of the description.
-    pub(super) fn len(&self) -> usize {
-        self.description.len()
-    }
-
-    /// The version of the format, counted from 0.
-    pub(super) fn version(&self) -> i16 {
-        Table::root(&self.description).and_then(|message| message.i16(0)).unwrap_or(0)
-    }
-
     pub(super) fn header(&self) -> Result<Header<'_>> {
         let message = Table::root(&self.description).ok_or_else(|| damaged("a message is damaged"))?;
-        if !VERSIONS.contains(&self.version()) {
-            return Err(damaged(&format!(
-                "it has version {} of the format, expected 4 or 5",
-                i32::from(self.version()) + 1
-            )));
-        }
+        let version = version(message)?;
         let header = message.table(2).ok_or_else(|| damaged("a message is damaged"))?;
         match message.u8(1) {
-            Some(1) => Ok(Header::Schema(header)),
+            Some(1) => Ok(Header::Schema(header, version)),
             Some(2) => {
                 let batch = header.table(1).ok_or_else(|| damaged("a dictionary is damaged"))?;
                 let (id, delta) = (header.i64(0).unwrap_or(0), header.u8(2).unwrap_or(0) != 0);
@@ -150,6 +238,16 @@ impl Message {
             _ => Err(damaged("it has messages that are not of a table")),
         }
     }
+}
+
+/// The version of the format that a message or a footer states, counted from 0.
+fn version(table: Table<'_>) -> Result<i16> {
+    let version = table.i16(0).unwrap_or(0);
+    if !VERSIONS.contains(&version) {
+        let version = i32::from(version) + 1;
+        return Err(damaged(&format!("it has version {version} of the format, expected 4 or 5")));
+    }
+    Ok(version)
 }
 
 impl<'a> BatchHeader<'a> {

@@ -7,13 +7,13 @@ mod schema;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::ops::Range;
 
 use self::array::{Array, Arrays};
+pub(in crate::data) use self::messages::Input;
 pub(super) use self::messages::{CONTINUATION, FILE_MAGIC};
-use self::messages::{Header, Message, Messages, damaged};
-use self::schema::{Cells, Field, Kind, fields};
+use self::messages::{Header, Messages, damaged};
+use self::schema::{Cells, Field, Kind};
 use crate::data::column::ColumnBuilder;
 use crate::data::read::RowSource;
 use crate::data::table::{Lines, check_names, quoted};
@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 /// The most rows of a batch for which no column that is read has bytes.
 const MOST_UNBACKED_ROWS: usize = 1 << 24;
 
-/// An Arrow file or stream, read once from front to back. One record batch is in memory at a time.
+/// An Arrow file or stream, read once in its order. One record batch is in memory at a time.
 pub(in crate::data) struct ArrowRows {
     source: String,
-    messages: Messages<Box<dyn Read + Send>>,
+    messages: Messages,
     fields: Vec<Field>,
     names: Vec<String>,
     wanted: Vec<bool>,
@@ -48,10 +48,10 @@ impl ArrowRows {
     /// Reads the schema; returns the rows and one builder for each column that is wanted.
     pub(in crate::data) fn open(
         source: &str,
-        input: Box<dyn Read + Send>,
+        input: Input,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<(ArrowRows, Vec<Option<ColumnBuilder>>)> {
-        let (messages, fields) = begin(input).map_err(|error| unreadable(source, &error))?;
+        let (messages, fields) = Messages::open(input).map_err(|error| unreadable(source, &error))?;
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         if names.is_empty() {
             return Err(Error::data(format!("{source}: the file has no columns")));
@@ -81,7 +81,7 @@ impl ArrowRows {
     fn next_batch(&mut self) -> std::io::Result<bool> {
         while let Some(message) = self.messages.next()? {
             match message.header()? {
-                Header::Schema(_) => return Err(damaged("it has a second schema")),
+                Header::Schema(..) => return Err(damaged("it has a second schema")),
                 Header::Dictionary { id, delta, batch } => {
                     let Some(dictionary) = self.dictionaries.get_mut(&id) else {
                         self.messages.skip(&message)?;
@@ -231,30 +231,19 @@ impl Dictionary {
 }
 
 /// The rows of a file, found from the descriptions of its batches.
-pub(in crate::data) fn count_rows(source: &str, mut file: File) -> Result<u64> {
+pub(in crate::data) fn count_rows(source: &str, file: File) -> Result<u64> {
     let count = || -> std::io::Result<u64> {
-        file.rewind()?;
-        let (mut messages, _) = begin(file)?;
+        let (mut messages, _) = Messages::open(Input::File(file))?;
         let mut rows = 0u64;
         while let Some(message) = messages.next()? {
             if let Header::Batch(batch) = message.header()? {
                 rows = rows.saturating_add(batch.rows as u64);
             }
-            messages.pass(&message)?;
+            messages.skip(&message)?;
         }
         Ok(rows)
     };
     count().map_err(|error| unreadable(source, &error))
-}
-
-/// Reads the first message, which is the schema.
-fn begin<R: Read>(input: R) -> std::io::Result<(Messages<R>, Vec<Field>)> {
-    let mut messages = Messages::new(input)?;
-    let first: Message = messages.next()?.ok_or_else(|| damaged("it has no schema"))?;
-    let Header::Schema(schema) = first.header()? else { return Err(damaged("it has no schema")) };
-    let fields = fields(schema, first.version(), first.len())?;
-    messages.skip(&first)?;
-    Ok((messages, fields))
 }
 
 fn unreadable(source: &str, problem: &std::io::Error) -> Error {
