@@ -5,7 +5,7 @@ mod common;
 
 use common::{points, targets_for};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sparsegp::data::random::{Purpose, generator};
+use sparsegp::data::{Purpose, generator};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
 use std::hint::black_box;

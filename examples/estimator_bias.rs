@@ -4,13 +4,16 @@
 //! default. For every estimator the gradient in the mean of q is averaged over runs; the table shows the distance of that
 //! average from the exact gradient and its own standard error, both relative to the size of the exact gradient.
 
-use sparsegp::data::{Scaling, Schema, SchemaOptions, Table, TargetKind, UnseenLevels, read_csv, read_table};
+use sparsegp::data::Scaling;
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingInit, InducingLayer, Jitter, choose_inducing};
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::schema::{Schema, SchemaOptions, UnseenLevels};
+use sparsegp::tables::{Table, read_csv, read_table};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, Normal};
 use std::error::Error;

@@ -9,15 +9,16 @@ mod common;
 use common::{Data, Experiment, record_at, series, slope};
 use faer::Mat;
 use sparsegp::data::BatchPlan;
-use sparsegp::data::TargetKind;
+use sparsegp::data::SizeSchedule;
 use sparsegp::latent::LinearLayer;
 use sparsegp::likelihood::Gaussian;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::report::Curves;
 use sparsegp::training::{Inference, InferenceOptions};
 use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Sampling};
-use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule};
+use sparsegp::variational::{Average, Family, Normal, QUpdate, RuleOptions, Schedule};
 
 const BATCH: usize = 1000;
 const HEADER: [&str; 9] =

@@ -9,7 +9,7 @@ mod common;
 use common::{Data, Experiment, median, normals, record_at, series};
 use faer::{Mat, Scale};
 use sparsegp::Result;
-use sparsegp::data::TargetKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{BernoulliLogit, StudentT};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;

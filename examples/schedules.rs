@@ -12,11 +12,12 @@ use faer::Mat;
 use rayon::prelude::*;
 use sparsegp::Result;
 use sparsegp::data::BatchPlan;
-use sparsegp::data::TargetKind;
+use sparsegp::data::SizeSchedule;
 use sparsegp::likelihood::Gaussian;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::training::{Inference, InferenceOptions};
-use sparsegp::variational::{QUpdate, Schedule, SizeSchedule};
+use sparsegp::variational::{QUpdate, Schedule};
 
 fn main() -> Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();

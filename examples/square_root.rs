@@ -12,7 +12,7 @@ mod regulariser;
 
 use common::Experiment;
 use problem::{Problem, Trace};
-use sparsegp::data::TargetKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::report::Curves;
 use sparsegp::variational::{Family, QUpdate};
 use std::error::Error;

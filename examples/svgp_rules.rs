@@ -8,8 +8,8 @@ mod common;
 
 use common::{Data, Experiment, series};
 use sparsegp::data::BatchPlan;
-use sparsegp::data::TargetKind;
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Objective;
 use sparsegp::options::{FitOptions, StepOptions};

@@ -9,7 +9,7 @@ use parquet::basic::{Compression, LogicalType, Type as Physical};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::Type;
 use parquet_file::Cells;
-use sparsegp::data::{Column, read_table};
+use sparsegp::tables::{Column, read_table};
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;

@@ -36,6 +36,7 @@
 //! | --- | --- |
 //! | [`compare`], [`report`] | objectives side by side; the metrics document and the HTML report |
 //! | [`tabular`] | fits to tables and files, and their predictions |
+//! | [`schema`], [`tables`] | what columns mean; files to tables of typed columns |
 //! | [`training`] | how: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
@@ -43,8 +44,8 @@
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
 //! | [`likelihood`], [`quadrature`], [`metrics`] | observation models; integrals; figures of predictions |
-//! | [`data`] | files, columns, scaling, splits, batches |
-//! | [`linalg`], [`columns`], [`error`], [`registry`] | structured products; passes over columns; errors; names of kernels and likelihoods |
+//! | [`data`] | which rows are for what, batches, scaling, moments, random draws |
+//! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
 //! | [`kernels`] | covariance functions, a crate of its own |
 
 pub mod checkpoint;
@@ -52,8 +53,8 @@ pub mod collapsed;
 pub mod columns;
 pub mod compare;
 pub mod data;
-mod digest;
 pub mod error;
+pub mod files;
 pub mod gradient;
 pub mod hyper;
 pub mod latent;
@@ -67,6 +68,8 @@ pub mod prelude;
 pub mod quadrature;
 pub mod registry;
 pub mod report;
+pub mod schema;
+pub mod tables;
 pub mod tabular;
 mod threads;
 pub mod training;

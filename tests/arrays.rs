@@ -1,8 +1,9 @@
 //! Fits to arrays in the user's units: the same numbers as fits to tables, a training loop of one's own, bad arrays, files.
 
 use faer::Mat;
-use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table};
 use sparsegp::prelude::*;
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tables::{Column, NamedColumn, Table};
 
 /// A smooth function of two inputs in odd units with some noise, `n` rows.
 fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {

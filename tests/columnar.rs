@@ -11,7 +11,8 @@ use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 use parquet_file::Cells;
-use sparsegp::data::{Column, Schema, SchemaOptions, Table, TableBlocks, large_size, read_csv, read_table};
+use sparsegp::schema::{Schema, SchemaOptions};
+use sparsegp::tables::{Column, Table, large_size, read_csv, read_table};
 use tempfile::TempDir;
 
 #[path = "common/parquet.rs"]
@@ -310,7 +311,7 @@ fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
     let table = read_csv("t", Cursor::new("a,y\n1,1\n2,2\n")).unwrap();
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
     let (schema, _) = Schema::infer(&table, &columns).unwrap();
-    let blocks: Vec<Table> = TableBlocks::open(&path, 2, &schema).unwrap().map(Result::unwrap).collect();
+    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
     assert_eq!(blocks.iter().map(Table::rows).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(numbers(&blocks[0], "a"), [Some(1.0), Some(2.0)]);
 }

@@ -2,9 +2,10 @@
 
 mod fuzzing;
 
-use sparsegp::data::{SchemaOptions, UnseenLevels, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::schema::{SchemaOptions, UnseenLevels};
+use sparsegp::tables::read_csv;
 use sparsegp::tabular::{FitRequest, TableModel, fit_table};
 use std::path::Path;
 

@@ -11,10 +11,8 @@ use parquet::schema::parser::parse_message_type;
 use parquet_file::Cells;
 use proptest::prelude::*;
 use sparsegp::Error;
-use sparsegp::data::{
-    Column, Feature, PredictionWriter, Schema, SchemaOptions, Table, TableBlocks, UnseenLevels, read_csv,
-    read_table,
-};
+use sparsegp::schema::{Feature, Schema, SchemaOptions, UnseenLevels};
+use sparsegp::tables::{Column, PredictionWriter, Table, read_csv, read_table};
 use tempfile::TempDir;
 
 #[path = "common/parquet.rs"]
@@ -311,7 +309,7 @@ fn parquet(fields: &str, columns: &[Cells], rows: (usize, usize)) -> Vec<u8> {
 /// The inputs and targets of a file read in blocks, one vector per row.
 fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<f64>, f64)>, Error> {
     let mut rows = Vec::new();
-    for block in TableBlocks::open(path, block_rows, schema)? {
+    for block in schema.open(path, block_rows)? {
         let block = block?;
         assert!(block.rows() <= block_rows && block.first_row() == rows.len());
         let x = schema.design(&block, UnseenLevels::Error)?;
@@ -356,16 +354,16 @@ fn a_stream_names_rows_of_the_file_and_absent_columns_at_once() {
         "{error}"
     );
     let (_folder, path) = file("f.csv", "y,aa\n1,1\n");
-    let error = TableBlocks::open(&path, 3, &schema).unwrap_err();
+    let error = schema.open(&path, 3).unwrap_err();
     assert!(error.to_string().ends_with("f.csv: there is no column named 'a'"), "{error}");
     assert_eq!(error.advice().as_deref(), Some("did you mean 'aa'?"));
     let (_folder, path) = file("f.csv", "y,a\n1,1\n2,2\n3\n4,4\n");
-    let mut blocks = TableBlocks::open(&path, 2, &schema).unwrap();
+    let mut blocks = schema.open(&path, 2).unwrap();
     assert_eq!(blocks.next().unwrap().unwrap().rows(), 2);
     assert!(blocks.next().unwrap().unwrap_err().to_string().contains("row 3 (line 4) has 1 fields"));
     assert!(blocks.next().is_none());
     let (_folder, path) = file("f.csv", "y,a\n");
-    let mut blocks = TableBlocks::open(&path, 2, &schema).unwrap();
+    let mut blocks = schema.open(&path, 2).unwrap();
     assert!(blocks.next().unwrap().is_err() && blocks.next().is_none());
 }
 

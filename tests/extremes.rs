@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparsegp::data::TargetKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
 use sparsegp::quadrature::Integrator;
 

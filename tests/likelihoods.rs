@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp::data::TargetKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
 use sparsegp::likelihood::{Gamma, Likelihood, LikelihoodKind, Observation, StudentT};
 use sparsegp::quadrature::Integrator;

@@ -2,7 +2,7 @@
 
 use approx::assert_relative_eq;
 use proptest::prelude::*;
-use sparsegp::data::Task;
+use sparsegp::likelihood::Task;
 use sparsegp::metrics::{Compared, Metrics, Report};
 
 const UNDEFINED: Compared = Compared {

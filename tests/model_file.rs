@@ -3,10 +3,12 @@
 use proptest::prelude::*;
 use safetensors::SafeTensors;
 use sha2::{Digest, Sha256};
-use sparsegp::data::{SchemaOptions, Table};
-use sparsegp::data::{UnseenLevels, read_csv, read_table};
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::schema::UnseenLevels;
+use sparsegp::tables::Table;
+use sparsegp::tables::{read_csv, read_table};
 use sparsegp::tabular::{FitRequest, TableModel, fit_table};
 use std::path::Path;
 use std::sync::OnceLock;

@@ -7,10 +7,11 @@ mod per_family;
 mod fits;
 
 use fits::{Fits, objectives};
-use sparsegp::data::{Column, NamedColumn, Table, TargetKind};
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::tables::{Column, NamedColumn, Table};
 use sparsegp::tabular::TableFit;
 use sparsegp::variational::QUpdate;
 

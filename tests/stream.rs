@@ -4,10 +4,11 @@
 mod program;
 
 use program::{Work, quick};
-use sparsegp::data::{SchemaOptions, read_table};
 use sparsegp::hyper::Session;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tables::read_table;
 use sparsegp::tabular::{FileFit, FileFitRequest, FitRequest, TableFit, fit_file, fit_table};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use sparsegp::data::{
-    Column, NamedColumn, Schema, SchemaOptions, Table, TableBlocks, TargetEncoding, TargetKind, Task,
-    UnseenLevels, read_csv,
-};
+use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels};
+use sparsegp::tables::{Column, NamedColumn, Table, read_csv};
 use sparsegp::{Error, ErrorKind};
 
 fn csv(text: &str) -> Table {
@@ -362,13 +361,13 @@ fn exposure_is_read_with_the_features_and_weights_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.csv");
     fs::write(&path, "w,e,x\njunk,1.5,7\njunk,2,8\njunk,3,9\n").unwrap();
-    let blocks: Vec<Table> = TableBlocks::open(&path, 2, &schema).unwrap().map(Result::unwrap).collect();
+    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
     assert_eq!(schema.exposure(&blocks[0]).unwrap(), Some(vec![1.5, 2.0]));
     assert_eq!(schema.exposure(&blocks[1]).unwrap(), Some(vec![3.0]));
     assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(0, 1)], 8.0);
     assert!(blocks[0].column("w").is_none());
     fs::write(&path, "x\n7\n").unwrap();
-    let error = TableBlocks::open(&path, 2, &schema).unwrap_err().to_string();
+    let error = schema.open(&path, 2).unwrap_err().to_string();
     assert!(error.ends_with("f.csv: there is no column named 'e'"), "{error}");
 }
 

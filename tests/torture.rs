@@ -7,13 +7,14 @@ mod dense;
 use dense::dense_gp;
 use faer::Mat;
 use sparsegp::collapsed::Dataset;
-use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table};
 use sparsegp::hyper::Constraints;
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};
 use sparsegp::model::LatentModel;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tables::{Column, NamedColumn, Table};
 use sparsegp::tabular::{FitRequest, TableFit, fit_table};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 
@@ -254,7 +255,7 @@ fn as_few_rows_as_there_are_classes() {
                 match fit_table(&request, &mut |_| {}) {
                     Ok(fitted) => {
                         assert!(fitted.model.summary().objective.is_finite(), "{what}");
-                        let predictions = fitted.model.predict(&table, sparsegp::data::UnseenLevels::Error);
+                        let predictions = fitted.model.predict(&table, sparsegp::schema::UnseenLevels::Error);
                         let predictions = predictions.expect("predictions");
                         let moments = (0..y.len()).map(|row| predictions.row(row));
                         assert!(

@@ -22,7 +22,7 @@ pub fn targets(x: &Mat<f64>) -> Vec<f64> {
 
 /// The same as classes, counts or numbers, whichever a likelihood is for.
 pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
-    use sparsegp::data::TargetKind;
+    use sparsegp::likelihood::TargetKind;
     let code = |f: f64| match kind.target_kind() {
         TargetKind::Real => f,
         TargetKind::Binary => f64::from(f > 0.0),

@@ -5,7 +5,7 @@ use super::interleaved;
 use super::problem::Problem;
 use faer::{Accum, Mat};
 use sparsegp::columns;
-use sparsegp::data::random::{Purpose, generator};
+use sparsegp::data::{Purpose, generator};
 use sparsegp::gradient::{Batch, WINDOW_ROWS, block_columns};
 use sparsegp::kernels::Scratch;
 use sparsegp::latent::LayerScratch;

@@ -4,8 +4,8 @@ mod archive;
 
 pub use archive::{Archive, MOST};
 
-use crate::data::AtomicFile;
 use crate::error::{Error, Result};
+use crate::files::AtomicFile;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

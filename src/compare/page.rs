@@ -3,7 +3,7 @@
 use super::plan::{Contender, Plan};
 use super::results::{Results, Role};
 use super::summary::{Estimate, Group};
-use crate::data::Task;
+use crate::likelihood::Task;
 use crate::report::{CurveSeries, Curves, Section, curves};
 
 /// A test figure by the name of its column and the name that people know it by.

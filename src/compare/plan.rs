@@ -1,11 +1,14 @@
 //! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
 
-use crate::data::random::{Purpose, generator};
-use crate::data::{SchemaOptions, Table, Task, UnseenLevels, split};
+use crate::data::split;
+use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
+use crate::likelihood::Task;
 use crate::objective::Estimator;
 use crate::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
+use crate::schema::{SchemaOptions, UnseenLevels};
+use crate::tables::Table;
 use crate::tabular::find_schema;
 use crate::words::words;
 use rand::seq::SliceRandom;
@@ -356,7 +359,7 @@ fn sizes(asked: &[usize], available: usize, notes: &mut Vec<String>) -> Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Column, NamedColumn};
+    use crate::tables::{Column, NamedColumn};
 
     fn table(rows: usize) -> Table {
         let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {

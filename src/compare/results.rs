@@ -1,11 +1,11 @@
 //! What a comparison records of every fit, and the file of it; no fitting.
 
 use super::plan::{Contender, Plan, Unit};
-use crate::data::column::number_text;
 use crate::error::{Error, Result};
 use crate::hyper::StopReason;
 use crate::metrics::Report;
 use crate::options::Hyper;
+use crate::tables::column::number_text;
 use crate::tabular::TableModel;
 use crate::words::words;
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,12 @@
 use super::plan::{Contender, Plan, Seen, Unit};
 use super::results::{FitOutcome, Results, Role, Row};
 use super::store::Store;
-use crate::data::{Table, UnseenLevels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::Session;
 use crate::metrics::Metrics;
 use crate::options::{Betas, FitOptions};
+use crate::schema::UnseenLevels;
+use crate::tables::Table;
 use crate::tabular::{FitRequest, TableModel, fit_grid, fit_table, refit_best};
 use crate::training::search::{GridFit, grid_validation};
 use std::collections::HashMap;

@@ -2,8 +2,8 @@
 
 use super::plan::{Contender, Seen, Settings, Unit};
 use super::results::{Role, Row};
-use crate::data::{AtomicFile, file_digest};
 use crate::error::{Error, Result};
+use crate::files::{AtomicFile, file_digest};
 use crate::tabular::TableModel;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

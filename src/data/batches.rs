@@ -1,7 +1,7 @@
 //! Which rows each step of a fit takes: epochs, schedules of sizes, independent draws; row indices only, no values.
 
 use super::random::{Purpose, generator};
-use crate::variational::SizeSchedule;
+use crate::data::SizeSchedule;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

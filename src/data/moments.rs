@@ -26,7 +26,7 @@ impl Moments {
     }
 
     /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
-    pub(super) fn merge(&mut self, other: Moments) {
+    pub(crate) fn merge(&mut self, other: Moments) {
         if other.count == 0 {
             return;
         }
@@ -38,7 +38,7 @@ impl Moments {
     }
 
     /// The moments of the same values times `ratio`, moved by `shift`.
-    pub(super) fn mapped(self, ratio: f64, shift: f64) -> Moments {
+    pub(crate) fn mapped(self, ratio: f64, shift: f64) -> Moments {
         Moments { mean: self.mean * ratio + shift, squares: self.squares * ratio * ratio, ..self }
     }
 

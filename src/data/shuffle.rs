@@ -57,7 +57,7 @@ impl ShuffleBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::random::{Purpose, generator};
+    use crate::data::{Purpose, generator};
 
     /// The rows 0..n, each (row, 10·row), through a buffer of `most`.
     fn through(n: usize, most: usize, seed: u64) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! What a pass over the rows of a batch adds up, as a value: the sums of parts of a batch merge, and the step is taken from the merged ones.
 
 use crate::data::Purpose;
-use crate::data::random::part_generator;
+use crate::data::part_generator;
 use crate::error::{Error, Result};
 use crate::latent::{LatentLayer, LayerGradient};
 use crate::likelihood::Likelihood;
@@ -163,7 +163,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::random::generator;
+    use crate::data::generator;
     use rand::RngExt;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Quantiles from a distribution function by bracketing and bisection, on each kind of target; no likelihoods.
 
-use crate::data::TargetKind;
+use crate::likelihood::TargetKind;
 
 /// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite.
 pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {

@@ -3,8 +3,8 @@
 mod calibration;
 mod classification;
 
-use crate::data::Task;
 use crate::data::moments::Moments;
+use crate::likelihood::Task;
 use calibration::Calibration;
 use classification::Classes;
 use serde::{Deserialize, Serialize};

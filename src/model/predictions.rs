@@ -1,8 +1,9 @@
 //! Predictions of a fitted model at some rows, in original units of the target; no fitting, no files.
 
 use super::posterior::{Marginals, Posterior};
-use crate::data::{Scaling, TargetKind, Task};
+use crate::data::Scaling;
 use crate::likelihood::Observation;
+use crate::likelihood::{TargetKind, Task};
 use crate::metrics::{Compared, Metrics, Report};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;

@@ -3,11 +3,11 @@
 use super::growth::Growth;
 use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
-use crate::data::Task;
 use crate::gradient::Precision;
 use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::LikelihoodKind;
+use crate::likelihood::Task;
 use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};

@@ -4,13 +4,14 @@ use super::fit::FitOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::CollapsedBound;
 use crate::data::BatchPlan;
+use crate::data::SizeSchedule;
 use crate::error::Result;
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::objective::Objective;
-use crate::variational::{Average, Family, Guard, RuleOptions, Schedule, SizeSchedule};
+use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
 /// A fit as it will be done.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! What is asked of the steps that move q by mini-batches: rule, schedule, batches, averages; no hyper-parameters.
 
+use crate::data::SizeSchedule;
 use crate::gradient::Precision;
-use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule, SizeSchedule};
+use crate::variational::{Average, Family, Guard, QUpdate, RuleOptions, Schedule};
 use serde::{Deserialize, Serialize};
 
 /// The settings of q's steps (elbo and dlm-log). [`StepOptions::default`] is what the command line uses when nothing is said.

@@ -5,10 +5,12 @@ use super::resolve::{
     check_start_target, check_training_target, find_schema, resolved, scaling_for, two_valued, two_values,
 };
 use super::rows::{CodedTable, TableRows};
-use crate::data::{Schema, SchemaOptions, Table, input_warnings, split};
+use crate::data::split;
 use crate::error::Result;
 use crate::hyper::{Listener, Session};
 use crate::options::FitOptions;
+use crate::schema::{Schema, SchemaOptions, input_warnings};
+use crate::tables::Table;
 use crate::training::{TrainingData, fit_arrays_in};
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.

@@ -5,11 +5,13 @@ use super::resolve::{check_start_target, resolved, schema_options, standardised,
 use super::rows::{CodedTable, TableRows};
 use super::streamed::{DataFile, FileBatches, FileRows};
 use crate::collapsed::Dataset;
-use crate::data::statistics::{Sample, Survey, Surveyed, survey};
-use crate::data::{Ahead, BatchPlan, Role, Roles, SchemaOptions};
+use crate::data::{BatchPlan, Role, Roles};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind};
+use crate::schema::SchemaOptions;
+use crate::tables::Ahead;
+use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
 use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, fit_rows};
 use std::path::Path;
 use std::sync::Arc;

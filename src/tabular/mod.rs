@@ -3,10 +3,12 @@
 mod fit;
 mod fit_file;
 mod model;
+mod reservoir;
 mod resolve;
 mod rows;
 mod select;
 mod streamed;
+mod survey;
 
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
@@ -14,3 +16,4 @@ pub use model::TableModel;
 pub(crate) use resolve::find_schema;
 pub use rows::TableRows;
 pub use select::{fit_grid, refit_best, select_beta};
+pub use survey::{Sample, Survey, Surveyed, TableSums};

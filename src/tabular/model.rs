@@ -2,12 +2,16 @@
 //! fitting.
 
 use super::rows::{TableRows, target_of};
-use crate::data::{AtomicFile, Scaling, Schema, Table, Task, UnseenLevels};
+use crate::data::Scaling;
 use crate::error::{Error, Result};
+use crate::files::AtomicFile;
+use crate::likelihood::Task;
 use crate::metrics::Compared;
 use crate::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
 use crate::options::FitOptions;
 use crate::registry::Registry;
+use crate::schema::{Schema, UnseenLevels};
+use crate::tables::Table;
 use crate::training::{Fitted, Start, record};
 use faer::MatRef;
 use sha2::{Digest, Sha256};
@@ -177,7 +181,7 @@ impl TableModel {
     ///
     /// As for [`TableModel::to_bytes`].
     pub fn digest(&self) -> Result<String> {
-        Ok(crate::digest::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
+        Ok(crate::files::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
     }
 
     /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.

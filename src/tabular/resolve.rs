@@ -2,11 +2,14 @@
 
 use super::model::TableModel;
 use super::rows::TableRows;
-use crate::data::statistics::constant_target;
-use crate::data::{Scaling, Schema, SchemaOptions, Table, TargetKind};
+use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
+use crate::likelihood::TargetKind;
 use crate::options::{FitOptions, ModelKind};
+use crate::schema::{Schema, SchemaOptions};
+use crate::tables::Table;
+use crate::tabular::survey::constant_target;
 
 /// The options with the likelihood that the start, the user or the kind of target decides, and the prior of a start.
 pub(super) fn resolved(

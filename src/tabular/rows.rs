@@ -1,9 +1,11 @@
 //! Some rows of a table as a model takes them: inputs, coded targets, exposures, weights; no fitting.
 
 use crate::collapsed::Dataset;
-use crate::data::{Scaling, Schema, Table, UnseenLevels};
+use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::objective::Targets;
+use crate::schema::{Schema, UnseenLevels};
+use crate::tables::Table;
 use faer::Mat;
 
 /// Some rows of a table, such as those held out of training.

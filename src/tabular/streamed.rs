@@ -3,11 +3,13 @@
 
 use super::rows::{CodedTable, TableRows};
 use crate::collapsed::Dataset;
-use crate::data::random::{Purpose, generator};
 use crate::data::shuffle::ShuffleBuffer;
-use crate::data::statistics::{BLOCK_ROWS, BLOCKS_AHEAD};
-use crate::data::{Ahead, Role, Roles, Scaling, Schema, TableBlocks};
+use crate::data::{Purpose, generator};
+use crate::data::{Role, Roles, Scaling};
 use crate::error::{Error, Result};
+use crate::schema::Schema;
+use crate::tables::{Ahead, TableBlocks};
+use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::training::{AllRows, BatchSource, RowBuffer};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -325,9 +327,9 @@ impl Maker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::SchemaOptions;
-    use crate::data::parquet_file::{Cells, write};
-    use crate::data::statistics::{Survey, survey};
+    use crate::schema::SchemaOptions;
+    use crate::tables::parquet_file::{Cells, write};
+    use crate::tabular::survey::{Survey, survey};
     use std::path::Path;
     use tempfile::TempDir;
 

@@ -3,9 +3,9 @@
 
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
-use crate::data::TargetKind;
 use crate::error::{Error, Result};
 use crate::likelihood::Likelihood;
+use crate::likelihood::TargetKind;
 use crate::model::LatentModel;
 
 /// Refuses arrays that do not go together, with a model to start from, or do not suit the likelihood.

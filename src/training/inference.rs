@@ -6,14 +6,14 @@ use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
+use crate::data::SizeSchedule;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::options::StepPlan;
 use crate::variational::{
-    Average, Family, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, SizeSchedule, StepInfo,
-    UpdateRule,
+    Average, Family, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, StepInfo, UpdateRule,
 };
 
 /// How q is moved.

@@ -181,7 +181,7 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variational::SizeSchedule;
+    use crate::data::SizeSchedule;
     use faer::Mat;
 
     #[test]

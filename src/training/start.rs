@@ -7,7 +7,7 @@ use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::moments::Moments;
-use crate::data::random::{Purpose, generator};
+use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};

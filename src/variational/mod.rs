@@ -12,7 +12,6 @@ mod projected_natural;
 mod proximal;
 mod rule;
 mod schedule;
-mod size_schedule;
 mod smoothness;
 mod square_root;
 mod wasserstein;
@@ -27,7 +26,6 @@ pub use projected_natural::{ProjectedNatural, clip_eigenvalues};
 pub use proximal::{Proximal, prox_negative_entropy};
 pub use rule::{QUpdate, Rule, RuleOptions};
 pub use schedule::Schedule;
-pub use size_schedule::SizeSchedule;
 pub use square_root::SquareRoot;
 pub use wasserstein::Wasserstein;
 

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // every test binary uses its own part
 
 use proptest::prelude::*;
-use sparsegp::data::TargetKind;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::likelihood::{
     BetaLogit, BetaProbit, Gamma, Gaussian, Likelihood, LikelihoodKind, Local, NegativeBinomial, Observation,
     Ordinal, StudentT,

@@ -1,10 +1,11 @@
 //! Small fits of every family on real data, with the demand that everything is a number; no choice of fits.
 #![allow(dead_code)] // every test binary uses its own part
 
-use sparsegp::data::{Column, NamedColumn, SchemaOptions, Table, read_csv};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tables::{Column, NamedColumn, Table, read_csv};
 use sparsegp::tabular::{FitRequest, TableFit, fit_table};
 
 const CO2: &str = include_str!("../../examples/data/co2_monthly.csv");
@@ -35,7 +36,7 @@ fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f6
 
 /// Real data that suit a likelihood, with the name of the target.
 pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
-    use sparsegp::data::TargetKind::{Binary, Count, Ordinal, Positive, Real, UnitInterval};
+    use sparsegp::likelihood::TargetKind::{Binary, Count, Ordinal, Positive, Real, UnitInterval};
     match kind.target_kind() {
         Real => (table(CO2, 5, "co2", &|y| y), "co2"),
         Positive => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),

@@ -7,11 +7,12 @@
 use sha2::{Digest, Sha256};
 use sparsegp::checkpoint::{Checkpoint, Identity, inspect};
 use sparsegp::collapsed::Dataset;
+use sparsegp::data::SizeSchedule;
 use sparsegp::hyper::{Record, Session};
 use sparsegp::objective::Targets;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
 use sparsegp::training::{TrainingData, fit_arrays_in};
-use sparsegp::variational::{Average, Family, QUpdate, SizeSchedule};
+use sparsegp::variational::{Average, Family, QUpdate};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;

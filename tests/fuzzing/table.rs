@@ -1,9 +1,9 @@
 //! CSV text to what a fit trains on: columns, encodings, splits, scaling; no training.
 
-use sparsegp::data::{
-    Scaling, Schema, SchemaOptions, Table, TargetEncoding, TargetKind, UnseenLevels, input_warnings,
-    read_csv, split,
-};
+use sparsegp::data::{Scaling, split};
+use sparsegp::likelihood::TargetKind;
+use sparsegp::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels, input_warnings};
+use sparsegp::tables::{Table, read_csv};
 use std::io::Cursor;
 
 /// Kinds of target that are asked for, besides the one that the values suggest.

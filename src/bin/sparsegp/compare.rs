@@ -7,7 +7,8 @@ use sparsegp::compare::{
     Finished, Group, Plan, Results, Settings, Store, fingerprint, results_csv, run as run_plan, sections,
     summarise, summary_csv, table,
 };
-use sparsegp::data::{AtomicFile, read_table};
+use sparsegp::files::AtomicFile;
+use sparsegp::tables::read_table;
 use sparsegp::{Error, Result};
 use std::path::Path;
 

@@ -4,9 +4,10 @@ use super::args::EvaluateArgs;
 use super::output;
 use super::predict::BLOCK_ROWS;
 use sparsegp::Result;
-use sparsegp::data::{AtomicFile, TableBlocks, UnseenLevels};
+use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
 use sparsegp::report::{DataSummary, Document, Observed};
+use sparsegp::schema::UnseenLevels;
 use sparsegp::tabular::{TableModel, TableRows};
 use std::path::Path;
 
@@ -40,7 +41,9 @@ impl Evaluation {
 /// Compares a model's predictions with the targets in a file.
 pub fn evaluate(model: &TableModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
     Evaluation::of(model, |push| {
-        TableBlocks::open(data, BLOCK_ROWS, model.schema())?
+        model
+            .schema()
+            .open(data, BLOCK_ROWS)?
             .ahead()?
             .try_for_each(|block| model.compare(&block?, unseen, push))
     })

@@ -6,9 +6,11 @@ use super::fitting::{self, Fitting};
 use super::output;
 use super::predict::{BLOCK_ROWS, Columns, block_values};
 use super::{coefficients, inspect, interruption, page};
-use sparsegp::data::{AtomicFile, PredictionWriter, TableBlocks, Task};
+use sparsegp::files::AtomicFile;
+use sparsegp::likelihood::Task;
 use sparsegp::options::{FitOptions, Hyper};
 use sparsegp::report::{DataSummary, Document};
+use sparsegp::tables::PredictionWriter;
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -192,7 +194,7 @@ fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
 fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
     let columns = test_columns(model);
     let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
-    for block in TableBlocks::open(test, BLOCK_ROWS, model.schema())?.ahead()? {
+    for block in model.schema().open(test, BLOCK_ROWS)?.ahead()? {
         writer = writer.write_rows(block_values(model, &block?, args.held_out.unseen, &columns, &[])?)?;
     }
     writer.finish()

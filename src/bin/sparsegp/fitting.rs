@@ -6,9 +6,10 @@ use super::interruption;
 use super::output;
 use super::progress::Progress;
 use sparsegp::checkpoint::{Checkpoint, Identity};
-use sparsegp::data::{file_digest, large_size, read_table};
+use sparsegp::files::file_digest;
 use sparsegp::hyper::{Record, Session};
 use sparsegp::options::FitOptions;
+use sparsegp::tables::{large_size, read_table};
 use sparsegp::tabular::{
     FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows, check_file_fit,
     fit_file, fit_table_in, select_beta,

@@ -3,9 +3,9 @@
 use super::args::InspectArgs;
 use super::{coefficients, output, search};
 use sparsegp::Result;
-use sparsegp::data::Feature;
 use sparsegp::latent::Layer;
 use sparsegp::report::{DataSummary, Document};
+use sparsegp::schema::Feature;
 use sparsegp::tabular::TableModel;
 
 /// Runs the command.

@@ -1,6 +1,6 @@
 //! What is printed and written: errors, tables, documents, and the check of output paths before work; no figures.
 
-use sparsegp::data::AtomicFile;
+use sparsegp::files::AtomicFile;
 use sparsegp::metrics::Report;
 use sparsegp::{Error, Result};
 use std::io::{ErrorKind, Write};

@@ -2,7 +2,7 @@
 
 use super::evaluate::Evaluation;
 use super::{coefficients, inspect, output, search};
-use sparsegp::data::Task;
+use sparsegp::likelihood::Task;
 use sparsegp::model::{BetaCurve, Coefficient};
 use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
 use sparsegp::tabular::TableModel;

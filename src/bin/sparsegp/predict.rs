@@ -3,8 +3,11 @@
 use super::args::PredictArgs;
 use super::output;
 use rayon::prelude::*;
-use sparsegp::data::{PredictionWriter, Purpose, Table, TableBlocks, Task, UnseenLevels, generator};
+use sparsegp::data::{Purpose, generator};
+use sparsegp::likelihood::Task;
 use sparsegp::model::{Model, Predictions};
+use sparsegp::schema::UnseenLevels;
+use sparsegp::tables::{PredictionWriter, Table};
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 
@@ -67,7 +70,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
-    let blocks = TableBlocks::open(&args.data, most, model.schema())?;
+    let blocks = model.schema().open(&args.data, most)?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
     let columns = Columns {
         latent: args.latent,

@@ -2,7 +2,7 @@
 
 use super::within;
 use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
-use crate::data::random::{Purpose, generator};
+use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session};
 use crate::latent::more_inducing;

@@ -1,7 +1,7 @@
 //! `--restarts`: several starts compared by short fits, the worse half dropped each time, then the fit from the best.
 
 use super::within;
-use crate::data::random::{Purpose, generator};
+use crate::data::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, stem};
 use crate::model::{LatentModel, Restart, Score, Search};

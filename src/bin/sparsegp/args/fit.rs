@@ -3,8 +3,8 @@
 use super::parsers::{betas, unseen, words};
 use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
-use sparsegp::data::UnseenLevels;
 use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use sparsegp::schema::UnseenLevels;
 use std::path::PathBuf;
 use std::str::FromStr;
 

@@ -10,7 +10,7 @@ pub use fit::FitArgs;
 
 use clap::{Args, Parser, Subcommand};
 use parsers::{unseen, words};
-use sparsegp::data::UnseenLevels;
+use sparsegp::schema::UnseenLevels;
 use std::path::PathBuf;
 
 /// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.

@@ -1,9 +1,9 @@
 //! Parsers of option values; no options.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sparsegp::data::UnseenLevels;
 use sparsegp::latent::Jitter;
 use sparsegp::options::Betas;
+use sparsegp::schema::UnseenLevels;
 
 /// A parser of a fixed set of words, which help texts list.
 pub fn words<T: Clone + Send + Sync + 'static>(

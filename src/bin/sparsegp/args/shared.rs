@@ -3,14 +3,16 @@
 use super::parsers::{Inducing, bounds, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
-use sparsegp::data::{SchemaOptions, Task};
+use sparsegp::data::SizeSchedule;
 use sparsegp::gradient::Precision;
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, StepOptions, foreign};
-use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule, SizeSchedule};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 use std::str::FromStr;
 
 /// Which columns to use.

@@ -3,11 +3,13 @@
 use super::{Run, fit_to, tested};
 use crate::evaluate::Evaluation;
 use sparsegp::Result;
-use sparsegp::data::column::Column;
-use sparsegp::data::{NamedColumn, Scaling, Table, UnseenLevels, read_csv};
+use sparsegp::data::Scaling;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
 use sparsegp::report::Series;
+use sparsegp::schema::UnseenLevels;
+use sparsegp::tables::Column;
+use sparsegp::tables::{NamedColumn, Table, read_csv};
 use sparsegp::tabular::TableModel;
 
 const MONTHLY: &str = include_str!("../../../../examples/data/co2_monthly.csv");

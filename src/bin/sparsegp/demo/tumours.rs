@@ -3,9 +3,9 @@
 use super::{Run, fit_to, tested};
 use faer::Mat;
 use sparsegp::Result;
-use sparsegp::data::{Table, read_csv};
 use sparsegp::options::{FitOptions, ObjectiveKind};
 use sparsegp::report::{Surface, surface};
+use sparsegp::tables::{Table, read_csv};
 use sparsegp::tabular::TableModel;
 
 const TUMOURS: &str = include_str!("../../../../examples/data/breast_cancer.csv");

@@ -2,8 +2,8 @@
 
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
-use sparsegp::data::read_csv;
 use sparsegp::options::{FitOptions, ObjectiveKind};
+use sparsegp::tables::read_csv;
 
 const VISITS: &str = include_str!("../../../../examples/data/doctor_visits.csv");
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
-use crate::digest::hexadecimal;
 use crate::error::{Error, Result};
+use crate::files::hexadecimal;
 use sha2::{Digest, Sha256};
 
 /// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.

@@ -56,7 +56,7 @@ impl Column {
     /// # Panics
     ///
     /// When there is no such row.
-    pub(super) fn take(&self, rows: &[usize]) -> Column {
+    pub(crate) fn take(&self, rows: &[usize]) -> Column {
         match self {
             Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
             Column::Text(text) => Column::Text(text.take(rows)),
@@ -135,7 +135,7 @@ impl TextColumn {
 }
 
 /// 1 for "true", 0 for "false", in any case.
-pub(super) fn boolean(text: &str) -> Option<f64> {
+pub(crate) fn boolean(text: &str) -> Option<f64> {
     if text.eq_ignore_ascii_case("true") {
         Some(1.0)
     } else if text.eq_ignore_ascii_case("false") {
@@ -181,7 +181,7 @@ pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
 }
 
 /// Numbers by value, before text by its characters.
-pub(super) fn level_order(a: &str, b: &str) -> Ordering {
+pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(x), Ok(y)) => x.total_cmp(&y),
         (Ok(_), Err(_)) => Ordering::Less,

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use faer::MatRef;
 
-use super::table::quoted;
+use crate::tables::table::quoted;
 
 /// Warnings about inputs `x` (D × N, a column per row of data) whose D names are `names`.
 ///
@@ -29,7 +29,7 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
 }
 
 /// The warning about an input, as messages call it, that does not vary.
-pub(super) fn constant_input(name: &str) -> String {
+pub(crate) fn constant_input(name: &str) -> String {
     format!("input {name} is the same in every row and cannot help")
 }
 

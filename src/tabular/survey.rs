@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::ahead::Ahead;
-use super::check::constant_input;
-use super::facts::{Demand, TableFacts};
-use super::read::{TableBlocks, groups_of};
 use super::reservoir::Reservoir;
 pub use super::reservoir::Sample;
-use super::roles::{Role, Roles};
-use super::scaling::Scaling;
-use super::schema::{Schema, SchemaOptions, UnseenLevels, check_rows};
-use super::table::{Table, quoted};
+use crate::data::scaling::Scaling;
+use crate::data::{Role, Roles};
 use crate::error::{Error, Result};
+use crate::schema::constant_input;
+use crate::schema::facts::{Demand, TableFacts};
+use crate::schema::{Schema, SchemaOptions, UnseenLevels, check_rows};
+use crate::tables::Ahead;
+use crate::tables::read::{TableBlocks, groups_of};
+use crate::tables::table::{Table, quoted};
 
 /// Rows of a file that are read at once.
 pub(crate) const BLOCK_ROWS: usize = 8192;
@@ -262,7 +262,8 @@ impl TableBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Column, NamedColumn, TargetKind, TextColumn, read_table};
+    use crate::likelihood::TargetKind;
+    use crate::tables::{Column, NamedColumn, TextColumn, read_table};
     use approx::assert_relative_eq;
     use std::fmt::Write as _;
 

@@ -2,20 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::column::level_order;
+use super::columns::{Feature, Schema, SchemaOptions, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
-use super::scaling::{Affine, Scaling};
-use super::schema::{Feature, Schema, SchemaOptions, check_rows};
-use super::table::{quoted, shown};
-use super::target::{TargetEncoding, TargetKind};
+use super::target::TargetEncoding;
+use crate::data::scaling::{Affine, Scaling};
 use crate::error::{Error, Result};
+use crate::likelihood::TargetKind;
+use crate::tables::column::level_order;
+use crate::tables::table::{quoted, shown};
 
 /// The most categories of one column; more are almost surely an identifier, and each would be an input.
 const MOST_LEVELS: usize = 1000;
 
 impl Schema {
     /// [`Schema::infer`] by what is known of a table.
-    pub(super) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+    pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
         check_options(facts, options)?;
         let names: Vec<&str> = match &options.features {
             Some(features) => features.iter().map(String::as_str).collect(),
@@ -64,7 +65,7 @@ impl Schema {
     }
 
     /// Checks that every row of the features can be used, as [`Schema::design`] does.
-    pub(super) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
+    pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
         let mut first: Option<&Misfit> = None;
         for feature in &self.features {
             let column = facts.require(feature.name())?;
@@ -78,7 +79,7 @@ impl Schema {
     }
 
     /// The names of the inputs that are the same in all `rows` training rows.
-    pub(super) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
+    pub(crate) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
         let mut constant = Vec::with_capacity(self.dims());
         for feature in &self.features {
             let column = facts.require(feature.name())?;
@@ -98,7 +99,7 @@ impl Schema {
     }
 
     /// What [`Scaling::standardise`] finds on the training rows, `rows` of them.
-    pub(super) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
+    pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
         let number = |column: &ColumnFacts| column.affine();
         let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
         for feature in &self.features {
@@ -130,7 +131,7 @@ impl SchemaOptions {
     }
 
     /// What is asked of the values of a column, `None` of one that nobody looks at.
-    pub(super) fn demand(&self, name: &str) -> Option<Demand> {
+    pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
         if name == self.target {
             // Where no kind is asked for, these are the ones that are guessed.
             let guessed = || vec![TargetKind::Real, TargetKind::Count];

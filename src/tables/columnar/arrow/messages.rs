@@ -5,14 +5,14 @@ use std::io::{BufReader, Error, Read, Result, Seek, SeekFrom};
 
 use super::flat::{Table, Vector};
 use super::schema::{Field, fields};
-use crate::data::columnar::codec::Codec;
+use crate::tables::columnar::codec::Codec;
 
 /// The first and last bytes of an Arrow file, whose messages are found from its footer; most writers put a stream, which
 /// can be read from front to back, after eight bytes.
-pub(in crate::data::columnar) const FILE_MAGIC: &[u8] = b"ARROW1";
+pub(in crate::tables::columnar) const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// What every message begins with, so a stream too.
-pub(in crate::data::columnar) const CONTINUATION: [u8; 4] = [0xff; 4];
+pub(in crate::tables::columnar) const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The length of the footer, and the last bytes.
 const FOOTER_END: u64 = 10;
@@ -24,7 +24,7 @@ const BUFFER: usize = 1 << 16;
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=4;
 
 /// Where messages come from.
-pub(in crate::data) enum Input {
+pub(in crate::tables) enum Input {
     /// Read once, from front to back.
     Pipe(Box<dyn Read + Send>),
     /// A regular file.

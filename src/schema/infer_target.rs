@@ -2,12 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::column::{level_order, number_text};
+use super::columns::SchemaOptions;
 use super::facts::{ColumnFacts, Level, TableFacts};
-use super::schema::SchemaOptions;
-use super::table::{Table, quoted, shown};
-use super::target::{TargetEncoding, TargetKind, constant, values_listed};
+use super::target::{TargetEncoding, constant, values_listed};
 use crate::error::{Error, Result};
+use crate::likelihood::TargetKind;
+use crate::tables::column::{level_order, number_text};
+use crate::tables::table::{Table, quoted, shown};
 
 /// The most levels of an ordinal target; more are better treated as a number.
 const MOST_LEVELS: usize = 100;
@@ -52,7 +53,7 @@ impl TargetEncoding {
     }
 
     /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same kind in mind.
-    pub(super) fn of_facts(
+    pub(crate) fn of_facts(
         facts: &TableFacts,
         name: &str,
         kind: Option<TargetKind>,

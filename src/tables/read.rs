@@ -9,11 +9,10 @@ use flate2::read::MultiGzDecoder;
 use super::column::ColumnBuilder;
 use super::columnar::{ArrowRows, Format, Input, ParquetRows, count_rows, row_groups};
 use super::csv::CsvRows;
-use super::schema::Schema;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
-pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// Bytes that tell every format from the others.
 const MAGIC_BYTES: u64 = 8;
@@ -49,7 +48,7 @@ pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
 /// # Errors
 ///
 /// When the file cannot be opened, or is Parquet or Arrow that is damaged.
-pub(super) fn rows_of(path: &Path) -> Result<Option<u64>> {
+pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
     let (source, file, format) = open_file(path)?;
     match format {
         Some(Format::Parquet) => {
@@ -111,7 +110,7 @@ pub struct TableBlocks {
 }
 
 /// The rows of a file, read once.
-pub(super) trait RowSource: Send {
+pub(crate) trait RowSource: Send {
     /// The names of the columns, in order.
     fn names(&self) -> &[String];
 
@@ -135,19 +134,6 @@ impl std::fmt::Debug for TableBlocks {
 }
 
 impl TableBlocks {
-    /// Opens a file (or `-`) to read the features and the exposure of the schema, its target too where the file has one;
-    /// other columns are skipped. `block_rows` is at least 1 (0 counts as 1).
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure of the
-    /// schema.
-    pub fn open(path: &Path, block_rows: usize, schema: &Schema) -> Result<TableBlocks> {
-        let blocks = TableBlocks::new(path, block_rows, &|name| schema.uses(name), None)?;
-        schema.check_columns(&blocks.source, blocks.names().iter().map(String::as_str))?;
-        Ok(blocks)
-    }
-
     /// Opens a file (or `-`) to read the columns that are wanted. The row groups of a Parquet file are read in the order of
     /// `groups`, where it is given, and blocks then have rows of one of them each.
     pub(crate) fn new(

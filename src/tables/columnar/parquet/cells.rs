@@ -7,8 +7,8 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::schema::types::Type;
 use half::f16;
 
-use crate::data::column::ColumnBuilder;
-use crate::data::columnar::decimal;
+use crate::tables::column::ColumnBuilder;
+use crate::tables::columnar::decimal;
 
 /// How the stored values of a column are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

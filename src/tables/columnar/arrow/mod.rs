@@ -10,20 +10,20 @@ use std::fs::File;
 use std::ops::Range;
 
 use self::array::{Array, Arrays};
-pub(in crate::data) use self::messages::Input;
+pub(in crate::tables) use self::messages::Input;
 pub(super) use self::messages::{CONTINUATION, FILE_MAGIC};
 use self::messages::{Header, Messages, damaged};
 use self::schema::{Cells, Field, Kind};
-use crate::data::column::ColumnBuilder;
-use crate::data::read::RowSource;
-use crate::data::table::{Lines, check_names, quoted};
 use crate::error::{Error, Result};
+use crate::tables::column::ColumnBuilder;
+use crate::tables::read::RowSource;
+use crate::tables::table::{Lines, check_names, quoted};
 
 /// The most rows of a batch for which no column that is read has bytes.
 const MOST_UNBACKED_ROWS: usize = 1 << 24;
 
 /// An Arrow file or stream, read once in its order. One record batch is in memory at a time.
-pub(in crate::data) struct ArrowRows {
+pub(in crate::tables) struct ArrowRows {
     source: String,
     messages: Messages,
     fields: Vec<Field>,
@@ -46,7 +46,7 @@ struct Dictionary {
 
 impl ArrowRows {
     /// Reads the schema; returns the rows and one builder for each column that is wanted.
-    pub(in crate::data) fn open(
+    pub(in crate::tables) fn open(
         source: &str,
         input: Input,
         wanted: &dyn Fn(&str) -> bool,
@@ -231,7 +231,7 @@ impl Dictionary {
 }
 
 /// The rows of a file, found from the descriptions of its batches.
-pub(in crate::data) fn count_rows(source: &str, file: File) -> Result<u64> {
+pub(in crate::tables) fn count_rows(source: &str, file: File) -> Result<u64> {
     let count = || -> std::io::Result<u64> {
         let (mut messages, _) = Messages::open(Input::File(file))?;
         let mut rows = 0u64;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, TextColumn, boolean, number_text};
-use super::scaling::Affine;
-use super::spread::Spread;
-use super::table::{Table, absent};
-use super::target::TargetKind;
+use crate::data::scaling::Affine;
+use crate::data::spread::Spread;
 use crate::error::{Error, Result};
+use crate::likelihood::TargetKind;
+use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::table::{Table, absent};
 
 /// The most distinct values of a column that are told apart; far more than may be categories, levels or classes.
 const MOST_DISTINCT: usize = 10_000;
@@ -20,7 +20,7 @@ const HIGHEST_GUESS: f64 = 1e4;
 
 /// What is asked of every value of a column besides being a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Demand {
+pub(crate) enum Demand {
     /// Nothing.
     None,
     /// To suit a target of one of these kinds.
@@ -31,7 +31,7 @@ pub(super) enum Demand {
 
 /// A number that must be above 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Positive {
+pub(crate) enum Positive {
     Exposure,
     Weight,
 }
@@ -51,7 +51,7 @@ impl Positive {
     }
 
     /// Checks a value; `row` counts from 0 within the table.
-    pub(super) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
         if table.finite(row, name, value)? > 0.0 {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Positive {
 
 /// The first cell that cannot be used in some way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Misfit {
+pub(crate) struct Misfit {
     /// Its row in the file, from 0.
     pub row: usize,
     /// What is wrong with it.
@@ -83,7 +83,7 @@ fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
 
 /// A distinct value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Level {
+pub(crate) struct Level {
     /// As it is spelled in a column of text.
     pub text: String,
     /// The place of its first row, of the first three values.
@@ -95,7 +95,7 @@ pub(super) struct Level {
 /// The distinct values of a column in the order of their first row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Levels")]
-pub(super) struct Distinct {
+pub(crate) struct Distinct {
     #[serde(skip)]
     numbers: HashMap<u64, usize>,
     #[serde(skip)]
@@ -142,17 +142,17 @@ impl Distinct {
     }
 
     /// The values, at most 10,000.
-    pub(super) fn levels(&self) -> &[Level] {
+    pub(crate) fn levels(&self) -> &[Level] {
         &self.levels
     }
 
     /// The spellings of the values.
-    pub(super) fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.text.clone()).collect()
     }
 
     /// The number of values, in words where they were too many to tell apart.
-    pub(super) fn count(&self) -> String {
+    pub(crate) fn count(&self) -> String {
         if self.more { format!("more than {MOST_DISTINCT}") } else { self.levels.len().to_string() }
     }
 
@@ -204,7 +204,7 @@ impl Distinct {
 
 /// What is known of one column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ColumnFacts {
+pub(crate) struct ColumnFacts {
     /// What is asked of its values.
     demand: Demand,
     /// The error for a type that has no meaning.
@@ -237,7 +237,7 @@ pub(super) struct ColumnFacts {
 
 impl ColumnFacts {
     /// Of no cells yet.
-    pub(super) fn new(demand: Demand) -> ColumnFacts {
+    pub(crate) fn new(demand: Demand) -> ColumnFacts {
         let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
         ColumnFacts {
             unsuited: kinds.iter().map(|&kind| (kind, None)).collect(),
@@ -277,7 +277,7 @@ impl ColumnFacts {
     }
 
     /// Takes in the next rows. `training` says which of them are trained on; all when absent.
-    pub(super) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
+    pub(crate) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
         let trains = |row: usize| training.is_none_or(|training| training[row]);
         match column {
             Column::Unsupported { data_type, .. } => {
@@ -363,44 +363,44 @@ impl ColumnFacts {
     }
 
     /// The error for a type that has no meaning, if that is what the column has.
-    pub(super) fn supported(&self) -> Result<()> {
+    pub(crate) fn supported(&self) -> Result<()> {
         self.unsupported.clone().map_or(Ok(()), Err)
     }
 
     /// Whether some cell holds text.
-    pub(super) fn has_text(&self) -> bool {
+    pub(crate) fn has_text(&self) -> bool {
         self.text.is_some()
     }
 
     /// The error for the first text.
-    pub(super) fn not_a_number(&self) -> Error {
+    pub(crate) fn not_a_number(&self) -> Error {
         self.text.clone().unwrap_or_else(|| Error::data("a column of numbers holds no text"))
     }
 
     /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
-    pub(super) fn is_boolean(&self) -> bool {
+    pub(crate) fn is_boolean(&self) -> bool {
         let mut levels = self.distinct.levels.iter();
         self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
     }
 
     /// Checks that the column can be read as numbers.
-    pub(super) fn check_numbers(&self) -> Result<()> {
+    pub(crate) fn check_numbers(&self) -> Result<()> {
         self.supported()?;
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
     }
 
     /// Whether all numbers are small, whole, not negative and not all multiples of some number above 1.
-    pub(super) fn looks_like_counts(&self) -> bool {
+    pub(crate) fn looks_like_counts(&self) -> bool {
         self.countable && self.divisor == 1
     }
 
     /// The first cell that is missing or infinite.
-    pub(super) fn not_finite(&self) -> Option<&Misfit> {
+    pub(crate) fn not_finite(&self) -> Option<&Misfit> {
         [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
     }
 
     /// Whether the training rows hold different values.
-    pub(super) fn varies_in_training(&self) -> bool {
+    pub(crate) fn varies_in_training(&self) -> bool {
         let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
         let Some(first) = held.next() else { return false };
         let truth = boolean(&first.text).filter(|_| self.is_boolean());
@@ -408,13 +408,13 @@ impl ColumnFacts {
     }
 
     /// Shift and scale that standardise the numbers of the training rows.
-    pub(super) fn affine(&self) -> Affine {
+    pub(crate) fn affine(&self) -> Affine {
         self.spread.affine()
     }
 
     /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
     /// 0 elsewhere.
-    pub(super) fn level_affine(&self, text: &str, rows: usize) -> Affine {
+    pub(crate) fn level_affine(&self, text: &str, rows: usize) -> Affine {
         let level = self.distinct.levels.iter().find(|level| level.text == text);
         let share = level.map_or(0.0, |level| level.training as f64 / rows.max(1) as f64);
         let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
@@ -443,7 +443,7 @@ pub(crate) struct TableFacts {
 
 impl TableFacts {
     /// Of no rows yet. `demand` says what is asked of a column, `None` of one that nobody looks at.
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         source: &str,
         names: impl Iterator<Item = &'a str>,
         demand: &dyn Fn(&str) -> Option<Demand>,
@@ -453,7 +453,7 @@ impl TableFacts {
     }
 
     /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
-    pub(super) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
+    pub(crate) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
         self.rows += table.rows();
         let mut named = table.columns().iter();
         for (name, facts) in self.columns.iter_mut() {
@@ -469,7 +469,7 @@ impl TableFacts {
     /// # Errors
     ///
     /// When they have other columns, or others are looked at or asked for something else; nothing has changed then.
-    pub(super) fn merge(&mut self, later: TableFacts) -> Result<()> {
+    pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
         let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
             let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());
             facts.columns.iter().map(|(name, facts)| (name.clone(), demand(facts))).collect()
@@ -490,28 +490,28 @@ impl TableFacts {
     }
 
     /// What messages call the table.
-    pub(super) fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
     /// The number of rows.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// The names of all columns, in order.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.columns.iter().map(|(name, _)| name.as_str())
     }
 
     /// Checks that there is a column of this name.
-    pub(super) fn require_name(&self, name: &str) -> Result<()> {
+    pub(crate) fn require_name(&self, name: &str) -> Result<()> {
         let found = self.names().any(|known| known == name);
         if found { Ok(()) } else { Err(absent(&self.source, "column", name, self.names())) }
     }
 
     /// What is known of a column.
-    pub(super) fn require(&self, name: &str) -> Result<&ColumnFacts> {
+    pub(crate) fn require(&self, name: &str) -> Result<&ColumnFacts> {
         let found = self.columns.iter().find(|(known, _)| known == name);
         found
             .and_then(|(_, facts)| facts.as_ref())

@@ -1,12 +1,13 @@
-//! Output files that appear complete or not at all; no formats.
+//! Output files that appear complete or not at all, and digests of files; no formats.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
 
 /// A file that is written under a temporary name in the same folder and takes its name once it is complete and on disk.
 ///
@@ -131,6 +132,31 @@ fn sync_folder(path: &Path) {
     if let Some(folder) = path.parent() {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}
+
+/// What `hash` has come to, in hexadecimal.
+pub(crate) fn hexadecimal(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A digest (SHA-256, in hexadecimal) of a file as it is.
+///
+/// # Errors
+///
+/// When the file cannot be read.
+pub fn file_digest(path: &Path) -> Result<String> {
+    let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
+    let mut file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(Error::data(format!("{}: is a folder, expected a file", path.display())));
+    }
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut buffer).map_err(unreadable)? {
+            0 => return Ok(hexadecimal(hash)),
+            count => hash.update(&buffer[..count]),
+        }
     }
 }
 

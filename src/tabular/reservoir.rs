@@ -7,10 +7,10 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, ColumnBuilder};
-use super::random::{Purpose, part_generator};
-use super::table::{Lines, NamedColumn, Table};
+use crate::data::{Purpose, part_generator};
 use crate::error::{Error, Result};
+use crate::tables::column::{Column, ColumnBuilder};
+use crate::tables::table::{Lines, NamedColumn, Table};
 
 /// Some rows of a file.
 #[derive(Clone, Debug)]

@@ -12,14 +12,14 @@ use ::parquet::schema::types::Type;
 
 /// Writes columns of 64-bit floats, NaN as null.
 #[derive(Debug)]
-pub(in crate::data) struct ParquetWriter<W: Write + Send> {
+pub(in crate::tables) struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     levels: Vec<i16>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
     /// Begins a file of columns of these names.
-    pub(in crate::data) fn new(out: W, columns: &[String]) -> Result<ParquetWriter<W>> {
+    pub(in crate::tables) fn new(out: W, columns: &[String]) -> Result<ParquetWriter<W>> {
         let field = |name: &String| {
             let field = Type::primitive_type_builder(name, Physical::DOUBLE);
             field.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
@@ -32,7 +32,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 
     /// Writes a group of rows, the same number in every column, and empties the columns.
-    pub(in crate::data) fn write_group(&mut self, columns: &mut [Vec<f64>]) -> Result<()> {
+    pub(in crate::tables) fn write_group(&mut self, columns: &mut [Vec<f64>]) -> Result<()> {
         let mut group = self.file.next_row_group()?;
         for values in columns {
             let Some(mut column) = group.next_column()? else { break };
@@ -48,7 +48,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 
     /// Completes the file.
-    pub(in crate::data) fn finish(self) -> Result<W> {
+    pub(in crate::tables) fn finish(self) -> Result<W> {
         self.file.into_inner()
     }
 }

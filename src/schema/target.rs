@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, TextColumn, boolean, number_text};
-use super::table::{Table, quoted, shown};
 use crate::error::{Error, Result};
 use crate::likelihood::HIGHEST_WHOLE;
-pub use crate::likelihood::{TargetKind, Task};
+use crate::likelihood::{TargetKind, Task};
+use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::table::{Table, quoted, shown};
 
 /// The range of a target's absolute values and spread whose squares a 64-bit float can hold.
 const TARGET_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
@@ -20,7 +20,7 @@ impl TargetKind {
     }
 
     /// The error for a target that cannot be read as numbers, with what to try.
-    pub(super) fn advise(self, error: Error) -> Error {
+    pub(crate) fn advise(self, error: Error) -> Error {
         let hint = match self {
             TargetKind::Ordinal => "number the levels 1, 2, 3, … in their order",
             _ => "correct or remove the row; a column of two classes needs a likelihood of two classes",
@@ -29,7 +29,7 @@ impl TargetKind {
     }
 
     /// Checks a value that is not missing; `row` counts from 0 within the table.
-    pub(super) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
         let value = table.finite(row, name, value)?;
         let (expected, hint) = match self {
             TargetKind::Positive if value <= 0.0 => {
@@ -62,9 +62,9 @@ impl TargetKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct TargetEncoding {
-    pub(super) kind: TargetKind,
+    pub(crate) kind: TargetKind,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) levels: Vec<String>,
+    pub(crate) levels: Vec<String>,
 }
 
 /// A target of any real number: what models were before there were other kinds.
@@ -134,7 +134,7 @@ impl TargetEncoding {
     ///
     /// As for [`TargetEncoding::encode`], and when a value is missing, all are equal, or their squares would be too large
     /// or too small for a 64-bit float.
-    pub(super) fn check_training(&self, table: &Table, name: &str) -> Result<()> {
+    pub(crate) fn check_training(&self, table: &Table, name: &str) -> Result<()> {
         let codes = self.encode(table, name)?;
         if let Some(row) = codes.iter().position(|code| code.is_nan()) {
             return Err(table.missing(row, name));
@@ -143,7 +143,7 @@ impl TargetEncoding {
     }
 
     /// Checks that the codes of a column vary, and that their squares can be represented.
-    pub(super) fn check_range(&self, column: &str, (low, high): (f64, f64)) -> Result<()> {
+    pub(crate) fn check_range(&self, column: &str, (low, high): (f64, f64)) -> Result<()> {
         if low == high {
             return Err(constant(column, &self.spelling(low)));
         }
@@ -167,7 +167,7 @@ impl TargetEncoding {
     }
 
     /// The place of a class as it may be written in a file or by a user.
-    pub(super) fn class(&self, text: &str) -> Option<usize> {
+    pub(crate) fn class(&self, text: &str) -> Option<usize> {
         let same = |label: &String| truth(label).is_some() && truth(label) == truth(text);
         self.levels.iter().position(|label| label == text).or_else(|| self.levels.iter().position(same))
     }
@@ -288,13 +288,13 @@ fn target(table: &Table, name: &str) -> String {
 }
 
 /// The error for a target with one value only.
-pub(super) fn constant(column: &str, value: &str) -> Error {
+pub(crate) fn constant(column: &str, value: &str) -> Error {
     Error::data(format!("{column} is {value} in every row, expected values that vary"))
         .hint("a constant needs no model; check that ⟨target⟩ names the right column")
 }
 
 /// The first few values for a message.
-pub(super) fn values_listed(values: &[String]) -> String {
+pub(crate) fn values_listed(values: &[String]) -> String {
     const MOST: usize = 5;
     let mut listed: Vec<String> = values.iter().take(MOST).map(|value| shown(value)).collect();
     if values.len() > MOST {

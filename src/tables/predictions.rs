@@ -6,8 +6,8 @@ use std::thread::{Builder, JoinHandle};
 
 use super::column::number_text;
 use super::columnar::ParquetWriter;
-use super::write::{AtomicFile, write_error};
 use crate::error::{Error, Result};
+use crate::files::{AtomicFile, write_error};
 
 /// Blocks of rows that wait to be written by another thread.
 const BLOCKS_BEHIND: usize = 2;

@@ -2,15 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, TextColumn, number_text};
 use super::facts::{Positive, TableFacts};
-use super::table::{Table, absent, listed, quoted, shown};
-use super::target::{TargetEncoding, TargetKind};
+use super::target::TargetEncoding;
 use crate::error::{Error, Result};
+use crate::likelihood::TargetKind;
+use crate::tables::TableBlocks;
+use crate::tables::column::{Column, TextColumn, number_text};
+use crate::tables::table::{Table, absent, listed, quoted, shown};
 
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,20 +82,32 @@ pub enum UnseenLevels {
 /// The columns a model was trained on; part of the model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    pub(super) features: Vec<Feature>,
-    pub(super) target: String,
+    pub(crate) features: Vec<Feature>,
+    pub(crate) target: String,
     // Model files of before there were other targets than numbers hold none of the following.
     #[serde(default)]
-    pub(super) encoding: TargetEncoding,
+    pub(crate) encoding: TargetEncoding,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) exposure: Option<String>,
+    pub(crate) exposure: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) weights: Option<String>,
+    pub(crate) weights: Option<String>,
     #[serde(default)]
-    pub(super) drop_first: bool,
+    pub(crate) drop_first: bool,
 }
 
 impl Schema {
+    /// Opens a file (or `-`) to read the features and the exposure, the target too where the file has one; other columns are
+    /// skipped. Blocks have at most `block_rows` rows (0 counts as 1).
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
+    pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
+        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), None)?;
+        self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        Ok(blocks)
+    }
+
     /// Finds the features of a training table and checks that it can be learned from.
     ///
     /// A column of numbers (or of `true` and `false`) is numeric and a column of text is categorical. A column that
@@ -276,7 +291,7 @@ impl Schema {
         self.weights(table).map(|_| ())
     }
 
-    pub(super) fn check_exposure_kind(&self) -> Result<()> {
+    pub(crate) fn check_exposure_kind(&self) -> Result<()> {
         match (&self.exposure, self.encoding.kind()) {
             (None, _) | (Some(_), TargetKind::Count) => Ok(()),
             (Some(exposure), kind) => Err(Error::usage(format!(
@@ -321,7 +336,7 @@ impl Schema {
     }
 
     /// The first category that makes an input.
-    pub(super) fn first_level(&self) -> usize {
+    pub(crate) fn first_level(&self) -> usize {
         usize::from(self.drop_first)
     }
 
@@ -333,7 +348,7 @@ impl Schema {
     }
 }
 
-pub(super) fn check_rows(source: &str, rows: usize) -> Result<()> {
+pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
     if rows < 2 {
         return Err(Error::data(format!("{source}: has {rows} row of data, expected at least 2")));
     }

@@ -10,7 +10,7 @@ use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
 
-use crate::data::columnar::codec::Codec;
+use crate::tables::columnar::codec::Codec;
 
 /// The codec of a chunk, `None` for none; an error with its name when there is no decoder for it.
 pub(super) fn codec(compression: Compression) -> std::result::Result<Option<Codec>, String> {

@@ -8,8 +8,8 @@ use half::f16;
 
 use super::messages::{BatchHeader, damaged};
 use super::schema::{Kind, Shape};
-use crate::data::columnar::codec::Codec;
-use crate::data::columnar::decimal;
+use crate::tables::columnar::codec::Codec;
+use crate::tables::columnar::decimal;
 
 /// Views that are no longer than this hold their text themselves.
 const SHORT_VIEW: usize = 12;

@@ -15,11 +15,11 @@ use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroup
 
 use self::cells::{Kind, kind, read_cells};
 use self::pages::{PlainPages, codec};
-pub(in crate::data) use self::write::ParquetWriter;
-use crate::data::column::ColumnBuilder;
-use crate::data::read::RowSource;
-use crate::data::table::{Lines, check_names, quoted};
+pub(in crate::tables) use self::write::ParquetWriter;
 use crate::error::{Error, Result};
+use crate::tables::column::ColumnBuilder;
+use crate::tables::read::RowSource;
+use crate::tables::table::{Lines, check_names, quoted};
 
 /// The first and last bytes of a Parquet file.
 pub(super) const MAGIC: &[u8] = b"PAR1";
@@ -28,7 +28,7 @@ pub(super) const MAGIC: &[u8] = b"PAR1";
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A Parquet file, read once: from front to back, or one row group after the other in a given order.
-pub(in crate::data) struct ParquetRows {
+pub(in crate::tables) struct ParquetRows {
     source: String,
     file: Arc<File>,
     metadata: ParquetMetaData,
@@ -56,7 +56,7 @@ struct Decoded {
 impl ParquetRows {
     /// Reads the footer; returns the rows and one builder for each column that is wanted. Row groups are read in the order
     /// of `groups`, where it is given; a block then never has rows of two of them.
-    pub(in crate::data) fn open(
+    pub(in crate::tables) fn open(
         source: &str,
         file: File,
         wanted: &dyn Fn(&str) -> bool,
@@ -181,7 +181,7 @@ impl RowSource for ParquetRows {
 }
 
 /// The number of rows of each row group.
-pub(in crate::data) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
+pub(in crate::tables) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
     Ok(read_footer(source, file)?.row_groups().iter().map(group_rows).collect())
 }
 

@@ -1,0 +1,14 @@
+//! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
+
+mod check;
+mod columns;
+pub(crate) mod facts;
+mod infer_schema;
+mod infer_target;
+pub(crate) mod target;
+
+pub(crate) use check::constant_input;
+pub use check::input_warnings;
+pub(crate) use columns::check_rows;
+pub use columns::{Feature, Schema, SchemaOptions, UnseenLevels};
+pub use target::TargetEncoding;

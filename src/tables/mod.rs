@@ -1,0 +1,20 @@
+//! Files to tables of typed columns, whole or block by block, and files of predictions; no meaning of columns.
+
+mod ahead;
+pub(crate) mod column;
+mod columnar;
+mod csv;
+#[cfg(test)]
+#[path = "../../tests/common/parquet.rs"]
+pub(crate) mod parquet_file;
+mod predictions;
+pub(crate) mod read;
+mod size;
+pub(crate) mod table;
+
+pub use ahead::Ahead;
+pub use column::{Column, TextColumn};
+pub use predictions::{PredictionWriter, WriterBehind};
+pub use read::{TableBlocks, read_csv, read_table};
+pub use size::large_size;
+pub use table::{NamedColumn, Table};
