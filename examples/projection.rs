@@ -44,8 +44,7 @@ fn main() -> Result<()> {
 type Run = (Vec<f64>, Vec<usize>, Normal);
 
 fn run(data: &Data, model: &LatentModel, q: Normal, rule: &RuleOptions, step: f64) -> Run {
-    let all = InferenceOptions::full_batch(rule.update, Schedule::Constant(step));
-    let options = InferenceOptions { rule: rule.clone(), ..all };
+    let options = InferenceOptions::full_batch(rule.clone(), Schedule::Constant(step));
     let mut inference = Inference::new(model.clone(), q, Objective::elbo(1.0), data.set(), options);
     let (mut elbo, mut indefinite) = (Vec::new(), Vec::new());
     for t in 0..STEPS {

@@ -498,7 +498,7 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
     }
     let what = format!(
         "{} ({}, relative: {}), {family}, {}, path: {with_path}",
-        options.update, options.guard, options.relative, hostile.what
+        options.rule.word, options.guard, options.relative, hostile.what
     );
     let (mean, cov) = ([0.1, hostile.mean, 0.2], hostile.cov(family));
     let gradient = DataGradient {
@@ -515,8 +515,8 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
             assert!(info.rollbacks > 0 && info.step == 0.0, "{what}: {info:?}");
             close_normal(&q, &before, 0.0, &what);
         } else if t == 0
-            && matches!(options.update, QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi)
-            && !(with_path && options.update == QUpdate::Ngd && options.guard == Guard::Trust)
+            && [QUpdate::Ngd, QUpdate::SrVn, QUpdate::ProjectedNgvi].iter().any(|it| it.rule() == options.rule)
+            && !(with_path && options.rule == QUpdate::Ngd.rule() && options.guard == Guard::Trust)
         {
             // Later steps may be valid as they are: the retraction leaves a precision above the curvature. The trust
             // region, which samples have, needs no second try.

@@ -88,7 +88,7 @@ impl Problem {
     ) -> Result<Vec<f64>> {
         let lower = rule.update == QUpdate::ProxSgd;
         let options =
-            InferenceOptions { rule: rule.clone(), seed, ..InferenceOptions::full_batch(rule.update, step) };
+            InferenceOptions { seed, ..InferenceOptions::full_batch(rule.clone(), step) };
         // The quadrature is for values alone, which nobody looks at.
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: Some(2) };
         let mut inference = self.inference(objective, options)?;

@@ -102,6 +102,7 @@ mod expectation;
 mod gamma;
 mod gaussian;
 mod kind;
+mod list;
 mod log_rate;
 mod negative_binomial;
 pub mod normal;

@@ -1,6 +1,6 @@
 //! Gradients of log E p(y|f) from samples of f for each datum (Wei, Sheth & Khardon 2021; MATH, section 4); no values.
 
-use super::estimator::{Draws, EstimatorFacts};
+use super::facts::{Draws, EstimatorFacts};
 use super::{LossScratch, rejection};
 use crate::likelihood::{Likelihood, Local, Observation};
 use rand_chacha::ChaCha8Rng;

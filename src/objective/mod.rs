@@ -1,11 +1,13 @@
 //! Training objectives as per-datum losses ℓ(y, μ, v) plus β·KL; no q-updates, no steps.
 
 mod estimator;
+mod facts;
 mod latent_samples;
 mod piecewise;
 mod rejection;
 
-pub use estimator::{Draws, EntropyPart, Estimator, EstimatorCounts, EstimatorFacts};
+pub use estimator::Estimator;
+pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub use piecewise::PiecewiseBound;
 
 use crate::likelihood::{Likelihood, Local, Observation};

@@ -13,7 +13,7 @@
 //! `|g‴|^⅓` over the real line, `2^{4/3} π/√3`, and `ε ≈ (π³/18√3)/(R − d)³`. Numerically d is 0.87 for even R and 0.25 for odd
 //! R: a piece across 0, where `log 2 cosh(t/2)` has no third derivative, is worth one and a half others.
 
-use super::estimator::EstimatorFacts;
+use super::facts::EstimatorFacts;
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodKind, Local, normal};
 use crate::quadrature::smallest;

@@ -13,7 +13,7 @@ use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::options::StepPlan;
 use crate::variational::{
-    Average, Family, IterateAverage, Matrix, Normal, QUpdate, RuleOptions, Schedule, StepInfo, UpdateRule,
+    Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Schedule, StepInfo, UpdateRule,
 };
 
 /// How q is moved.
@@ -51,9 +51,9 @@ impl InferenceOptions {
     }
 
     /// A rule with a step schedule on all data, without averages.
-    pub fn full_batch(update: QUpdate, step: Schedule) -> Self {
+    pub fn full_batch(rule: impl Into<RuleOptions>, step: Schedule) -> Self {
         InferenceOptions {
-            rule: RuleOptions::of(update),
+            rule: rule.into(),
             step,
             batches: BatchPlan::Sized(SizeSchedule::Constant(usize::MAX)),
             samples: None,

@@ -15,11 +15,10 @@
 //! Samples' own gradient G = ∂F/∂c of the data part stands for `2b c`. Sources: those of the rules for full covariances; for
 //! projected-ngvi with `m ≥ lower` Guilmeau, Hendrikx & Forbes 2026.
 
-use super::natural::{PRECISION_RANGE, TRUST_RADIUS, needs_trust};
-use super::projected_natural::{clip, usable};
+use super::limits::{PRECISION_RANGE, TRUST_RADIUS, clip, needs_trust, usable};
 use super::smoothness::Smoothness;
 use super::{
-    DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, QUpdate, RuleOptions, StepInfo,
+    DataGradient, Factor, Guard, MAX_HALVINGS, Matrix, MatrixRef, Normal, Rule, RuleOptions, StepInfo,
     UpdateRule, is_sane,
 };
 use crate::checkpoint::Archive;
@@ -56,7 +55,7 @@ impl Coordinate {
 
 /// The rule, with the standard deviations it carries and its buffers.
 pub struct DiagonalRule {
-    update: QUpdate,
+    rule: &'static Rule,
     guard: Guard,
     bounds: (f64, f64),
     lower: Vec<f64>,
@@ -80,13 +79,13 @@ impl DiagonalRule {
     /// The rule that `options` name, for a diagonal `q` of dimension M.
     pub fn new(q: &Normal, options: &RuleOptions) -> Self {
         let m = q.dim();
-        let flat = if options.update.rule().keeps_moments { 2 * m } else { 0 };
+        let flat = if options.rule.keeps_moments { 2 * m } else { 0 };
         let mut rule = DiagonalRule {
-            update: options.update,
+            rule: options.rule,
             guard: options.guard,
             bounds: usable(options.bounds),
             lower: options.lower.clone(),
-            smoothness: Smoothness::new(options, 0),
+            smoothness: Smoothness::new((options.smoothness, options.relative), 0),
             deviations: vec![1.0; m],
             coordinates: vec![Coordinate::default(); m],
             candidate: vec![(0.0, 1.0); m],
@@ -281,7 +280,7 @@ impl UpdateRule for DiagonalRule {
         if !self.gather(q, &gradient, beta) {
             return StepInfo::REJECTED;
         }
-        let info = (self.update.rule().diagonal)(self, &gradient, beta, step);
+        let info = (self.rule.diagonal)(self, &gradient, beta, step);
         if info.step > 0.0 {
             self.commit(q);
         }

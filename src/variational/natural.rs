@@ -24,6 +24,7 @@
 
 use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
+use super::limits::{Guard, PRECISION_RANGE, TRUST_RADIUS, needs_trust};
 use super::rule::Rule;
 use super::{
     DataGradient, MAX_HALVINGS, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix,
@@ -33,7 +34,6 @@ use crate::checkpoint::Archive;
 use crate::linalg::{
     self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower, symmetric_eigen,
 };
-use crate::words::words;
 use faer::{Accum, Mat, MatRef};
 
 pub(super) const RULE: Rule = Rule {
@@ -49,34 +49,6 @@ pub(super) const RULE: Rule = Rule {
     build: |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::natural,
 };
-
-words! {
-    /// What keeps a natural-gradient step positive definite.
-    Guard, "guard of the q update" {
-        /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
-        /// reparameterised samples, whose curvature is mostly noise); else as backtrack.
-        Trust = "trust",
-        /// Halve ρ until the new precision is positive definite.
-        Backtrack = "backtrack",
-        /// `S₊⁻¹ = S⁻¹ + γĜ + ½γ²ĜSĜ` with γ = ρ/β, positive definite whatever Ĝ is (Lin, Schmidt & Khan 2020), for the
-        /// steps that would not be without it.
-        Retraction = "retraction",
-        /// Eigenvalues of the new precision are clipped to [1e-4, 1e8], the prior's being 1.
-        Projection = "projection",
-    }
-}
-
-/// The eigenvalues that a projected precision may have.
-pub(super) const PRECISION_RANGE: (f64, f64) = (1e-4, 1e8);
-
-/// The largest relative change of S⁻¹ in a step within the trust region.
-pub(super) const TRUST_RADIUS: f64 = 0.5;
-
-/// Whether what a gradient says about the curvature cannot be trusted over a long way: where it is not that of the mean,
-/// and where it comes from slopes at few samples.
-pub(super) fn needs_trust(gradient: &DataGradient<'_>) -> bool {
-    gradient.curvature.is_some() || gradient.path.is_some()
-}
 
 /// The rule, with the precision `S⁻¹` it carries from step to step and its buffers.
 pub struct NaturalGradient {

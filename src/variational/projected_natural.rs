@@ -6,8 +6,9 @@
 //! `[1/hi, 1/lo]`, and m takes its step with what results.
 
 use super::diagonal::DiagonalRule;
+use super::limits::{clip, usable};
 use super::rule::Rule;
-use super::{CONDITION, DataGradient, Matrix, Normal, OVERFLOW, RuleOptions, StepInfo, UpdateRule};
+use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
 use crate::checkpoint::Archive;
 use crate::linalg::{self, EigenSolver};
@@ -37,18 +38,6 @@ pub fn clip_eigenvalues(sigma: MatRef<'_, f64>, low: f64, high: f64) -> Option<M
     let mut out = Mat::zeros(sigma.nrows(), sigma.nrows());
     eigen.rebuild(|s| clip(s, (low, high)), out.as_mut());
     Some(out)
-}
-
-/// `s` within the bounds, whatever these are; the upper one wins where they contradict each other.
-pub(super) fn clip(s: f64, (low, high): (f64, f64)) -> f64 {
-    s.max(low).min(high)
-}
-
-/// Bounds of variances that can be computed with.
-pub(super) fn usable((low, high): (f64, f64)) -> (f64, f64) {
-    let least = 1.0 / OVERFLOW;
-    let low = if low > least { low.min(OVERFLOW) } else { least };
-    (low, if high >= low { high.min(OVERFLOW) } else { low.max(1.0) })
 }
 
 /// The rule, with the precision `S⁻¹` it carries and its buffers.

@@ -68,7 +68,7 @@ impl Proximal {
             candidate: linalg::spread(m, m),
             energy: linalg::spread(m, m),
             gradient: vec![0.0; m],
-            smoothness: Smoothness::new(options, m),
+            smoothness: Smoothness::new((options.smoothness, options.relative), m),
         };
         rule.restart(q);
         rule

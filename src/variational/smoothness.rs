@@ -1,6 +1,5 @@
 //! The smoothness 𝓜 of the negative log joint, given or met so far, and the steps in its units; no rules.
 
-use super::RuleOptions;
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
 use faer::MatRef;
@@ -26,11 +25,11 @@ impl Smoothness {
     /// The share of the unstructured start in a warm one: without it a direction once forgotten is never found again.
     const REFRESH: f64 = 0.1;
 
-    /// What `options` say about 𝓜 and steps, in dimension `m`.
-    pub(super) fn new(options: &RuleOptions, m: usize) -> Self {
+    /// What options say about 𝓜 and whether steps are in units of 1/𝓜, in dimension `m`.
+    pub(super) fn new((given, relative): (Option<f64>, bool), m: usize) -> Self {
         Smoothness {
-            given: options.smoothness.filter(|s| *s > 0.0 && s.is_finite()),
-            relative: options.relative,
+            given: given.filter(|s| *s > 0.0 && s.is_finite()),
+            relative,
             largest: 0.0,
             warm: false,
             vector: vec![0.0; m],

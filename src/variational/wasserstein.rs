@@ -67,7 +67,7 @@ impl Wasserstein {
             candidate: square(),
             gradient: vec![0.0; m],
             factorizer: Factorizer::new(m),
-            smoothness: Smoothness::new(options, m),
+            smoothness: Smoothness::new((options.smoothness, options.relative), m),
         };
         rule.restart(q);
         rule

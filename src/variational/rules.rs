@@ -1,0 +1,132 @@
+//! The list of the update rules by name, and how one of them is built.
+
+use super::diagonal::DiagonalRule;
+use super::limits::{clip, usable};
+use super::rule::{Rule, RuleOptions};
+use super::{Family, Guard, Matrix, Normal, Schedule, UpdateRule, clip_eigenvalues};
+use super::{adam, natural, projected, projected_natural, proximal, square_root, wasserstein};
+use crate::error::{Error, Result};
+use crate::words::{either, stored_as_text};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The list of the rules: variants, their words and what they state.
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $name:ident = $file:ident::$rule:ident),+ $(,)?) => {
+        /// How q(w) is updated.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum QUpdate { $($(#[doc = $doc])+ $name),+ }
+
+        impl QUpdate {
+            /// Every rule.
+            pub const ALL: &'static [QUpdate] = &[$(QUpdate::$name),+];
+
+            /// The accepted words, the first one being the default.
+            pub const WORDS: &'static [&'static str] = &[$($file::$rule.word),+];
+
+            /// What the rule states of itself.
+            pub const fn rule(self) -> &'static Rule {
+                match self { $(QUpdate::$name => &$file::$rule),+ }
+            }
+        }
+    };
+}
+
+rules! {
+    /// Natural gradients (= variational Newton).
+    Ngd = natural::RULE,
+    /// Natural gradients on the Cholesky factor (Kumar, Möllenhoff, Khan & Lucchi 2025).
+    SrVn = square_root::RULE,
+    /// Adam on the mean and the Cholesky factor.
+    Adam = adam::RULE,
+    /// Proximal gradients in the Cholesky factor (Domke, Gower & Garrigos 2023).
+    ProxSgd = proximal::RULE,
+    /// Projected gradients in a symmetric factor (Domke, Gower & Garrigos 2023).
+    ProjSgd = projected::RULE,
+    /// Natural gradients with projection on bounded covariances (Guilmeau, Hendrikx & Forbes 2026).
+    ProjectedNgvi = projected_natural::RULE,
+    /// Bures–Wasserstein gradients (Lambert et al. 2022).
+    BwGd = wasserstein::RULE,
+}
+
+stored_as_text!(QUpdate);
+
+impl QUpdate {
+    /// The words of the rules that state something, `prox-sgd, proj-sgd or bw-gd`.
+    pub fn those(states: impl Fn(&Rule) -> bool) -> String {
+        let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
+        let words: Vec<&str> = rules.map(|rule| rule.word).collect();
+        either(&words)
+    }
+
+    /// The schedule of its steps when none is given, next to the learning rate of hyper-parameters.
+    pub fn default_schedule(self, learning_rate: f64) -> Schedule {
+        Schedule::Constant(self.rule().default_step.unwrap_or(learning_rate))
+    }
+}
+
+impl fmt::Display for QUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.rule().word)
+    }
+}
+
+impl FromStr for QUpdate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = Self::ALL.iter().copied().find(|update| update.rule().word == text);
+        let expected = || Error::usage(format!("q update '{text}' is not one of {}", Self::WORDS.join(", ")));
+        known.ok_or_else(expected)
+    }
+}
+
+/// The rule with its defaults.
+impl From<QUpdate> for RuleOptions {
+    fn from(update: QUpdate) -> Self {
+        RuleOptions::of(update)
+    }
+}
+
+impl RuleOptions {
+    /// The defaults of a rule.
+    pub fn of(update: QUpdate) -> Self {
+        RuleOptions {
+            rule: update.rule(),
+            guard: Guard::Trust,
+            bounds: (1e-4, 1e4),
+            lower: Vec::new(),
+            smoothness: None,
+            relative: false,
+        }
+    }
+
+    /// The posterior nearest to `q` that satisfies the constraints of the rule (projected-ngvi), or `q` itself.
+    pub fn admit(&self, q: Normal) -> Normal {
+        if !self.rule.projects {
+            return q;
+        }
+        let (low, high) = usable(self.bounds);
+        let admitted = match &q.cov {
+            Matrix::Full(cov) => clip_eigenvalues(cov.as_ref(), low, high)
+                .and_then(|cov| Normal::new(q.mean.clone(), cov).ok()),
+            Matrix::Diagonal(variances) => {
+                let bounded = q.mean.iter().enumerate();
+                let mean = bounded.map(|(j, m)| self.lower.get(j).map_or(*m, |least| m.max(*least)));
+                let variances = variances.iter().map(|s| clip(*s, (low, high)));
+                Normal::diagonal(mean.collect(), variances.collect()).ok()
+            }
+        };
+        admitted.unwrap_or(q)
+    }
+
+    /// The rule, for posteriors like `q`.
+    pub fn build(&self, q: &Normal) -> Box<dyn UpdateRule> {
+        if q.family() == Family::Diagonal {
+            return Box::new(DiagonalRule::new(q, self));
+        }
+        (self.rule.build)(q, self)
+    }
+}
