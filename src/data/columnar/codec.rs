@@ -154,7 +154,7 @@ mod tests {
             Codec::Lz4Hadoop,
         ];
         for codec in codecs {
-            assert_eq!(codec.decompress(&[], 9).expect("nothing"), []);
+            assert!(codec.decompress(&[], 9).expect("nothing").is_empty());
             assert!(codec.decompress(&[0xff; 40], 1 << 20).is_err(), "{codec:?}");
         }
         let bomb = snap::raw::Encoder::new().compress_vec(&[7; 100_000]).expect("packed");

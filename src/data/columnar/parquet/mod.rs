@@ -17,6 +17,7 @@ use self::cells::{Kind, kind, read_cells};
 use self::pages::{PlainPages, codec};
 pub(in crate::data) use self::write::ParquetWriter;
 use crate::data::column::ColumnBuilder;
+use crate::data::columnar::MOST_ROWS;
 use crate::data::read::RowSource;
 use crate::data::table::{Lines, check_names, quoted};
 use crate::error::{Error, Result};
@@ -186,7 +187,7 @@ pub(in crate::data) fn row_groups(source: &str, file: &File) -> Result<Vec<usize
 }
 
 fn group_rows(group: &RowGroupMetaData) -> usize {
-    group.num_rows().max(0) as usize
+    group.num_rows().clamp(0, MOST_ROWS) as usize
 }
 
 fn read_footer(source: &str, file: &File) -> Result<ParquetMetaData> {
