@@ -515,7 +515,9 @@ fn survive(options: &RuleOptions, start: &Normal, hostile: &Hostile, with_path: 
             assert!(info.rollbacks > 0 && info.step == 0.0, "{what}: {info:?}");
             close_normal(&q, &before, 0.0, &what);
         } else if t == 0
-            && [QUpdate::Ngd, QUpdate::SrVn, QUpdate::ProjectedNgvi].iter().any(|it| it.rule() == options.rule)
+            && [QUpdate::Ngd, QUpdate::SrVn, QUpdate::ProjectedNgvi]
+                .iter()
+                .any(|it| it.rule() == options.rule)
             && !(with_path && options.rule == QUpdate::Ngd.rule() && options.guard == Guard::Trust)
         {
             // Later steps may be valid as they are: the retraction leaves a precision above the curvature. The trust

@@ -87,8 +87,7 @@ impl Problem {
         at: &[usize],
     ) -> Result<Vec<f64>> {
         let lower = rule.update == QUpdate::ProxSgd;
-        let options =
-            InferenceOptions { seed, ..InferenceOptions::full_batch(rule.clone(), step) };
+        let options = InferenceOptions { seed, ..InferenceOptions::full_batch(rule.clone(), step) };
         // The quadrature is for values alone, which nobody looks at.
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: Some(2) };
         let mut inference = self.inference(objective, options)?;

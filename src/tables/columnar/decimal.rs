@@ -46,14 +46,16 @@ mod tests {
     #[test]
     fn decimals_are_rounded_once() {
         assert_eq!((scaled(150, 2), scaled(-25, 2), scaled(7, -3), scaled(0, 9)), (1.5, -0.25, 7000.0, 0.0));
-        assert_eq!(scaled(i64::MIN, 18), -9.223372036854775808);
-        assert_eq!(scaled(1, 30), 1e-30);
+        assert_eq!((scaled(1, 30), scaled(5, -300)), (1e-30, 5e300));
+        let text = |unscaled: i128, scale: i32| format!("{unscaled}e-{scale}").parse().ok();
+        assert_eq!(Some(scaled(i64::MIN, 18)), text(i64::MIN.into(), 18));
+        for unscaled in
+            [12345678901234567890123456789i128, -99999999999999999999999999999999999999, i128::MIN]
+        {
+            assert_eq!(of_bytes(&unscaled.to_be_bytes(), 9), text(unscaled, 9));
+        }
         assert_eq!(of_bytes(&[], 2), Some(0.0));
         assert_eq!(of_bytes(&[0xff, 0x6a], 2), Some(-1.5));
-        assert_eq!(
-            of_bytes(&12345678901234567890123456789i128.to_be_bytes(), 9),
-            Some(12345678901234567890.123456789)
-        );
         let wide = [&[0x80][..], &[0; 31]].concat();
         assert_eq!(of_bytes(&wide, 0), Some(-(2f64.powi(255))));
         assert_eq!(of_bytes(&[0; 33], 0), None);

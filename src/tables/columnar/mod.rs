@@ -8,6 +8,9 @@ mod parquet;
 pub(super) use arrow::{ArrowRows, Input, count_rows};
 pub(super) use parquet::{ParquetRows, ParquetWriter, row_groups};
 
+/// No group or batch has more rows than this, so that sums of them do not overflow.
+const MOST_ROWS: i64 = 1 << 40;
+
 /// The formats whose files are told by their first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {

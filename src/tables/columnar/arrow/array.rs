@@ -26,6 +26,10 @@ pub(super) struct Array {
     texts: Vec<Bytes>,
 }
 
+/// What is done with each number, and each text, of a column.
+type TakeNumber<'a> = &'a mut dyn FnMut(f64) -> Result<()>;
+type TakeText<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
 /// A list of a batch's description.
 type Integers<'a, const N: usize> = Box<dyn Iterator<Item = Option<[i64; N]>> + 'a>;
 
@@ -147,7 +151,7 @@ impl Array {
     }
 
     /// Hands the numbers in some rows to `take`, NaN for a missing one.
-    pub(super) fn numbers(&self, rows: Range<usize>, mut take: impl FnMut(f64) -> Result<()>) -> Result<()> {
+    pub(super) fn numbers(&self, rows: Range<usize>, take: TakeNumber<'_>) -> Result<()> {
         match self.kind {
             Kind::Null | Kind::Text { .. } | Kind::Views => rows.map(|_| f64::NAN).try_for_each(take),
             Kind::Boolean => rows
@@ -186,7 +190,7 @@ impl Array {
     fn fixed<const N: usize>(
         &self,
         rows: Range<usize>,
-        mut take: impl FnMut(f64) -> Result<()>,
+        take: TakeNumber<'_>,
         value: impl Fn([u8; N]) -> f64,
     ) -> Result<()> {
         let (cells, _) = self.cells.as_chunks::<N>();
@@ -197,7 +201,7 @@ impl Array {
     }
 
     /// Hands the texts in some rows to `take`, an empty one for a missing one.
-    pub(super) fn texts(&self, rows: Range<usize>, mut take: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    pub(super) fn texts(&self, rows: Range<usize>, take: TakeText<'_>) -> Result<()> {
         for row in rows {
             let bytes = if self.is_present(row) { self.text(row) } else { Some(&[][..]) };
             let bytes = bytes.ok_or_else(|| damaged("a text lies outside its buffer"))?;

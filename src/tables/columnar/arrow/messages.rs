@@ -5,6 +5,7 @@ use std::io::{BufReader, Error, Read, Result, Seek, SeekFrom};
 
 use super::flat::{Table, Vector};
 use super::schema::{Field, fields};
+use crate::tables::columnar::MOST_ROWS;
 use crate::tables::columnar::codec::Codec;
 
 /// The first and last bytes of an Arrow file, whose messages are found from its footer; most writers put a stream, which
@@ -252,7 +253,10 @@ fn version(table: Table<'_>) -> Result<i16> {
 
 impl<'a> BatchHeader<'a> {
     fn new(batch: Table<'a>) -> Result<BatchHeader<'a>> {
-        let rows = usize::try_from(batch.i64(0).unwrap_or(0));
+        let rows = batch.i64(0).unwrap_or(0);
+        if !(0..=MOST_ROWS).contains(&rows) {
+            return Err(damaged("the number of rows of a batch is damaged"));
+        }
         let codec =
             match batch.table(3).map(|compression| (compression.u8(0).unwrap_or(0), compression.u8(1))) {
                 None => None,
@@ -261,7 +265,7 @@ impl<'a> BatchHeader<'a> {
                 Some(_) => return Err(damaged("its compression is not known, expected lz4, zstd or none")),
             };
         Ok(BatchHeader {
-            rows: rows.map_err(|_| damaged("the number of rows of a batch is negative"))?,
+            rows: rows as usize,
             codec,
             nodes: batch.vector(1, 16),
             buffers: batch.vector(2, 16),

@@ -126,20 +126,20 @@ impl ArrowRows {
             Ok(())
         };
         match self.fields[index].cells {
-            Cells::Plain(kind) if kind.is_text() => array.texts(rows, |text| {
+            Cells::Plain(kind) if kind.is_text() => array.texts(rows, &mut |text| {
                 builder.push_text(text);
                 Ok(())
             }),
             Cells::Coded { dictionary, values, .. } => {
                 let dictionary = self.dictionaries.get(&dictionary);
-                array.numbers(rows, |code| match dictionary {
+                array.numbers(rows, &mut |code| match dictionary {
                     Some(dictionary) if values != Kind::Null && !code.is_nan() => {
                         dictionary.push(code, builder)
                     }
                     _ => number(builder, f64::NAN),
                 })
             }
-            _ => array.numbers(rows, |value| number(builder, value)),
+            _ => array.numbers(rows, &mut |value| number(builder, value)),
         }
     }
 }
@@ -172,12 +172,8 @@ impl RowSource for ArrowRows {
             for (index, array) in &self.arrays {
                 let Some(Some(builder)) = builders.get_mut(*index) else { continue };
                 self.push(*index, array, rows.clone(), builder).map_err(|error| {
-                    failed(
-                        &self.source,
-                        self.row,
-                        &format!(", column {}", quoted(&self.names[*index])),
-                        &error,
-                    )
+                    let place = format!(", column {}", quoted(&self.names[*index]));
+                    failed(&self.source, self.row, &place, &error)
                 })?;
             }
             builders.iter_mut().flatten().for_each(|builder| builder.skip_rows(rows.len()));
@@ -200,7 +196,7 @@ impl Dictionary {
             *self = Dictionary::empty(self.kind);
         }
         if self.kind.is_text() {
-            values.texts(0..count, |text| {
+            values.texts(0..count, &mut |text| {
                 self.texts.push(text.to_owned());
                 Ok(())
             })
@@ -208,7 +204,7 @@ impl Dictionary {
             // Nothing to look up, and nothing that bounds how many there are.
             Ok(())
         } else {
-            values.numbers(0..count, |value| {
+            values.numbers(0..count, &mut |value| {
                 self.numbers.push(value);
                 Ok(())
             })

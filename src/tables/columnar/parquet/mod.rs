@@ -18,6 +18,7 @@ use self::pages::{PlainPages, codec};
 pub(in crate::tables) use self::write::ParquetWriter;
 use crate::error::{Error, Result};
 use crate::tables::column::ColumnBuilder;
+use crate::tables::columnar::MOST_ROWS;
 use crate::tables::read::RowSource;
 use crate::tables::table::{Lines, check_names, quoted};
 
@@ -186,7 +187,7 @@ pub(in crate::tables) fn row_groups(source: &str, file: &File) -> Result<Vec<usi
 }
 
 fn group_rows(group: &RowGroupMetaData) -> usize {
-    group.num_rows().max(0) as usize
+    group.num_rows().clamp(0, MOST_ROWS) as usize
 }
 
 fn read_footer(source: &str, file: &File) -> Result<ParquetMetaData> {
