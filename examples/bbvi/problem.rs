@@ -86,7 +86,7 @@ impl Problem {
         best: &(Vec<f64>, Mat<f64>),
         at: &[usize],
     ) -> Result<Vec<f64>> {
-        let lower = rule.update == QUpdate::ProxSgd;
+        let lower = rule.rule == QUpdate::ProxSgd.rule();
         let options = InferenceOptions { seed, ..InferenceOptions::full_batch(rule.clone(), step) };
         // The quadrature is for values alone, which nobody looks at.
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: Some(2) };
