@@ -82,7 +82,7 @@ fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, se
     let options = InferenceOptions {
         rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
         step: FitOptions {
-            steps: StepOptions { update: update, ..StepOptions::default() },
+            steps: StepOptions { update, ..StepOptions::default() },
             ..FitOptions::default()
         }
         .step_schedule(),
