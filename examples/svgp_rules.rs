@@ -81,11 +81,8 @@ fn main() -> sparsegp::Result<()> {
 fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, seconds: f64) -> Vec<[f64; 3]> {
     let options = InferenceOptions {
         rule: RuleOptions { relative: true, ..RuleOptions::of(update) },
-        step: FitOptions {
-            steps: StepOptions { update, ..StepOptions::default() },
-            ..FitOptions::default()
-        }
-        .step_schedule(),
+        step: FitOptions { steps: StepOptions { update, ..StepOptions::default() }, ..FitOptions::default() }
+            .step_schedule(),
         batches: BatchPlan::Epochs(1024),
         samples: None,
         average: Average::None,
