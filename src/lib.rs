@@ -43,7 +43,7 @@
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
-//! | [`likelihood`], [`quadrature`], [`metrics`] | observation models; integrals; figures of predictions |
+//! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; figures of predictions |
 //! | [`data`] | which rows are for what, batches, scaling, moments, random draws |
 //! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
 //! | [`kernels`] | covariance functions, a crate of its own |
@@ -55,6 +55,7 @@ pub mod compare;
 pub mod data;
 pub mod error;
 pub mod files;
+pub mod functions;
 pub mod gradient;
 pub mod hyper;
 pub mod latent;

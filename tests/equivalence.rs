@@ -16,7 +16,8 @@ use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
-use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
+use sparsegp::training::{CollapsedObjective, VariationalModel};
+use sparsegp::variational::Parameterization;
 use sparsegp::variational::{NaturalGradient, Normal};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {

@@ -13,8 +13,9 @@ use sparsegp::kernels::Prior;
 use sparsegp::latent::Jitter;
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
-use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
+use sparsegp::training::{CollapsedObjective, VariationalModel};
 use sparsegp::variational::Normal;
+use sparsegp::variational::Parameterization;
 
 const KERNELS: [&str; 7] = [
     "rbf(ard)",

@@ -1,8 +1,7 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
-use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters,
-};
+use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
+use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand::RngExt;

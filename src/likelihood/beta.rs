@@ -1,11 +1,11 @@
 //! Targets between 0 and 1: a beta distribution whose mean is Φ(f) or 1/(1 + e^{−f}).
 
 use super::bernoulli::logistic;
-use super::normal::{self, log_cdf_and_hazard};
 use super::poisson::strip_of_width;
-use super::special::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use super::sums::{Terms, weighted_sums};
 use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
+use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
+use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,10 @@
 //! Positive targets: gamma with scale e^f, and exponential with mean e^f.
 
 use super::log_rate::{LogRate, log_normal};
-use super::special::gamma_cdf;
 use super::{
     Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
 };
+use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;

@@ -1,9 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
-use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters,
-};
+use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
 use crate::data::moments::Moments;
+use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};

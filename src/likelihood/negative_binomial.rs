@@ -3,9 +3,9 @@
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
-use super::special::{beta_cdf, ln_rising};
 use super::sums::{Terms, weighted_sums};
 use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
+use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,10 @@
 //! Ordered levels: a normal variable around f falls between the edges of a level (cumulative probit).
 
-use super::normal::{self, log_cdf_and_hazard};
 use super::sums::{Terms, weighted_sums};
 use super::{
     Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
 };
+use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::{Scalar, Simd};
 use rand_chacha::ChaCha8Rng;

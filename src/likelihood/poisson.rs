@@ -2,8 +2,8 @@
 
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
-use super::special::gamma_upper;
 use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
+use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;

@@ -1,8 +1,9 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
 use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, normal, own_parameters, start,
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
 };
+use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
 use rand_chacha::ChaCha8Rng;

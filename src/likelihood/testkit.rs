@@ -1,7 +1,8 @@
 //! The contract every likelihood must pass: derivatives against differences, expectations against slow integration, predictions
 //! against the density and samples; no production callers.
 
-use super::{Likelihood, LikelihoodKind, Local, Observation, TargetKind, normal};
+use super::{Likelihood, LikelihoodKind, Local, Observation, TargetKind};
+use crate::functions::normal;
 use crate::quadrature::Integrator;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

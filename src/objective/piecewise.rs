@@ -15,7 +15,8 @@
 
 use super::facts::EstimatorFacts;
 use crate::error::{Error, Result};
-use crate::likelihood::{LikelihoodKind, Local, normal};
+use crate::functions::normal;
+use crate::likelihood::{LikelihoodKind, Local};
 use crate::quadrature::smallest;
 use std::f64::consts::LN_2;
 

@@ -1,6 +1,5 @@
 //! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
 
-use super::carry::Parameterization;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
@@ -8,6 +7,7 @@ use crate::collapsed::Dataset;
 use crate::gradient::Batch;
 use crate::hyper::{FreeVector, HyperObjective};
 use crate::model::{Posterior, Score};
+use crate::variational::Parameterization;
 use crate::variational::{Guard, Normal};
 
 /// A model whose q is solved for on all data whenever θ and Z have moved, by natural gradients from where q was.

@@ -2,7 +2,6 @@
 
 use super::alternating::Alternating;
 use super::batch_training::BatchTraining;
-use super::carry::Parameterization;
 use super::collapsed::CollapsedObjective;
 use super::diagnose::{Finished, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
@@ -22,6 +21,7 @@ use crate::hyper::{
 use crate::model::{FitSummary, LatentModel, Posterior, Score, Search};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Plan, StepPlan, Way};
+use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
 
 /// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.

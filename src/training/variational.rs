@@ -1,11 +1,12 @@
 //! A latent linear model with its posterior: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
 
-use super::carry::{self, AdjointRoom, Parameterization, SiteCarrier};
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::model::{LatentModel, MixedUse};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
+use crate::variational::Parameterization;
+use crate::variational::carry::{self, AdjointRoom, SiteCarrier};
 use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
 use faer::Mat;
 

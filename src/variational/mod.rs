@@ -2,6 +2,7 @@
 
 mod adam;
 mod average;
+pub(crate) mod carry;
 mod diagonal;
 mod factor;
 pub mod guarantees;
@@ -20,6 +21,7 @@ mod wasserstein;
 
 pub use adam::AdamRule;
 pub use average::{Average, IterateAverage};
+pub use carry::Parameterization;
 pub use diagonal::DiagonalRule;
 pub use limits::Guard;
 pub use natural::NaturalGradient;

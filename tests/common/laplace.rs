@@ -2,8 +2,9 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use sparsegp::functions::normal;
 use sparsegp::kernels::Parameter;
-use sparsegp::likelihood::{Likelihood, Local, Observation, TargetKind, normal};
+use sparsegp::likelihood::{Likelihood, Local, Observation, TargetKind};
 use sparsegp::quadrature::{Integrator, Resolution};
 
 /// `p(y|f) = e^{−|y − f|/b}/2b`. Quadrature takes thousands of nodes for its kink, so both expectations are in closed form.

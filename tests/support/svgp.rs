@@ -11,7 +11,8 @@ use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observati
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{CollapsedObjective, Parameterization, VariationalModel};
+use sparsegp::training::{CollapsedObjective, VariationalModel};
+use sparsegp::variational::Parameterization;
 use sparsegp::variational::{Family, NaturalGradient, Normal, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.

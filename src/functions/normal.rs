@@ -56,7 +56,7 @@ fn scaled_erfc<S: Simd>(t: f64) -> f64 {
 
 /// `log Φ(x)` and `φ(x)/Φ(x)`; `x` beyond ±1e150 counts as ±1e150, where squares are still finite.
 #[inline(always)]
-pub(super) fn log_cdf_and_hazard<S: Simd>(x: f64) -> (f64, f64) {
+pub(crate) fn log_cdf_and_hazard<S: Simd>(x: f64) -> (f64, f64) {
     let x = if x < -1e150 { -1e150 } else { x };
     let x = if x > 1e150 { 1e150 } else { x };
     let t = x.abs() * FRAC_1_SQRT_2;

@@ -14,9 +14,9 @@
 //! G = m cᵀ − (S − I)(2B + βI)(S − I) + (I − S) m̄ mᵀ − m (S m̄)ᵀ
 //! ```
 
+use super::{DataGradient, Matrix, Normal};
 use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
-use crate::variational::{DataGradient, Matrix, Normal};
 use faer::{Accum, Mat, MatRef};
 
 /// What stays put when θ and Z of a sparse GP move: the whitened w, u = f(Z), or the sites (the last two for a full
@@ -37,7 +37,7 @@ fn mean_bar(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Vec<f64> {
 }
 
 /// The matrices of `G`, kept from step to step.
-pub(super) struct AdjointRoom {
+pub(crate) struct AdjointRoom {
     g: Mat<f64>,
     /// `S − I`.
     rest: Mat<f64>,
@@ -90,7 +90,7 @@ impl AdjointRoom {
 }
 
 /// `G`, lower triangle, where q moves with θ; `room` is made when it is first needed.
-pub(super) fn adjoint<'a>(
+pub(crate) fn adjoint<'a>(
     parameterization: Parameterization,
     q: &Normal,
     gradient: &DataGradient<'_>,
@@ -106,7 +106,7 @@ pub(super) fn adjoint<'a>(
 }
 
 /// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.
-pub(super) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old: MatRef<'_, f64>) {
+pub(crate) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old: MatRef<'_, f64>) {
     let m = q.dim();
     let Matrix::Full(cov) = &mut q.cov else { return };
     let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
@@ -119,7 +119,7 @@ pub(super) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old
 }
 
 /// Moves q so that its sites stay, with the matrices that takes.
-pub(super) struct SiteCarrier {
+pub(crate) struct SiteCarrier {
     factorizer: Factorizer,
     old_inverse: Mat<f64>,
     precision: Mat<f64>,
@@ -132,7 +132,7 @@ pub(super) struct SiteCarrier {
 
 impl SiteCarrier {
     /// For posteriors of dimension `m`.
-    pub(super) fn new(m: usize) -> Self {
+    pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
         let vector = || vec![0.0; m];
         SiteCarrier {
@@ -148,14 +148,14 @@ impl SiteCarrier {
     }
 
     /// Remembers `L⁻¹`, which is about to change.
-    pub(super) fn remember(&mut self, inverse: MatRef<'_, f64>) {
+    pub(crate) fn remember(&mut self, inverse: MatRef<'_, f64>) {
         self.old_inverse.copy_from(inverse);
     }
 
     /// Moves `q` from the remembered `L⁻¹` to `new`, the L after; `precision` is the lower triangle of its `S⁻¹`, if that is
     /// known. What comes back is that of the new `S⁻¹`, to be taken from. Where sites of negative precision leave no
     /// posterior, q stays as it is in the whitened form, and nothing comes back.
-    pub(super) fn carry(
+    pub(crate) fn carry(
         &mut self,
         q: &mut Normal,
         precision: Option<MatRef<'_, f64>>,

@@ -39,7 +39,7 @@ fn stirling_rest<S: Simd>(x: f64) -> (f64, f64) {
 
 /// `log Γ(1 + x)` and `ψ(1 + x)` for `x ≥ 0`, without branches: what is left of both when the pole at 0 is taken out.
 #[inline(always)]
-pub(super) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
+pub(crate) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
     let small = x < 7.0;
     // Γ(1 + x) = Γ(8 + x) / Π (k + x), k = 1, …, 7; the product's logarithmic derivative needs one division only.
     let t = if small { 1.0 + x } else { 1.0 };
@@ -59,7 +59,7 @@ pub(super) fn ln_gamma_1p<S: Simd>(x: f64) -> (f64, f64) {
 }
 
 /// `ψ′(1 + x)` for `x ≥ 0`.
-pub(super) fn trigamma_1p(x: f64) -> f64 {
+pub(crate) fn trigamma_1p(x: f64) -> f64 {
     let (mut z, mut sum) = (1.0 + x, 0.0);
     while z < 10.0 {
         sum += 1.0 / (z * z);
@@ -72,7 +72,7 @@ pub(super) fn trigamma_1p(x: f64) -> f64 {
 }
 
 /// `log Π_{k<y} (1 + αk) = log Γ(y + 1/α) − log Γ(1/α) + y log α` and its derivative in α, for α down to 0.
-pub(super) fn ln_rising(y: f64, alpha: f64) -> (f64, f64) {
+pub(crate) fn ln_rising(y: f64, alpha: f64) -> (f64, f64) {
     if y <= 64.0 && y.fract() == 0.0 {
         return short_rising(y, alpha);
     }
@@ -106,12 +106,12 @@ fn short_rising(y: f64, alpha: f64) -> (f64, f64) {
 }
 
 /// `P(X ≤ x)` for a gamma distribution of shape `a` and rate 1, from 0 to 1 whatever the arguments; NaN for NaN.
-pub(super) fn gamma_cdf(a: f64, x: f64) -> f64 {
+pub(crate) fn gamma_cdf(a: f64, x: f64) -> f64 {
     1.0 - gamma_upper(a, x)
 }
 
 /// `P(X > x)` for the same.
-pub(super) fn gamma_upper(a: f64, x: f64) -> f64 {
+pub(crate) fn gamma_upper(a: f64, x: f64) -> f64 {
     match () {
         () if a.is_nan() || x.is_nan() => f64::NAN,
         () if x <= 0.0 => 1.0,
@@ -146,7 +146,7 @@ fn gamma_upper_of_large_shape(a: f64, x: f64) -> f64 {
 }
 
 /// `P(X ≤ x)` for a beta distribution, given x and 1 − x, from 0 to 1 whatever the arguments; NaN for NaN.
-pub(super) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
+pub(crate) fn beta_cdf(a: f64, b: f64, (x, rest): (f64, f64)) -> f64 {
     if a.is_nan() || b.is_nan() || x.is_nan() || rest.is_nan() {
         return f64::NAN;
     }
