@@ -49,7 +49,6 @@ fn texts(table: &Table, name: &str) -> Vec<Option<String>> {
 }
 
 /// The columns of `NUMBERS` in `make.py`: the first row, the third and the last; the second one is missing.
-#[expect(clippy::excessive_precision, reason = "decimals as they were written")]
 const NUMBERS: [(&str, f64, f64, f64); 15] = [
     ("i8", 1.0, -3.0, 127.0),
     ("u8", 0.0, 255.0, 7.0),
