@@ -54,7 +54,7 @@ fn too_long(most: usize) -> Error {
 /// All that a decoder gives, in memory that grows with what it has given.
 fn drain(decoder: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
-    decoder.take(most as u64 + 1).read_to_end(&mut plain)?;
+    decoder.take((most as u64).saturating_add(1)).read_to_end(&mut plain)?;
     if plain.len() > most { Err(too_long(most)) } else { Ok(plain) }
 }
 

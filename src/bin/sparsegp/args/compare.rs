@@ -18,7 +18,7 @@ The same command goes on with what an earlier one left undone.";
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// The data: a .csv, .csv.gz or .parquet file with a header row
+    /// The data: CSV with a header row, plain or gzipped, Parquet or Arrow
     pub data: PathBuf,
     /// What to compare, separated by commas. dlm-log, dlm-square and beta-elbo go on from the elbo fit of the same rows;
     /// with :fixed only the posterior is trained, at the hyper-parameters of that fit

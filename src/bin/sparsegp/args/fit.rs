@@ -18,7 +18,7 @@ const FIT_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = FIT_EXAMPLES)]
 pub struct FitArgs {
-    /// The data: .csv, .csv.gz or .parquet with a header row; '-' reads CSV from standard input
+    /// The data: CSV with a header row, plain or gzipped, Parquet or Arrow; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArgs,

@@ -54,7 +54,7 @@ pub struct UnseenArgs {
 pub struct PredictArgs {
     /// The model file
     pub model: PathBuf,
-    /// The data; columns are matched by name; '-' reads CSV from standard input
+    /// The data; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     /// Where predictions go, one row per row of the data (.csv or .parquet)
     #[arg(long, value_name = "FILE")]
@@ -84,7 +84,7 @@ pub struct PredictArgs {
 pub struct EvaluateArgs {
     /// The model file
     pub model: PathBuf,
-    /// The data, with the target; '-' reads CSV from standard input
+    /// The data, with the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
     /// Save the metrics document (JSON)
     #[arg(long, value_name = "FILE")]
