@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     let registry = registry.with_likelihood(|_| Box::new(laplace::Laplace::new(1.0)))?;
     if !Path::new(&path).exists() {
         let x = Mat::from_fn(600, 2, |i, d| 3.0 * ((17 * i + 5 * d) as f64 * 0.377).sin());
-        let outlier = |i: usize| if i % 10 == 0 { 2.0 } else { 0.05 * (i as f64).cos() };
+        let outlier = |i: usize| if i.is_multiple_of(10) { 2.0 } else { 0.05 * (i as f64).cos() };
         let y: Vec<f64> = (0..600).map(|i| x[(i, 0)].sin() - 0.5 * x[(i, 1)].cos() + outlier(i)).collect();
         let options = FitOptions {
             kernel: "additive(power=2) + linear".into(),

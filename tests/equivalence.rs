@@ -17,8 +17,7 @@ use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::Parameterization;
-use sparsegp::variational::{NaturalGradient, Normal};
+use sparsegp::variational::{NaturalGradient, Normal, Parameterization};
 
 fn close(a: f64, b: f64, tolerance: f64, what: &str) {
     assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");

@@ -14,8 +14,7 @@ use sparsegp::latent::Jitter;
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
 use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::Normal;
-use sparsegp::variational::Parameterization;
+use sparsegp::variational::{Normal, Parameterization};
 
 const KERNELS: [&str; 7] = [
     "rbf(ard)",

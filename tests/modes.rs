@@ -16,7 +16,7 @@ use sparsegp::model::Score;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::{NaturalGradient, SquareRoot, UpdateRule};
+use sparsegp::variational::{NaturalGradient, Parameterization, SquareRoot, UpdateRule};
 
 /// A model at the best q of its collapsed bound.
 fn solved(

@@ -12,8 +12,7 @@ use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{CollapsedObjective, VariationalModel};
-use sparsegp::variational::Parameterization;
-use sparsegp::variational::{Family, NaturalGradient, Normal, UpdateRule};
+use sparsegp::variational::{Family, NaturalGradient, Normal, Parameterization, UpdateRule};
 
 /// Quadrature reproduces expectations to this; closed forms to `VALUE_TOLERANCE`, which is tighter.
 const QUADRATURE_TOLERANCE: f64 = 1e-8;
