@@ -1,7 +1,7 @@
 //! What most programs use, for one `use sparsegp::prelude::*`.
 
 pub use crate::error::{Error, Result};
-pub use crate::hyper::{Record, Session};
+pub use crate::hyper::{Event, Record, Session, Stage};
 pub use crate::kernels::Kernel;
 pub use crate::likelihood::{Likelihood, LikelihoodKind};
 pub use crate::model::{Model, Prediction, Predictions};

@@ -7,7 +7,7 @@ use faer::Mat;
 use sparsegp::ErrorKind;
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::BatchPlan;
-use sparsegp::hyper::{Constraints, Record};
+use sparsegp::hyper::{Constraints, Event};
 use sparsegp::latent::Jitter;
 use sparsegp::objective::Objective;
 use sparsegp::options::{FitOptions, Hyper, MeanKind, ObjectiveKind, StepOptions};
@@ -132,7 +132,13 @@ fn validation_is_scored_every_epoch() {
     };
     let options = FitOptions { epochs: Some(8), ..options(ObjectiveKind::Elbo) };
     let mut heard = Vec::new();
-    let fitted = fit_arrays(data, &options, None, &mut |r: &Record| heard.push(*r)).expect("fit");
+    let mut hear = |event: &Event| {
+        if let Event::Epoch { record, limits } = event {
+            assert_eq!(limits.epochs, options.epoch_limit());
+            heard.push(*record);
+        }
+    };
+    let fitted = fit_arrays(data, &options, None, &mut hear).expect("fit");
     assert!(!heard.is_empty() && heard == fitted.summary.trace);
     assert!(heard.iter().all(|r| r.validation_nll.is_some_and(f64::is_finite)));
 }

@@ -38,7 +38,7 @@ impl HyperObjective for Rosenbrock {
 #[test]
 fn lbfgs_finds_the_minimum_evaluating_no_point_twice_in_a_row() {
     let mut objective = Rosenbrock { wall: f64::INFINITY, evaluations: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(500), &mut ignore);
     let outcome = minimize_lbfgs(&mut objective, vec![-1.2, 1.0], 1.0, LbfgsOptions::default(), &mut monitor);
     assert!(outcome.theta.iter().all(|x| (x - 1.0).abs() < 1e-4), "{outcome:?}");
@@ -50,7 +50,7 @@ fn lbfgs_finds_the_minimum_evaluating_no_point_twice_in_a_row() {
 fn lbfgs_survives_points_that_cannot_be_evaluated() {
     // The first steepest-descent step from here leads far beyond the wall.
     let mut objective = Rosenbrock { wall: 1.02, evaluations: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(500), &mut ignore);
     let options = LbfgsOptions { first_step: 5.0, ..LbfgsOptions::default() };
     let outcome = minimize_lbfgs(&mut objective, vec![-1.2, 1.0], 1.0, options, &mut monitor);
@@ -61,7 +61,7 @@ fn lbfgs_survives_points_that_cannot_be_evaluated() {
 #[test]
 fn lbfgs_reports_a_start_that_cannot_be_evaluated() {
     let mut objective = Rosenbrock { wall: -5.0, evaluations: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(10), &mut ignore);
     let outcome = minimize_lbfgs(&mut objective, vec![0.0, 0.0], 1.0, LbfgsOptions::default(), &mut monitor);
     assert!(outcome.value.is_nan() && outcome.reason == StopReason::NoProgress);
@@ -109,7 +109,7 @@ impl StochasticObjective for Bowl {
 fn adam_walks_to_the_minimum() {
     let mut bowl = Bowl { wall: f64::INFINITY, step: 0, kept: Vec::new(), scores: Vec::new() };
     let mut epochs = 0;
-    let mut count = |_: &Record| epochs += 1;
+    let mut count = |_: &Event| epochs += 1;
     let mut monitor = Monitor::new(limits(60), &mut count);
     let options = AdamOptions { rate: 0.1, decay_share: 0.5 };
     let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
@@ -120,7 +120,7 @@ fn adam_walks_to_the_minimum() {
 #[test]
 fn adam_steps_back_from_points_that_cannot_be_evaluated() {
     let mut bowl = Bowl { wall: 2.0, step: 0, kept: Vec::new(), scores: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(60), &mut ignore);
     let options = AdamOptions { rate: 0.3, decay_share: 0.0 };
     let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
@@ -137,7 +137,7 @@ fn validation_decides_what_is_kept_and_when_to_stop() {
     // The best score comes in the third epoch; patience is five epochs.
     let scores = vec![9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 1.0, 2.0, 3.0];
     let mut bowl = Bowl { wall: f64::INFINITY, step: 0, kept: Vec::new(), scores };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(60), &mut ignore);
     let options = AdamOptions { rate: 0.1, decay_share: 0.0 };
     let outcome = minimize_adam(&mut bowl, vec![0.0], 1.0, options, &mut monitor);
@@ -148,7 +148,7 @@ fn validation_decides_what_is_kept_and_when_to_stop() {
 
 #[test]
 fn the_stopping_test_is_smoothed_and_counts_plateaus() {
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let rules = Limits { tolerance: 1e-3, plateaus: 1, window: 4, ..limits(1000) };
     let mut monitor = Monitor::new(rules, &mut ignore);
     // Alternating noise far above the tolerance, on a slope: progress.
@@ -170,7 +170,7 @@ fn the_stopping_test_is_smoothed_and_counts_plateaus() {
 
 #[test]
 fn time_limits_end_a_fit_between_epochs() {
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(Limits { seconds: Some(0.0), ..limits(1000) }, &mut ignore);
     monitor.look_around(None);
     assert_eq!(monitor.stopped(), Some(StopReason::MaxSeconds));
@@ -181,7 +181,7 @@ fn time_limits_end_a_fit_between_epochs() {
 
 #[test]
 fn a_score_that_was_asked_for_ends_a_fit() {
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(Limits { target: Some(0.5), ..limits(1000) }, &mut ignore);
     monitor.record(0.6, None);
     monitor.record(0.4, Some(0.7));

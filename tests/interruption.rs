@@ -94,7 +94,7 @@ fn attempt(minimize: Minimize, path: &Path, epochs: usize, yes: usize) -> (Optio
     }
     let asked = AtomicUsize::new(0);
     let poll = || asked.fetch_add(1, Ordering::Relaxed) + 1 == yes;
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut session = Session::new(&mut ignore).with_poll(&poll).with_checkpoint(&mut checkpoint);
     let mut monitor = session.monitor(limits(epochs));
     let mut objective = Drifting::default();
@@ -155,7 +155,8 @@ fn adam_goes_on_from_any_step() {
 #[test]
 fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
     let (flag, epochs) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let mut raise = |record: &Record| {
+    let mut raise = |event: &Event| {
+        let Event::Epoch { record, .. } = event else { return };
         epochs.store(record.epoch, Ordering::Relaxed);
         flag.store(record.epoch == 3, Ordering::Relaxed);
     };
@@ -173,7 +174,7 @@ fn a_flag_is_a_poll_and_is_heard_within_an_iteration() {
 #[test]
 fn what_a_fit_needs_can_be_sent_to_another_thread() {
     fn sent<T: Send>(_: &T) {}
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut session = Session::new(&mut ignore);
     sent(&session);
     sent(&session.monitor(limits(1)));

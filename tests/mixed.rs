@@ -9,7 +9,7 @@ use faer::Mat;
 use program::Work;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, Precision};
-use sparsegp::hyper::Record;
+use sparsegp::hyper::Event;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{MixedUse, Warning};
@@ -79,7 +79,7 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
         ..FitOptions::default()
     };
     let start = Start { model: rough, q: None };
-    let fitted = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_: &Record| {});
+    let fitted = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_: &Event| {});
     let summary = fitted.expect("a fit").summary;
     let used = summary.mixed.expect("it was asked for");
     assert!(used.fallen_back, "{used:?}");
@@ -99,7 +99,7 @@ fn fits_end_where_those_in_double_precision_end() {
             steps: StepOptions { precision, batch_size: 60, ..StepOptions::default() },
             ..FitOptions::default()
         };
-        fit_arrays(TrainingData::of(train), &options, None, &mut |_: &Record| {}).expect("a fit").summary
+        fit_arrays(TrainingData::of(train), &options, None, &mut |_: &Event| {}).expect("a fit").summary
     };
     for hyper in [Hyper::Joint, Hyper::Dual, Hyper::Fixed] {
         let (double, mixed) = (fit(Precision::Double, hyper), fit(Precision::Mixed, hyper));

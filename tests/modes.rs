@@ -9,7 +9,7 @@ use program::{Work, table};
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
-use sparsegp::hyper::Record;
+use sparsegp::hyper::Event;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Score;
@@ -155,7 +155,7 @@ fn fit(kind: LikelihoodKind, options: &FitOptions) -> Fitted {
         ..options.clone()
     };
     let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
-    fit_arrays(TrainingData::of(train), &options, None, &mut |_: &Record| {}).expect("a fit")
+    fit_arrays(TrainingData::of(train), &options, None, &mut |_: &Event| {}).expect("a fit")
 }
 
 #[test]

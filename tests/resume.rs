@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::data::SizeSchedule;
 use sparsegp::gradient::Precision;
-use sparsegp::hyper::{Record, Session};
+use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, StepOptions};
@@ -195,10 +195,15 @@ impl Case {
         let mut checkpoint = Checkpoint::new(path, identity(), None)
             .resume(path)
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let mut ignore = |_: &Record| {};
+        let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
         bits(&self.fit(&mut session).unwrap_or_else(|error| panic!("{what}: {error}")).model)
     }
+}
+
+/// What is on disk when an epoch is heard of.
+fn state_of_epoch(event: &Event, path: &Path) -> Option<Vec<u8>> {
+    matches!(event, Event::Epoch { .. }).then(|| std::fs::read(path).expect("a checkpoint"))
 }
 
 /// Everything that a fit found, to the last bit, but for times.
@@ -223,14 +228,14 @@ fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
     for case in cases() {
         let what = format!("{} {:?} {:?}", case.name, case.options.steps.update, case.options.steps.family);
         let folder = tempfile::tempdir().expect("a folder");
-        let whole = case.fit(&mut Session::new(&mut |_: &Record| {}));
+        let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
         let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);
 
         // States between any two steps: what is on disk while an epoch is heard of is the state before its last step.
         let path = folder.path().join("fit.checkpoint");
         let mut copies = Vec::new();
         let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
-        let mut copy = |_: &Record| copies.push(std::fs::read(&path).expect("a checkpoint"));
+        let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
         let mut session = Session::new(&mut copy).with_checkpoint(&mut checkpoint);
         let watched = bits(&case.fit(&mut session).expect("a fit").model);
         assert!(watched == whole, "{what}: saving changes the fit");
@@ -244,7 +249,11 @@ fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
         // Interrupted after the second epoch, without having saved anything before.
         let (flag, heard) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut checkpoint = Checkpoint::new(&path, identity(), None);
-        let mut interrupt = |_: &Record| flag.store(heard.swap(true, Ordering::Relaxed), Ordering::Relaxed);
+        let mut interrupt = |event: &Event| {
+            if matches!(event, Event::Epoch { .. }) {
+                flag.store(heard.swap(true, Ordering::Relaxed), Ordering::Relaxed);
+            }
+        };
         let mut session = Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
         let error = case.fit(&mut session).err().unwrap_or_else(|| panic!("{what}: not interrupted"));
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{what}: {error}");
@@ -259,12 +268,12 @@ fn a_state_of_another_fit_is_refused() {
     let all = cases();
     let mut copies = Vec::new();
     let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
-    let mut copy = |_: &Record| copies.push(std::fs::read(&path).expect("a checkpoint"));
+    let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
     all[0].fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint)).expect("a fit");
     std::fs::write(&path, &copies[1]).expect("written");
     for other in all.iter().filter(|case| ["samples of w", "counts"].contains(&case.name)) {
         let mut checkpoint = Checkpoint::new(&path, identity(), None).resume(&path).expect("a checkpoint");
-        let mut ignore = |_: &Record| {};
+        let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
         let error = other.fit(&mut session).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
         assert!(error.to_string().ends_with("a state does not fit its stage"), "{error}");

@@ -145,7 +145,7 @@ fn compare(function: &Function, start: &[f64], options: LbfgsOptions) -> usize {
     let theirs = iterates_of_argmin(Scaled(function.clone(), scale), start, options.memory, 80);
 
     let mut watched = Watched { function: function.clone(), iterates: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(theirs.len()), &mut ignore);
     minimize_lbfgs(&mut watched, start.to_vec(), 1.0, options, &mut monitor);
     let records = monitor.records();
@@ -202,7 +202,7 @@ fn adam_under_argmin_is_the_plain_loop() {
 
     // The loop over epochs takes the same steps.
     let mut watched = Watched { function, iterates: Vec::new() };
-    let mut ignore = |_: &Record| {};
+    let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(300), &mut ignore);
     let outcome = minimize_adam(&mut FullBatch(&mut watched), start, 1.0, options, &mut monitor);
     assert_eq!(bits(&outcome.theta), bits(adam.theta()));

@@ -4,6 +4,7 @@ mod adam;
 mod adam_solver;
 mod constraints;
 mod curvature;
+mod event;
 mod impose;
 mod lbfgs;
 mod line_search;
@@ -19,6 +20,7 @@ pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use adam_solver::AdamSolver;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
+pub use event::{Event, Stage};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::Monitor;
 pub use session::{Listener, Session};
@@ -26,8 +28,7 @@ pub(crate) use settings::range_words;
 pub use settings::{PriorChoice, ValueSetting, ValueSettings};
 pub use stochastic::{EpochMean, FullBatch, StochasticObjective, minimize_adam};
 pub use stopping::{Limits, Record, StopReason};
-pub(crate) use vector::stem;
-pub use vector::{Descriptor, FreeVector};
+pub use vector::{Descriptor, FreeVector, stem};
 
 use crate::checkpoint::Archive;
 

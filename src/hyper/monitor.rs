@@ -1,5 +1,6 @@
 //! A minimisation as it runs: its clock, its trace, the points where it may end or be saved; no solver.
 
+use super::event::{Event, Stage};
 use super::session::{Listener, Session};
 use super::stopping::{Limits, Record, StopReason, Stopping};
 use crate::checkpoint::{Archive, Checkpoint};
@@ -16,7 +17,7 @@ pub struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// A monitor whose clock starts now; `listener` hears every record.
+    /// A monitor whose clock starts now; `listener` hears every epoch.
     pub fn new(limits: Limits, listener: &'a mut Listener<'a>) -> Self {
         Monitor::within(limits, Session::new(listener))
     }
@@ -35,7 +36,7 @@ impl<'a> Monitor<'a> {
         let epoch = self.records().len() + 1;
         let record = Record { epoch, seconds: self.elapsed().as_secs_f64(), objective, validation_nll };
         let best = self.stopping.take(record);
-        self.session.tell(&record);
+        self.session.tell(&Event::Epoch { record, limits: *self.stopping.limits() });
         self.stopping.decide(self.elapsed().as_secs_f64());
         best
     }
@@ -50,6 +51,11 @@ impl<'a> Monitor<'a> {
         } else if self.stopping.out_of_time(self.elapsed().as_secs_f64()) {
             self.stop(StopReason::MaxSeconds);
         }
+    }
+
+    /// Tells the session's listener that a stage begins.
+    pub fn enter(&mut self, stage: Stage) {
+        self.session.enter(stage);
     }
 
     /// Whether the user wants the fit to end.

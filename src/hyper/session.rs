@@ -1,14 +1,15 @@
 //! What a fit has to do with the world outside: who hears of its epochs, who may interrupt it, where its state is kept.
 
+use super::event::{Event, Stage};
 use super::monitor::Monitor;
-use super::stopping::{Limits, Record};
+use super::stopping::Limits;
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who hears of every epoch. It can be sent, so that a fit can run on a thread other than its caller's.
-pub type Listener<'a> = dyn FnMut(&Record) + Send + 'a;
+/// Who hears of every stage and epoch. It can be sent, so that a fit can run on a thread other than its caller's.
+pub type Listener<'a> = dyn FnMut(&Event) + Send + 'a;
 
 /// Where the user's wish to end a fit comes from.
 enum Poll<'a> {
@@ -45,7 +46,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session that nobody interrupts and of which nothing is kept; `listener` hears every record.
+    /// A session that nobody interrupts and of which nothing is kept; `listener` hears every event.
     pub fn new(listener: &'a mut Listener<'a>) -> Self {
         Session { listener: Some(listener), interrupt: None, checkpoint: None }
     }
@@ -73,7 +74,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// The same session for a part of its work, of whose epochs nobody hears.
+    /// The same session for a part of its work, of whose stages and epochs nobody hears.
     pub fn silent(&mut self) -> Session<'_> {
         Session {
             listener: None,
@@ -99,10 +100,14 @@ impl<'a> Session<'a> {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_wanted())
     }
 
-    /// Tells the listener of an epoch.
-    pub(super) fn tell(&mut self, record: &Record) {
+    /// Tells the listener that a stage begins.
+    pub fn enter(&mut self, stage: Stage) {
+        self.tell(&Event::Stage(stage));
+    }
+
+    pub(super) fn tell(&mut self, event: &Event) {
         if let Some(listener) = &mut self.listener {
-            listener(record);
+            listener(event);
         }
     }
 

@@ -42,8 +42,9 @@ impl Descriptor {
     }
 }
 
-/// The name of the parameter that a numbered value belongs to.
-pub(crate) fn stem(name: &str) -> Option<&str> {
+/// The name of the parameter that a numbered value belongs to: `kernel.lengthscales` of `kernel.lengthscales.3`. `None` for a
+/// parameter of one value.
+pub fn stem(name: &str) -> Option<&str> {
     let (stem, index) = name.rsplit_once('.')?;
     index.bytes().all(|digit| digit.is_ascii_digit()).then_some(stem)
 }

@@ -40,7 +40,7 @@ pub struct TableFit {
     pub test: Option<TableRows>,
 }
 
-/// Fits a model to a table. `listener` hears one record per epoch.
+/// Fits a model to a table. `listener` hears of every stage and epoch.
 ///
 /// Inputs and target are scaled by the training rows alone.
 ///

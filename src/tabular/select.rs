@@ -2,7 +2,7 @@
 
 use super::fit::{FitRequest, TableFit, fit_table_in};
 use crate::error::Result;
-use crate::hyper::Session;
+use crate::hyper::{Session, Stage};
 use crate::model::{BetaCurve, BetaPoint, Score};
 use crate::options::{Betas, FitOptions, Hyper};
 use crate::training::search::{GridFit, beta_curve, fit_beta_grid, refit_options};
@@ -17,7 +17,11 @@ pub fn fit_grid(
     betas: &Betas,
     session: &mut Session<'_>,
 ) -> Result<Vec<GridFit<TableFit>>> {
+    let rows = request.table.rows();
+    let (mut number, of) = (0, betas.grid(rows).len());
     let mut fit = |options: &FitOptions, from: Option<&TableFit>| {
+        number += 1;
+        session.enter(Stage::Beta { beta: options.beta, number, of });
         let (start, keep_posterior) = match from {
             Some(from) => (Some(&from.model), true),
             None => (request.start, request.keep_posterior),
@@ -32,7 +36,7 @@ pub fn fit_grid(
         let point = BetaPoint { beta: options.beta, score, seconds: model.summary().seconds };
         Ok(GridFit { point, fit })
     };
-    fit_beta_grid(request.options, (betas, request.table.rows()), &mut fit)
+    fit_beta_grid(request.options, (betas, rows), &mut fit)
 }
 
 /// Chooses β by held-out rows and fits again with it, on all training rows and going on from the best fit of the grid.
@@ -65,6 +69,7 @@ pub fn refit_best(
     let curve = beta_curve(points, request.options.objective.loss(), rows)?;
     let best = fits.iter().find(|fit| fit.point.beta == curve.chosen).map(|best| &best.fit.model);
     let reason = best.map(|best| best.summary().stop_reason);
+    session.enter(Stage::Refit { beta: curve.chosen });
     let options = refit_options(request.options, curve.chosen, reason);
     let fixed = request.options.hyper_mode() == Hyper::Fixed;
     let start = request.start.filter(|_| fixed).or(best);

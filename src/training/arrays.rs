@@ -11,7 +11,7 @@ use crate::hyper::{Listener, Session};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::options::{FitOptions, LossKind, Plan};
 
-/// Fits a model to rows in memory that are on the scale the model sees. `listener` hears one record per epoch.
+/// Fits a model to rows in memory that are on the scale the model sees. `listener` hears of every stage and epoch.
 ///
 /// With a `start` its likelihood is the model's; options that name another one are refused.
 ///

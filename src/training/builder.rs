@@ -8,7 +8,7 @@ use super::start::Prototype;
 use super::trainer::Trainer;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::hyper::{Record, Session};
+use crate::hyper::{Event, Session};
 use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::model::Model;
 use crate::options::FitOptions;
@@ -90,10 +90,10 @@ impl ModelBuilder {
     /// Usage errors for options that make no sense, data errors for arrays that do not go together or that the likelihood is
     /// not defined on, fit errors when not even the start can be evaluated.
     pub fn fit(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Model> {
-        self.fit_in(x, y, &mut Session::new(&mut |_: &Record| {}))
+        self.fit_in(x, y, &mut Session::new(&mut |_: &Event| {}))
     }
 
-    /// The same within a session, which hears of every epoch, may interrupt the fit and keeps its state.
+    /// The same within a session, which hears of every stage and epoch, may interrupt the fit and keeps its state.
     ///
     /// # Errors
     ///

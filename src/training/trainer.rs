@@ -18,7 +18,7 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{
-    Adam, EpochMean, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
+    Adam, EpochMean, Event, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
 };
 use crate::likelihood::Likelihood;
 use crate::model::{Model, Posterior, Score};
@@ -84,7 +84,7 @@ impl Trainer {
         let train = rows.train.dataset();
         let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
         let start = Start { model, q: None };
-        let mut ignore = |_: &Record| {};
+        let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
         let (model, q, _) = warm_start(start, true, train, (&plan, &steps), &mut monitor)?;

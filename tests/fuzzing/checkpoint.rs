@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use sparsegp::checkpoint::{Checkpoint, Identity, inspect};
 use sparsegp::collapsed::Dataset;
 use sparsegp::data::SizeSchedule;
-use sparsegp::hyper::{Record, Session};
+use sparsegp::hyper::{Event, Session};
 use sparsegp::objective::Targets;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
 use sparsegp::training::{TrainingData, fit_arrays_in};
@@ -78,8 +78,8 @@ fn fit(kind: usize, from: Option<Vec<u8>>, saved: &mut Vec<Vec<u8>>) -> bool {
         Some(bytes) => checkpoint.resume_from("c", bytes),
     };
     let Ok(mut checkpoint) = checkpoint else { return false };
-    let mut listener = |_: &Record| {
-        if keeps.is_some() {
+    let mut listener = |event: &Event| {
+        if keeps.is_some() && matches!(event, Event::Epoch { .. }) {
             saved.push(std::fs::read(&path).expect("a checkpoint"));
         }
     };

@@ -4,7 +4,7 @@ use super::within;
 use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
 use crate::data::{Purpose, generator};
 use crate::error::Result;
-use crate::hyper::{Limits, Session};
+use crate::hyper::{Limits, Session, Stage};
 use crate::latent::more_inducing;
 use crate::likelihood::Likelihood;
 use crate::model::{
@@ -66,7 +66,7 @@ impl Grown {
 }
 
 /// Growth under way.
-struct Grower<'a, 's> {
+struct Grower<'a, 's, 'l> {
     train: Dataset<'a>,
     validation: Option<Dataset<'a>>,
     prototype: &'a Prototype,
@@ -77,7 +77,9 @@ struct Grower<'a, 's> {
     started: Instant,
     seconds: Option<f64>,
     rollbacks: usize,
-    session: Session<'s>,
+    session: &'s mut Session<'l>,
+    /// The most inducing inputs.
+    most: usize,
 }
 
 /// The fit from a model that was grown until its inducing inputs are enough, with the certificate of its q.
@@ -88,7 +90,7 @@ pub(in crate::training) fn fit_grown(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let started = Instant::now();
-    let (start, mut curve) = grow(data, options, prototype, session.silent())?;
+    let (start, mut curve) = grow(data, options, prototype, session)?;
     let options = within(options, started);
     let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
     let mut fitted = fit_from(&data, &plan, start, false, session)?;
@@ -110,7 +112,7 @@ fn grow(
     data: TrainingData<'_>,
     options: &FitOptions,
     prototype: &Prototype,
-    session: Session<'_>,
+    session: &mut Session<'_>,
 ) -> Result<(Start, InducingCurve)> {
     let growth = options.growth.unwrap_or_default();
     let (criterion, family) = (criterion(data.train, prototype.likelihood.as_ref()), options.steps.family);
@@ -138,12 +140,23 @@ fn grow(
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds);
     let started = Instant::now();
     let tolerance = growth.tolerance.unwrap_or(Growth::TOLERANCE);
-    let mut grower =
-        Grower { train, validation, prototype, options, tolerance, started, seconds, rollbacks: 0, session };
+    let most = growth.most_for(train.len());
+    let mut grower = Grower {
+        train,
+        validation,
+        prototype,
+        options,
+        tolerance,
+        started,
+        seconds,
+        rollbacks: 0,
+        session,
+        most,
+    };
     let mut curve = InducingCurve {
         criterion,
         tolerance,
-        most: growth.most_for(train.len()),
+        most,
         validation_rows: validation.map_or(0, |part| part.len()),
         points: Vec::new(),
         chosen: 0,
@@ -183,7 +196,7 @@ fn hold_out(train: Dataset<'_>, seed: u64) -> Option<(RowBuffer, RowBuffer)> {
     Some((part(kept), part(held_out)))
 }
 
-impl Grower<'_, '_> {
+impl Grower<'_, '_, '_> {
     fn elapsed(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
@@ -273,6 +286,7 @@ impl Grower<'_, '_> {
 
     /// Improves a model of one size, which is ready to be evaluated, and measures it.
     fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+        self.session.enter(Stage::Growth { inducing: model.layer.dim(), most: self.most });
         if model.likelihood.gaussian_noise().is_some() {
             self.gaussian_stage(model, q.is_none())
         } else {
@@ -300,7 +314,8 @@ impl Grower<'_, '_> {
             patience: options.patience,
             target: None,
         };
-        let mut monitor = self.session.monitor(limits);
+        let mut session = self.session.silent();
+        let mut monitor = session.monitor(limits);
         let (model, _, counts) =
             gaussian_start(model, (iterations, options.beta), rows.data(), &mut monitor)?;
         self.rollbacks += counts.rollbacks;
@@ -330,7 +345,7 @@ impl Grower<'_, '_> {
         let plan = Plan::new(&options, model.likelihood.as_ref(), n)?;
         let data = TrainingData::of(self.train);
         let fresh = q.is_none();
-        let fitted = fit_from(&data, &plan, Start { model, q }, fresh, &mut self.session)?;
+        let fitted = fit_from(&data, &plan, Start { model, q }, fresh, &mut self.session.silent())?;
         self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
         Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))

@@ -3,7 +3,7 @@
 use super::within;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hyper::{Session, stem};
+use crate::hyper::{Session, Stage, stem};
 use crate::model::{LatentModel, Restart, Score, Search};
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
 use crate::training::rows::TrainingData;
@@ -54,7 +54,7 @@ pub(in crate::training) fn fit_restarted(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let started = Instant::now();
-    let mut starts = choose_start(data, options, prototype, &mut session.silent())?;
+    let mut starts = choose_start(data, options, prototype, session)?;
     loop {
         let start = starts.best()?;
         let options = within(options, started);
@@ -84,22 +84,25 @@ fn choose_start(
 ) -> Result<Starts> {
     let candidates = (0..options.restarts).map(|start| candidate(data, options, prototype, start));
     let mut starts = Starts { candidates: candidates.collect::<Result<_>>()?, last_error: None };
-    let fits = (1..).map(|rung| options.restarts.div_ceil(1 << rung)).take_while(|&left| left > 1);
-    let fits: f64 = options.restarts as f64 + fits.sum::<usize>() as f64;
+    let rungs: Vec<usize> = rungs(options.restarts).collect();
+    let fits = rungs.iter().sum::<usize>() as f64;
     let seconds = options.max_seconds.map(|seconds| TIME_SHARE * seconds / fits);
-    let mut left = options.restarts;
-    for rung in 0.. {
-        if left <= 1 {
-            break;
-        }
+    for (rung, &left) in rungs.iter().enumerate() {
         let short = FitOptions { max_seconds: seconds, ..short(options, rung) };
         for index in 0..left {
-            starts.advance(index, data, &short, session)?;
+            let start = starts.candidates[index].report.start;
+            let (round, rounds) = (rung + 1, rungs.len());
+            session.enter(Stage::Restart { start, number: index + 1, of: left, round, rounds });
+            starts.advance(index, data, &short, &mut session.silent())?;
         }
         starts.sort();
-        left = left.div_ceil(2);
     }
     Ok(starts)
+}
+
+/// How many starts are left for each round of short fits, until one is.
+fn rungs(starts: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(starts), |left| Some(left.div_ceil(2))).take_while(|&left| left > 1)
 }
 
 /// The start number `start`: that of the data with other inducing inputs and, but for the first one, other values.

@@ -1,0 +1,83 @@
+//! What a listener hears of a fit while it runs: the stages on the way to its training, and the epochs; nobody who tells or hears.
+
+use super::stopping::{Limits, Record};
+use std::fmt;
+
+/// What a listener hears of a fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A stage begins.
+    Stage(Stage),
+    /// An epoch of training is done.
+    Epoch {
+        /// What the trace says of it.
+        record: Record,
+        /// What ends the training at the latest.
+        limits: Limits,
+    },
+}
+
+/// A part of a fit that takes time of its own: a search for a start, or one of several fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Hyper-parameters are found by L-BFGS on a sample of the rows, before the training.
+    WarmStart {
+        /// The rows of the sample.
+        rows: usize,
+        /// The most iterations.
+        iterations: usize,
+    },
+    /// A short fit from one of several starts (`restarts`).
+    Restart {
+        /// Which start, counted from 0.
+        start: usize,
+        /// The place of this short fit among those of its round, counted from 1.
+        number: usize,
+        /// The short fits of the round.
+        of: usize,
+        /// The round, counted from 1; each takes the better half of the one before.
+        round: usize,
+        /// The rounds.
+        rounds: usize,
+    },
+    /// A fit with so many inducing inputs, of which there may be more (`growth`).
+    Growth {
+        /// The inducing inputs.
+        inducing: usize,
+        /// The most there may be.
+        most: usize,
+    },
+    /// A fit with one β of a grid (`betas`).
+    Beta {
+        /// The value.
+        beta: f64,
+        /// The place of this fit, counted from 1, in the order of the fits.
+        number: usize,
+        /// The fits of the grid.
+        of: usize,
+    },
+    /// The fit to all training rows with the best β of the grid.
+    Refit {
+        /// The value.
+        beta: f64,
+    },
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::WarmStart { rows, iterations } => {
+                write!(f, "warm start: hyper-parameters from {rows} rows, at most {iterations} iterations")
+            }
+            Stage::Restart { start, number, of, round, rounds } => {
+                write!(f, "restarts: start {start}, {number} of {of} in round {round} of {rounds}")
+            }
+            Stage::Growth { inducing, most } => {
+                write!(f, "inducing inputs: {inducing} of at most {most}")
+            }
+            Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
+            Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
+        }
+    }
+}
