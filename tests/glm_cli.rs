@@ -142,9 +142,10 @@ fn many_coefficients_are_shown_by_their_weight() {
     }
     work.write("data.csv", &text);
     let run = work.run("fit data.csv --target y --model glm --quiet --metrics j").ok().stdout();
-    assert!(run.contains("the 40 of 51 with the largest |mean / sd|"), "{run}");
+    assert!(run.contains("the 10 of 51 with the largest |mean / sd|"), "{run}");
     let shown: Vec<&str> = run.lines().skip_while(|line| !line.contains("coefficient ")).skip(1).collect();
-    assert_eq!(shown.len(), 40);
+    assert_eq!(shown.len(), 11);
+    assert_eq!(shown[10].trim(), "… 41 more coefficients  all: j");
     assert!(shown[0].trim().starts_with("c41 "), "{run}");
     let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
     assert_eq!(document["coefficients"].as_array().map(Vec::len), Some(51));

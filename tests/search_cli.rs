@@ -104,6 +104,51 @@ fn restarts_are_said_written_and_kept() {
     assert!(plain["fit"]["inducing_certificate"].is_null());
 }
 
+/// What a fit with these options says while it runs, but for epochs and warnings.
+fn stages(options: &str) -> Vec<String> {
+    let work = Work::new();
+    let fit = format!("fit data.csv --target y --tolerance 0 --epochs 30 --metrics j {options}");
+    let text = work.run(&fit).ok().stderr();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert!(lines.len() <= 24, "{text}");
+    lines.retain(|line| !line.starts_with("epoch ") && !line.starts_with("warning: "));
+    assert_eq!(lines.remove(0), "fit starts: data.csv", "{text}");
+    assert!(lines.pop().is_some_and(|line| line.starts_with("fit ends: data.csv")), "{text}");
+    // Sizes that were tried but not taken count too.
+    let document = parsed(&work, "j");
+    if let Some(curve) = document["fit"]["inducing_curve"].as_array() {
+        for point in curve {
+            let size = format!("inducing inputs: {} of at most ", point["m"]);
+            assert!(lines.iter().any(|line| line.starts_with(&size)), "{size} in {text}");
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_start_size_and_beta_is_named_with_its_place_while_it_is_fitted() {
+    let restarts = stages("--objective vfe --inducing 10 --restarts 3");
+    assert_eq!(restarts.len(), 5, "{restarts:?}");
+    for (index, line) in restarts[..3].iter().enumerate() {
+        assert_eq!(*line, format!("restarts: start {index}, {} of 3 in round 1 of 2", index + 1));
+    }
+    assert!(restarts[3].contains(", 1 of 2 in round 2 of 2") && restarts[4].contains(", 2 of 2 in round 2"));
+
+    let growth = "--inducing auto --inducing-tolerance 0.01 --max-inducing 80 --kernel matern32";
+    let sizes = stages(&format!("--objective vfe {growth}"));
+    assert!(sizes.len() >= 2 && sizes[0] == "inducing inputs: 32 of at most 80", "{sizes:?}");
+
+    let betas = stages("--objective elbo --hyper joint --inducing 10 --betas 0.1,1,10");
+    assert_eq!(betas.len(), 4, "{betas:?}");
+    assert_eq!(betas[0], "β = 1, 1 of 3", "the one nearest to 1 comes first");
+    assert!(betas[1].ends_with(", 2 of 3") && betas[2].ends_with(", 3 of 3"), "{betas:?}");
+    assert!(betas[3].ends_with(" is best: the fit to all training rows"), "{betas:?}");
+
+    let quiet = Work::new();
+    let run = quiet.run(&format!("fit data.csv --target y --restarts 2 --inducing 10 {QUICK}")).ok();
+    assert!(run.stderr().lines().all(|line| line.starts_with("warning: ")), "{}", run.stderr());
+}
+
 #[test]
 fn what_has_no_effect_is_refused() {
     let work = Work::new();

@@ -18,7 +18,8 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{
-    Adam, EpochMean, Event, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason, Taken,
+    Adam, EpochMean, Event, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason,
+    Taken,
 };
 use crate::likelihood::Likelihood;
 use crate::model::{Model, Posterior, Score};

@@ -4,9 +4,6 @@ use super::output;
 use sparsegp::model::Coefficient;
 use sparsegp::tabular::TableModel;
 
-/// The most coefficients that are shown on a terminal.
-pub const MOST_SHOWN: usize = 40;
-
 /// The coefficients of a linear model as rows of a table with a header, at most `most` of them: then those farthest from 0 in
 /// standard deviations come first, and the text beside the table says so. `None` for other models.
 pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
@@ -26,11 +23,16 @@ pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, Strin
     Some((std::iter::once(header).chain(coefficients.iter().map(row)).collect(), about))
 }
 
-/// The same as lines of text under a heading; empty for other models.
-pub fn text(model: &TableModel) -> String {
-    let Some((mut rows, about)) = table(model, MOST_SHOWN) else { return String::new() };
+/// The same as lines of text under a heading, followed by a line about the others, which `where_all` tells where to see.
+pub fn text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
+    let (mut rows, about) = table(model, most)?;
     rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
-    format!("\n{about}\n{}", output::table(&rows))
+    let mut text = format!("{about}\n{}", output::table(&rows));
+    let left = model.coefficients()?.len() + 1 - rows.len();
+    if left > 0 {
+        text.push_str(&format!("  … {left} more coefficients  {where_all}\n"));
+    }
+    Some(text)
 }
 
 /// How far from 0, in standard deviations where there are any.

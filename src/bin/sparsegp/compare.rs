@@ -26,7 +26,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         output::note(&format!("note: {note}"));
     }
     let total = plan.elbo_units().len() + plan.other_units().len();
-    let progress = Progress::of_fits(total, args.quiet);
+    let mut progress = Progress::of_fits(args.data.display().to_string(), total, args.quiet);
     let results =
         run_plan(&plan, &store, threads, &mut |news| progress.show_fit(news.done, news.total, text(&news)))?;
     drop(progress);

@@ -1,11 +1,11 @@
 //! `fit`: a data file to a model, its figures and its files; no maths.
 
-use super::args::FitArgs;
+use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::fitting::{self, Fitting};
 use super::output;
 use super::predict::{BLOCK_ROWS, Columns, block_values};
-use super::{coefficients, inspect, interruption, page};
+use super::{inspect, interruption, page, summary};
 use sparsegp::files::AtomicFile;
 use sparsegp::likelihood::Task;
 use sparsegp::options::{FitOptions, Hyper};
@@ -151,7 +151,7 @@ fn write_files(
     }
     if let Some(path) = &output.report {
         let name = args.data.display().to_string();
-        let html = page::page(&name, &[page::section(&name, model, test)]);
+        let html = page::page(&name, &[page::section(&name, model, test, &where_all(output))]);
         AtomicFile::write_all_to(path, html.as_bytes())?;
     }
     match &output.metrics {
@@ -200,6 +200,15 @@ fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path:
     writer.finish()
 }
 
+/// Where all parameters of a fit are to be seen.
+fn where_all(output: &OutputArgs) -> String {
+    match (&output.model_out, &output.metrics) {
+        (Some(model), _) => inspect::where_all(model),
+        (None, Some(metrics)) => format!("all: {}", metrics.display()),
+        (None, None) => "all: with --metrics FILE".to_owned(),
+    }
+}
+
 /// Prints the outcome: the document, or a summary with the warnings on standard error.
 fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&Evaluation>) -> Result<()> {
     if args.output.json {
@@ -208,20 +217,5 @@ fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&E
     for warning in &model.summary().warnings {
         output::note(&format!("warning: {}", warning.words_with(&output::dashes)));
     }
-    let mut rows = inspect::overview(model);
-    if let Some(curve) = model.beta_curve() {
-        let of = if curve.squared_error { "squared error" } else { "log loss" };
-        rows.extend(curve.points.iter().map(|point| {
-            let score = point.score.map_or("not finite".to_owned(), output::number);
-            vec![format!("validation {of} at β = {}", output::number(point.beta)), score]
-        }));
-    }
-    if let Some(test) = test {
-        rows.push(vec!["test rows".to_owned(), test.rows.to_string()]);
-        let figures = output::report_rows(&test.report);
-        rows.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]));
-    }
-    let parameters = model.hyperparameters().into_iter();
-    rows.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
-    output::print(&(output::table(&rows) + &coefficients::text(model)))
+    output::print(&summary::text(model, test, &where_all(&args.output)))
 }

@@ -7,7 +7,7 @@ use super::output;
 use super::progress::Progress;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
-use sparsegp::hyper::{Record, Session};
+use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
 use sparsegp::tables::{large_size, read_table};
 use sparsegp::tabular::{
@@ -117,7 +117,7 @@ pub fn fit(
             }
         };
         let digest = file_digest(&args.data)?;
-        return watched((args, options, start), &digest, options.epoch_limit(), |session| {
+        return watched((args, options, start), &digest, |session| {
             fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
         });
     }
@@ -130,8 +130,7 @@ pub fn fit(
         start,
         keep_posterior: false,
     };
-    let epochs = options.decided_for(table.rows()).epoch_limit();
-    watched((args, options, start), &table.digest(), epochs, |session| {
+    watched((args, options, start), &table.digest(), |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
@@ -144,15 +143,15 @@ pub fn fit(
 fn watched(
     (args, options, start): (&FitArgs, &FitOptions, Option<&TableModel>),
     digest: &str,
-    epochs: usize,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
     let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
-    let progress = Progress::new(epochs, args.output.quiet);
-    let mut listener = |record: &Record| progress.show(record);
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let mut listener = |event: &Event| progress.show(event);
     let mut session =
         Session::new(&mut listener).with_interrupt(interruption::listen()?).with_checkpoint(&mut checkpoint);
     let fitted = fit(&mut session)?;
+    progress.end(fitted.model().summary());
     Ok((fitted, checkpoint))
 }
 

@@ -1,12 +1,15 @@
 //! `inspect`: what is in a model file, for people or as JSON; no data.
 
 use super::args::InspectArgs;
-use super::{coefficients, output, search};
+use super::{coefficients, output, parameters, search};
 use sparsegp::Result;
-use sparsegp::latent::Layer;
+use sparsegp::latent::{Layer, LinearLayer};
+use sparsegp::model::FitSummary;
+use sparsegp::options::FitOptions;
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::schema::Feature;
 use sparsegp::tabular::TableModel;
+use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
@@ -21,13 +24,19 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         return output::print(&document.to_json());
     }
     let mut text = output::table(&overview(&model));
-    let rows: Vec<_> =
-        hyperparameters(&model).into_iter().map(|row| [vec!["".to_owned()], row].concat()).collect();
+    let where_all = where_all(&args.model);
+    let (parameters, most) = match args.all {
+        true => (parameters::all(&model), usize::MAX),
+        false => (parameters::shortened(&model, &where_all), parameters::MOST_SHOWN),
+    };
+    let rows: Vec<_> = parameters.into_iter().map(|row| [vec!["".to_owned()], row].concat()).collect();
     if !rows.is_empty() {
         text.push_str("\nhyper-parameters (on the scale the model sees)\n");
         text.push_str(&output::table(&rows));
     }
-    text.push_str(&coefficients::text(&model));
+    if let Some(coefficients) = coefficients::text(&model, most, &where_all) {
+        text.push_str(&format!("\n{coefficients}"));
+    }
     text.push_str("\nfeatures\n");
     text.push_str(&output::table(&features(&model)));
     for warning in &model.summary().warnings {
@@ -39,7 +48,12 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     output::print(&text)
 }
 
-/// What a model is and how it came about; also the head of a fit's summary.
+/// How to see all parameters of the model in a file.
+pub fn where_all(path: &Path) -> String {
+    format!("all: sparsegp inspect {} --all", path.display())
+}
+
+/// What a model is and how it came about.
 pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
     let (options, summary) = (model.options(), model.summary());
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -60,40 +74,31 @@ pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
             format!("({target} − {}) / {}", output::number(affine.shift), output::number(affine.scale)),
         ),
         row("seed", options.seed.to_string()),
-        row(
-            "stopped",
-            format!(
-                "{} after {} epochs, {:.1} s: {}",
-                summary.stop_reason.word(),
-                summary.epochs,
-                summary.seconds,
-                summary.stop_reason.sentence()
-            ),
-        ),
+        row("stopped", stopped(summary)),
     ]);
     rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
     if !options.is_collapsed() {
         rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.update)));
     }
-    if let (Some(lower), Some(upper)) = (summary.elbo_sum, summary.evidence_upper_bound) {
-        let (lower, upper) = (output::number(lower), output::number(upper));
-        let text = if lower == upper { lower } else { format!("between {lower} and {upper}") };
-        rows.push(row("log evidence", text));
-    }
+    rows.extend(evidence(summary).map(|text| row("log evidence", text)));
     rows.extend(search::rows(model));
     rows
 }
 
-/// Hyper-parameters with their values and what is special about them.
-pub fn hyperparameters(model: &TableModel) -> Vec<Vec<String>> {
-    let notes = model.latent().constraint_notes();
-    let note = |name: &str| notes.iter().find(|note| note.0 == name).map_or("", |note| &note.1).to_owned();
-    let row = |(name, value): (String, f64)| vec![name.clone(), output::number(value), note(&name)];
-    model.hyperparameters().into_iter().map(row).collect()
+/// Why training ended, and when.
+pub fn stopped(summary: &FitSummary) -> String {
+    let (reason, epochs, seconds) = (summary.stop_reason, summary.epochs, summary.seconds);
+    format!("{} after {epochs} epochs, {seconds:.1} s: {}", reason.word(), reason.sentence())
+}
+
+/// What is known of the log evidence.
+pub fn evidence(summary: &FitSummary) -> Option<String> {
+    let (lower, upper) = (output::number(summary.elbo_sum?), output::number(summary.evidence_upper_bound?));
+    Some(if lower == upper { lower } else { format!("between {lower} and {upper}") })
 }
 
 /// What was minimised and what came out.
-fn objective(model: &TableModel) -> String {
+pub fn objective(model: &TableModel) -> String {
     let summary = model.summary();
     let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
     let value = output::number(summary.objective);
@@ -109,18 +114,26 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
             vec![row("kernel", options.kernel.clone()), row("inducing inputs", layer.z().nrows().to_string())]
         }
         Layer::Linear(layer) => {
-            let count = layer.coefficient_count();
-            let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
-            let (mean, variance) =
-                (output::number(options.prior_mean), output::number(options.prior_variance));
-            let scale = if options.standardize { ", on standardised inputs" } else { "" };
             vec![
                 row("model", "linear (glm)".to_owned()),
-                row("coefficients", format!("{count}{intercept}")),
-                row("prior", format!("mean {mean}, variance {variance}{scale}")),
+                row("coefficients", coefficient_count(layer)),
+                row("prior", prior(options)),
             ]
         }
     }
+}
+
+/// How many coefficients there are.
+pub fn coefficient_count(layer: &LinearLayer) -> String {
+    let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
+    format!("{}{intercept}", layer.coefficient_count())
+}
+
+/// The prior of the coefficients.
+pub fn prior(options: &FitOptions) -> String {
+    let (mean, variance) = (output::number(options.prior_mean), output::number(options.prior_variance));
+    let scale = if options.standardize { ", on standardised inputs" } else { "" };
+    format!("mean {mean}, variance {variance}{scale}")
 }
 
 fn features(model: &TableModel) -> Vec<Vec<String>> {

@@ -11,9 +11,11 @@ mod inspect;
 mod interruption;
 mod output;
 mod page;
+mod parameters;
 mod predict;
 mod progress;
 mod search;
+mod summary;
 
 use args::{Cli, Command};
 use clap::Parser;

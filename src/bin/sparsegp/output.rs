@@ -93,6 +93,28 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Rows of a name and words, the words broken into several rows where a line would be longer than `width`.
+pub fn wrapped(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
+    let names = rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max();
+    let room = width.saturating_sub(names.unwrap_or(0) + 2);
+    let mut lines = Vec::new();
+    for row in rows {
+        let [name, words] = row.as_slice() else { continue };
+        let (mut name, mut line) = (name.clone(), String::new());
+        for word in words.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(vec![std::mem::take(&mut name), std::mem::take(&mut line)]);
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(vec![name, line]);
+    }
+    lines
+}
+
 /// A number with some six digits.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -152,5 +174,11 @@ mod tests {
     fn columns_line_up() {
         let rows = [vec!["a".into(), "b".into()], vec!["long".into(), "c".into()]];
         assert_eq!(table(&rows), "a     b\nlong  c\n");
+    }
+
+    #[test]
+    fn long_words_go_on_in_the_next_row() {
+        let rows = [vec!["ab".into(), "one two three four".into()], vec!["c".into(), "five".into()]];
+        assert_eq!(table(&wrapped(&rows, 13)), "ab  one two\n    three\n    four\nc   five\n");
     }
 }

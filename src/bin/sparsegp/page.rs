@@ -1,7 +1,7 @@
 //! What of a fit goes on a report page: its summary and its figures; no markup.
 
 use super::evaluate::Evaluation;
-use super::{coefficients, inspect, output, search};
+use super::{coefficients, inspect, output, parameters, search};
 use sparsegp::likelihood::Task;
 use sparsegp::model::{BetaCurve, Coefficient};
 use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
@@ -11,6 +11,9 @@ pub use sparsegp::report::page;
 
 /// The most coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
+
+/// The most effects in a figure.
+const MOST_EFFECTS: usize = 40;
 
 /// The validation score against β.
 fn beta_curve(curve: &BetaCurve) -> Option<String> {
@@ -32,15 +35,15 @@ fn effects(model: &TableModel) -> Option<String> {
         effect.upper = effect.upper.map(|end| end * input.scale);
     });
     effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
-    effects.truncate(coefficients::MOST_SHOWN);
+    effects.truncate(MOST_EFFECTS);
     let interval =
         |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
     let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
     report::intervals("effect of one standard deviation", &intervals?)
 }
 
-/// The section about one fit.
-pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>) -> Section {
+/// The section about one fit; `where_all` tells where all of its hyper-parameters are to be seen.
+pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> Section {
     let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
     table.extend(inspect::overview(model));
     if let Some(test) = test {
@@ -48,8 +51,8 @@ pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>) -> Se
         table.push(vec!["test rows".to_owned(), test.rows.to_string()]);
         table.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]));
     }
-    let parameters = model.hyperparameters().into_iter();
-    table.extend(parameters.map(|(name, value)| vec![name, output::number(value)]));
+    let parameters = parameters::within(model, usize::MAX, where_all).into_iter();
+    table.extend(parameters.map(|row| vec![row[0].clone(), row[1..].join(", ")]));
     let captions = [
         (
             effects(model),

@@ -1,72 +1,109 @@
-//! Progress on standard error: a bar on a terminal, a line per epoch or fit elsewhere, nothing when quiet.
+//! Progress on standard error: a bar on a terminal, at most a line for every tenth of the work elsewhere, nothing when quiet.
 
 use super::output;
 use indicatif::{ProgressBar, ProgressStyle};
-use sparsegp::hyper::Record;
+use sparsegp::hyper::{Event, Limits, Record, Stage};
+use sparsegp::model::FitSummary;
 use std::io::IsTerminal;
 
-/// Shows the epochs of a fit, or the fits of a comparison.
+/// The parts of the work of which each is said by at most a line.
+const PARTS: usize = 10;
+
+/// The bar of the epochs of a fit, of its other stages, and of fits.
+const EPOCHS: &str = "{bar:30} epoch {pos}/{len}  {msg}  {eta} left";
+const STAGES: &str = "{bar:30} {msg}";
+const FITS: &str = "{bar:30} {pos}/{len}  {msg}  {eta} left";
+
+/// Shows a fit, or the fits of a comparison.
 pub struct Progress {
+    /// What is worked on.
+    what: String,
     kind: Kind,
 }
 
 enum Kind {
     Quiet,
-    Lines,
-    Bar(ProgressBar),
+    /// A line when it ends, for one of several fits.
+    End,
+    Lines(Lines),
+    Bar(ProgressBar, Shown),
+}
+
+/// What the bar shows at the moment.
+struct Shown {
+    /// The stage that all others are within.
+    around: String,
+    /// Whether it is a bar of epochs.
+    epochs: bool,
 }
 
 impl Progress {
-    /// Progress over at most `epochs` epochs.
-    pub fn new(epochs: usize, quiet: bool) -> Progress {
-        Progress::over(epochs, "{bar:30} epoch {pos}/{len}  {msg}  {eta} left", quiet)
+    /// Progress of a fit to `what`.
+    pub fn of_fit(what: String, quiet: bool) -> Progress {
+        Progress::new(what, 0, EPOCHS, quiet)
     }
 
-    /// Progress over many fits.
-    pub fn of_fits(fits: usize, quiet: bool) -> Progress {
-        Progress::over(fits, "{bar:30} {pos}/{len}  {msg}  {eta} left", quiet)
+    /// Progress of one of several fits: a bar on a terminal, elsewhere a line when it ends.
+    pub fn of_one_of_several(what: String, quiet: bool) -> Progress {
+        let mut progress = Progress::of_fit(what, quiet);
+        if matches!(progress.kind, Kind::Lines(_)) {
+            progress.kind = Kind::End;
+        }
+        progress
     }
 
-    fn over(steps: usize, template: &str, quiet: bool) -> Progress {
+    /// Progress over many fits to `what`.
+    pub fn of_fits(what: String, fits: usize, quiet: bool) -> Progress {
+        Progress::new(what, fits, FITS, quiet)
+    }
+
+    fn new(what: String, steps: usize, template: &str, quiet: bool) -> Progress {
         let kind = if quiet {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(steps as u64);
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            Kind::Bar(bar)
+            set_style(&bar, template);
+            Kind::Bar(bar, Shown { around: String::new(), epochs: true })
         } else {
-            Kind::Lines
+            Kind::Lines(Lines::new(&what))
         };
-        Progress { kind }
+        Progress { what, kind }
     }
 
-    /// Shows an epoch.
-    pub fn show(&self, record: &Record) {
-        let mut text = format!("objective {:.5}", record.objective);
-        if let Some(nll) = record.validation_nll {
-            text.push_str(&format!("  validation NLL {nll:.5}"));
+    /// Shows a stage or an epoch of a fit.
+    pub fn show(&mut self, event: &Event) {
+        match &mut self.kind {
+            Kind::Quiet | Kind::End => {}
+            Kind::Lines(lines) => lines.take(event).iter().for_each(|line| output::note(line)),
+            Kind::Bar(bar, shown) => shown.put(bar, event),
         }
-        let step = record.seconds / record.epoch.max(1) as f64;
-        text.push_str(&format!("  {:.1} s ({:.0} ms an epoch)", record.seconds, 1e3 * step));
-        self.put(record.epoch, &format!("epoch {}", record.epoch), text);
     }
 
     /// Shows that so many fits are done.
-    pub fn show_fit(&self, done: usize, total: usize, text: String) {
-        self.put(done, &format!("{done}/{total}"), text);
-    }
-
-    /// A line, or the position and message of the bar.
-    fn put(&self, position: usize, head: &str, text: String) {
-        match &self.kind {
-            Kind::Quiet => {}
-            Kind::Lines => output::note(&format!("{head}  {text}")),
-            Kind::Bar(bar) => {
-                bar.set_position(position as u64);
+    pub fn show_fit(&mut self, done: usize, total: usize, text: String) {
+        match &mut self.kind {
+            Kind::Quiet | Kind::End => {}
+            Kind::Lines(lines) => {
+                lines.take_fit(done, total, &text).iter().for_each(|line| output::note(line));
+            }
+            Kind::Bar(bar, _) => {
+                bar.set_position(done as u64);
                 bar.set_message(text);
             }
+        }
+    }
+
+    /// Says that the fit has ended, and how.
+    pub fn end(self, summary: &FitSummary) {
+        if matches!(self.kind, Kind::Lines(_) | Kind::End) {
+            output::note(&format!(
+                "fit ends: {}  {} epochs  objective {:.5}  {:.1} s  {}",
+                self.what,
+                summary.epochs,
+                summary.objective,
+                summary.seconds,
+                summary.stop_reason.word()
+            ));
         }
     }
 }
@@ -74,8 +111,217 @@ impl Progress {
 impl Drop for Progress {
     /// Removes the bar, also when the fit fails, so that what follows starts on a clean line.
     fn drop(&mut self) {
-        if let Kind::Bar(bar) = &self.kind {
+        if let Kind::Bar(bar, _) = &self.kind {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl Shown {
+    /// The position and message of the bar.
+    fn put(&mut self, bar: &ProgressBar, event: &Event) {
+        match event {
+            Event::Epoch { record, limits } => {
+                if !self.epochs {
+                    set_style(bar, EPOCHS);
+                    bar.reset_eta();
+                }
+                self.epochs = true;
+                bar.set_length(limits.epochs as u64);
+                bar.set_position(record.epoch as u64);
+                bar.set_message(format!("{}{}", self.around, words(record)));
+            }
+            Event::Stage(stage) => {
+                set_style(bar, STAGES);
+                self.epochs = false;
+                let (done, of) = place(stage);
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+                if is_around(stage) {
+                    self.around = format!("{stage}  ");
+                    bar.set_message(stage.to_string());
+                } else {
+                    bar.set_message(format!("{}{stage}", self.around));
+                }
+            }
+        }
+    }
+}
+
+fn set_style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
+/// Whether other stages are within this one.
+fn is_around(stage: &Stage) -> bool {
+    matches!(stage, Stage::Beta { .. } | Stage::Refit { .. })
+}
+
+/// What is done before a stage begins, of how much.
+fn place(stage: &Stage) -> (usize, usize) {
+    match *stage {
+        Stage::Restart { number, of, .. } | Stage::Beta { number, of, .. } => (number.saturating_sub(1), of),
+        Stage::Growth { inducing, most } => (inducing, most),
+        _ => (0, 1),
+    }
+}
+
+/// What is said of an epoch.
+fn words(record: &Record) -> String {
+    let mut text = format!("objective {:.5}", record.objective);
+    if let Some(nll) = record.validation_nll {
+        text.push_str(&format!("  validation NLL {nll:.5}"));
+    }
+    let step = record.seconds / record.epoch.max(1) as f64;
+    text.push_str(&format!("  {:.1} s ({:.0} ms an epoch)", record.seconds, 1e3 * step));
+    text
+}
+
+/// The share of a training that is done after an epoch, by its limits of epochs and of time.
+fn share(record: &Record, limits: &Limits) -> f64 {
+    let epochs = record.epoch as f64 / limits.epochs.max(1) as f64;
+    limits.seconds.map_or(epochs, |seconds| epochs.max(record.seconds / seconds))
+}
+
+/// Decides what is worth a line. The fits of a grid of β share the lines between them.
+struct Lines {
+    /// The line that comes before the first one.
+    start: Option<String>,
+    /// The parts of a training of which each may be said.
+    parts: usize,
+    /// The parts of the work at hand that were said or passed.
+    said: usize,
+}
+
+impl Lines {
+    fn new(what: &str) -> Lines {
+        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0 }
+    }
+
+    /// The lines to say about an event.
+    fn take(&mut self, event: &Event) -> Vec<String> {
+        let line = match event {
+            Event::Epoch { record, limits } => {
+                let part = (self.parts as f64 * share(record, limits)) as usize;
+                // The end of the fit has a line of its own.
+                let worth = part > self.said && part < self.parts;
+                self.said = part;
+                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words(record)))
+            }
+            Event::Stage(stage) => {
+                self.said = 0;
+                if let Stage::Beta { of, .. } = stage {
+                    self.parts = (PARTS / (of + 1)).max(1);
+                }
+                self.is_worth(stage).then(|| stage.to_string())
+            }
+        };
+        self.started(line)
+    }
+
+    /// The lines to say about a fit of many.
+    fn take_fit(&mut self, done: usize, total: usize, text: &str) -> Vec<String> {
+        let part = PARTS * done / total.max(1);
+        let worth = part > self.said;
+        self.said = part;
+        self.started(worth.then(|| format!("{done}/{total}  {text}")))
+    }
+
+    /// Whether a stage is worth a line: of many alike, one for every tenth of them.
+    fn is_worth(&self, stage: &Stage) -> bool {
+        match stage {
+            Stage::Restart { .. } | Stage::Beta { .. } => {
+                let (done, of) = place(stage);
+                done == 0 || of <= PARTS || PARTS * (done + 1) / of > PARTS * done / of
+            }
+            // Every fit of a grid may have its own.
+            Stage::WarmStart { .. } => self.parts == PARTS,
+            _ => true,
+        }
+    }
+
+    /// A line, after the one that says that the work starts.
+    fn started(&mut self, line: Option<String>) -> Vec<String> {
+        let start = if line.is_some() { self.start.take() } else { None };
+        start.into_iter().chain(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(epoch: usize, epochs: usize, seconds: Option<f64>) -> Event {
+        let record = Record { epoch, seconds: epoch as f64, objective: 1.0, validation_nll: None };
+        let limits = Limits {
+            epochs,
+            steps: None,
+            seconds,
+            tolerance: 0.0,
+            window: 10,
+            plateaus: 0,
+            patience: 10,
+            target: None,
+        };
+        Event::Epoch { record, limits }
+    }
+
+    /// The lines about so many epochs.
+    fn training(lines: &mut Lines, epochs: usize, seconds: Option<f64>) -> Vec<String> {
+        (1..=epochs).flat_map(|number| lines.take(&epoch(number, epochs, seconds))).collect()
+    }
+
+    #[test]
+    fn a_tenth_of_the_epochs_or_of_the_time_is_a_line() {
+        let said = training(&mut Lines::new("data"), 200, None);
+        assert_eq!((said.len(), said[0].as_str()), (10, "fit starts: data"));
+        assert!(said[1].starts_with("epoch 20/200  ") && said[9].starts_with("epoch 180/200  "), "{said:?}");
+        let said = training(&mut Lines::new("data"), 1000, Some(100.0));
+        assert_eq!(said.len(), 10);
+        assert!(said[1].starts_with("epoch 10/1000  "), "{said:?}");
+        assert_eq!(training(&mut Lines::new("data"), 3, None).len(), 3);
+    }
+
+    #[test]
+    fn stages_are_named_and_many_alike_share_ten_lines() {
+        let mut lines = Lines::new("data");
+        let mut said = Vec::new();
+        for (round, of) in [(1, 8), (2, 4), (3, 2)] {
+            for number in 1..=of {
+                let stage = Stage::Restart { start: number - 1, number, of, round, rounds: 3 };
+                said.extend(lines.take(&Event::Stage(stage)));
+            }
+        }
+        assert_eq!(said.len(), 1 + 8 + 4 + 2);
+        assert_eq!(said[9], "restarts: start 0, 1 of 4 in round 2 of 3");
+        let many = |number| Event::Stage(Stage::Beta { beta: 1.0, number, of: 100 });
+        let said: Vec<String> = (1..=100).flat_map(|number| lines.take(&many(number))).collect();
+        assert_eq!(said.len(), 11, "the first and every tenth: {said:?}");
+    }
+
+    #[test]
+    fn the_fits_of_a_grid_share_the_lines_of_one() {
+        let mut lines = Lines::new("data");
+        let mut said = Vec::new();
+        for number in 1..=4 {
+            let stages =
+                [Stage::Beta { beta: 0.5, number, of: 4 }, Stage::WarmStart { rows: 9, iterations: 9 }];
+            said.extend(stages.iter().flat_map(|stage| lines.take(&Event::Stage(*stage))));
+            said.extend(training(&mut lines, 50, None));
+        }
+        said.extend(lines.take(&Event::Stage(Stage::Refit { beta: 0.5 })));
+        said.extend(training(&mut lines, 50, None));
+        assert_eq!(said.len(), 1 + 5 * 2, "{said:?}");
+        assert_eq!(said[1], "β = 0.5, 1 of 4");
+    }
+
+    #[test]
+    fn many_fits_are_told_by_tenths_with_the_last() {
+        let mut lines = Lines::new("data");
+        let said: Vec<String> = (1..=48).flat_map(|done| lines.take_fit(done, 48, "text")).collect();
+        assert_eq!((said.len(), said[10].as_str()), (11, "48/48  text"));
+        assert_eq!(Lines::new("data").take_fit(6, 6, "done before").len(), 2);
     }
 }

@@ -5,6 +5,9 @@ use sparsegp::model::{InducingCurve, InducingPoint, Restart};
 use sparsegp::report::{self, CurveSeries, Curves};
 use sparsegp::tabular::TableModel;
 
+/// The most scores of starts in one line.
+const MOST_SCORES: usize = 8;
+
 /// What the summary of a model says of the search for its start.
 pub fn rows(model: &TableModel) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -34,9 +37,10 @@ fn start(restarts: &[Restart]) -> Option<String> {
     let chosen = restarts.iter().find(|restart| restart.chosen)?;
     let score = |restart: &Restart| restart.scores.first().copied().flatten();
     let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), output::number);
-    let all: Vec<String> = restarts.iter().map(first).collect();
+    let mut scores: Vec<String> = restarts.iter().take(MOST_SCORES).map(first).collect();
     let count = restarts.len();
-    Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, all.join(", ")))
+    scores.extend((count > MOST_SCORES).then(|| "…".to_owned()));
+    Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, scores.join(", ")))
 }
 
 /// The bounds, and the loss of held-out rows, against the number of inducing inputs, with a caption.

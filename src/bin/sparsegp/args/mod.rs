@@ -6,7 +6,7 @@ mod parsers;
 mod shared;
 
 pub use compare::CompareArgs;
-pub use fit::FitArgs;
+pub use fit::{FitArgs, OutputArgs};
 
 use clap::{Args, Parser, Subcommand};
 use parsers::{unseen, words};
@@ -102,7 +102,10 @@ pub struct EvaluateArgs {
 pub struct InspectArgs {
     /// The model file
     pub model: PathBuf,
-    /// Print JSON on standard output and nothing else
+    /// Show every hyper-parameter and coefficient, not only the ten of a long list that matter most
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
+    /// Print JSON, with every hyper-parameter, on standard output and nothing else
     #[arg(long)]
     pub json: bool,
 }

@@ -17,6 +17,9 @@ use sparsegp::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
+/// Where more parameters are than the report shows: it shows all.
+const NO_LONG_LIST: &str = "";
+
 /// One fit of the demo, with what the table and the report show of it.
 struct Run {
     task: &'static str,
@@ -54,8 +57,11 @@ fn fit_to(
     let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
     let request =
         FitRequest { table, columns: &columns, options, test_fraction, start: None, keep_posterior: false };
-    let progress = Progress::new(options.epoch_limit(), quiet);
-    fit_table(&request, &mut |record| progress.show(record))
+    let what = format!("{} by {}", table.source(), options.objective);
+    let mut progress = Progress::of_one_of_several(what, quiet);
+    let fitted = fit_table(&request, &mut |event| progress.show(event))?;
+    progress.end(fitted.model.summary());
+    Ok(fitted)
 }
 
 /// A fit with the figures of its test rows.
@@ -95,7 +101,7 @@ fn write(folder: &Path, runs: &[Run]) -> Result<()> {
         vec![Section { title: "Summary".to_owned(), table: summary(runs), ..Section::default() }];
     for (index, run) in runs.iter().enumerate() {
         let title = format!("{}: {}", run.task, run.model.options().objective);
-        let mut section = page::section(&title, &run.model, Some(&run.test));
+        let mut section = page::section(&title, &run.model, Some(&run.test), NO_LONG_LIST);
         section.figures.extend(run.figures.iter().cloned());
         for (figure, (svg, _)) in section.figures.iter().enumerate() {
             let path = folder.join(format!("fit{}-figure{}.svg", index + 1, figure + 1));

@@ -1,0 +1,145 @@
+//! Hyper-parameters of a model as rows of text, long lists shortened to what matters most; no estimates.
+
+use super::output;
+use sparsegp::hyper::stem;
+use sparsegp::tabular::TableModel;
+
+/// The most values of a list that are shown.
+pub const MOST_SHOWN: usize = 10;
+
+/// The fewest values of a list that are shown, whatever room there is.
+pub const LEAST_SHOWN: usize = 3;
+
+/// A hyper-parameter with its value.
+type Named = (String, f64);
+
+/// All hyper-parameters, with their names, values and what is special about them.
+pub fn all(model: &TableModel) -> Vec<Vec<String>> {
+    with_notes(model, model.hyperparameters().iter().map(row).collect())
+}
+
+/// The same with long lists shortened.
+pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
+    with_notes(model, shorten(&model.hyperparameters(), MOST_SHOWN, where_all))
+}
+
+/// Names and values with long lists shortened, so far that there are no more than `lines` rows if possible.
+pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
+    let values = model.hyperparameters();
+    let bare = shorten(&values, 0, where_all);
+    let lists = bare.iter().filter(|row| row.len() > 2).count();
+    let room = lines.saturating_sub(bare.len()) / lists.max(1);
+    shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all)
+}
+
+fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let notes = model.latent().constraint_notes();
+    for row in &mut rows {
+        row.extend(notes.iter().find(|note| note.0 == row[0]).map(|note| note.1.clone()));
+    }
+    rows
+}
+
+fn row((name, value): &Named) -> Vec<String> {
+    vec![name.clone(), output::number(*value)]
+}
+
+/// The last word of a numbered name, which all parts of a kernel share: `lengthscales` of `kernel.rbf.lengthscales.3`.
+fn list(name: &str) -> Option<&str> {
+    stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
+}
+
+/// How much a value of a list matters. Inputs are standardised, so the function varies most along those with short lengthscales,
+/// or with large variances of their weights; other lists have an order of their own.
+fn relevance(list: &str, value: f64) -> f64 {
+    match list {
+        "lengthscales" => 1.0 / value,
+        "variance" | "weight_variances" => value,
+        _ => 0.0,
+    }
+}
+
+/// What the values of a list are that are not shown.
+fn others(list: &str) -> &'static str {
+    match list {
+        "lengthscales" => "longer",
+        "variance" | "weight_variances" => "smaller",
+        _ => "later",
+    }
+}
+
+/// Rows of values in their order. Of a list with more than [`MOST_SHOWN`] values, the `most` relevant ones stand where its first
+/// value is, then a row of three cells about the others, the last of which is `where_all`.
+fn shorten(values: &[Named], most: usize, where_all: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for value in values {
+        let Some(name) = list(&value.0) else {
+            rows.push(row(value));
+            continue;
+        };
+        let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
+        if alike.len() <= MOST_SHOWN {
+            rows.push(row(value));
+        } else if !seen.contains(&name) {
+            seen.push(name);
+            // A stable sort: equal ones stay in their order.
+            alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
+            rows.extend(alike.iter().take(most).map(|value| row(value)));
+            let left = alike.len() - most.min(alike.len());
+            rows.push(vec![format!("… {left} more {name}"), others(name).to_owned(), where_all.to_owned()]);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_show_what_matters_most_in_its_order() {
+        let mut values = vec![("kernel.variance".to_owned(), 2.0)];
+        // Two parts of a kernel, whose lengthscales are one list.
+        for part in ["a", "b"] {
+            values.extend((0..9).map(|i| (format!("kernel.{part}.lengthscales.{i}"), 9.0 - i as f64)));
+        }
+        values.extend((0..3).map(|i| (format!("likelihood.gaps.{i}"), i as f64)));
+        values.push(("mean.constant".to_owned(), -1.0));
+        let rows = shorten(&values, 10, "all of them there");
+        let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            names[..4],
+            [
+                "kernel.variance",
+                "kernel.a.lengthscales.8",
+                "kernel.b.lengthscales.8",
+                "kernel.a.lengthscales.7"
+            ]
+        );
+        assert_eq!(
+            names[11..],
+            [
+                "… 8 more lengthscales",
+                "likelihood.gaps.0",
+                "likelihood.gaps.1",
+                "likelihood.gaps.2",
+                "mean.constant"
+            ]
+        );
+        assert_eq!(rows[11][1..], ["longer", "all of them there"]);
+        let short = &values[..10];
+        assert_eq!(shorten(short, 10, "").len(), 10, "nine are no long list");
+    }
+
+    #[test]
+    fn relevance_is_by_the_kind_of_list() {
+        let of = |list: &str, value: &dyn Fn(usize) -> f64| {
+            let values: Vec<Named> = (0..12).map(|i| (format!("kernel.{list}.{i}"), value(i))).collect();
+            shorten(&values, 10, "")[0][0].clone()
+        };
+        assert_eq!(of("variance", &|i| i as f64), "kernel.variance.11");
+        assert_eq!(of("lengthscales", &|i| i as f64 + 0.5), "kernel.lengthscales.0");
+        assert_eq!(of("period", &|i| i as f64), "kernel.period.0");
+    }
+}

@@ -1,0 +1,83 @@
+//! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
+
+use super::evaluate::Evaluation;
+use super::{coefficients, inspect, output, parameters, search};
+use sparsegp::latent::Layer;
+use sparsegp::model::{BetaCurve, BetaPoint};
+use sparsegp::tabular::TableModel;
+
+/// The lines and columns of a screen.
+const LINES: usize = 24;
+const COLUMNS: usize = 100;
+
+/// The most values of β whose scores are shown.
+const MOST_BETAS: usize = 5;
+
+/// The lines about coefficients besides the coefficients: a heading, a header, and where to see all.
+const COEFFICIENT_FRAME: usize = 3;
+
+/// The summary of a fit; `where_all` tells where all parameters are to be seen.
+pub fn text(model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> String {
+    let head = output::wrapped(&head(model, test), COLUMNS);
+    let left = LINES.saturating_sub(head.len());
+    let parameters = parameters::within(model, left, where_all);
+    let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
+    let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
+    let coefficients = coefficients::text(model, most, where_all).unwrap_or_default();
+    output::table(&head) + &output::table(&parameters) + &coefficients
+}
+
+/// What was fitted to what, how it went, and the figures of the test rows.
+fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
+    let (options, summary, latent) = (model.options(), model.summary(), model.latent());
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let (rows, inputs) = (model.training_rows(), model.schema().dims());
+    let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
+    let mut head = vec![row(
+        "task",
+        format!(
+            "{} of '{target}', {likelihood} likelihood, {rows} training rows, {inputs} inputs",
+            model.task()
+        ),
+    )];
+    match &latent.layer {
+        Layer::Inducing(layer) => {
+            head.push(row("kernel", format!("{}, {} inducing inputs", options.kernel, layer.z().nrows())));
+        }
+        Layer::Linear(layer) => head.extend([
+            row("model", format!("linear (glm), coefficients: {}", inspect::coefficient_count(layer))),
+            row("prior", inspect::prior(options)),
+        ]),
+    }
+    let mut trained = format!("hyper-parameters {}, by {}", options.hyper_mode(), options.optimizer());
+    if !options.is_collapsed() {
+        trained.push_str(&format!("; q of {} covariance, by {}", options.steps.family, options.steps.update));
+    }
+    head.extend([
+        row("objective", inspect::objective(model)),
+        row("stopped", inspect::stopped(summary)),
+        row("trained", trained),
+    ]);
+    head.extend(inspect::evidence(summary).map(|text| row("log evidence", text)));
+    head.extend(search::rows(model));
+    head.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
+    head.extend(test.map(|test| {
+        let figures: Vec<String> =
+            output::report_rows(&test.report).iter().map(|(name, value)| format!("{name} {value}")).collect();
+        row("test", format!("{} rows: {}", test.rows, figures.join(", ")))
+    }));
+    head
+}
+
+/// The values of β with the best scores of the validation rows, the best first.
+fn scores(curve: &BetaCurve) -> String {
+    let mut points: Vec<&BetaPoint> = curve.points.iter().collect();
+    points.sort_by(|a, b| a.score.unwrap_or(f64::INFINITY).total_cmp(&b.score.unwrap_or(f64::INFINITY)));
+    let score = |point: &&BetaPoint| {
+        let score = point.score.map_or("not finite".to_owned(), output::number);
+        format!("{} ({score})", output::number(point.beta))
+    };
+    let best: Vec<String> = points.iter().take(MOST_BETAS).map(score).collect();
+    let of = if curve.squared_error { "squared error" } else { "log loss" };
+    format!("{} of {} by validation {of}: {}", best.len(), points.len(), best.join(", "))
+}
