@@ -5,6 +5,7 @@ mod program;
 
 use program::{QUICK, Work, table};
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;

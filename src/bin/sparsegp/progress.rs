@@ -122,6 +122,8 @@ impl Shown {
     fn put(&mut self, bar: &ProgressBar, event: &Event) {
         match event {
             Event::Epoch { record, limits } => {
+                // The message comes first, so that no frame has the words of the stage before.
+                bar.set_message(format!("{}{}", self.around, words(record)));
                 if !self.epochs {
                     set_style(bar, EPOCHS);
                     bar.reset_eta();
@@ -129,20 +131,19 @@ impl Shown {
                 self.epochs = true;
                 bar.set_length(limits.epochs as u64);
                 bar.set_position(record.epoch as u64);
-                bar.set_message(format!("{}{}", self.around, words(record)));
             }
             Event::Stage(stage) => {
+                if is_around(stage) {
+                    bar.set_message(stage.to_string());
+                    self.around = format!("{stage}  ");
+                } else {
+                    bar.set_message(format!("{}{stage}", self.around));
+                }
                 set_style(bar, STAGES);
                 self.epochs = false;
                 let (done, of) = place(stage);
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
-                if is_around(stage) {
-                    self.around = format!("{stage}  ");
-                    bar.set_message(stage.to_string());
-                } else {
-                    bar.set_message(format!("{}{stage}", self.around));
-                }
             }
         }
     }
@@ -242,10 +243,9 @@ impl Lines {
         }
     }
 
-    /// A line, after the one that says that the work starts.
+    /// A line, after the one that says that the work starts: an error before the first event is all that is said.
     fn started(&mut self, line: Option<String>) -> Vec<String> {
-        let start = if line.is_some() { self.start.take() } else { None };
-        start.into_iter().chain(line).collect()
+        self.start.take().into_iter().chain(line).collect()
     }
 }
 
@@ -282,6 +282,7 @@ mod tests {
         assert_eq!(said.len(), 10);
         assert!(said[1].starts_with("epoch 10/1000  "), "{said:?}");
         assert_eq!(training(&mut Lines::new("data"), 3, None).len(), 3);
+        assert_eq!(Lines::new("data").take(&epoch(1, 200, None)), ["fit starts: data"]);
     }
 
     #[test]

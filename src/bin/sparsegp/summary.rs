@@ -10,6 +10,9 @@ use sparsegp::tabular::TableModel;
 const LINES: usize = 24;
 const COLUMNS: usize = 100;
 
+/// The figures of test rows in a line.
+const FIGURES: usize = 4;
+
 /// The most values of β whose scores are shown.
 const MOST_BETAS: usize = 5;
 
@@ -24,7 +27,10 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> S
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
     let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
     let coefficients = coefficients::text(model, most, where_all).unwrap_or_default();
-    output::table(&head) + &output::table(&parameters) + &coefficients
+    // A blank line where there is room for one.
+    let lines = head.len() + parameters.len() + coefficients.lines().count();
+    let gap = if lines < LINES { "\n" } else { "" };
+    output::table(&head) + gap + &output::table(&parameters) + &coefficients
 }
 
 /// What was fitted to what, how it went, and the figures of the test rows.
@@ -61,12 +67,20 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
     head.extend(inspect::evidence(summary).map(|text| row("log evidence", text)));
     head.extend(search::rows(model));
     head.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
-    head.extend(test.map(|test| {
-        let figures: Vec<String> =
-            output::report_rows(&test.report).iter().map(|(name, value)| format!("{name} {value}")).collect();
-        row("test", format!("{} rows: {}", test.rows, figures.join(", ")))
-    }));
+    head.extend(test.map(figures).unwrap_or_default());
     head
+}
+
+/// The figures of the test rows.
+fn figures(test: &Evaluation) -> Vec<Vec<String>> {
+    let figures: Vec<String> =
+        output::report_rows(&test.report).iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let mut rows: Vec<Vec<String>> =
+        figures.chunks(FIGURES).map(|part| vec![String::new(), part.join(", ")]).collect();
+    if let Some(first) = rows.first_mut() {
+        *first = vec!["test".to_owned(), format!("{} rows: {}", test.rows, first[1])];
+    }
+    rows
 }
 
 /// The values of β with the best scores of the validation rows, the best first.
