@@ -15,6 +15,7 @@ use rand::seq::SliceRandom;
 
 words! {
     /// One of the things compared: an objective and how it is used.
+    #[non_exhaustive]
     Contender, "objective" {
         /// The ELBO.
         Elbo = "elbo",

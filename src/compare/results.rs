@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 words! {
     /// What a fit is for.
+    #[non_exhaustive]
     Role, "role" {
         /// The only fit of its unit.
         Single = "single",

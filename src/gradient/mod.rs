@@ -41,6 +41,7 @@ pub enum Form {
 
 words! {
     /// In which precision the large products of mini-batches are.
+    #[non_exhaustive]
     Precision, "precision" {
         /// All in double precision.
         Double = "f64",

@@ -80,6 +80,7 @@ impl Root {
 
 /// What predictions are scored by; smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Score {
     /// Minus the mean log predictive density, with the sample weights.
     LogLoss,

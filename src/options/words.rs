@@ -4,6 +4,7 @@ use crate::words::words;
 
 words! {
     /// What is asked for by one word: a loss, and for some whether q is solved for in closed form.
+    #[non_exhaustive]
     ObjectiveKind, "objective" {
         /// The (β-)ELBO.
         Elbo = "elbo",
@@ -61,6 +62,7 @@ words! {
 
 words! {
     /// How hyper-parameters and inducing inputs are tuned.
+    #[non_exhaustive]
     Hyper, "hyper-parameter mode" {
         /// Together with q, from one gradient.
         Joint = "joint",
@@ -77,6 +79,7 @@ words! {
 
 words! {
     /// The solver for hyper-parameters.
+    #[non_exhaustive]
     HyperOptimizer, "hyper-parameter optimizer" {
         /// Adam, for mini-batches too.
         Adam = "adam",
@@ -87,6 +90,7 @@ words! {
 
 words! {
     /// The prior mean of f.
+    #[non_exhaustive]
     MeanKind, "mean function" {
         /// A trained constant.
         Constant = "constant",

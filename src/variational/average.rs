@@ -6,6 +6,7 @@ use crate::words::words;
 
 words! {
     /// Which average of the iterates a fit returns.
+    #[non_exhaustive]
     Average, "average of the iterates" {
         /// The last iterate.
         None = "none",

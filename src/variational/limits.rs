@@ -5,6 +5,7 @@ use crate::words::words;
 
 words! {
     /// What keeps a natural-gradient step positive definite.
+    #[non_exhaustive]
     Guard, "guard of the q update" {
         /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
         /// reparameterised samples, whose curvature is mostly noise); else as backtrack.
