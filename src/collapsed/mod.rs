@@ -14,7 +14,6 @@ pub use sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum CollapsedBound {
     /// The collapsed β-ELBO; Titsias' bound (VFE) at β = 1.
     Elbo {
