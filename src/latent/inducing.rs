@@ -239,7 +239,7 @@ impl LatentLayer for InducingLayer {
         Some((self.linv.as_ref(), Shape::Lower))
     }
 
-    fn prior_share(&self) -> f64 {
+    fn kappa(&self) -> f64 {
         1.0
     }
 

@@ -1,8 +1,8 @@
 //! The words that options are chosen by; no settings.
 
-use crate::words::words;
+use crate::words::word_option;
 
-words! {
+word_option! {
     /// What is asked for by one word: a loss, and for some whether q is solved for in closed form.
     #[non_exhaustive]
     ObjectiveKind, "objective" {
@@ -50,7 +50,7 @@ impl ObjectiveKind {
     }
 }
 
-words! {
+word_option! {
     /// What f is.
     ModelKind, "model" {
         /// A sparse Gaussian process.
@@ -60,7 +60,7 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// How hyper-parameters and inducing inputs are tuned.
     #[non_exhaustive]
     Hyper, "hyper-parameter mode" {
@@ -77,7 +77,7 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// The solver for hyper-parameters.
     #[non_exhaustive]
     HyperOptimizer, "hyper-parameter optimizer" {
@@ -88,7 +88,7 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// The prior mean of f.
     #[non_exhaustive]
     MeanKind, "mean function" {

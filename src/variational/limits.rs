@@ -1,9 +1,9 @@
 //! What limits a step of natural gradients, whatever the covariance: guards, the trust region, bounds of variances.
 
 use super::{DataGradient, OVERFLOW};
-use crate::words::words;
+use crate::words::word_option;
 
-words! {
+word_option! {
     /// What keeps a natural-gradient step positive definite.
     #[non_exhaustive]
     Guard, "guard of the q update" {
