@@ -138,7 +138,7 @@ fn svgp_elbo() {
             for guard in [None, Some(f64::INFINITY)] {
                 let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len())
                     .with_direct_guard(guard);
-                let value = svgp.evaluate(Batch::of(x.as_ref(), &y, scale), true);
+                let value = svgp.evaluate(Batch::of(x.transpose(), &y, scale), true);
                 let what = format!("{name} {key}, {:?}", svgp.form());
                 assert_close(-value, number(&want[key]), QUADRATURE_TOLERANCE, &what);
                 let (mu, v) = svgp.last_marginals(y.len());
@@ -187,7 +187,7 @@ fn log_loss_dlm() {
             for guard in [None, Some(f64::INFINITY)] {
                 let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::dlm(beta), y.len())
                     .with_direct_guard(guard);
-                let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
+                let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
                 let what = format!("{name} β = {beta}, {:?}", svgp.form());
                 assert_close(value, number(&objective["value"]), QUADRATURE_TOLERANCE, &what);
                 assert_dlm_gradient(&mut svgp, inputs, &shared["kernel"], want, beta, &what);
@@ -251,14 +251,14 @@ fn square_loss_dlm() {
         let beta = number(&want["beta"]);
         let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
         let start = model(build(&shared["kernel"]), z, jitter, LikelihoodKind::Gaussian.build(0), 0.0);
-        let data = sparsegp::collapsed::Dataset::of(x.as_ref(), &y);
+        let data = sparsegp::collapsed::Dataset::of(x.transpose(), &y);
         let mut objective = CollapsedObjective::new(start, data, CollapsedBound::Square { beta });
         let what = format!("square loss, β = {beta}");
         let (value, gradient) = objective.natural_gradient().expect("a minimum");
         assert_close(value, number(&want["objective"]), VALUE_TOLERANCE, &what);
         assert_vector(objective.q().mean(), &want["m_whitened"], VALUE_TOLERANCE, &what);
         let posterior = Posterior::new(objective.model(), objective.q());
-        assert_vector(&posterior.means(x.as_ref()), &want["f_mean"], VALUE_TOLERANCE, &what);
+        assert_vector(&posterior.means(x.transpose()), &want["f_mean"], VALUE_TOLERANCE, &what);
         let g = &want["grad_minimum"];
         assert_gradient(&gradient, 1.0, &shared["kernel"], (&g["kernel"], &[Some(0.0)], &g["Z"]), &what);
     }
@@ -274,7 +274,7 @@ fn natural_gradients() {
         let (y, start, q) = start(shared, inputs);
         let mut rule = NaturalGradient::new(&q);
         let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
-        let batch = Batch::of(x.as_ref(), &y, number(&inputs["num_data"]) / y.len() as f64);
+        let batch = Batch::of(x.transpose(), &y, number(&inputs["num_data"]) / y.len() as f64);
         let elbo = -svgp.evaluate(batch, false);
         assert_close(elbo, number(&want["elbo_start"]), QUADRATURE_TOLERANCE, &format!("{name} start"));
         for step in 0..number(&inputs["steps"]) as usize {
@@ -331,7 +331,7 @@ fn logistic_variational_newton() {
         for step in 0..200 {
             let problem =
                 Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q, factor: None };
-            let data = pass.run(problem, Batch::of(x.as_ref(), &y, 1.0), Form::Stable, false);
+            let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
             value = data + q.kl();
             let (mean, cov) = layer.coefficient_posterior(&q);
             if step < steps {
