@@ -230,7 +230,8 @@ fn arrays_of_any_strides_give_the_same_fits() {
     ] {
         let (x, y) = data(3, 5, 90);
         in_any_strides(kernel, x.transpose(), |x| {
-            let options = FitOptions { objective, kernel: kernel.into(), epochs: Some(2), ..small() };
+            let options =
+                FitOptions { objective, kernel: kernel.into(), hyper: None, epochs: Some(2), ..small() };
             let train =
                 TrainingData { validation: Some(Dataset::of(x, &y)), ..TrainingData::of(Dataset::of(x, &y)) };
             let fitted = fit_arrays(train, &options, None, &mut |_| {}).expect("a fit");
