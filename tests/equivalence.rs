@@ -190,10 +190,10 @@ fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
 fn parameterizations_carry_q_as_they_say() {
     for parameterization in [Parameterization::Whitened, Parameterization::Sites] {
         let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
-        // Any S below I has sites of positive precision, which every prior can go with.
+        // An S below I has sites of positive precision, which every prior can go with.
         let q = posterior(7, 8);
-        let largest = entries(q.cov().full()).iter().map(|s| s.abs()).sum::<f64>();
-        let q = Normal::new(q.mean().to_vec(), Mat::from_fn(8, 8, |i, j| q.cov().full()[(i, j)] / largest))
+        let bound = entries(q.cov().full()).iter().map(|s| s.abs()).sum::<f64>();
+        let q = Normal::new(q.mean().to_vec(), Mat::from_fn(8, 8, |i, j| q.cov().full()[(i, j)] / bound))
             .expect("q");
         let mut svgp =
             VariationalModel::new(start, q, Objective::elbo(1.0), 10).with_parameterization(parameterization);
