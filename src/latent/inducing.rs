@@ -9,6 +9,7 @@ use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 
 /// What is added to the diagonal of `K_uu` before it is factorised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Jitter {
     /// Exactly this much (zero allowed).
     Absolute(f64),
@@ -238,7 +239,7 @@ impl LatentLayer for InducingLayer {
         Some((self.linv.as_ref(), Shape::Lower))
     }
 
-    fn prior_share(&self) -> f64 {
+    fn kappa(&self) -> f64 {
         1.0
     }
 
@@ -250,7 +251,6 @@ impl LatentLayer for InducingLayer {
         offset: &mut [f64],
         scratch: &mut Scratch,
     ) {
-        let x = x.transpose();
         self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
         self.kernel.diag(x, base, scratch);
         offset.fill(self.mean.values[0]);
@@ -271,7 +271,6 @@ impl LatentLayer for InducingLayer {
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     ) {
-        let x = x.transpose();
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
         self.kernel.adjoint(inputs, k, kbar, target, scratch);

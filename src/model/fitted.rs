@@ -17,6 +17,26 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// A fitted model with its scaling: kernel, inducing inputs, posterior, likelihood, and the record of the fit.
+///
+/// ```
+/// use faer::Mat;
+/// use sparsegp::{model::Model, training::ModelBuilder};
+///
+/// let x = Mat::from_fn(80, 2, |i, d| ((3 * i + 7 * d) % 20) as f64);
+/// let y: Vec<f64> = (0..80).map(|i| 100.0 + x[(i, 0)] - 0.5 * x[(i, 1)]).collect();
+/// let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+///
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let path = folder.path().join("line.safetensors");
+/// model.save(&path)?;
+/// let again = Model::load(&path)?;
+/// let new = Mat::from_fn(3, 2, |i, _| 2.0 * i as f64);
+/// let (a, b) = (model.predict(new.as_ref(), &[])?, again.predict(new.as_ref(), &[])?);
+/// assert_eq!(a.row(2), b.row(2));
+/// // Draws of the latent function at the three rows together.
+/// assert_eq!(again.samples(new.as_ref(), 5, 0)?.len(), 5);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 pub struct Model {
     pub(crate) latent: LatentModel,
     pub(crate) q: Normal,
@@ -128,13 +148,14 @@ impl Model {
                 x.nrows()
             )));
         }
-        Ok(self.predict_columns(x.transpose().to_owned(), exposure.to_owned()))
+        Ok(self.predict_rows(x, exposure.to_owned()))
     }
 
-    /// Predicts at inputs in original units that are known to be usable (`D × n`, a column per datum).
-    pub(crate) fn predict_columns(&self, mut x: Mat<f64>, exposure: Vec<f64>) -> Predictions<'_> {
-        self.scaling.scale_inputs(x.as_mut());
-        let latent = self.posterior.marginals(x.as_ref());
+    /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum).
+    pub(crate) fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
+        let mut x = x.transpose().to_owned();
+        self.scaling.scale_inputs(x.as_mut().transpose_mut());
+        let latent = self.posterior.marginals(x.transpose());
         let (scaling, posterior) = (&self.scaling, &self.posterior);
         Predictions { scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
@@ -159,9 +180,9 @@ impl Model {
             .hint("give fewer rows, or use quantiles, which are per row"));
         }
         let mut x = x.transpose().to_owned();
-        self.scaling.scale_inputs(x.as_mut());
-        let mean = self.posterior.means(x.as_ref());
-        let root = symmetric_root(&self.posterior.covariance(x.as_ref()))?;
+        self.scaling.scale_inputs(x.as_mut().transpose_mut());
+        let mean = self.posterior.means(x.transpose());
+        let root = symmetric_root(&self.posterior.covariance(x.transpose()))?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
         let deviations = &root * &noise;

@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 
 pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
+/// Rows that are counted at once.
+const COUNTED_ROWS: usize = 8192;
+
 /// Bytes that tell every format from the others.
 const MAGIC_BYTES: u64 = 8;
 
@@ -57,6 +60,18 @@ pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
         Some(Format::Arrow) => count_rows(&source, file).map(Some),
         None => Ok(None),
     }
+}
+
+/// The number of rows of a file, counted by reading it where it does not state it.
+///
+/// # Errors
+///
+/// As for [`rows_of`], and when a text is no table.
+pub(crate) fn rows_in(path: &Path) -> Result<usize> {
+    if let Some(rows) = rows_of(path)? {
+        return Ok(usize::try_from(rows).unwrap_or(usize::MAX));
+    }
+    TableBlocks::new(path, COUNTED_ROWS, &|_| false, None)?.map(|block| block.map(|block| block.rows())).sum()
 }
 
 /// What messages call a file, the file, and its format if that is not text.

@@ -296,7 +296,7 @@ impl Maker {
     fn fill(&mut self) -> Result<()> {
         while !self.buffer.is_full() && self.next_row()? {
             let Some(part) = &self.part else { break };
-            let (x, at) = (part.inputs.col_as_slice(self.at), self.at);
+            let (x, at) = (part.inputs().row(self.at), self.at);
             let others = [part.exposure.get(at), part.weights.get(at)];
             let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
             self.buffer.push(row.copied());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     fn data_file(path: &Path, test: f64) -> Arc<DataFile> {
-        let roles = Roles::new(test, 0.0, 1).expect("shares");
+        let roles = Roles::new(ROWS, test, 0.0, 1).expect("roles");
         let columns =
             SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
         let found = survey(
@@ -363,7 +363,7 @@ mod tests {
             &Survey {
                 columns: &columns,
                 known: None,
-                roles,
+                roles: &roles,
                 start_rows: 10,
                 check_rows: 10,
                 validation_rows: 10,
@@ -387,7 +387,7 @@ mod tests {
     fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
         let mut next = || {
             let batch = source.next_batch().expect("a batch");
-            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(0, i)] as usize).collect();
+            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(i, 0)] as usize).collect();
             for (i, &row) in rows.iter().enumerate() {
                 assert_eq!(
                     (batch.targets.y[i], batch.targets.weights[i]),

@@ -6,7 +6,8 @@ use faer::Mat;
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
 pub(crate) struct RowBuffer {
-    x: Mat<f64>,
+    /// A column per row.
+    columns: Mat<f64>,
     y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
@@ -15,14 +16,13 @@ pub(crate) struct RowBuffer {
 impl RowBuffer {
     /// Room for up to `most` rows of `data`.
     pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
-        let room = || Vec::with_capacity(most);
-        RowBuffer { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
+        RowBuffer::of_dims(data.x.ncols(), most)
     }
 
     /// Room for `most` rows of `dims` inputs.
     pub(crate) fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
-        RowBuffer { x: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
+        RowBuffer { columns: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
     }
 
     /// Forgets all rows.
@@ -34,8 +34,8 @@ impl RowBuffer {
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
     pub(crate) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
-        let (x, others) = row.split_at(self.x.nrows());
-        self.x.col_as_slice_mut(self.y.len()).copy_from_slice(x);
+        let (x, others) = row.split_at(self.columns.nrows());
+        self.columns.col_as_slice_mut(self.y.len()).copy_from_slice(x);
         let mut others = others.iter().copied();
         self.y.extend(others.next());
         if exposure {
@@ -48,11 +48,11 @@ impl RowBuffer {
 
     /// Copies `rows` of `data`.
     pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
-        if rows.len() > self.x.ncols() {
-            self.x = Mat::zeros(data.x.nrows(), rows.len().max(2 * self.x.ncols()));
+        if rows.len() > self.columns.ncols() {
+            self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }
         for (j, &row) in rows.iter().enumerate() {
-            self.x.col_mut(j).copy_from(data.x.col(row));
+            self.columns.col_mut(j).copy_from(data.x.row(row).transpose());
         }
         let gather = |to: &mut Vec<f64>, from: &[f64]| {
             to.clear();
@@ -68,6 +68,6 @@ impl RowBuffer {
     /// The rows last taken.
     pub(crate) fn data(&self) -> Dataset<'_> {
         let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
-        Dataset { x: self.x.as_ref().subcols(0, self.y.len()), targets }
+        Dataset { x: self.columns.transpose().subrows(0, self.y.len()), targets }
     }
 }
