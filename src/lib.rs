@@ -51,6 +51,7 @@
 pub mod checkpoint;
 pub mod collapsed;
 pub mod columns;
+#[cfg(feature = "tables")]
 pub mod compare;
 pub mod data;
 pub mod error;
@@ -68,9 +69,13 @@ pub mod options;
 pub mod prelude;
 pub mod quadrature;
 pub mod registry;
+#[cfg(feature = "report")]
 pub mod report;
+#[cfg(feature = "tables")]
 pub mod schema;
+#[cfg(feature = "tables")]
 pub mod tables;
+#[cfg(feature = "tables")]
 pub mod tabular;
 mod threads;
 pub mod training;

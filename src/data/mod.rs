@@ -5,9 +5,11 @@ pub(crate) mod moments;
 mod random;
 mod roles;
 pub(crate) mod scaling;
+#[cfg(feature = "tables")]
 pub(crate) mod shuffle;
 mod size_schedule;
 mod split;
+#[cfg(feature = "tables")]
 pub(crate) mod spread;
 
 pub use batches::{BatchPlan, BatchStream};

@@ -2,7 +2,7 @@
 
 use crate::collapsed::Dataset;
 use crate::objective::Targets;
-use faer::Mat;
+use faer::{ColRef, Mat};
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
 pub(crate) struct RowBuffer {
@@ -15,8 +15,7 @@ pub(crate) struct RowBuffer {
 impl RowBuffer {
     /// Room for up to `most` rows of `data`.
     pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
-        let room = || Vec::with_capacity(most);
-        RowBuffer { x: Mat::zeros(data.x.nrows(), most), y: room(), exposure: room(), weights: room() }
+        RowBuffer::of_dims(data.x.nrows(), most)
     }
 
     /// Room for `most` rows of `dims` inputs.
@@ -33,17 +32,11 @@ impl RowBuffer {
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
-    pub(crate) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
-        let (x, others) = row.split_at(self.x.nrows());
-        self.x.col_as_slice_mut(self.y.len()).copy_from_slice(x);
-        let mut others = others.iter().copied();
-        self.y.extend(others.next());
-        if exposure {
-            self.exposure.extend(others.next());
-        }
-        if weight {
-            self.weights.extend(others.next());
-        }
+    pub(crate) fn push(&mut self, x: ColRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
+        self.x.col_mut(self.y.len()).copy_from(x);
+        self.y.push(y);
+        self.exposure.extend(exposure);
+        self.weights.extend(weight);
     }
 
     /// Copies `rows` of `data`.
@@ -51,18 +44,11 @@ impl RowBuffer {
         if rows.len() > self.x.ncols() {
             self.x = Mat::zeros(data.x.nrows(), rows.len().max(2 * self.x.ncols()));
         }
-        for (j, &row) in rows.iter().enumerate() {
-            self.x.col_mut(j).copy_from(data.x.col(row));
+        self.clear();
+        let Targets { y, exposure, weights } = data.targets;
+        for &row in rows {
+            self.push(data.x.col(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
         }
-        let gather = |to: &mut Vec<f64>, from: &[f64]| {
-            to.clear();
-            if !from.is_empty() {
-                to.extend(rows.iter().map(|&row| from[row]));
-            }
-        };
-        gather(&mut self.y, data.targets.y);
-        gather(&mut self.exposure, data.targets.exposure);
-        gather(&mut self.weights, data.targets.weights);
     }
 
     /// The rows last taken.
