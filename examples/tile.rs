@@ -33,9 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let cells = Cells::text((0..table.rows()).map(|row| text.get(row)));
                 (Physical::BYTE_ARRAY, Some(LogicalType::String), cells)
             }
-            Column::Unsupported { data_type, .. } => {
-                return Err(format!("{}: {data_type}", named.name).into());
-            }
+            _ => return Err(format!("{}: holds neither numbers nor text", named.name).into()),
         };
         let field = Type::primitive_type_builder(&named.name, physical).with_logical_type(logical);
         fields.push(Arc::new(field.build()?));

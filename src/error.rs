@@ -6,6 +6,7 @@ use std::fmt;
 
 /// What went wrong, by who can mend it; each maps to one exit status of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// An option or argument that makes no sense (exit status 2).
     Usage,

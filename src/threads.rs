@@ -3,16 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Values that are lent to pieces of work, as many as there are pieces at once.
-pub(crate) struct Lanes<T> {
+pub(crate) struct PerThread<T> {
     free: Mutex<Vec<T>>,
     make: Box<dyn Fn() -> T + Send + Sync>,
 }
 
-impl<T> Lanes<T> {
+impl<T> PerThread<T> {
     /// Makes a value for each thread; more follow where a thread that waits for a part of its work takes up another.
     pub fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let free = (0..rayon::current_num_threads()).map(|_| make()).collect();
-        Lanes { free: Mutex::new(free), make: Box::new(make) }
+        PerThread { free: Mutex::new(free), make: Box::new(make) }
     }
 
     /// Lends a value: the one that was given back last, which most often this thread did.

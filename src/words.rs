@@ -9,7 +9,7 @@ pub(crate) fn either(words: &[&str]) -> String {
 }
 
 /// Declares an option with a fixed set of words, read and written by them.
-macro_rules! words {
+macro_rules! word_option {
     ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -59,4 +59,4 @@ macro_rules! stored_as_text {
     };
 }
 
-pub(crate) use {stored_as_text, words};
+pub(crate) use {stored_as_text, word_option};

@@ -146,6 +146,7 @@ fn settings(update: QUpdate) -> (RuleOptions, f64) {
         // The entropy is as steep as the energy at the least eigenvalues that are allowed; bw-gd cycles at 1.
         QUpdate::ProjSgd | QUpdate::BwGd => 0.5,
         QUpdate::Adam => 0.1,
+        _ => panic!("{update}: what step suits it?"),
     };
     (RuleOptions { relative: true, bounds: (1e-6, 1e6), ..RuleOptions::of(update) }, step)
 }

@@ -7,6 +7,7 @@ use faer::{MatMut, MatRef};
 
 /// How the children of a [`Combination`] combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// `k = Σ_i k_i`.
     Sum,

@@ -72,6 +72,7 @@ impl Default for Grammar {
 
 /// Why an [`Entry`] cannot be part of a grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// A name that could not be read back.
     #[error("'{0}' is no name for a kernel: expected a letter, then letters, digits and underscores")]

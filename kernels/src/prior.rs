@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 /// A prior density over the natural value; only its logarithm up to a constant enters an objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Prior {
     /// `log x ~ N(mu, sigma²)`.
     LogNormal {

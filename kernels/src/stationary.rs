@@ -34,6 +34,7 @@ pub(crate) const RATIONAL_QUADRATIC: Entry = Entry {
 
 /// The shape of a stationary kernel as a function of `r² = Σ_d ((x_d − x'_d)/ℓ_d)²`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Profile {
     /// `exp(−r²/2)`.
     SquaredExponential,

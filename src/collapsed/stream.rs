@@ -8,7 +8,7 @@ use crate::gradient::{Form, block_columns};
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
 use crate::objective::Targets;
-use crate::threads::Lanes;
+use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
@@ -76,7 +76,7 @@ struct Block {
 }
 
 /// The matrices that a block is lent, in the cache of the thread that had them before.
-struct Lane {
+struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
@@ -96,7 +96,7 @@ pub struct DataStream {
     a: Mat<f64>,
     /// `diag(·) Aᵀ`, `b × M`.
     scaled: Mat<f64>,
-    lanes: Lanes<Lane>,
+    per_thread: PerThread<ThreadRoom>,
     blocks: Vec<Block>,
     map: Mat<f64>,
     half: Mat<f64>,
@@ -126,7 +126,7 @@ impl DataStream {
         DataStream {
             a: linalg::spread(m, b),
             scaled: linalg::spread(b, m),
-            lanes: Lanes::new(move || Lane {
+            per_thread: PerThread::new(move || ThreadRoom {
                 k: Mat::zeros(m, columns),
                 t: Mat::zeros(m, columns),
                 kbar: Mat::zeros(m, columns),
@@ -160,7 +160,7 @@ impl DataStream {
                 .with_max_len(1)
                 .for_each(|(i, (a, scaled, block))| {
                     let (at, len) = (i * columns, a.ncols());
-                    self.lanes.with(|Lane { k, t, kbar }| {
+                    self.per_thread.with(|ThreadRoom { k, t, kbar }| {
                         let [k, t, kbar] = [k, t, kbar].map(|own| own.as_mut().subcols_mut(0, len));
                         work(part.part(at, len), Buffers { k, a, t, kbar, scaled }, block);
                     });
@@ -241,7 +241,7 @@ impl DataStream {
         let Some((whitening, shape)) = layer.whitening() else { return };
         let transposed = (whitening.transpose(), shape.transposed());
         self.map.copy_from(&adjoint.gram);
-        linalg::add_diagonal(self.map.as_mut(), -layer.prior_share() * adjoint.residual);
+        linalg::add_diagonal(self.map.as_mut(), -layer.kappa() * adjoint.residual);
         let inner = (self.map.as_ref(), Shape::Full);
         product(self.half.as_mut(), Part::All, Accum::Replace, transposed, inner, 2.0);
         if form == Form::Direct {
@@ -307,7 +307,7 @@ fn forward_block(
     let Buffers { k, mut a, scaled, .. } = buffers;
     whitened_block(layer, part, (k, a.as_mut()), block);
     let a = a.as_ref();
-    residuals(a, layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
+    residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
     let (c, weight) = (&mut block.c[..len], &mut block.weight[..len]);
     match weighting {
         Weighting::Unit if part.targets.weights.is_empty() => {
@@ -402,7 +402,7 @@ impl FitcBackward<'_> {
         let Buffers { mut k, mut a, mut t, mut kbar, scaled } = buffers;
         whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
         let a = a.as_ref();
-        residuals(a, self.layer.prior_share(), &mut block.base[..len], &mut block.bar[..len]);
+        residuals(a, self.layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
         block_product(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);
 
         // e = ω (c − aᵀm), Λ̄ = ½ (ω − ω² aᵀSa − e²), Ā = ω S a − e m − 2 κ Λ̄ a.
@@ -422,7 +422,7 @@ impl FitcBackward<'_> {
         let (lambda_bar, minus_e) = (&block.base[..len], &block.c[..len]);
         columns::rank_one_plus_scaled(t.as_mut(), self.mean, minus_e, &block.weight[..len]);
         let share = &mut block.bar[..len];
-        share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.prior_share() * l);
+        share.iter_mut().zip(lambda_bar).for_each(|(s, l)| *s = -2.0 * self.layer.kappa() * l);
         columns::add_scaled_columns(t.as_mut(), a, share);
         whiten_adjoint(self.layer, t.as_ref(), kbar.as_mut());
         let (pair, grad) = ((k.as_ref(), kbar.as_ref()), &mut block.layer);

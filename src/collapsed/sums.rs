@@ -116,7 +116,7 @@ impl BoundGradient {
             BoundAdjoint::Unweighted { .. } if layer.whitening().is_none() => {}
             BoundAdjoint::Unweighted { adjoint, .. } => {
                 let mut inner = adjoint.gram.clone();
-                linalg::add_diagonal(inner.as_mut(), -layer.prior_share() * adjoint.residual);
+                linalg::add_diagonal(inner.as_mut(), -layer.kappa() * adjoint.residual);
                 out.g = Mat::zeros(m, m);
                 let left = (inner.as_ref(), Shape::Full);
                 product(out.g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);

@@ -10,11 +10,12 @@ use crate::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;
 use crate::tabular::find_schema;
-use crate::words::words;
+use crate::words::word_option;
 use rand::seq::SliceRandom;
 
-words! {
+word_option! {
     /// One of the things compared: an objective and how it is used.
+    #[non_exhaustive]
     Contender, "objective" {
         /// The ELBO.
         Elbo = "elbo",

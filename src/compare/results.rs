@@ -7,11 +7,12 @@ use crate::metrics::Report;
 use crate::options::Hyper;
 use crate::tables::column::number_text;
 use crate::tabular::TableModel;
-use crate::words::words;
+use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 
-words! {
+word_option! {
     /// What a fit is for.
+    #[non_exhaustive]
     Role, "role" {
         /// The only fit of its unit.
         Single = "single",

@@ -7,6 +7,7 @@ use rand::seq::SliceRandom;
 
 /// Which rows a step takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum BatchPlan {
     /// Every epoch uses every row once, in batches of at most this many rows (0 counts as 1). Their sizes differ by at most one,
     /// so that none is so small that its gradient is mostly noise.

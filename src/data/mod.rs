@@ -3,7 +3,6 @@
 mod batches;
 pub(crate) mod moments;
 mod random;
-mod roles;
 pub(crate) mod scaling;
 #[cfg(feature = "tables")]
 pub(crate) mod shuffle;
@@ -14,7 +13,6 @@ pub(crate) mod spread;
 
 pub use batches::{BatchPlan, BatchStream};
 pub use random::{Purpose, generator, part_generator};
-pub use roles::{Role, Roles};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
-pub use split::{Split, split};
+pub use split::{Role, Roles, Split, check_fractions, split};

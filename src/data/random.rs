@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// What a generator is for; generators of different purposes are independent for one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Purpose {
     /// Which rows are for training, validation and testing.
     Split,

@@ -11,6 +11,7 @@ use std::str::FromStr;
 /// Growing sizes take the place of shrinking steps (Guilmeau, Hendrikx & Forbes 2026).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum SizeSchedule {
     /// N throughout.
     Constant(usize),

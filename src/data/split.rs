@@ -1,15 +1,106 @@
-//! Which rows train, validate and test; row indices only, no values.
+//! Which rows train, validate and test, for rows in memory and rows in files alike; no values.
 
 use rand::seq::SliceRandom;
 
 use super::random::{Purpose, generator};
 use crate::error::{Error, Result};
 
+/// What a row is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To train on.
+    Train,
+    /// To choose when to stop by.
+    Validation,
+    /// To report on.
+    Test,
+}
+
+/// The role of every row of a table: two bits a row once some are held out, nothing otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    rows: usize,
+    validation: RowSet,
+    test: RowSet,
+}
+
+impl Roles {
+    /// Of `n` rows, these fractions at random by seed; the same on every platform. Fractions are of `n`, rounded to the
+    /// nearest row but never to none. The test rows do not depend on the validation fraction.
+    ///
+    /// While the rows are drawn, 4 bytes are held for each.
+    ///
+    /// # Errors
+    ///
+    /// When a fraction is not in [0, 1) or fewer than 2 rows would be left to train on, and when some of more than
+    /// 4,294,967,295 rows are to be held out.
+    pub fn new(n: usize, test_fraction: f64, validation_fraction: f64, seed: u64) -> Result<Roles> {
+        check_fractions(test_fraction, validation_fraction)?;
+        let (test, validation) = (held_out(n, test_fraction), held_out(n, validation_fraction));
+        if test + validation + 2 > n {
+            return Err(Error::data(format!(
+                "of {n} rows, {test} for testing and {validation} for validation leave fewer than 2 to train on"
+            ))
+            .hint("make the test or validation fraction smaller"));
+        }
+        if test + validation == 0 {
+            return Ok(Roles { rows: n, ..Roles::default() });
+        }
+        let end = u32::try_from(n).map_err(|_| {
+            Error::data(format!("of {n} rows none can be held out at random, at most of {}", u32::MAX))
+                .hint("put the rows to test on into a file of their own")
+        })?;
+        let mut order: Vec<u32> = (0..end).collect();
+        order.shuffle(&mut generator(seed, Purpose::Split, 0));
+        let (test, rest) = order.split_at(test);
+        let validation = &rest[..validation];
+        Ok(Roles { rows: n, validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
+    }
+
+    /// The role of a row, counted from 0.
+    pub fn of(&self, row: usize) -> Role {
+        if self.test.has(row) {
+            Role::Test
+        } else if self.validation.has(row) {
+            Role::Validation
+        } else {
+            Role::Train
+        }
+    }
+
+    /// Whether these are roles for a table of `rows` rows: where none are held out, for any.
+    pub fn suit(&self, rows: usize) -> bool {
+        self.rows == rows || (self.validation.0.is_empty() && self.test.0.is_empty())
+    }
+}
+
+/// Rows, a bit each; no bits when there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RowSet(Vec<u64>);
+
+impl RowSet {
+    /// These of `n` rows.
+    fn of(n: usize, rows: &[u32]) -> RowSet {
+        if rows.is_empty() {
+            return RowSet::default();
+        }
+        let mut bits = vec![0; n.div_ceil(64)];
+        for &row in rows {
+            bits[row as usize / 64] |= 1 << (row % 64);
+        }
+        RowSet(bits)
+    }
+
+    fn has(&self, row: usize) -> bool {
+        self.0.get(row / 64).is_some_and(|bits| bits >> (row % 64) & 1 == 1)
+    }
+}
+
 /// Disjoint row indices that together are all rows.
 ///
 /// Each list is sorted, so that rows keep the order of the file and are read from memory in sequence; mini-batches are
 /// shuffled anyway.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// Rows to train on.
     pub train: Vec<usize>,
@@ -19,42 +110,48 @@ pub struct Split {
     pub test: Vec<usize>,
 }
 
-/// Splits `n` rows at random by seed; the same on every platform. The fractions are of `n`, rounded to the nearest row but
-/// never to none. The test rows do not depend on the validation fraction.
+/// Lists `n` rows by their [`Roles`].
 ///
 /// # Errors
 ///
-/// When a fraction is not in [0, 1), or fewer than 2 rows would be left to train on.
+/// As for [`Roles::new`].
 pub fn split(n: usize, test_fraction: f64, validation_fraction: f64, seed: u64) -> Result<Split> {
-    let test = held_out(n, "test", test_fraction)?;
-    let validation = held_out(n, "validation", validation_fraction)?;
-    if test + validation + 2 > n {
-        return Err(Error::data(format!(
-            "of {n} rows, {test} for testing and {validation} for validation leave fewer than 2 to train on"
-        ))
-        .hint("make the test or validation fraction smaller"));
+    let roles = Roles::new(n, test_fraction, validation_fraction, seed)?;
+    let mut split = Split::default();
+    for row in 0..n {
+        match roles.of(row) {
+            Role::Train => split.train.push(row),
+            Role::Validation => split.validation.push(row),
+            Role::Test => split.test.push(row),
+        }
     }
-    let mut test_rows: Vec<usize> = (0..n).collect();
-    test_rows.shuffle(&mut generator(seed, Purpose::Split, 0));
-    let mut validation_rows = test_rows.split_off(test);
-    let mut train = validation_rows.split_off(validation);
-    for rows in [&mut train, &mut validation_rows, &mut test_rows] {
-        rows.sort_unstable();
+    Ok(split)
+}
+
+/// Refuses fractions that no table can be split by.
+///
+/// # Errors
+///
+/// A usage error when one is not in [0, 1), or when they leave nothing to train on.
+pub fn check_fractions(test: f64, validation: f64) -> Result<()> {
+    for (what, fraction) in [("test", test), ("validation", validation)] {
+        if !(0.0..1.0).contains(&fraction) {
+            return Err(Error::usage(format!(
+                "the {what} fraction is {fraction}, expected 0 or more and below 1"
+            )));
+        }
     }
-    Ok(Split { train, validation: validation_rows, test: test_rows })
+    if test + validation >= 1.0 {
+        return Err(Error::usage(format!(
+            "the fractions {test} for testing and {validation} for validation leave no rows to train on"
+        )));
+    }
+    Ok(())
 }
 
 /// How many of `n` rows a fraction holds out.
-fn held_out(n: usize, what: &str, fraction: f64) -> Result<usize> {
-    if !(0.0..1.0).contains(&fraction) {
-        return Err(Error::usage(format!(
-            "the {what} fraction is {fraction}, expected 0 or more and below 1"
-        )));
-    }
-    if fraction == 0.0 {
-        return Ok(0);
-    }
-    Ok(((n as f64 * fraction).round() as usize).max(1))
+fn held_out(n: usize, fraction: f64) -> usize {
+    if fraction == 0.0 { 0 } else { ((n as f64 * fraction).round() as usize).max(1) }
 }
 
 #[cfg(test)]
@@ -67,12 +164,22 @@ mod tests {
         assert_eq!(split(10, -0.1, 0.0, 0).map_err(|e| e.exit_code()), Err(2));
         assert_eq!(split(10, 0.0, f64::NAN, 0).map_err(|e| e.exit_code()), Err(2));
         assert_eq!(split(10, 1.0, 0.0, 0).map_err(|e| e.exit_code()), Err(2));
+        assert_eq!(split(10, 0.6, 0.5, 0).map_err(|e| e.exit_code()), Err(2));
         let error = split(10, 0.5, 0.4, 0).expect_err("one row left");
         assert_eq!(
             error.to_string(),
             "of 10 rows, 5 for testing and 4 for validation leave fewer than 2 to train on"
         );
         assert_eq!(split(0, 0.0, 0.0, 0).map_err(|e| e.exit_code()), Err(3));
+    }
+
+    #[test]
+    fn nothing_held_out_takes_no_room_and_suits_any_table() {
+        let roles = Roles::new(1 << 40, 0.0, 0.0, 0).expect("roles");
+        assert!(roles.suit(7) && roles.of(7) == Role::Train);
+        assert_eq!(Roles::new(1 << 40, 0.1, 0.0, 0).map_err(|e| e.exit_code()), Err(3));
+        let roles = Roles::new(100, 0.1, 0.0, 0).expect("roles");
+        assert!(roles.suit(100) && !roles.suit(99) && roles.of(100) == Role::Train);
     }
 
     #[test]

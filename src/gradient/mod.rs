@@ -16,7 +16,7 @@ use crate::likelihood::Likelihood;
 use crate::linalg::{self, Part, Shape, product};
 use crate::objective::{EstimatorCounts, Objective, Targets};
 use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
-use crate::words::words;
+use crate::words::word_option;
 use faer::{Accum, Mat, MatRef};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
@@ -39,8 +39,9 @@ pub enum Form {
     Mixed,
 }
 
-words! {
+word_option! {
     /// In which precision the large products of mini-batches are.
+    #[non_exhaustive]
     Precision, "precision" {
         /// All in double precision.
         Double = "f64",
@@ -68,8 +69,10 @@ const MOST_SAMPLES: usize = 1 << 20;
 pub struct BatchPass {
     window: Window,
     blocks: Vec<Block>,
-    quad: Matrix,
-    quad_raw: Mat<f64>,
+    /// `S − κI`, the quadratic form of the variances in whitened features.
+    quadratic: Matrix,
+    /// The same in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
+    raw_quadratic: Mat<f64>,
     half: Mat<f64>,
     mean: Vec<f64>,
     mean_raw: Vec<f64>,
@@ -138,8 +141,8 @@ impl BatchPass {
         let square = if layer.whitening().is_some() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
         let outer = if family == Family::Full { m } else { square };
-        let bent = if family == Family::Full && objective.has_own_curvature() { m } else { 0 };
-        let window = Window::new(layer, b, [outer, bent]);
+        let curved = if family == Family::Full && objective.has_own_curvature() { m } else { 0 };
+        let window = Window::new(layer, b, [outer, curved]);
         let columns = window.columns();
         let sampling = Sampling::new(objective.estimator(), q);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
@@ -148,8 +151,8 @@ impl BatchPass {
             blocks: (0..b.div_ceil(columns))
                 .map(|_| Block::new(layer, own, &objective, family, columns))
                 .collect(),
-            quad: Matrix::zeros(family, m),
-            quad_raw: linalg::spread(square, square),
+            quadratic: Matrix::zeros(family, m),
+            raw_quadratic: linalg::spread(square, square),
             half: linalg::spread(square, square),
             mean: vec![0.0; m],
             mean_raw: vec![0.0; m],
@@ -277,7 +280,7 @@ impl BatchPass {
         let columns = self.window.columns();
         let used = b.div_ceil(columns);
         // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
-        let plain = self.sampling.is_some() || matches!(self.quad, Matrix::Diagonal(_));
+        let plain = self.sampling.is_some() || matches!(self.quadratic, Matrix::Diagonal(_));
         let direct = form == Form::Direct && !plain && problem.layer.whitening().is_some();
         let form = if direct || form == Form::Mixed { form } else { Form::Stable };
         self.prepare(problem, form);
@@ -292,9 +295,9 @@ impl BatchPass {
             form,
             train_theta,
             draws,
-            quad: match form {
-                Form::Stable | Form::Mixed => self.quad.as_ref(),
-                Form::Direct => MatrixRef::Full(self.quad_raw.as_ref()),
+            quadratic: match form {
+                Form::Stable | Form::Mixed => self.quadratic.as_ref(),
+                Form::Direct => MatrixRef::Full(self.raw_quadratic.as_ref()),
             },
             mean: match form {
                 Form::Stable | Form::Mixed => problem.q.mean(),
@@ -374,18 +377,18 @@ impl BatchPass {
     /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
     fn prepare(&mut self, problem: Problem<'_>, form: Form) {
         self.mean.copy_from_slice(problem.q.mean());
-        self.quad.copy_from(problem.q.cov());
-        self.quad.add_diagonal(-problem.layer.prior_share());
+        self.quadratic.copy_from(problem.q.cov());
+        self.quadratic.add_diagonal(-problem.layer.kappa());
         if form == Form::Mixed {
             let single = self.single.get_or_insert_with(|| Single::new(problem.layer.dim()));
-            single.take(problem.layer, self.quad.as_ref());
+            single.take(problem.layer, self.quadratic.as_ref());
         }
-        if let (Form::Direct, Matrix::Full(quad), Some((w, shape))) =
-            (form, &self.quad, problem.layer.whitening())
+        if let (Form::Direct, Matrix::Full(quadratic), Some((w, shape))) =
+            (form, &self.quadratic, problem.layer.whitening())
         {
             let transposed = (w.transpose(), shape.transposed());
-            linalg::copy_lower(quad.as_ref(), self.quad_raw.as_mut());
-            linalg::congruence(transposed, self.quad_raw.as_mut(), self.half.as_mut());
+            linalg::copy_lower(quadratic.as_ref(), self.raw_quadratic.as_mut());
+            linalg::congruence(transposed, self.raw_quadratic.as_mut(), self.half.as_mut());
             linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
         }
     }
@@ -444,14 +447,14 @@ impl BatchPass {
         if let Some(moving) = moving {
             linalg::copy_lower(moving, g.as_mut());
         } else {
-            match (&self.quad, &*cov) {
-                (Matrix::Full(quad), Matrix::Full(gram)) => {
-                    let (left, right) = ((quad.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
+            match (&self.quadratic, &*cov) {
+                (Matrix::Full(quadratic), Matrix::Full(gram)) => {
+                    let (left, right) = ((quadratic.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
                     product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
                 }
-                (Matrix::Diagonal(quad), _) => {
+                (Matrix::Diagonal(quadratic), _) => {
                     for column in g.as_mut().col_iter_mut() {
-                        column.iter_mut().zip(quad).for_each(|(g, d)| *g *= 2.0 * d);
+                        column.iter_mut().zip(quadratic).for_each(|(g, d)| *g *= 2.0 * d);
                     }
                 }
                 // One family throughout.

@@ -59,7 +59,7 @@ pub(super) struct SampledBlock<'a> {
     pub features: MatRef<'a, f64>,
     pub base: &'a [f64],
     pub offset: &'a [f64],
-    pub prior_share: f64,
+    pub kappa: f64,
 }
 
 impl Sampling {
@@ -163,7 +163,7 @@ impl Sampling {
             let f = draws.as_mut().col_mut(i).try_as_col_major_mut().map(|column| column.as_slice_mut());
             let Some(f) = f else { continue };
             let a = block.features.col(i);
-            let residual = block.base[i] - block.prior_share * a.iter().map(|a| a * a).sum::<f64>();
+            let residual = block.base[i] - block.kappa * a.iter().map(|a| a * a).sum::<f64>();
             let spread = residual.max(0.0).sqrt();
             for f in f.iter_mut() {
                 let epsilon: f64 = if spread > 0.0 { StandardNormal.sample(random) } else { 0.0 };

@@ -10,23 +10,23 @@ use faer::{Accum, Mat, MatMut, MatRef};
 pub(super) struct Single {
     whitening: Mat<f32>,
     shape: Shape,
-    quad: Mat<f32>,
+    quadratic: Mat<f32>,
 }
 
 impl Single {
     /// Room for a layer of dimension `m`.
     pub(super) fn new(m: usize) -> Self {
-        Single { whitening: Mat::zeros(m, m), shape: Shape::Full, quad: Mat::zeros(m, m) }
+        Single { whitening: Mat::zeros(m, m), shape: Shape::Full, quadratic: Mat::zeros(m, m) }
     }
 
     /// Takes up W of the layer and `S − κI`.
-    pub(super) fn take(&mut self, layer: &dyn LatentLayer, quad: MatrixRef<'_>) {
+    pub(super) fn take(&mut self, layer: &dyn LatentLayer, quadratic: MatrixRef<'_>) {
         if let Some((whitening, shape)) = layer.whitening() {
             round(whitening, self.whitening.as_mut());
             self.shape = shape;
         }
-        if let MatrixRef::Full(quad) = quad {
-            round(quad, self.quad.as_mut());
+        if let MatrixRef::Full(quadratic) = quadratic {
+            round(quadratic, self.quadratic.as_mut());
         }
     }
 
@@ -41,8 +41,8 @@ impl Single {
     }
 
     /// `S − κI`.
-    pub(super) fn quad(&self) -> (MatRef<'_, f32>, Shape) {
-        (self.quad.as_ref(), Shape::Full)
+    pub(super) fn quadratic(&self) -> (MatRef<'_, f32>, Shape) {
+        (self.quadratic.as_ref(), Shape::Full)
     }
 }
 

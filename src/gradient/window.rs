@@ -8,7 +8,7 @@ use crate::columns;
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product};
 use crate::objective::{Derivatives, LossScratch, Objective};
-use crate::threads::{ALONE, Lanes};
+use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
 use faer::{Accum, Mat, MatMut};
@@ -27,7 +27,7 @@ pub fn block_columns(m: usize, b: usize) -> usize {
 }
 
 /// The matrices that a block is lent, in the cache of the thread that had them before.
-struct Lane {
+struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
@@ -43,9 +43,9 @@ pub(super) struct Block {
     pub(super) v: Vec<f64>,
     g: Vec<f64>,
     h: Vec<f64>,
-    bend: Vec<f64>,
+    curvature: Vec<f64>,
     pub(super) c: Vec<f64>,
-    /// The diagonals of `A diag(h) Aᵀ` and `A diag(bend) Aᵀ`, where q has no more.
+    /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, where q has no more.
     pub(super) diagonals: [Vec<f64>; 2],
     pub(super) layer: LayerGradient,
     pub(super) likelihood: Vec<f64>,
@@ -72,7 +72,7 @@ impl Block {
             v: vec![0.0; columns],
             g: vec![0.0; columns],
             h: vec![0.0; columns],
-            bend: vec![0.0; columns],
+            curvature: vec![0.0; columns],
             c: vec![0.0; m],
             diagonals: [vec![0.0; diagonal], vec![0.0; diagonal]],
             layer: layer.zero_gradient(),
@@ -91,7 +91,7 @@ pub(super) struct Window {
     features: Mat<f64>,
     /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ`, transposed so that GEMM reads both operands along columns.
     scaled: [Mat<f64>; 2],
-    lanes: Lanes<Lane>,
+    per_thread: PerThread<ThreadRoom>,
 }
 
 impl Window {
@@ -104,7 +104,7 @@ impl Window {
             columns,
             features: linalg::spread(m, rows),
             scaled: operands.map(|operand| linalg::spread(rows, operand)),
-            lanes: Lanes::new(move || Lane {
+            per_thread: PerThread::new(move || ThreadRoom {
                 k: Mat::zeros(wide, columns),
                 t: Mat::zeros(m, columns),
                 kbar: Mat::zeros(wide, columns),
@@ -126,15 +126,15 @@ impl Window {
 
     /// Runs the blocks of a window, of which `first` is the number within the batch.
     pub(super) fn run(&mut self, shared: Shared<'_>, part: Batch<'_>, first: usize, blocks: &mut [Block]) {
-        let (b, columns, lanes) = (part.targets.len(), self.columns, &self.lanes);
+        let (b, columns, per_thread) = (part.targets.len(), self.columns, &self.per_thread);
         let run_block = |i: usize, buffers: Buffers<'_>, block: &mut Block| {
             let part = part.part(i * columns, buffers.features.ncols());
-            lanes.with(|lane| shared.run_block(first + i, part, buffers, (lane, block)));
+            per_thread.with(|room| shared.run_block(first + i, part, buffers, (room, block)));
         };
         let features = self.features.as_mut().subcols_mut(0, b);
-        let [scaled, bent] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
+        let [scaled, curved] = self.scaled.each_mut().map(|own| own.as_mut().subrows_mut(0, b));
         if b * features.nrows().pow(2) < ALONE {
-            let mut whole = Buffers { features, scaled, bent };
+            let mut whole = Buffers { features, scaled, curved };
             for (i, block) in blocks.iter_mut().enumerate() {
                 run_block(i, whole.part(i * columns, columns), block);
             }
@@ -143,14 +143,14 @@ impl Window {
         (
             features.par_col_chunks_mut(columns),
             scaled.par_row_chunks_mut(columns),
-            bent.par_row_chunks_mut(columns),
+            curved.par_row_chunks_mut(columns),
             blocks.par_iter_mut(),
         )
             .into_par_iter()
             .enumerate()
             .with_max_len(1)
-            .for_each(|(i, (features, scaled, bent, block))| {
-                run_block(i, Buffers { features, scaled, bent }, block);
+            .for_each(|(i, (features, scaled, curved, block))| {
+                run_block(i, Buffers { features, scaled, curved }, block);
             });
     }
 
@@ -170,7 +170,7 @@ impl Window {
 struct Buffers<'a> {
     features: MatMut<'a, f64>,
     scaled: MatMut<'a, f64>,
-    bent: MatMut<'a, f64>,
+    curved: MatMut<'a, f64>,
 }
 
 impl Buffers<'_> {
@@ -180,7 +180,7 @@ impl Buffers<'_> {
         Buffers {
             features: self.features.as_mut().subcols_mut(from, len),
             scaled: self.scaled.as_mut().subrows_mut(from, len),
-            bent: self.bent.as_mut().subrows_mut(from, len),
+            curved: self.curved.as_mut().subrows_mut(from, len),
         }
     }
 }
@@ -193,7 +193,7 @@ pub(super) struct Shared<'a> {
     pub(super) train_theta: bool,
     /// What its random numbers depend on.
     pub(super) draws: Draws,
-    pub(super) quad: MatrixRef<'a>,
+    pub(super) quadratic: MatrixRef<'a>,
     pub(super) mean: &'a [f64],
     pub(super) sampling: Option<&'a Sampling>,
     pub(super) single: Option<&'a Single>,
@@ -205,31 +205,31 @@ impl Shared<'_> {
         index: usize,
         batch: Batch<'_>,
         buffers: Buffers<'_>,
-        (lane, block): (&mut Lane, &mut Block),
+        (room, block): (&mut ThreadRoom, &mut Block),
     ) {
-        let Buffers { features: mut u, scaled, bent } = buffers;
+        let Buffers { features: mut u, scaled, curved } = buffers;
         let len = batch.targets.len();
         let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, bend, c, layer: gradient, likelihood, .. } = block;
+        let Block { base, offset, mu, v, g, h, curvature, c, layer: gradient, likelihood, .. } = block;
         let Block { value, loss, samples, diagonals, .. } = block;
-        let scratch = &mut lane.scratch;
+        let scratch = &mut room.scratch;
         let (base, offset) = (&mut base[..len], &mut offset[..len]);
         let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
-        let bend = &mut bend[..len];
+        let curvature = &mut curvature[..len];
         if self.single.is_some() {
-            lane.single.fit(&lane.t);
+            room.single.fit(&room.t);
         }
-        let mut t = lane.t.as_mut().subcols_mut(0, len);
+        let mut t = room.t.as_mut().subcols_mut(0, len);
 
         let whitens = self.form != Form::Direct && layer.whitening().is_some();
         if whitens {
-            let mut k = lane.k.as_mut().subcols_mut(0, len);
+            let mut k = room.k.as_mut().subcols_mut(0, len);
             layer.features(batch.x, k.as_mut(), base, offset, scratch);
             match self.single {
                 Some(single) => {
-                    lane.single.load(k.as_ref());
-                    lane.single.multiply(single.whitening(), u.as_mut());
-                    lane.single.go_on();
+                    room.single.load(k.as_ref());
+                    room.single.multiply(single.whitening(), u.as_mut());
+                    room.single.go_on();
                 }
                 None => whiten(layer, k.as_ref(), u.as_mut()),
             }
@@ -237,17 +237,17 @@ impl Shared<'_> {
             layer.features(batch.x, u.as_mut(), base, offset, scratch);
         }
         let u = u.into_const();
-        match self.quad {
-            MatrixRef::Full(quad) => match self.single {
+        match self.quadratic {
+            MatrixRef::Full(quadratic) => match self.single {
                 Some(single) => {
                     if !whitens {
-                        lane.single.load(u);
+                        room.single.load(u);
                     }
-                    lane.single.multiply(single.quad(), t.as_mut());
+                    room.single.multiply(single.quadratic(), t.as_mut());
                 }
-                None => block_product(t.as_mut(), Accum::Replace, (quad, Shape::Full), u, 1.0),
+                None => block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0),
             },
-            MatrixRef::Diagonal(quad) => columns::scale_rows(u, quad, t.as_mut()),
+            MatrixRef::Diagonal(quadratic) => columns::scale_rows(u, quadratic, t.as_mut()),
         }
         mu.copy_from_slice(offset);
         v.copy_from_slice(base);
@@ -255,15 +255,15 @@ impl Shared<'_> {
 
         likelihood.fill(0.0);
         let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
-        let out = Derivatives { mean: g, variance: h, curvature: bend, own };
+        let out = Derivatives { mean: g, variance: h, curvature, own };
         let mut random = self.draws.of_block(index);
         let data = (batch.targets, &*mu, &*v);
         let Problem { objective, likelihood, .. } = self.problem;
         *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
         if let Some(sampling) = self.sampling {
             let (targets, scale) = (batch.targets, batch.scale);
-            let prior_share = layer.prior_share();
-            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, prior_share };
+            let kappa = layer.kappa();
+            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };
             sampling.run_block(block, (g, h), samples, &mut random);
         }
         c.fill(0.0);
@@ -272,29 +272,29 @@ impl Shared<'_> {
             gradient.clear();
             columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
             let (k, kbar) = if whitens {
-                let mut kbar = lane.kbar.as_mut().subcols_mut(0, len);
+                let mut kbar = room.kbar.as_mut().subcols_mut(0, len);
                 match self.single {
                     Some(single) => {
-                        lane.single.load(t.as_ref());
-                        lane.single.multiply(single.whitening_adjoint(), kbar.as_mut());
+                        room.single.load(t.as_ref());
+                        room.single.multiply(single.whitening_adjoint(), kbar.as_mut());
                     }
                     None => whiten_adjoint(layer, t.as_ref(), kbar.as_mut()),
                 }
-                (lane.k.as_ref().subcols(0, len), kbar.into_const())
+                (room.k.as_ref().subcols(0, len), kbar.into_const())
             } else {
                 (u, t.as_ref())
             };
             layer.features_adjoint(batch.x, (k, kbar), h, g, gradient, scratch);
         }
-        let bend = self.problem.objective.has_own_curvature().then_some(&*bend);
-        if let MatrixRef::Diagonal(_) = self.quad {
-            for (diagonal, weights) in diagonals.iter_mut().zip([Some(&*h), bend]) {
+        let curvature = self.problem.objective.has_own_curvature().then_some(&*curvature);
+        if let MatrixRef::Diagonal(_) = self.quadratic {
+            for (diagonal, weights) in diagonals.iter_mut().zip([Some(&*h), curvature]) {
                 let Some(weights) = weights else { continue };
                 diagonal.fill(0.0);
                 columns::add_weighted_squares(u, weights, diagonal);
             }
-        } else if let Some(bend) = bend {
-            columns::scale_columns_transposed(u, bend, bent);
+        } else if let Some(curvature) = curvature {
+            columns::scale_columns_transposed(u, curvature, curved);
         }
         if self.needs_outer_products() {
             columns::scale_columns_transposed(u, h, scaled);
@@ -304,6 +304,6 @@ impl Shared<'_> {
     /// Whether all of B is needed: of a diagonal one, only for the layer's adjoint.
     pub(super) fn needs_outer_products(&self) -> bool {
         let trains_layer = self.train_theta && self.problem.layer.whitening().is_some();
-        matches!(self.quad, MatrixRef::Full(_)) || trains_layer
+        matches!(self.quadratic, MatrixRef::Full(_)) || trains_layer
     }
 }

@@ -98,7 +98,7 @@ fn norm(x: &[f64]) -> f64 {
 }
 
 /// A minimisation under way.
-struct Search<'a, 'm> {
+struct Descent<'a, 'm> {
     objective: &'a mut dyn HyperObjective,
     monitor: &'a mut Monitor<'m>,
     options: LbfgsOptions,
@@ -106,7 +106,7 @@ struct Search<'a, 'm> {
     state: State,
 }
 
-impl Search<'_, '_> {
+impl Descent<'_, '_> {
     /// Goes on by an iteration, or to another run; whether there is more to do.
     fn advance(&mut self) -> bool {
         if self.state.run.is_none() && !self.begin_run() {
@@ -188,7 +188,7 @@ impl Search<'_, '_> {
     }
 
     fn save_if_due(&mut self) {
-        let Search { objective, monitor, options, state, .. } = self;
+        let Descent { objective, monitor, options, state, .. } = self;
         monitor.save_if_due(|monitor, archive| pass(archive, monitor, (state, options.memory), *objective));
     }
 }
@@ -212,12 +212,12 @@ pub fn minimize_lbfgs(
         }
         monitor.resumed(&saved);
     }
-    let mut search = Search { objective, monitor, options, data_count, state };
+    let mut search = Descent { objective, monitor, options, data_count, state };
     let mut going = !start.is_empty() && search.monitor.stopped().is_none();
     while going {
         going = search.advance();
     }
-    let Search { objective, monitor, mut state, .. } = search;
+    let Descent { objective, monitor, mut state, .. } = search;
     monitor.end_stage(|monitor, archive| {
         (state.run, state.known.trials) = (None, Trials::default());
         pass(archive, monitor, (&mut state, options.memory), objective);

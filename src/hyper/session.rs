@@ -37,6 +37,20 @@ impl Interrupt<'_> {
 }
 
 /// Who hears of a fit's epochs, who may interrupt it, and where its state is kept.
+///
+/// ```
+/// use faer::Mat;
+/// use sparsegp::{ErrorKind, hyper::Session, training::ModelBuilder};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// let x = Mat::from_fn(40, 1, |i, _| i as f64);
+/// let y: Vec<f64> = (0..40).map(|i| (0.3 * i as f64).sin()).collect();
+/// let enough = AtomicBool::new(false);
+/// let mut listener = |record: &sparsegp::hyper::Record| enough.store(record.epoch >= 3, Ordering::Relaxed);
+/// let mut session = Session::new(&mut listener).with_interrupt(&enough);
+/// let error = ModelBuilder::new().fit_in(x.as_ref(), &y, &mut session).err().expect("the flag ends it");
+/// assert_eq!(error.kind(), ErrorKind::Interrupted);
+/// ```
 pub struct Session<'a> {
     listener: Option<&'a mut Listener<'a>>,
     /// Shared by the monitors within the session, which all end once one of them heard of it.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 /// Where the prior of a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum PriorChoice {
     /// The weak prior that nobody asked for.
     Default(Prior),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Why a fit ended, in the words of the metrics document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// The smoothed objective no longer improved by more than the tolerance.
     Converged,

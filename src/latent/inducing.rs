@@ -9,6 +9,7 @@ use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
 
 /// What is added to the diagonal of `K_uu` before it is factorised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Jitter {
     /// Exactly this much (zero allowed).
     Absolute(f64),
@@ -238,7 +239,7 @@ impl LatentLayer for InducingLayer {
         Some((self.linv.as_ref(), Shape::Lower))
     }
 
-    fn prior_share(&self) -> f64 {
+    fn kappa(&self) -> f64 {
         1.0
     }
 

@@ -48,6 +48,7 @@ const SAME: f64 = 1.5e-8;
 /// How to choose the initial inducing inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum InducingInit {
     /// Centres of k-means, seeded by k-means++ (Arthur and Vassilvitskii 2007), on a random part of the rows.
     #[default]

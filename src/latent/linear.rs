@@ -226,7 +226,7 @@ impl LatentLayer for LinearLayer {
         None
     }
 
-    fn prior_share(&self) -> f64 {
+    fn kappa(&self) -> f64 {
         if self.basis.is_some() { 1.0 } else { 0.0 }
     }
 

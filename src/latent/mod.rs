@@ -73,7 +73,7 @@ pub trait LatentLayer: Send + Sync {
     fn whitening(&self) -> Option<(MatRef<'_, f64>, Shape)>;
 
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
-    fn prior_share(&self) -> f64;
+    fn kappa(&self) -> f64;
 
     /// Writes the raw features (`M × c`), `base` and the offsets of a block.
     fn features(

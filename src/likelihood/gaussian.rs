@@ -141,7 +141,9 @@ impl Likelihood for Gaussian {
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let moments = Moments::of(y.iter().copied());
         let (mean, variance) = (moments.mean().unwrap_or(0.0), moments.variance().unwrap_or(0.0));
-        *self = Gaussian::new(0.1 * if variance > 0.0 { variance } else { 1.0 });
+        if !self.noise.fixed && !self.noise.given {
+            *self = Gaussian::new(0.1 * if variance > 0.0 { variance } else { 1.0 });
+        }
         mean
     }
 }

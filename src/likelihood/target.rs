@@ -1,10 +1,10 @@
 //! What a target's values may be and what a model of them is judged by; no data, no likelihoods.
 
-use crate::words::words;
+use crate::words::word_option;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-words! {
+word_option! {
     /// What a model is judged by.
     Task, "task" {
         /// A real number.

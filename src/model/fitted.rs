@@ -17,6 +17,26 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// A fitted model with its scaling: kernel, inducing inputs, posterior, likelihood, and the record of the fit.
+///
+/// ```
+/// use faer::Mat;
+/// use sparsegp::{model::Model, training::ModelBuilder};
+///
+/// let x = Mat::from_fn(80, 2, |i, d| ((3 * i + 7 * d) % 20) as f64);
+/// let y: Vec<f64> = (0..80).map(|i| 100.0 + x[(i, 0)] - 0.5 * x[(i, 1)]).collect();
+/// let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+///
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let path = folder.path().join("line.safetensors");
+/// model.save(&path)?;
+/// let again = Model::load(&path)?;
+/// let new = Mat::from_fn(3, 2, |i, _| 2.0 * i as f64);
+/// let (a, b) = (model.predict(new.as_ref(), &[])?, again.predict(new.as_ref(), &[])?);
+/// assert_eq!(a.row(2), b.row(2));
+/// // Draws of the latent function at the three rows together.
+/// assert_eq!(again.samples(new.as_ref(), 5, 0)?.len(), 5);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 pub struct Model {
     pub(crate) latent: LatentModel,
     pub(crate) q: Normal,

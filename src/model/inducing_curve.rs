@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What tells whether inducing inputs are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Criterion {
     /// The gap between an upper and a lower bound on the log evidence, and the gain of the lower one.
     Gap,
@@ -15,6 +16,7 @@ pub enum Criterion {
 /// Why no more inducing inputs were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum GrowthEnd {
     /// The gap was within the tolerance, and the next size gained less than it.
     Tolerance,

@@ -80,6 +80,7 @@ impl Root {
 
 /// What predictions are scored by; smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Score {
     /// Minus the mean log predictive density, with the sample weights.
     LogLoss,
@@ -226,7 +227,7 @@ impl Posterior {
 
 /// `Q₊` and `Q₋` of a posterior.
 fn roots(layer: &Layer, q: &Normal) -> Roots {
-    let share = layer.prior_share();
+    let share = layer.kappa();
     if let (MatrixRef::Diagonal(s), None) = (q.cov(), layer.whitening()) {
         let root = |sign: f64| s.iter().map(|s| (sign * (share - s)).max(0.0).sqrt()).collect::<Vec<f64>>();
         let some = |root: Vec<f64>| root.iter().any(|r| *r > 0.0).then_some(Root::Diagonal(root));

@@ -25,6 +25,7 @@ impl fmt::Display for Input {
 /// Something about a fit that looks wrong, with the evidence for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Warning {
     /// About the data.
     Data {

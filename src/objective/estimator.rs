@@ -15,6 +15,7 @@ use std::str::FromStr;
 /// 2021; MATH, section 4); those of the expected log density from samples of w for all data of a batch (MATH, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Estimator {
     /// In closed form or by quadrature (both losses).
     Exact,

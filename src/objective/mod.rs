@@ -16,6 +16,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Loss {
     /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator concerns gradients, except for
     /// `Estimator::Piecewise`, which replaces the expectation itself by a bound.

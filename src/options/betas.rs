@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 /// Which values of β to choose among.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Betas {
     /// n, n/2, n/4, …, 0.01 for n training rows (Wei, Sheth & Khardon 2021).
     Auto,

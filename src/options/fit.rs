@@ -13,7 +13,26 @@ use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
 use serde::{Deserialize, Serialize};
 
-/// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said.
+/// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said; write others as below, since
+/// options may be added.
+///
+/// ```
+/// use sparsegp::likelihood::LikelihoodKind;
+/// use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+///
+/// let options = FitOptions {
+///     kernel: "matern52(ard) + linear".into(),
+///     likelihood: Some(LikelihoodKind::StudentT),
+///     objective: ObjectiveKind::DlmLog,
+///     inducing: Some(200),
+///     steps: StepOptions { batch_size: 500, ..StepOptions::default() },
+///     ..FitOptions::default()
+/// };
+/// options.validate()?;
+/// let error = FitOptions { beta: -1.0, ..options }.validate().expect_err("a weight below 0");
+/// assert_eq!(error.kind(), sparsegp::ErrorKind::Usage);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FitOptions {

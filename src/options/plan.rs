@@ -38,6 +38,7 @@ pub struct Plan {
 
 /// Who produces the features.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum LayerPlan {
     /// A sparse Gaussian process.
     Sparse {
@@ -61,6 +62,7 @@ pub enum LayerPlan {
 
 /// How q is found.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Way {
     /// In closed form on all rows, wherever θ and Z are.
     Collapsed(CollapsedBound),

@@ -1,9 +1,10 @@
 //! The words that options are chosen by; no settings.
 
-use crate::words::words;
+use crate::words::word_option;
 
-words! {
+word_option! {
     /// What is asked for by one word: a loss, and for some whether q is solved for in closed form.
+    #[non_exhaustive]
     ObjectiveKind, "objective" {
         /// The (β-)ELBO.
         Elbo = "elbo",
@@ -49,7 +50,7 @@ impl ObjectiveKind {
     }
 }
 
-words! {
+word_option! {
     /// What f is.
     ModelKind, "model" {
         /// A sparse Gaussian process.
@@ -59,8 +60,9 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// How hyper-parameters and inducing inputs are tuned.
+    #[non_exhaustive]
     Hyper, "hyper-parameter mode" {
         /// Together with q, from one gradient.
         Joint = "joint",
@@ -75,8 +77,9 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// The solver for hyper-parameters.
+    #[non_exhaustive]
     HyperOptimizer, "hyper-parameter optimizer" {
         /// Adam, for mini-batches too.
         Adam = "adam",
@@ -85,8 +88,9 @@ words! {
     }
 }
 
-words! {
+word_option! {
     /// The prior mean of f.
+    #[non_exhaustive]
     MeanKind, "mean function" {
         /// A trained constant.
         Constant = "constant",

@@ -72,6 +72,7 @@ pub struct SchemaOptions {
 
 /// What to do with a category that training did not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnseenLevels {
     /// An error that names the row and the value.
     Error,

@@ -13,6 +13,7 @@ const MISSING: usize = usize::MAX;
 /// (empty, `NA`, `NaN`, `null`, `?`, in any case) are kept: NaN in a `Number` column, which holds NaN for no other
 /// reason, and `None` in a `Text` column.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Column {
     /// Numbers; NaN is a missing cell, infinities are kept as read.
     Number(Vec<f64>),

@@ -44,6 +44,30 @@ pub struct TableFit {
 ///
 /// Inputs and target are scaled by the training rows alone.
 ///
+/// ```
+/// use sparsegp::options::FitOptions;
+/// use sparsegp::schema::{SchemaOptions, UnseenLevels};
+/// use sparsegp::tables::read_csv;
+/// use sparsegp::tabular::{FitRequest, fit_table};
+///
+/// let rows = (0..60).map(|i| format!("{i},{},{}\n", ["left", "right"][i % 2], (0.1 * i as f64).sin() + (i % 2) as f64));
+/// let text = format!("hour,side,load\n{}", rows.collect::<String>());
+/// let table = read_csv("loads", std::io::Cursor::new(text))?;
+/// let request = FitRequest {
+///     table: &table,
+///     columns: &SchemaOptions { target: "load".into(), ..SchemaOptions::default() },
+///     options: &FitOptions::default(),
+///     test_fraction: 0.2,
+///     start: None,
+///     keep_posterior: false,
+/// };
+/// let fit = fit_table(&request, &mut |record| eprintln!("epoch {}: {}", record.epoch, record.objective))?;
+/// let predictions = fit.model.predict(&table, UnseenLevels::Error)?;
+/// assert!((predictions.row(1).mean - (0.1f64.sin() + 1.0)).abs() < 0.1);
+/// assert_eq!(fit.test.expect("12 rows held out").targets.len(), 12);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see

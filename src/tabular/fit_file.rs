@@ -5,12 +5,13 @@ use super::resolve::{check_start_target, resolved, schema_options, standardised,
 use super::rows::{CodedTable, TableRows};
 use super::streamed::{DataFile, FileBatches, FileRows};
 use crate::collapsed::Dataset;
-use crate::data::{BatchPlan, Role, Roles};
+use crate::data::{BatchPlan, Role, Roles, check_fractions};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
+use crate::tables::read::rows_in;
 use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
 use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, fit_rows};
 use std::path::Path;
@@ -133,8 +134,9 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
 /// starts, `session` one record per epoch.
 ///
 /// One pass finds columns and scaling, checks every row and draws samples: one to choose inducing inputs and
-/// hyper-parameters to start from, one of 20,480 rows to estimate the objective on. Test and validation rows are chosen
-/// by a hash of the seed and their place. Training then reads the file once an epoch.
+/// hyper-parameters to start from, one of 20,480 rows to estimate the objective on. Rows that are held out are those
+/// that [`fit_table`](super::fit_table) holds out; a text is read once more to count its rows for that. Training then
+/// reads the file once an epoch.
 ///
 /// # Errors
 ///
@@ -145,7 +147,8 @@ pub fn fit_file(
     session: &mut Session<'_>,
 ) -> Result<FileFit> {
     check_file_fit(request.path, request.options, request.buffer_rows)?;
-    let surveyed = survey_for(request)?;
+    let roles = roles_for(request)?;
+    let surveyed = survey_for(request, &roles)?;
     let options = &options_for(request, &surveyed)?;
     options.validate()?;
     let levels = surveyed.schema.encoding().levels().len();
@@ -168,7 +171,6 @@ pub fn fit_file(
     if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
         warnings.push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
     }
-    let roles = roles_for(request)?;
     let path = request.path.to_owned();
     let file = Arc::new(DataFile { path, schema, scaling, roles, groups, rows, train });
     let mut streamed = StreamedRows {
@@ -211,11 +213,17 @@ fn check_readable_twice(path: &Path) -> Result<()> {
     )))
 }
 
+/// What every row is for; rows are counted where some are held out.
 fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
-    Roles::new(request.test_fraction, request.options.validation_fraction, request.options.seed)
+    let (test, validation) = (request.test_fraction, request.options.validation_fraction);
+    check_fractions(test, validation)?;
+    if test + validation == 0.0 {
+        return Ok(Roles::default());
+    }
+    Roles::new(rows_in(request.path)?, test, validation, request.options.seed)
 }
 
-fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
+fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     if let Some(start) = request.start {
         check_start_target(start.schema(), request.columns)?;
     }
@@ -223,13 +231,21 @@ fn survey_for(request: &FileFitRequest<'_>) -> Result<Surveyed> {
     let survey_of = Survey {
         columns: &schema_options(request.columns, request.options)?,
         known: request.start.map(TableModel::schema),
-        roles: roles_for(request)?,
+        roles,
         start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
         check_rows: CHECK_ROWS,
         validation_rows: VALIDATION_ROWS,
         seed: request.options.seed,
     };
-    survey(request.path, &survey_of)
+    let surveyed = survey(request.path, &survey_of)?;
+    if roles.suit(surveyed.rows) {
+        return Ok(surveyed);
+    }
+    Err(Error::data(format!(
+        "{}: has {} rows, expected as many as when they were counted: the file has changed",
+        request.path.display(),
+        surveyed.rows
+    )))
 }
 
 /// The options with what follows from the target and the number of rows.

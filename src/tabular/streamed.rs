@@ -364,7 +364,7 @@ mod tests {
     }
 
     fn data_file(path: &Path, test: f64) -> Arc<DataFile> {
-        let roles = Roles::new(test, 0.0, 1).expect("shares");
+        let roles = Roles::new(ROWS, test, 0.0, 1).expect("roles");
         let columns =
             SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
         let found = survey(
@@ -372,7 +372,7 @@ mod tests {
             &Survey {
                 columns: &columns,
                 known: None,
-                roles,
+                roles: &roles,
                 start_rows: 10,
                 check_rows: 10,
                 validation_rows: 10,

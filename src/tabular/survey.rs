@@ -29,7 +29,7 @@ pub struct Survey<'a> {
     /// Columns that are known already.
     pub known: Option<&'a Schema>,
     /// What each row is for.
-    pub roles: Roles,
+    pub roles: &'a Roles,
     /// Training rows to keep as a start.
     pub start_rows: usize,
     /// Training rows to keep as a check.
@@ -262,7 +262,9 @@ impl TableBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::split;
     use crate::likelihood::TargetKind;
+    use crate::tables::read::rows_in;
     use crate::tables::{Column, NamedColumn, TextColumn, read_table};
     use approx::assert_relative_eq;
     use std::fmt::Write as _;
@@ -334,7 +336,7 @@ mod tests {
             &Survey {
                 columns,
                 known,
-                roles: Roles::new(test, 0.1, 5).expect("shares"),
+                roles: &Roles::new(rows_in(path)?, test, 0.1, 5)?,
                 start_rows: 300,
                 check_rows: 30_000,
                 validation_rows: 50,
@@ -369,9 +371,7 @@ mod tests {
             for test in [0.0, 0.3] {
                 let found = surveyed(&path, &columns, None, test).expect("usable");
                 assert_eq!(found.schema, schema);
-                let train: Vec<usize> = (0..ROWS)
-                    .filter(|&row| Roles::new(test, 0.1, 5).map(|roles| roles.of(row)) == Ok(Role::Train))
-                    .collect();
+                let train = split(ROWS, test, 0.1, 5).expect("a split").train;
                 assert_eq!((found.rows, found.train), (ROWS, train.len()));
                 let part = table.take(&train);
                 let x = schema.design(&part, UnseenLevels::Error).expect("inputs");
@@ -467,7 +467,7 @@ mod tests {
                 let survey = Survey {
                     columns: &columns,
                     known: None,
-                    roles: Roles::new(0.2, 0.1, 5).expect("shares"),
+                    roles: &Roles::new(ROWS, 0.2, 0.1, 5).expect("roles"),
                     start_rows: 300,
                     check_rows: 30_000,
                     validation_rows: 50,
@@ -561,10 +561,9 @@ mod tests {
     fn what_leaves_nothing_to_learn_from_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.csv");
-        let refused = |text: &str, test: f64| {
+        let refused = |text: &str, roles: &Roles| {
             std::fs::write(&path, text).expect("written");
             let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
-            let roles = Roles::new(test, 0.0, 0).expect("shares");
             let survey = super::survey(
                 &path,
                 &Survey {
@@ -579,14 +578,18 @@ mod tests {
             );
             survey.map(|_| ()).expect_err("refused").to_string()
         };
-        assert!(refused("x,y\n1,2\n2,3\n", 0.99).contains("are left to train on, expected at least 2"));
-        assert!(refused("x,y\n", 0.0).contains("no rows"));
-        assert!(refused("x,y\n1,2\n", 0.0).contains("1 row"));
+        let mut all = (0..).map(|seed| Roles::new(100, 0.5, 0.0, seed).expect("roles"));
+        let test_first = all.find(|roles| roles.of(0) == Role::Test).expect("roles");
+        assert!(
+            refused("x,y\n1,2\n2,3\n", &test_first).contains("are left to train on, expected at least 2")
+        );
+        assert!(refused("x,y\n", &Roles::default()).contains("no rows"));
+        assert!(refused("x,y\n1,2\n", &Roles::default()).contains("1 row"));
         // Only one row differs, and it is held out.
-        let roles = Roles::new(0.2, 0.0, 0).expect("shares");
+        let roles = Roles::new(100, 0.2, 0.0, 0).expect("roles");
         let odd = (0..100).find(|&row| roles.of(row) == Role::Test).expect("a test row");
         let lines: String =
             (0..100).map(|row| format!("{row},{}\n", if row == odd { 2.5 } else { 1.5 })).collect();
-        assert!(refused(&format!("x,y\n{lines}"), 0.2).contains("is the same in all"));
+        assert!(refused(&format!("x,y\n{lines}"), &roles).contains("is the same in all"));
     }
 }

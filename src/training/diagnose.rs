@@ -38,8 +38,8 @@ const MOST_TRAINING_ROWS: usize = 2000;
 /// The difference of validation and training NLL that looks like overfitting, in nats and in standard errors.
 const OVERFITTED: (f64, f64) = (0.5, 3.0);
 
-/// A finished fit.
-pub(super) struct Finished<'a> {
+/// What diagnosis knows of a finished fit.
+pub(super) struct FitFacts<'a> {
     pub model: &'a LatentModel,
     pub posterior: &'a Posterior,
     /// Training rows to look at.
@@ -65,7 +65,7 @@ pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
 }
 
 /// Warnings about a finished fit.
-pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
+pub(super) fn diagnose(fit: &FitFacts<'_>) -> Vec<Warning> {
     let noise = about_noise(fit);
     let learned = !matches!(noise, Some(Warning::NoiseExplainsAll { .. }));
     let mut warnings: Vec<Warning> = noise.into_iter().collect();
@@ -82,7 +82,7 @@ pub(super) fn diagnose(fit: &Finished<'_>) -> Vec<Warning> {
     warnings
 }
 
-fn about_noise(fit: &Finished<'_>) -> Option<Warning> {
+fn about_noise(fit: &FitFacts<'_>) -> Option<Warning> {
     let noise = fit.model.likelihood.gaussian_noise().filter(|_| fit.plan.loss != LossKind::Square)?;
     let variance = Moments::of(fit.train.targets.y.iter().copied()).variance()?;
     if noise > 0.98 * variance {
@@ -117,7 +117,7 @@ fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
     })
 }
 
-fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning> {
+fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning> {
     let train = fit.train;
     let mut warnings = Vec::new();
     let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).transpose());
@@ -140,7 +140,7 @@ fn about_lengthscales(fit: &Finished<'_>, layer: &InducingLayer) -> Vec<Warning>
 
 /// The variance of counts over what Poisson counts of the fitted rates would have: `mean (y − μ_y)²/v_y` over training rows,
 /// with the predictive mean and variance of y.
-fn about_dispersion(fit: &Finished<'_>) -> Option<Warning> {
+fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
     let likelihood = fit.model.likelihood.as_ref();
     if !has_poisson_variance(likelihood) {
         return None;
@@ -183,7 +183,7 @@ fn mean_loss(posterior: &Posterior, data: Dataset<'_>) -> Option<(f64, f64)> {
     Some((moments.mean()?, moments.variance()? / (count - 1.0).max(1.0)))
 }
 
-fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
+fn about_overfitting(fit: &FitFacts<'_>) -> Option<Warning> {
     let validation = fit.validation.filter(|_| fit.plan.loss != LossKind::Square)?;
     let (training, error) = mean_loss(fit.posterior, some_rows(fit.train).data())?;
     let (validation, other) = mean_loss(fit.posterior, validation)?;
@@ -193,7 +193,7 @@ fn about_overfitting(fit: &Finished<'_>) -> Option<Warning> {
         .then_some(Warning::Overfitted { training, validation, error })
 }
 
-fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
+fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
     let TakenBack { hyper, q, mixed } = fit.taken_back;
     let of = fit.outcome.evaluations;
     let many = |count: usize| count > 2 && count as f64 > TAKEN_BACK_SHARE * of as f64;
@@ -212,7 +212,7 @@ fn about_steps(fit: &Finished<'_>) -> Vec<Warning> {
     warnings
 }
 
-fn about_the_end(fit: &Finished<'_>) -> Option<Warning> {
+fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
     match fit.outcome.reason {
         StopReason::NoProgress => Some(Warning::NoProgress),
         StopReason::MaxEpochs if fit.plan.epochs_by_default => Some(Warning::EpochLimit),

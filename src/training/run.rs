@@ -3,7 +3,7 @@
 use super::alternating::Alternating;
 use super::batch_training::BatchTraining;
 use super::collapsed::CollapsedObjective;
-use super::diagnose::{Finished, absolute_jitter, diagnose};
+use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
 use super::outcome::TakenBack;
@@ -467,7 +467,7 @@ pub(super) fn finish(
     let n = rows.all().count();
     let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on } = trained;
     let posterior = Posterior::new(&model, &q);
-    let finished = Finished {
+    let finished = FitFacts {
         model: &model,
         posterior: &posterior,
         train: rows.check_sample(),

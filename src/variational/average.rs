@@ -2,10 +2,11 @@
 
 use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
-use crate::words::words;
+use crate::words::word_option;
 
-words! {
+word_option! {
     /// Which average of the iterates a fit returns.
+    #[non_exhaustive]
     Average, "average of the iterates" {
         /// The last iterate.
         None = "none",
@@ -38,20 +39,20 @@ pub struct IterateAverage {
     count: usize,
     dim: usize,
     /// The expectation parameters, or the tail's older block.
-    older: Block,
+    older: RunningMean,
     /// The tail's newer block.
-    newer: Block,
+    newer: RunningMean,
 }
 
 /// An average of `count` iterates.
 #[derive(Clone, Debug, Default)]
-struct Block {
+struct RunningMean {
     count: usize,
     mean: Vec<f64>,
     second: Vec<f64>,
 }
 
-impl Block {
+impl RunningMean {
     fn resize(&mut self, mean: usize, second: usize) {
         self.mean.resize(mean, 0.0);
         self.second.resize(second, 0.0);
@@ -95,7 +96,13 @@ fn blend(x: &mut [f64], y: &[f64], weight: f64) {
 impl IterateAverage {
     /// An average of nothing yet.
     pub fn new(rule: Average) -> Self {
-        IterateAverage { rule, count: 0, dim: 0, older: Block::default(), newer: Block::default() }
+        IterateAverage {
+            rule,
+            count: 0,
+            dim: 0,
+            older: RunningMean::default(),
+            newer: RunningMean::default(),
+        }
     }
 
     /// Takes in the next iterate: `mean` (M) and `second` (M², column-major, or M for a diagonal). After the first
@@ -156,7 +163,7 @@ impl IterateAverage {
             archive.list(&mut block.mean);
             archive.list(&mut block.second);
         }
-        let fits = |block: &Block| (block.mean.len(), block.second.len()) == (means, covariances);
+        let fits = |block: &RunningMean| (block.mean.len(), block.second.len()) == (means, covariances);
         let begun = self.count > 0 && self.dim == means && fits(&self.older) && fits(&self.newer);
         if self.count > 0 && !begun {
             archive.refuse();

@@ -1,10 +1,11 @@
 //! What limits a step of natural gradients, whatever the covariance: guards, the trust region, bounds of variances.
 
 use super::{DataGradient, OVERFLOW};
-use crate::words::words;
+use crate::words::word_option;
 
-words! {
+word_option! {
     /// What keeps a natural-gradient step positive definite.
+    #[non_exhaustive]
     Guard, "guard of the q update" {
         /// No variance grows by more than a factor 2 or falls by more than a third in a step (predictive log loss, and
         /// reparameterised samples, whose curvature is mostly noise); else as backtrack.

@@ -3,11 +3,11 @@
 use crate::checkpoint::Archive;
 use crate::error::{Error, Result};
 use crate::linalg::{self, Factorizer, dot, trace};
-use crate::words::words;
+use crate::words::word_option;
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
-words! {
+word_option! {
     /// The covariances that q may have.
     Family, "family" {
         /// Every symmetric positive definite matrix.

@@ -17,6 +17,7 @@ macro_rules! rules {
         /// How q(w) is updated.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
+        #[non_exhaustive]
         pub enum QUpdate { $($(#[doc = $doc])+ $name),+ }
 
         impl QUpdate {

@@ -10,6 +10,7 @@ use std::str::FromStr;
 /// Rules that mix natural parameters read it as the mixing weight ρ, which must not exceed 1 (see
 /// [`Schedule::mixing`]); gradient rules read it as γ, in units of the inverse curvature.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Schedule {
     /// The same step throughout.
     Constant(f64),

@@ -4,7 +4,7 @@ use super::args::FitArgs;
 use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::fitting::{self, Fitting};
 use super::output;
-use super::predict::{BLOCK_ROWS, Columns, block_values};
+use super::predict::{BLOCK_ROWS, PredictedColumns, block_values};
 use super::{coefficients, inspect, interruption, page};
 use sparsegp::files::AtomicFile;
 use sparsegp::likelihood::Task;
@@ -161,8 +161,8 @@ fn write_files(
 }
 
 /// The columns of predictions of test rows.
-fn test_columns(model: &TableModel) -> Columns {
-    Columns {
+fn test_columns(model: &TableModel) -> PredictedColumns {
+    PredictedColumns {
         latent: true,
         quantiles: Vec::new(),
         probability: model.task() == Task::Classification,

@@ -18,7 +18,7 @@ pub const BLOCK_ROWS: usize = 8192;
 const PART_ROWS: usize = 256;
 
 /// The columns of a predictions file besides those of draws.
-pub struct Columns {
+pub struct PredictedColumns {
     /// Whether the latent moments are among them.
     pub latent: bool,
     /// The probabilities of the quantiles.
@@ -29,7 +29,7 @@ pub struct Columns {
     pub log_density: bool,
 }
 
-impl Columns {
+impl PredictedColumns {
     /// Their names in order.
     pub fn names(&self) -> Vec<String> {
         let mut names = vec!["mean".to_owned(), "variance".to_owned()];
@@ -72,7 +72,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
     let blocks = model.schema().open(&args.data, most)?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
-    let columns = Columns {
+    let columns = PredictedColumns {
         latent: args.latent,
         quantiles: args.quantiles.clone(),
         probability: model.task() == Task::Classification,
@@ -127,7 +127,7 @@ pub fn block_values(
     model: &TableModel,
     block: &Table,
     unseen: UnseenLevels,
-    columns: &Columns,
+    columns: &PredictedColumns,
     draws: &[Vec<f64>],
 ) -> Result<Vec<f64>> {
     let predictions = model.predict(block, unseen)?;

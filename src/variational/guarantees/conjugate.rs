@@ -9,11 +9,11 @@ use super::{
 use crate::error::{Error, Result};
 use crate::linalg::{Part, Shape, matvec, product};
 use crate::variational::Average;
-use crate::words::words;
+use crate::words::word_option;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
 
-words! {
+word_option! {
     /// How a batch is drawn from the data, independently of the batches before it.
     Sampling, "sampling of batches" {
         /// Data may be drawn twice.
