@@ -151,12 +151,6 @@ impl FileBatches {
         let ready = maker.start(0)?;
         Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
     }
-
-    /// The most rows that were in the buffer and the block at hand so far.
-    #[cfg(test)]
-    fn most_held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
 }
 
 impl BatchSource for FileBatches {
@@ -438,8 +432,9 @@ mod tests {
             assert_ne!(epochs[0], epochs[1]);
             // The block at hand is counted with the buffer; both are within the stated bound.
             let buffer = buffer.min(file.train);
-            assert!(source.most_held() <= buffer + BLOCK_ROWS, "{}", source.most_held());
-            assert!(source.most_held() >= buffer.min(BLOCK_ROWS));
+            let most = source.held.load(Ordering::Relaxed);
+            assert!(most <= buffer + BLOCK_ROWS, "{most}");
+            assert!(most >= buffer.min(BLOCK_ROWS));
         }
     }
 
