@@ -20,7 +20,7 @@ fn bounds(c: &mut Criterion) {
         let y = targets(&x);
         group.throughput(Throughput::Elements(n as u64));
         for (name, bound) in [("VFE", CollapsedBound::Elbo { beta: 1.0 }), ("FITC", CollapsedBound::Fitc)] {
-            let data = Dataset::of(x.as_ref(), &y);
+            let data = Dataset::of(x.transpose(), &y);
             let mut objective = CollapsedObjective::new(model(LikelihoodKind::Gaussian, m, 8), data, bound);
             let theta = objective.start();
             let mut gradient = vec![0.0; theta.len()];

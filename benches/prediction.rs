@@ -22,10 +22,10 @@ fn marginals(c: &mut Criterion) {
         let q = Normal::new(vec![0.1; m], cov).expect("positive definite");
         let posterior = Posterior::new(&model(LikelihoodKind::Gaussian, m, 8), &q);
         group.bench_function(BenchmarkId::new("mean and variance", m), |b| {
-            b.iter(|| black_box(posterior.marginals(x.as_ref())));
+            b.iter(|| black_box(posterior.marginals(x.transpose())));
         });
         group.bench_function(BenchmarkId::new("mean only", m), |b| {
-            b.iter(|| black_box(posterior.means(x.as_ref())));
+            b.iter(|| black_box(posterior.means(x.transpose())));
         });
     }
 }

@@ -37,7 +37,7 @@ fn bench(
     let mut svgp = VariationalModel::new(model(kind, m, dims), q, Objective::elbo(1.0), b);
     group.bench_function(name, |bench| {
         bench.iter(|| {
-            black_box(svgp.evaluate_under(Batch::of(x.as_ref(), &y, 10.0), true, rule.as_ref()));
+            black_box(svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, rule.as_ref()));
             let natural = svgp.model.natural();
             svgp.advance(rule.as_mut(), 0.1, &natural);
         });

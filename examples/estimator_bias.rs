@@ -92,10 +92,10 @@ fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(LatentModel, faer:
     let mut x = schema.design(table, UnseenLevels::Error)?;
     let mut y = schema.target(table)?.unwrap_or_default();
     y.truncate(ROWS);
-    x.truncate(x.nrows(), y.len());
+    x.truncate(y.len(), x.ncols());
     Scaling::standardise(x.as_ref(), &y).scale_inputs(x.as_mut());
-    let mut kernel = parse("rbf(ard)", x.nrows()).map_err(|e| sparsegp::Error::usage(e.to_string()))?;
-    kernel.initialise(&vec![1.0; x.nrows()], 1.0);
+    let mut kernel = parse("rbf(ard)", x.ncols()).map_err(|e| sparsegp::Error::usage(e.to_string()))?;
+    kernel.initialise(&vec![1.0; x.ncols()], 1.0);
     let mut likelihood = LikelihoodKind::Poisson.build(0);
     let mean = likelihood.initialise(&y, &[]);
     let z = choose_inducing(x.as_ref(), INDUCING, InducingInit::KMeans, kernel.as_ref(), 0)?;

@@ -54,7 +54,7 @@ fn main() -> Result<()> {
 
 fn compare(out: &Experiment, name: &str, data: &Data, runs: u64, steps: usize) -> Result<()> {
     let (d, n) = data.x.shape();
-    let smoothness = Curvature::logistic(data.x.as_ref(), Mat::<f64>::identity(d, d).as_ref())?.smoothness;
+    let smoothness = Curvature::logistic(data.x.transpose(), Mat::<f64>::identity(d, d).as_ref())?.smoothness;
     let start = |update: QUpdate, estimator: Estimator, step: Schedule, seed: u64| -> Result<Inference<'_>> {
         let mut options = InferenceOptions { seed, ..InferenceOptions::full_batch(update, step) };
         (options.rule.smoothness, options.rule.relative) = (Some(smoothness), true);

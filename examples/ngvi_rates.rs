@@ -32,7 +32,7 @@ fn main() -> sparsegp::Result<()> {
     let Some(mut data) = experiment.read("bike", "y", Some(TargetKind::Real))? else { return Ok(()) };
     data.standardise(true);
     let exact = data.posterior(model(&data)?)?;
-    let (d, set) = (data.x.nrows(), (data.x.as_ref(), data.y.as_slice()));
+    let (d, set) = (data.x.nrows(), (data.x.transpose(), data.y.as_slice()));
     let prior = Mat::<f64>::identity(d, d);
     let bound = ConjugateBound::new(set, prior.as_ref(), 1.0, BATCH)?;
     let sampling = (BATCH, Sampling::WithReplacement);

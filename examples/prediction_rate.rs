@@ -50,8 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut gemm, mut both, mut means) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.repeats {
         gemm.extend((0..10).map(|_| product()));
-        both.push(milliseconds(|| drop(posterior.marginals(x.as_ref()))));
-        means.push(milliseconds(|| drop(posterior.means(x.as_ref()))));
+        both.push(milliseconds(|| drop(posterior.marginals(x.transpose()))));
+        means.push(milliseconds(|| drop(posterior.means(x.transpose()))));
     }
     let rate = 2e3 * (m as f64).powi(3) / median(gemm);
     let (both, means) = (1e3 * n as f64 / median(both), 1e3 * n as f64 / median(means));

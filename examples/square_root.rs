@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let before = peak_memory();
         for split in 0..splits {
             let (mut train, mut test) = data.split(0.2, split as u64)?;
-            train.standardise(false).scale_inputs(test.x.as_mut());
+            train.standardise(false).scale_inputs(test.x.as_mut().transpose_mut());
             let problem = Problem::new((&train, &test), lambda, family, weight)?;
             let mut best: Vec<Trace> = Vec::new();
             for (_, update, grid) in METHODS {

@@ -34,7 +34,7 @@ fn main() -> sparsegp::Result<()> {
         let Some(data) = experiment.read(name, "y", Some(kind))? else { continue };
         let (mut train, mut test) = data.split(0.1, 0)?;
         let scaling = train.standardise(kind == TargetKind::Real);
-        scaling.scale_inputs(test.x.as_mut());
+        scaling.scale_inputs(test.x.as_mut().transpose_mut());
         scaling.scale_target(&mut test.y);
         let options = FitOptions {
             likelihood: Some(likelihood),

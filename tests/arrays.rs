@@ -1,9 +1,22 @@
-//! Fits to arrays in the user's units: the same numbers as fits to tables, a training loop of one's own, bad arrays, files.
+//! Fits to arrays in the user's units: the same numbers as fits to tables, a training loop of one's own, bad arrays, any strides, files.
 
-use faer::Mat;
+mod common;
+
+use common::{data, model, posterior};
+use faer::{Mat, MatRef};
+use sparsegp::collapsed::{CollapsedBound, Dataset};
+use sparsegp::data::Scaling;
+use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
+use sparsegp::latent::{InducingInit, Jitter, LinearLayer, choose_inducing, more_inducing};
+use sparsegp::likelihood::Gaussian;
+use sparsegp::model::{Posterior, Score};
+use sparsegp::objective::Objective;
 use sparsegp::prelude::*;
-use sparsegp::schema::SchemaOptions;
+use sparsegp::schema::{SchemaOptions, input_warnings};
 use sparsegp::tables::{Column, NamedColumn, Table};
+use sparsegp::training::{CollapsedObjective, TrainingData, VariationalModel, fit_arrays};
+use sparsegp::variational::guarantees::{ConjugateAsymptotic, ConjugateBound, Curvature, Sampling};
+use sparsegp::variational::{Average, Family, Normal};
 
 /// A smooth function of two inputs in odd units with some noise, `n` rows.
 fn rows(n: usize) -> (Mat<f64>, Vec<f64>) {
@@ -174,4 +187,147 @@ fn bad_arrays_are_refused_in_one_line_that_says_where() {
         let error = error.expect_err(words);
         assert!(error.to_string().contains(words), "{error}");
     }
+}
+
+/// What `numbers` says of the same rows in row-major order, in column-major order, and backwards in memory.
+fn in_any_strides(what: &str, rows: MatRef<'_, f64>, numbers: impl Fn(MatRef<'_, f64>) -> Vec<f64>) {
+    let (n, d) = rows.shape();
+    let by_row = rows.transpose().to_owned();
+    let by_column = rows.to_owned();
+    let backwards = Mat::from_fn(n, d, |i, j| rows[(n - 1 - i, d - 1 - j)]);
+    let bits = |x| numbers(x).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let want = bits(by_row.transpose());
+    assert!(!want.is_empty() && want.iter().all(|&bits| f64::from_bits(bits).is_finite()), "{what}");
+    assert_eq!(bits(by_column.as_ref()), want, "{what}, column-major");
+    assert_eq!(bits(backwards.as_ref().reverse_rows_and_cols()), want, "{what}, backwards");
+}
+
+fn entries(a: &Mat<f64>) -> Vec<f64> {
+    a.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn arrays_of_any_strides_give_the_same_fits() {
+    let (x, y) = rows(120);
+    let options = FitOptions { validation_fraction: 0.0, ..small() };
+    in_any_strides("fit and predict", x.as_ref(), |x| {
+        let builder = ModelBuilder::new().options(options.clone()).validation(x, &y);
+        let fitted = builder.fit(x, &y).expect("a fit");
+        let latent = fitted.predict(x, &[]).expect("predictions").row(7);
+        let samples = fitted.samples(x.subrows(0, 5), 2, 1).expect("samples");
+        let trainer = builder.trainer(x, &y);
+        let mut trainer = trainer.expect("a trainer");
+        let step = trainer.step(x.subrows(3, 20), &y[3..23]).expect("a step");
+        let mut numbers = fitted.latent().natural();
+        numbers.extend([latent.mean, latent.variance, step]);
+        numbers.extend(samples.concat());
+        numbers
+    });
+    for (kernel, objective) in [
+        ("rbf(ard)", ObjectiveKind::Elbo),
+        ("linear + periodic * matern32", ObjectiveKind::Vfe),
+        ("polynomial + rational_quadratic", ObjectiveKind::DlmLog),
+    ] {
+        let (x, y) = data(3, 5, 90);
+        in_any_strides(kernel, x.transpose(), |x| {
+            let options =
+                FitOptions { objective, kernel: kernel.into(), hyper: None, epochs: Some(2), ..small() };
+            let train =
+                TrainingData { validation: Some(Dataset::of(x, &y)), ..TrainingData::of(Dataset::of(x, &y)) };
+            let fitted = fit_arrays(train, &options, None, &mut |_| {}).expect("a fit");
+            fitted.model.natural()
+        });
+    }
+    in_any_strides("a linear model", x.as_ref(), |x| {
+        let options = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
+        let fitted = ModelBuilder::new().options(options).fit(x, &y).expect("a fit");
+        fitted.q().mean().to_vec()
+    });
+}
+
+#[test]
+fn arrays_of_any_strides_give_the_same_numbers_everywhere() {
+    let (x, y) = data(4, 5, 300);
+    let batch = Mat::from_fn(40, 5, |i, j| x[(j, i)]);
+    for kernel in ["rbf(ard)", "matern12", "linear", "polynomial", "periodic", "cosine", "rational_quadratic"]
+    {
+        let start = model(4, kernel, 5, 12, Jitter::DEFAULT);
+        in_any_strides(kernel, x.transpose(), |x| {
+            let mut svgp =
+                VariationalModel::new(start.clone(), posterior(4, 12), Objective::elbo(1.0), y.len());
+            let mut numbers = vec![svgp.evaluate(Batch::of(x, &y, 1.0), true)];
+            numbers.extend_from_slice(svgp.theta_gradient());
+            let set = Dataset::of(x, &y);
+            for bound in [CollapsedBound::Elbo { beta: 1.0 }, CollapsedBound::Fitc] {
+                let mut collapsed = CollapsedObjective::new(start.clone(), set, bound);
+                let (value, gradient) = collapsed.natural_gradient().expect("a bound");
+                numbers.push(value);
+                numbers.extend(gradient);
+            }
+            numbers
+        });
+        in_any_strides(kernel, batch.as_ref(), |x| {
+            let posterior = Posterior::new(&start, &posterior(4, 12));
+            let marginals = posterior.marginals(x);
+            let mut numbers = [marginals.mean, marginals.variance, posterior.means(x)].concat();
+            numbers.extend(entries(&posterior.covariance(x)));
+            numbers.push(posterior.score(Dataset::of(x, &y[..40]), Score::LogLoss));
+            numbers
+        });
+    }
+    let start = model(4, "rbf(ard)", 5, 12, Jitter::DEFAULT);
+    let layer = start.layer.inducing().expect("inducing points");
+    in_any_strides("inducing inputs", x.transpose(), |x| {
+        let choose = |init| entries(&choose_inducing(x, 9, init, layer.kernel(), 1).expect("points"));
+        let mut numbers = InducingInit::ALL.map(choose).concat();
+        numbers.extend(entries(&more_inducing(x, layer, 6, 1).expect("points")));
+        numbers
+    });
+    in_any_strides("scaling", x.transpose(), |x| {
+        let scaling = Scaling::standardise(x, &y);
+        let mut scaled = x.to_owned();
+        scaling.scale_inputs(scaled.as_mut());
+        let mut numbers = entries(&scaled);
+        assert!(input_warnings(&[], x).is_empty());
+        scaling.unscale_inputs(scaled.as_mut());
+        numbers.extend(entries(&scaled));
+        numbers
+    });
+}
+
+#[test]
+fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
+    let (x, y) = data(6, 4, 30);
+    let prior = Mat::from_fn(4, 4, |i, j| if i == j { 1.5 } else { 0.2 });
+    let whole = LinearLayer::new(prior.as_ref()).expect("a prior");
+    in_any_strides("a linear layer", x.transpose(), |x| {
+        let reduced = whole.clone().reduced_to(x.subrows(0, 3));
+        let mut numbers = Vec::new();
+        for layer in [&whole, &reduced] {
+            let q = Normal::standard(Family::Full, sparsegp::latent::LatentLayer::dim(layer));
+            let likelihood = Gaussian::new(0.3);
+            let objective = Objective::elbo(1.0);
+            let mut pass = BatchPass::new(layer, &likelihood, objective, &q, y.len());
+            let problem = Problem { layer, likelihood: &likelihood, objective, q: &q, factor: None };
+            numbers.push(pass.run(problem, Batch::of(x, &y, 1.0), Form::Stable, false));
+            numbers.extend_from_slice(pass.q_gradient().mean);
+            numbers.extend(entries(&layer.base_covariance(x)));
+        }
+        numbers
+    });
+    in_any_strides("guarantees", x.transpose(), |x| {
+        let (set, p) = ((x, y.as_slice()), prior.as_ref());
+        let bound = ConjugateBound::new(set, p, 0.3, 5).expect("a bound");
+        let sampling = (5, Sampling::WithReplacement);
+        let sharp = ConjugateAsymptotic::new(set, (&[0.0; 4], p), 0.3, sampling).expect("a limit");
+        let linear = Curvature::linear(x, p, 0.3).expect("a curvature");
+        let logistic = Curvature::logistic(x, p).expect("a curvature");
+        vec![
+            bound.v2,
+            sharp.limit(Average::None),
+            linear.smoothness,
+            linear.strong_convexity,
+            logistic.smoothness,
+        ]
+    });
 }

@@ -45,7 +45,7 @@ fn options(objective: ObjectiveKind, lines: &str) -> FitOptions {
 }
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), options, None, &mut |_| {})
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
 fn value(fitted: &Fitted, name: &str) -> f64 {
@@ -74,7 +74,7 @@ proptest! {
         start.constrain(&constraints(&lines), false).expect("constraints");
         start.refresh().expect("K_uu factorises");
         let count = start.natural().len();
-        let set = Dataset::of(x.as_ref(), &y);
+        let set = Dataset::of(x.transpose(), &y);
         let mut objective = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
         let theta = objective.start();
         prop_assert_eq!(theta.len() + 1, count, "two variances are one number");
@@ -193,7 +193,7 @@ fn priors_pull_under_every_objective_and_stay_out_of_the_reported_one() {
         if matches!(objective, Vfe | Fitc) {
             let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..options(objective, "") };
             let start = Start { model: fitted.model.clone(), q: None };
-            let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+            let data = TrainingData::of(Dataset::of(x.transpose(), &y));
             let again = fit_arrays(data, &fixed, Some(&start), &mut |_| {}).expect("fit");
             let (a, b) = (fitted.summary.objective_sum, again.summary.objective_sum);
             assert!((a - b).abs() < 1e-8 * b.abs(), "{objective}: {a} with a prior, {b} at the same values");
@@ -209,7 +209,7 @@ fn a_prior_moves_a_fit_that_goes_on_from_another() {
         let more = options(objective, "prior kernel.lengthscales=lognormal(2.3,0.02)\nfix kernel.variance");
         let more = FitOptions { epochs: Some(150), learning_rate: 0.05, ..more };
         let start = Start { model: first.model.clone(), q: None };
-        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         let second = fit_arrays(data, &more, Some(&start), &mut |_| {}).expect("fit");
         assert_eq!(value(&second, "kernel.variance"), value(&first, "kernel.variance"), "fixed where it was");
         // The objective without priors is worse there, which must not undo the fit.
@@ -247,7 +247,8 @@ fn parameters_of_every_likelihood_take_constraints() {
             };
             let base = if model == ModelKind::Glm { FitOptions { inducing: None, ..base } } else { base };
             let run = |options: &FitOptions| {
-                let data = TrainingData { train: Dataset::of(x.as_ref(), &y), validation: None, levels: 3 };
+                let data =
+                    TrainingData { train: Dataset::of(x.transpose(), &y), validation: None, levels: 3 };
                 fit_arrays(data, options, None, &mut |_| {})
             };
             let free = run(&base).unwrap_or_else(|error| panic!("{kind} {model}: {error}"));
@@ -320,7 +321,7 @@ fn few_rows_and_useless_columns_are_fitted_better_with_weak_priors() {
             let ((x, y), (new, targets)) = (draw(40), draw(200));
             let options = FitOptions { default_priors, epochs: Some(100), ..options(ObjectiveKind::Vfe, "") };
             let fitted = fit(&x, &y, &options).expect("fit");
-            loss += fitted.posterior.score(Dataset::of(new.as_ref(), &targets), Score::LogLoss) / 4.0;
+            loss += fitted.posterior.score(Dataset::of(new.transpose(), &targets), Score::LogLoss) / 4.0;
         }
         loss
     };

@@ -51,6 +51,11 @@ fn refused(text: &str) -> String {
     error.to_string()
 }
 
+/// A row of a matrix.
+fn input_row(x: &Mat<f64>, row: usize) -> Vec<f64> {
+    x.row(row).iter().copied().collect()
+}
+
 fn numbers(table: &Table, name: &str) -> Vec<f64> {
     match table.column(name) {
         Some(Column::Number(values)) => values.clone(),
@@ -168,7 +173,7 @@ fn excluded_columns_may_hold_anything() {
     assert!(refused(text).contains("column 'junk'"));
     let excluded = SchemaOptions { exclude: vec!["junk".into()], ..options("y") };
     let (schema, x, y) = train(text, &excluded).unwrap();
-    assert_eq!((schema.dims(), x.ncols(), y), (1, 3, vec![1.0, 2.0, 4.0]));
+    assert_eq!((schema.dims(), x.nrows(), y), (1, 3, vec![1.0, 2.0, 4.0]));
     let chosen = SchemaOptions { features: Some(vec!["a".into()]), ..options("y") };
     assert_eq!(train(text, &chosen).unwrap().0, schema);
 }
@@ -181,11 +186,11 @@ fn categories_become_one_input_each_in_an_order_of_their_own() {
     assert_eq!(schema.input_names(), ["colour=blue", "colour=red", "size=9", "size=10", "flag"]);
     let expected = [[0.0, 1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0, 1.0]];
     for (row, expected) in expected.iter().enumerate() {
-        assert_eq!(x.col_as_slice(row), expected);
+        assert_eq!(input_row(&x, row), expected);
     }
     let (fewer, x, _) = train(text, &SchemaOptions { drop_first: true, ..declared }).unwrap();
     assert_eq!(fewer.input_names(), ["colour=red", "size=10", "flag"]);
-    assert_eq!(x.col_as_slice(1), [0.0, 0.0, 0.0]);
+    assert_eq!(input_row(&x, 1), [0.0, 0.0, 0.0]);
     let json = serde_json::to_string(&schema).unwrap();
     assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
 }
@@ -195,8 +200,8 @@ fn columns_match_by_name_in_any_order_and_others_are_ignored() {
     let (schema, x, _) = train("a,c,y\n1,u,1\n2,v,2\n", &options("y")).unwrap();
     let other = csv("extra,c,a\n?,v,2\njunk,u,1\n").unwrap();
     let again = schema.design(&other, UnseenLevels::Error).unwrap();
-    assert_eq!(again.col_as_slice(0), x.col_as_slice(1));
-    assert_eq!(again.col_as_slice(1), x.col_as_slice(0));
+    assert_eq!(input_row(&again, 0), input_row(&x, 1));
+    assert_eq!(input_row(&again, 1), input_row(&x, 0));
     assert_eq!(schema.target(&other).unwrap(), None);
     let missing = schema.design(&csv("c,aa\nu,1\n").unwrap(), UnseenLevels::Error).unwrap_err();
     assert_eq!(missing.to_string(), "f.csv: there is no column named 'a'");
@@ -216,7 +221,7 @@ fn unseen_categories_are_refused_or_zero() {
         "f.csv: row 2 (line 3), column 'c': found \"w\", expected a category seen in training: 'u', 'v'"
     );
     let x = schema.design(&text, UnseenLevels::Zeros).unwrap();
-    assert_eq!((x.col_as_slice(0), x.col_as_slice(1)), (&[1., 0., 0., 1.][..], &[0., 0., 1., 0.][..]));
+    assert_eq!((input_row(&x, 0), input_row(&x, 1)), (vec![1., 0., 0., 1.], vec![0., 0., 1., 0.]));
     let number = csv("c,k\nu,2\nv,3\n").unwrap();
     let error = schema.design(&number, UnseenLevels::Error).unwrap_err().to_string();
     assert!(
@@ -314,7 +319,7 @@ fn streamed(path: &Path, schema: &Schema, block_rows: usize) -> Result<Vec<(Vec<
         assert!(block.rows() <= block_rows && block.first_row() == rows.len());
         let x = schema.design(&block, UnseenLevels::Error)?;
         let y = schema.target(&block)?.unwrap();
-        rows.extend((0..block.rows()).map(|row| (x.col_as_slice(row).to_vec(), y[row])));
+        rows.extend((0..block.rows()).map(|row| (input_row(&x, row), y[row])));
     }
     Ok(rows)
 }
@@ -328,7 +333,7 @@ fn a_stream_equals_the_whole_in_csv_and_parquet() {
     let declared =
         SchemaOptions { categorical: vec!["c".into()], exclude: vec!["skipped".into()], ..options("y") };
     let (schema, x, y) = train(&text, &declared).unwrap();
-    let whole: Vec<(Vec<f64>, f64)> = (0..n).map(|row| (x.col_as_slice(row).to_vec(), y[row])).collect();
+    let whole: Vec<(Vec<f64>, f64)> = (0..n).map(|row| (input_row(&x, row), y[row])).collect();
     let columns = [
         Cells::Int64((0..n as i64).map(Some).collect()),
         Cells::text((0..n).map(|i| Some(category(i)))),
@@ -405,7 +410,7 @@ fn a_model_of_text_and_one_of_numbers_agree_on_categories() {
     assert_eq!(levels, &["0", "2", "10"]);
     let mixed = csv("k\n2\nodd\n1e1\n-0.0\n").unwrap();
     let x = schema.design(&mixed, UnseenLevels::Zeros).unwrap();
-    let ones: Vec<Option<usize>> = (0..4).map(|r| x.col_as_slice(r).iter().position(|&v| v == 1.0)).collect();
+    let ones: Vec<Option<usize>> = (0..4).map(|r| input_row(&x, r).iter().position(|&v| v == 1.0)).collect();
     assert_eq!(ones, [Some(1), None, Some(2), Some(0)]);
 }
 
@@ -421,8 +426,8 @@ proptest! {
     ) {
         match train(&text, &options("y")) {
             Ok((schema, x, y)) => {
-                prop_assert_eq!((x.nrows(), x.ncols()), (schema.dims(), y.len()));
-                prop_assert!((0..x.ncols()).all(|row| x.col_as_slice(row).iter().all(|v| v.is_finite())));
+                prop_assert_eq!((x.nrows(), x.ncols()), (y.len(), schema.dims()));
+                prop_assert!((0..x.nrows()).all(|row| input_row(&x, row).iter().all(|v| v.is_finite())));
             }
             Err(error) => prop_assert!(error.exit_code() == 3 && !error.to_string().contains('\n')),
         }

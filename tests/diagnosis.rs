@@ -27,7 +27,7 @@ fn options(objective: ObjectiveKind) -> FitOptions {
 }
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), options, None, &mut |_| {})
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
 fn warnings(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> Vec<Warning> {
@@ -158,8 +158,8 @@ fn overfitting_is_seen_on_validation_rows() {
     let mut draw = |n: usize| (normals.mat(1, n), normals.vec(n));
     let ((x, y), (new, targets)) = (draw(60), draw(200));
     let data = TrainingData {
-        train: Dataset::of(x.as_ref(), &y),
-        validation: Some(Dataset::of(new.as_ref(), &targets)),
+        train: Dataset::of(x.transpose(), &y),
+        validation: Some(Dataset::of(new.transpose(), &targets)),
         levels: 0,
     };
     let tight =

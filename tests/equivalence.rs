@@ -38,17 +38,17 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
     let (x, y) = data(1, 3, 2500);
     for beta in [0.3, 1.0, 2.0] {
         let start = model(1, "rbf(ard)", 3, 20, Jitter::DEFAULT);
-        let set = Dataset::of(x.as_ref(), &y);
+        let set = Dataset::of(x.transpose(), &y);
         let mut vfe = CollapsedObjective::new(start.clone(), set, CollapsedBound::Elbo { beta });
         let (bound, gradient) = vfe.natural_gradient().expect("bound");
         let q = posterior(1, 20);
         let mut rule = NaturalGradient::new(&q);
         let mut svgp = VariationalModel::new(start, q, Objective::elbo(beta), y.len());
-        svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
+        svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false);
         svgp.update_q(&mut rule, 1.0);
         close_all(svgp.q().mean(), vfe.q().mean(), 1e-9, "mean");
         close_all(&entries(svgp.q().cov().full()), &entries(vfe.q().cov().full()), 1e-9, "covariance");
-        let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
+        let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
         close(value, bound, 1e-10, "objective");
         // At its optimum q contributes nothing, so the gradients in θ and Z agree as well.
         close_all(svgp.theta_gradient(), &gradient, 1e-6, "gradient");
@@ -64,7 +64,7 @@ fn natural_gradient_is_variational_newton() {
     let mut rule = NaturalGradient::new(&q);
     let start = model(2, "matern52(ard)", 2, m, Jitter::DEFAULT);
     let mut svgp = VariationalModel::new(start, q.clone(), Objective::elbo(beta), y.len());
-    svgp.evaluate(Batch::of(x.as_ref(), &y, scale), false);
+    svgp.evaluate(Batch::of(x.transpose(), &y, scale), false);
     let g = svgp.q_gradient();
     let precision = q.cov().full().llt(Side::Lower).expect("S").inverse();
     let gradient_mean = faer::Col::from_fn(m, |i| g.mean[i] + beta * q.mean()[i]);
@@ -97,7 +97,7 @@ fn inducing_every_datum_is_the_dense_gp() {
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
         let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
-        let set = Dataset::of(x.as_ref(), &y);
+        let set = Dataset::of(x.transpose(), &y);
         let mut sparse = CollapsedObjective::new(start, set, bound);
         let (value, _) = sparse.natural_gradient().expect("bound");
         close(-value, evidence, 1e-9, "evidence");
@@ -105,7 +105,7 @@ fn inducing_every_datum_is_the_dense_gp() {
         if !fitc {
             close(upper.expect("upper bound"), evidence, 1e-9, "upper bound");
         }
-        let marginals = Posterior::new(sparse.model(), sparse.q()).marginals(x_test.as_ref());
+        let marginals = Posterior::new(sparse.model(), sparse.q()).marginals(x_test.transpose());
         close_all(&marginals.mean, &mu, 1e-8, "mean");
         close_all(&marginals.variance, &var, 1e-8, "variance");
     }
@@ -114,7 +114,7 @@ fn inducing_every_datum_is_the_dense_gp() {
 #[test]
 fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
     let (x, y) = data(5, 2, 80);
-    let set = Dataset::of(x.as_ref(), &y);
+    let set = Dataset::of(x.transpose(), &y);
     let mut gap = f64::INFINITY;
     for m in [4, 16, 80] {
         let start = model(5, "rbf", 2, m, Jitter::DEFAULT);
@@ -138,37 +138,31 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
 }
 
 #[test]
-fn stable_direct_and_unwhitened_forms_agree() {
+fn stable_and_direct_forms_agree() {
     let (x, y) = data(6, 3, 300);
     let q = posterior(6, 24);
-    let build = |parameterization, guard| {
+    let build = |guard| {
         let mut svgp = VariationalModel::new(
             model(6, "rbf(ard)", 3, 24, Jitter::DEFAULT),
             q.clone(),
             Objective::elbo(1.3),
             300,
         )
-        .with_parameterization(parameterization)
         .with_direct_guard(guard);
-        let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 3.0), true);
+        let value = svgp.evaluate(Batch::of(x.transpose(), &y, 3.0), true);
         let q_gradient = svgp.q_gradient();
         let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov.full()));
         (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer.condition_estimate())
     };
-    let (value, (mean, cov), theta, condition) = build(Parameterization::Whitened, None);
+    let (value, (mean, cov), theta, condition) = build(None);
     // What the guard promises: rounding amplified by the condition number.
     let tolerance = 100.0 * f64::EPSILON * condition;
     assert!(condition < VariationalModel::DIRECT_GUARD, "the problem is inside the guard: {condition}");
-    let (direct, (direct_mean, direct_cov), direct_theta, _) =
-        build(Parameterization::Whitened, Some(VariationalModel::DIRECT_GUARD));
+    let (direct, (direct_mean, direct_cov), direct_theta, _) = build(Some(VariationalModel::DIRECT_GUARD));
     close(direct, value, tolerance, "direct value");
     close_all(&direct_mean, &mean, tolerance, "direct mean gradient");
     close_all(&direct_cov, &cov, tolerance, "direct covariance gradient");
     close_all(&direct_theta, &theta, tolerance, "direct gradient");
-    let (unwhitened, (u_mean, u_cov), _, _) = build(Parameterization::Unwhitened, None);
-    close(unwhitened, value, 1e-13, "unwhitened value");
-    close_all(&u_mean, &mean, 1e-13, "unwhitened mean gradient");
-    close_all(&u_cov, &cov, 1e-13, "unwhitened covariance gradient");
 }
 
 /// Where the jitter bounds cond(K_uu) nothing is estimated; elsewhere the estimate decides.
@@ -190,34 +184,42 @@ fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
     assert!(bound > VariationalModel::DIRECT_GUARD, "to be estimated: {bound}");
 }
 
-/// In the unwhitened form q(u) stays put when θ moves; in the whitened one q(w) does.
+/// Where the inducing inputs and the kernel move, the whitened form keeps q(w) to the last bit, and sites keep
+/// `L⁻ᵀ(S⁻¹ − I)L⁻¹` and `L⁻ᵀS⁻¹m`.
 #[test]
 fn parameterizations_carry_q_as_they_say() {
-    for (parameterization, unwhitened) in
-        [(Parameterization::Whitened, false), (Parameterization::Unwhitened, true)]
-    {
+    for parameterization in [Parameterization::Whitened, Parameterization::Sites] {
         let start = model(7, "rbf", 2, 8, Jitter::DEFAULT);
-        let mut svgp = VariationalModel::new(start, posterior(7, 8), Objective::elbo(1.0), 10)
-            .with_parameterization(parameterization);
-        let of_u = |svgp: &VariationalModel| {
-            let l = svgp.model.layer.inducing().expect("inducing points").factor();
-            entries((l * svgp.q().cov().full() * l.transpose()).as_ref())
+        // An S below I has sites of positive precision, which every prior can go with.
+        let q = posterior(7, 8);
+        let bound = entries(q.cov().full()).iter().map(|s| s.abs()).sum::<f64>();
+        let q = Normal::new(q.mean().to_vec(), Mat::from_fn(8, 8, |i, j| q.cov().full()[(i, j)] / bound))
+            .expect("q");
+        let mut svgp =
+            VariationalModel::new(start, q, Objective::elbo(1.0), 10).with_parameterization(parameterization);
+        let sites = |svgp: &VariationalModel| {
+            let linv = svgp.model.layer.inducing().expect("inducing points").inverse_factor();
+            let precision = svgp.q().cov().full().llt(Side::Lower).expect("S").inverse();
+            let shift = linv.transpose() * &precision * faer::ColRef::from_slice(svgp.q().mean());
+            let rest = &precision - Mat::<f64>::identity(8, 8);
+            let mut sites = entries((linv.transpose() * rest * linv).as_ref());
+            sites.extend(shift.iter());
+            sites
         };
-        let (u, w) = (of_u(&svgp), entries(svgp.q().cov().full()));
+        let (before, w) = (sites(&svgp), entries(svgp.q().cov().full()));
         let mut natural = svgp.model.natural();
         natural.iter_mut().for_each(|x| *x *= 1.1);
         assert!(svgp.set_natural(&natural));
-        let kl = svgp.q().kl();
         let fresh = Normal::new(svgp.q().mean().to_vec(), svgp.q().cov().full().to_owned()).expect("q");
-        close(kl, fresh.kl(), 1e-9, "KL");
-        let (u_after, w_after) = (of_u(&svgp), entries(svgp.q().cov().full()));
+        close(svgp.q().kl(), fresh.kl(), 1e-9, "KL");
+        let (after, w_after) = (sites(&svgp), entries(svgp.q().cov().full()));
         let changed = |a: &[f64], b: &[f64]| a.iter().zip(b).any(|(a, b)| (a - b).abs() > 1e-3);
-        if unwhitened {
-            close_all(&u_after, &u, 1e-9, "q(u)");
+        if parameterization == Parameterization::Sites {
+            close_all(&after, &before, 1e-9, "sites");
             assert!(changed(&w_after, &w));
         } else {
             close_all(&w_after, &w, 0.0, "q(w)");
-            assert!(changed(&u_after, &u));
+            assert!(changed(&after, &before));
         }
     }
 }
@@ -234,13 +236,13 @@ fn mini_batches_average_to_the_full_gradient() {
         )
     };
     let mut full = build();
-    let value = full.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
+    let value = full.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
     let gradient = full.theta_gradient().to_vec();
     let mut svgp = build();
     let (mut mean_value, mut mean_gradient) = (0.0, vec![0.0; gradient.len()]);
     for from in (0..120).step_by(40) {
         mean_value +=
-            svgp.evaluate(Batch::of(x.as_ref().subcols(from, 40), &y[from..from + 40], 3.0), true) / 3.0;
+            svgp.evaluate(Batch::of(x.transpose().subrows(from, 40), &y[from..from + 40], 3.0), true) / 3.0;
         mean_gradient.iter_mut().zip(svgp.theta_gradient()).for_each(|(m, g)| *m += g / 3.0);
     }
     close(mean_value, value, 1e-12, "value");
@@ -256,7 +258,7 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
     let prior = Mat::from_fn(d, d, |i, j| if i == j { variances[i] } else { 0.0 });
     let layer = LinearLayer::new(prior.as_ref()).expect("prior");
     let mut stream = DataStream::new(&layer, n);
-    stream.forward(&layer, Dataset::of(x.as_ref(), &y), Weighting::Unit);
+    stream.forward(&layer, Dataset::of(x.transpose(), &y), Weighting::Unit);
     for beta in [1.0, 0.4] {
         let linear = collapsed_elbo(&stream.statistics, 0.3, beta).expect("bound");
         let kernel = Box::new(Polynomial::linear(&variances));
@@ -265,12 +267,12 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let likelihood = Box::new(Gaussian::new(0.3));
         let mut start = LatentModel::new(layer_gp.into(), likelihood, false);
         start.refresh().expect("K_uu factorises");
-        let set = Dataset::of(x.as_ref(), &y);
+        let set = Dataset::of(x.transpose(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
         let (value, _) = gp.natural_gradient().expect("bound");
         close(value, linear.value, 1e-9, "bound");
         let (beta_mean, _) = layer.coefficient_posterior(&linear.q);
-        let predicted = Posterior::new(gp.model(), gp.q()).means(x.as_ref());
+        let predicted = Posterior::new(gp.model(), gp.q()).means(x.transpose());
         let expected: Vec<f64> = (0..n).map(|j| (0..d).map(|i| beta_mean[i] * x[(i, j)]).sum()).collect();
         close_all(&predicted, &expected, 1e-8, "predictions");
     }
@@ -284,13 +286,13 @@ fn predictions_of_a_posterior_wider_than_the_prior() {
     let wide = Mat::from_fn(12, 12, |i, j| if i == j { 0.2 + 0.3 * i as f64 } else { 0.01 });
     let q = Normal::new(Normals::new(10).vec(12), wide).expect("q");
     let mut svgp = VariationalModel::new(start.clone(), q.clone(), Objective::elbo(1.0), y.len());
-    svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
+    svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false);
     let (mu, v) = svgp.last_marginals(y.len());
     let posterior = Posterior::new(&start, &q);
-    let marginals = posterior.marginals(x.as_ref());
+    let marginals = posterior.marginals(x.transpose());
     close_all(&marginals.mean, &mu, 1e-10, "mean");
     close_all(&marginals.variance, &v, 1e-10, "variance");
-    let cov = posterior.covariance(x.as_ref());
+    let cov = posterior.covariance(x.transpose());
     let diagonal: Vec<f64> = (0..y.len()).map(|i| cov[(i, i)]).collect();
     close_all(&diagonal, &v, 1e-10, "diagonal of the covariance");
 }
@@ -305,13 +307,13 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let mut rule = NaturalGradient::new(&q);
             let start = model(11, "rbf(ard) + linear", 4, 70, Jitter::DEFAULT);
             let mut svgp = VariationalModel::new(start, q, Objective::elbo(1.0), y.len());
-            let value = svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), true);
+            let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
             let theta = svgp.theta_gradient().to_vec();
             svgp.update_q(&mut rule, 0.5);
             let mut bits: Vec<u64> = vec![value.to_bits()];
             bits.extend(theta.iter().chain(svgp.q().mean()).map(|x| x.to_bits()));
             let posterior = Posterior::new(&svgp.model, svgp.q());
-            let marginals = posterior.marginals(x.as_ref());
+            let marginals = posterior.marginals(x.transpose());
             bits.extend(marginals.mean.iter().chain(&marginals.variance).map(|x| x.to_bits()));
             bits
         })

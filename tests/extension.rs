@@ -52,7 +52,7 @@ fn start(x: &Mat<f64>, likelihood: Box<dyn Likelihood>) -> Start {
 }
 
 fn fit(start: &Start, (x, y): &(Mat<f64>, Vec<f64>), options: &FitOptions) -> Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), options, Some(start), &mut |_| {})
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, Some(start), &mut |_| {})
 }
 
 fn value(fitted: &Fitted, name: &str) -> f64 {
@@ -252,13 +252,13 @@ fn every_fit_that_suits_them_takes_them() {
         },
         FitOptions { model: ModelKind::Glm, inducing: None, ..named.clone() },
     ] {
-        let train = TrainingData::of(Dataset::of(data.0.as_ref(), &data.1));
+        let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
         let fitted = fit_arrays(train, &options, None, &mut |_| {})
             .unwrap_or_else(|error| panic!("{options:?}: {error}"));
         assert_eq!(fitted.model.likelihood.name(), "laplace");
     }
     let unknown = FitOptions { registry: Registry::default(), kernel: "rbf".into(), ..named };
-    let train = TrainingData::of(Dataset::of(data.0.as_ref(), &data.1));
+    let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
     let refused = fit_arrays(train, &unknown, None, &mut |_| {}).map(|_| ()).expect_err("unknown");
     assert!(refused.to_string().contains("the laplace likelihood is not known"), "{refused}");
 }

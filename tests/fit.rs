@@ -15,7 +15,7 @@ use sparsegp::training::{Fitted, Inference, InferenceOptions, Start, TrainingDat
 use sparsegp::variational::{Family, Normal, QUpdate, Schedule};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    let data = TrainingData::of(Dataset::of(x.as_ref(), y));
+    let data = TrainingData::of(Dataset::of(x.transpose(), y));
     fit_arrays(data, options, None, &mut |_| {})
 }
 
@@ -126,8 +126,8 @@ fn validation_is_scored_every_epoch() {
     let (x, y) = data(6, 2, 300);
     let (x_val, y_val) = data(7, 2, 60);
     let data = TrainingData {
-        train: Dataset::of(x.as_ref(), &y),
-        validation: Some(Dataset::of(x_val.as_ref(), &y_val)),
+        train: Dataset::of(x.transpose(), &y),
+        validation: Some(Dataset::of(x_val.transpose(), &y_val)),
         levels: 0,
     };
     let options = FitOptions { epochs: Some(8), ..options(ObjectiveKind::Elbo) };
@@ -169,7 +169,7 @@ fn hostile_but_legal_data_are_fitted() {
         for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo] {
             let options = FitOptions { epochs: Some(10), ..options(objective) };
             let fitted = fit(x, &y, &options).unwrap_or_else(|e| panic!("{what}, {objective}: {e}"));
-            let marginals = fitted.posterior.marginals(x.as_ref());
+            let marginals = fitted.posterior.marginals(x.transpose());
             let finite = marginals.mean.iter().chain(&marginals.variance).all(|v| v.is_finite());
             assert!(finite && fitted.summary.objective.is_finite(), "{what}, {objective}");
         }
@@ -209,8 +209,8 @@ fn options_that_make_no_sense_are_refused_before_any_work() {
     let error = fit(&x, &y[..29], &base()).err().expect("shapes that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
     let (wide, _) = data(11, 3, 30);
-    let train = Dataset::of(x.as_ref(), &y);
-    let validation = Some(Dataset::of(wide.as_ref(), &y));
+    let train = Dataset::of(x.transpose(), &y);
+    let validation = Some(Dataset::of(wide.transpose(), &y));
     let mixed = TrainingData { train, validation, levels: 0 };
     let error = fit_arrays(mixed, &base(), None, &mut |_| {}).err().expect("columns that differ are refused");
     assert_eq!(error.kind(), ErrorKind::Data);
@@ -240,7 +240,7 @@ fn inference_goes_on_from_any_step_as_if_it_had_not_stopped() {
     };
     let begin = |q: Normal| {
         let model = common::model(13, "rbf", 2, 8, Jitter::DEFAULT);
-        Inference::new(model, q, Objective::elbo(1.0), Dataset::of(x.as_ref(), &y), options.clone())
+        Inference::new(model, q, Objective::elbo(1.0), Dataset::of(x.transpose(), &y), options.clone())
     };
     let mut whole = begin(Normal::standard(Family::Full, 8));
     let take = |inference: &mut Inference<'_>, steps: usize| {

@@ -320,10 +320,10 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
         let variances: Vec<f64> = (0..p).map(|j| 0.3 + 0.1 * j as f64).collect();
         let layer = LinearLayer::independent(&means, &variances).expect("a layer");
         let whole = if intercept { layer.with_intercept() } else { layer };
-        let reduced = whole.clone().reduced_to(x.as_ref());
+        let reduced = whole.clone().reduced_to(x.transpose());
         assert_eq!(reduced.basis().map(|basis| basis.shape()), Some((p, n)));
-        let (a, qa) = solve(whole.clone(), LikelihoodKind::Poisson, x.as_ref(), &y);
-        let (b, qb) = solve(reduced.clone(), LikelihoodKind::Poisson, x.as_ref(), &y);
+        let (a, qa) = solve(whole.clone(), LikelihoodKind::Poisson, x.transpose(), &y);
+        let (b, qb) = solve(reduced.clone(), LikelihoodKind::Poisson, x.transpose(), &y);
         let ((ma, ca), (mb, cb)) = (whole.coefficient_posterior(&qa), reduced.coefficient_posterior(&qb));
         close_all(&mb, &ma, 1e-8, "means");
         for j in 0..p {
@@ -332,7 +332,7 @@ fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
         let sd: Vec<f64> = (0..p).map(|j| ca[(j, j)].sqrt()).collect();
         close_all(&reduced.coefficient_moments(&qb).1, &sd, 1e-8, "deviations");
         for x in [&x, &elsewhere] {
-            let of = |model: &LatentModel, q: &Normal| Posterior::new(model, q).marginals(x.as_ref());
+            let of = |model: &LatentModel, q: &Normal| Posterior::new(model, q).marginals(x.transpose());
             let (whole, reduced) = (of(&a, &qa), of(&b, &qb));
             close_all(&reduced.mean, &whole.mean, 1e-8, "predicted means");
             close_all(&reduced.variance, &whole.variance, 1e-8, "predicted variances");
@@ -355,7 +355,7 @@ fn weights_of_coefficients_that_are_not_negative_have_a_least_value() {
     let least = Normal::diagonal(vec![-0.5, 1.0, 0.0], vec![1.0; 3]).expect("q");
     assert_eq!(with_intercept.coefficient_moments(&least).0[..2], [0.0, 0.0]);
     let x = Mat::from_fn(2, 1, |_, _| 1.0);
-    assert!(with_intercept.reduced_to(x.as_ref()).nonnegative_weights().is_empty());
+    assert!(with_intercept.reduced_to(x.transpose()).nonnegative_weights().is_empty());
 }
 
 #[test]
@@ -370,11 +370,11 @@ fn a_linear_model_is_a_sparse_gp_with_a_linear_kernel() {
     let kernel = Box::new(Polynomial::linear(&variances));
     let sparse = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("a layer").with_mean(0.0, true);
     for kind in [LikelihoodKind::Poisson, LikelihoodKind::NegativeBinomial] {
-        let (glm, q) = solve(linear.clone(), kind, x.as_ref(), &y);
-        let (gp, u) = solve(sparse.clone(), kind, x.as_ref(), &y);
+        let (glm, q) = solve(linear.clone(), kind, x.transpose(), &y);
+        let (gp, u) = solve(sparse.clone(), kind, x.transpose(), &y);
         for x in [&x, &elsewhere] {
-            let a = Posterior::new(&glm, &q).marginals(x.as_ref());
-            let b = Posterior::new(&gp, &u).marginals(x.as_ref());
+            let a = Posterior::new(&glm, &q).marginals(x.transpose());
+            let b = Posterior::new(&gp, &u).marginals(x.transpose());
             close_all(&a.mean, &b.mean, 1e-6, "means");
             close_all(&a.variance, &b.variance, 1e-6, "variances");
         }

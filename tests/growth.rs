@@ -45,7 +45,7 @@ fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
 
 /// Lower bound, Titsias' upper bound, the one that looks at all of K.
 fn bounds(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> (f64, f64, f64) {
-    let set = Dataset::of(x.as_ref(), y);
+    let set = Dataset::of(x.transpose(), y);
     let mut objective = CollapsedObjective::new(model.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
     let theta = objective.start();
     let lower = -objective.solve(&theta).expect("lower bound");
@@ -89,7 +89,7 @@ fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
     let (x, y) = data(2, 2, 200);
     let mut model = model_at("rbf(ard)", &x, 40);
     model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = 1e-3);
-    let set = Dataset::of(x.as_ref(), &y);
+    let set = Dataset::of(x.transpose(), &y);
     let bound = |slack: f64| dense_upper_bound(layer(&model), set, 1e-3, slack).expect("a bound");
     let (loose, middle, tight) = (bound(f64::INFINITY), bound(1.0), bound(1e-9));
     println!("{loose} {middle} {tight} {}", exact_evidence(&model, &x, &y));
@@ -117,7 +117,7 @@ fn more_inducing_inputs_are_the_pivots_of_what_the_present_ones_leave() {
     let x = Normals::new(3).mat(2, 700);
     let model = model(3, "rbf(ard)", 2, 9, Jitter::Relative(1e-6));
     let layer = layer(&model);
-    let more = more_inducing(x.as_ref(), layer, 8, 5).expect("more");
+    let more = more_inducing(x.transpose(), layer, 8, 5).expect("more");
     assert_eq!(more.nrows(), 8);
     for i in 0..8 {
         let z = Mat::from_fn(9 + i, 2, |k, d| if k < 9 { layer.z()[(k, d)] } else { more[(k - 9, d)] });
@@ -129,7 +129,7 @@ fn more_inducing_inputs_are_the_pivots_of_what_the_present_ones_leave() {
     // Nothing is left where the inducing inputs are all the data.
     let few = Normals::new(4).mat(2, 12);
     let all = model_at("rbf(ard)", &few, 12);
-    assert_eq!(more_inducing(few.as_ref(), self::layer(&all), 5, 0).expect("none").nrows(), 0);
+    assert_eq!(more_inducing(few.transpose(), self::layer(&all), 5, 0).expect("none").nrows(), 0);
 }
 
 /// Targets that take many inducing inputs.
@@ -153,7 +153,7 @@ fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions 
 }
 
 fn grown(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> (Fitted, InducingCurve) {
-    let data = TrainingData::of(Dataset::of(x.as_ref(), y));
+    let data = TrainingData::of(Dataset::of(x.transpose(), y));
     let fitted = fit_arrays(data, options, None, &mut |_| {}).expect("a fit");
     let curve = fitted.search.inducing.clone().expect("a curve");
     (fitted, curve)
@@ -244,7 +244,7 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
     // Weights have no evidence; a diagonal q is one of its family in the end.
     let weights: Vec<f64> = (0..500).map(|i| 1.0 + f64::from(i % 3)).collect();
     let targets = Targets { y: &f, exposure: &[], weights: &weights };
-    let weighted = TrainingData::of(Dataset { x: x.as_ref(), targets });
+    let weighted = TrainingData::of(Dataset { x: x.transpose(), targets });
     let diagonal = FitOptions {
         steps: StepOptions { family: Family::Diagonal, ..options(ObjectiveKind::Elbo, 0.05, 100).steps },
         ..options(ObjectiveKind::Elbo, 0.05, 100)
@@ -266,7 +266,7 @@ fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
     };
     let (fitted, curve) = grown(&x, &y, &fixed);
     let start = FitOptions { growth: None, inducing: Some(32), ..fixed.clone() };
-    let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+    let data = TrainingData::of(Dataset::of(x.transpose(), &y));
     let small = fit_arrays(data, &start, None, &mut |_| {}).expect("a fit");
     assert_eq!(fitted.model.named_values(), small.model.named_values());
     let (all, first) = (layer(&fitted.model).z(), layer(&small.model).z());
@@ -303,7 +303,7 @@ fn senseless_growth_is_refused() {
         (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "inducing"),
     ];
     for (options, word) in cases {
-        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         let error = fit_arrays(data, &options, None, &mut |_| {}).map(|_| ()).expect_err(word);
         assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");
     }
@@ -324,7 +324,7 @@ fn few_inducing_inputs_that_take_the_targets_for_noise_are_doubted() {
         ..options(ObjectiveKind::Vfe, 0.02, 100)
     };
     let fit = |options: &FitOptions| {
-        let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
         fit_arrays(data, options, None, &mut |_| {}).expect("a fit").summary.objective
     };
     let (few, usual) = (fit(&number(32)), fit(&number(50)));

@@ -86,7 +86,7 @@ impl Regression {
 
     fn asymptotic(&self, batch: usize, sampling: Sampling) -> ConjugateAsymptotic {
         let prior = (&self.prior_mean[..], self.prior_cov.as_ref());
-        ConjugateAsymptotic::new((self.x.as_ref(), &self.y), prior, self.noise, (batch, sampling))
+        ConjugateAsymptotic::new((self.x.transpose(), &self.y), prior, self.noise, (batch, sampling))
             .expect("a valid problem")
     }
 }
@@ -176,8 +176,7 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
         let batch = number(&inputs["batch_size"]) as usize;
         let noise = number(&inputs["noise_variance"]);
         let y = numbers(&inputs["y"]);
-        let bound =
-            ConjugateBound::new((x.transpose(), &y), prior_cov.as_ref(), noise, batch).expect("valid");
+        let bound = ConjugateBound::new((x.as_ref(), &y), prior_cov.as_ref(), noise, batch).expect("valid");
         let values = [
             ("V2", bound.v2),
             ("nu", bound.nu),
@@ -259,7 +258,7 @@ fn the_whole_data_as_a_batch_leave_no_noise() {
 #[test]
 fn the_asymptotic_lies_far_below_the_bound() {
     let problem = Regression { prior_mean: vec![0.0; 3], ..Regression::random(5, 3, 50) };
-    let data = (problem.x.as_ref(), &problem.y[..]);
+    let data = (problem.x.transpose(), &problem.y[..]);
     let bound = ConjugateBound::new(data, problem.prior_cov.as_ref(), problem.noise, 5).expect("valid");
     let sharp = problem.asymptotic(5, Sampling::WithReplacement);
     assert!(sharp.limit(Average::Expectation) < bound.v2);
@@ -413,7 +412,7 @@ fn the_closed_bound_covers_the_recursion_and_its_first_phase_ends_where_the_sche
 #[test]
 fn curvatures_bound_the_hessians_of_linear_and_logistic_models() {
     let problem = Regression::random(7, 3, 30);
-    let (x, p) = (problem.x.as_ref(), problem.prior_cov.as_ref());
+    let (x, p) = (problem.x.transpose(), problem.prior_cov.as_ref());
     let (precision, _) = inverse(&problem.prior_cov, &mut Factorizer::new(3));
     let gram = &problem.x * problem.x.transpose();
     let extremes = |weight: f64| {
@@ -480,27 +479,27 @@ fn the_square_root_step_turns_singular_exactly_at_its_limit() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let Regression { x, y, prior_cov, .. } = Regression::random(8, 3, 10);
-    let (x, p, zero) = (x.as_ref(), prior_cov.as_ref(), [0.0; 3]);
+    let (x, p, zero) = (x.transpose(), prior_cov.as_ref(), [0.0; 3]);
     let bound = |x, y: &[f64], p, noise, batch| ConjugateBound::new((x, y), p, noise, batch).is_err();
     let asymptotic = |mean: &[f64], p, batch| {
         ConjugateAsymptotic::new((x, &y), (mean, p), 1.0, (batch, Sampling::WithoutReplacement)).is_err()
     };
     let indefinite = Mat::from_fn(3, 3, |i, j| if i == j { i as f64 - 0.5 } else { 0.0 });
     let skew = Mat::from_fn(3, 3, |i, j| if i == j { 1.0 } else { 0.1 * i as f64 });
-    let infinite = Mat::from_fn(3, 10, |_, _| f64::INFINITY);
-    let none = Mat::<f64>::zeros(3, 0);
+    let infinite = Mat::from_fn(10, 3, |_, _| f64::INFINITY);
+    let none = Mat::<f64>::zeros(0, 3);
     assert!(!bound(x, &y, p, 1.0, 2) && !asymptotic(&zero, p, 10));
     assert!(bound(x, &y[1..], p, 1.0, 2));
     assert!(bound(x, &[f64::NAN; 10], p, 1.0, 2));
     assert!(bound(infinite.as_ref(), &y, p, 1.0, 2));
     assert!(bound(none.as_ref(), &[], p, 1.0, 2));
     assert!(bound(x, &y, p, 0.0, 2) && bound(x, &y, p, f64::NAN, 2) && bound(x, &y, p, 1.0, 0));
-    for wrong in [indefinite.as_ref(), skew.as_ref(), none.as_ref(), infinite.as_ref().get(.., 0..3)] {
+    for wrong in [indefinite.as_ref(), skew.as_ref(), none.as_ref(), infinite.as_ref().get(0..3, ..)] {
         assert!(bound(x, &y, wrong, 1.0, 2) && asymptotic(&zero, wrong, 2));
         assert!(Curvature::linear(x, wrong, 1.0).is_err() && Curvature::logistic(x, wrong).is_err());
     }
     assert!(asymptotic(&zero[1..], p, 2) && asymptotic(&[f64::NAN; 3], p, 2));
     assert!(asymptotic(&zero, p, 0) && asymptotic(&zero, p, 11));
-    let huge = Mat::from_fn(3, 10, |_, _| 1e200);
+    let huge = Mat::from_fn(10, 3, |_, _| 1e200);
     assert!(Curvature::linear(huge.as_ref(), p, 1.0).is_err());
 }

@@ -84,7 +84,7 @@ fn uniform(dims: usize, n: usize, seed: u64) -> Mat<f64> {
 }
 
 fn choose(x: &Mat<f64>, m: usize, init: InducingInit, seed: u64) -> Mat<f64> {
-    choose_inducing(x.as_ref(), m, init, &KERNEL, seed).unwrap()
+    choose_inducing(x.transpose(), m, init, &KERNEL, seed).unwrap()
 }
 
 fn row(z: &Mat<f64>, i: usize) -> Vec<f64> {
@@ -137,16 +137,17 @@ fn senseless_arguments_are_errors() {
     holed[(1, 3)] = f64::NAN;
     for init in InducingInit::ALL {
         let kind = |x: MatRef<'_, f64>, m| choose_inducing(x, m, init, &KERNEL, 0).unwrap_err().kind();
-        assert_eq!(kind(x.as_ref(), 0), ErrorKind::Usage);
-        assert_eq!(kind(Mat::zeros(2, 0).as_ref(), 3), ErrorKind::Data);
-        assert_eq!(kind(Mat::zeros(0, 5).as_ref(), 3), ErrorKind::Data);
-        let error = choose_inducing(holed.as_ref(), 3, init, &KERNEL, 0).unwrap_err();
+        assert_eq!(kind(x.transpose(), 0), ErrorKind::Usage);
+        assert_eq!(kind(Mat::zeros(0, 2).as_ref(), 3), ErrorKind::Data);
+        assert_eq!(kind(Mat::zeros(5, 0).as_ref(), 3), ErrorKind::Data);
+        let error = choose_inducing(holed.transpose(), 3, init, &KERNEL, 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Data);
         assert!(error.to_string().contains("input 2 of data row 4"), "{error}");
     }
     // A kernel that gives no number is caught before it can order anything.
-    let error = choose_inducing(x.as_ref(), 3, InducingInit::Greedy, &Squared { lengthscale: f64::NAN }, 0)
-        .unwrap_err();
+    let error =
+        choose_inducing(x.transpose(), 3, InducingInit::Greedy, &Squared { lengthscale: f64::NAN }, 0)
+            .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fit);
 }
 
@@ -258,7 +259,7 @@ fn greedy_stops_when_no_variance_is_left() {
     let x = uniform(1, 500, 13);
     let z = choose(&x, 100, InducingInit::Greedy, 14);
     assert!((6..25).contains(&z.nrows()), "{}", z.nrows());
-    let short = choose_inducing(x.as_ref(), 100, InducingInit::Greedy, &Squared { lengthscale: 1e-3 }, 14);
+    let short = choose_inducing(x.transpose(), 100, InducingInit::Greedy, &Squared { lengthscale: 1e-3 }, 14);
     assert_eq!(short.unwrap().nrows(), 100);
 }
 
@@ -295,7 +296,7 @@ proptest! {
         distinct.dedup();
         for init in InducingInit::ALL {
             // Short, so that the greedy choice has no reason to stop.
-            let z = choose_inducing(x.as_ref(), m, init, &Squared { lengthscale: 0.3 }, seed).unwrap();
+            let z = choose_inducing(x.transpose(), m, init, &Squared { lengthscale: 0.3 }, seed).unwrap();
             prop_assert_eq!(z.nrows(), m.min(distinct.len()), "{}", init);
             let rows = sorted(&z);
             for pair in rows.windows(2) {

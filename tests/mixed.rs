@@ -26,7 +26,7 @@ fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Preci
     let mut rule = NaturalGradient::new(&q);
     let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), y.len()).with_precision(precision);
     for _ in 0..5 {
-        svgp.evaluate(Batch::of(x.as_ref(), y, 1.0), false);
+        svgp.evaluate(Batch::of(x.transpose(), y, 1.0), false);
         svgp.update_q(&mut rule, 0.5);
     }
     svgp
@@ -35,7 +35,7 @@ fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Preci
 #[test]
 fn values_and_gradients_are_those_of_double_precision_to_single_precision() {
     let (x, y) = data(1, 2, 150);
-    let batch = Batch::of(x.as_ref(), &y, 3.0);
+    let batch = Batch::of(x.transpose(), &y, 3.0);
     let [mut double, mut mixed] = [Precision::Double, Precision::Mixed]
         .map(|precision| stepped(&x, &y, 0.1, Jitter::Absolute(1e-3), precision));
     let (want, got) = (double.evaluate(batch, true), mixed.evaluate(batch, true));
@@ -56,7 +56,7 @@ fn where_single_precision_is_too_rough_double_takes_over() {
     let (x, y) = data(1, 2, 150);
     let [mut double, mut mixed] = [Precision::Double, Precision::Mixed]
         .map(|precision| stepped(&x, &y, 1e-7, Jitter::Absolute(1e-9), precision));
-    let batch = Batch::of(x.as_ref(), &y, 1.0);
+    let batch = Batch::of(x.transpose(), &y, 1.0);
     // The first steps were in single precision.
     double.set_q(mixed.q().clone());
     assert_eq!(double.evaluate(batch, true), mixed.evaluate(batch, true));
@@ -68,7 +68,7 @@ fn where_single_precision_is_too_rough_double_takes_over() {
 #[test]
 fn a_fit_says_that_it_went_on_in_double_precision() {
     let (x, y) = data(1, 2, 150);
-    let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
+    let train = Dataset { x: x.transpose(), targets: Targets::of(&y) };
     let mut rough = model(1, "rbf(ard)", 2, 20, Jitter::Absolute(1e-9));
     rough.likelihood = Box::new(Gaussian::new(1e-7));
     let options = FitOptions {
@@ -90,7 +90,7 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
 #[test]
 fn fits_end_where_those_in_double_precision_end() {
     let (x, y) = data(2, 2, 300);
-    let train = Dataset { x: x.as_ref(), targets: Targets::of(&y) };
+    let train = Dataset { x: x.transpose(), targets: Targets::of(&y) };
     let fit = |precision, hyper| {
         let options = FitOptions {
             hyper: Some(hyper),

@@ -52,7 +52,7 @@ fn a_weight_is_a_number_of_rows() {
         let evaluate = |x: &Mat<f64>, targets: Targets<'_>| {
             let model = with_likelihood(LikelihoodKind::Poisson, 2, 9);
             let mut svgp = VariationalModel::new(model, posterior(2, 9), objective, targets.len());
-            let value = svgp.evaluate(Batch { x: x.as_ref(), targets, scale: 1.0 }, true);
+            let value = svgp.evaluate(Batch { x: x.transpose(), targets, scale: 1.0 }, true);
             (value, svgp.theta_gradient().to_vec(), svgp.q_gradient().mean.to_vec())
         };
         let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights });
@@ -63,7 +63,7 @@ fn a_weight_is_a_number_of_rows() {
     }
     for bound in [CollapsedBound::Elbo { beta: 1.3 }, CollapsedBound::Square { beta: 0.4 }] {
         let evaluate = |x: &Mat<f64>, targets: Targets<'_>| {
-            let set = Dataset { x: x.as_ref(), targets };
+            let set = Dataset { x: x.transpose(), targets };
             let model = with_likelihood(LikelihoodKind::Gaussian, 2, 9);
             CollapsedObjective::new(model, set, bound).natural_gradient().expect("bound")
         };
@@ -113,7 +113,7 @@ fn sampled_gradient(estimator: Estimator, runs: usize) -> (Vec<f64>, Vec<f64>) {
     let mut svgp = VariationalModel::new(model, posterior(6, 5), objective, 30).with_seed(7);
     let mut all = Vec::new();
     for _ in 0..runs {
-        svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false);
+        svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false);
         let gradient = svgp.q_gradient();
         let cov = gradient.cov.full();
         let mut flat = gradient.mean.to_vec();
@@ -164,7 +164,7 @@ fn sampled_gradients_are_finite_far_from_the_data() {
         let model = with_likelihood(LikelihoodKind::Poisson, 2, 5);
         let mut svgp = VariationalModel::new(model, posterior(6, 5), objective, 30).with_seed(7);
         for _ in 0..20 {
-            assert!(svgp.evaluate(Batch::of(x.as_ref(), &y, 1.0), false).is_finite());
+            assert!(svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), false).is_finite());
             let gradient = svgp.q_gradient();
             assert!(gradient.mean.iter().all(|g| g.is_finite()), "{estimator}: {:?}", gradient.mean);
             assert!((0..5).all(|i| gradient.cov.full()[(i, i)].is_finite()), "{estimator}");
@@ -192,7 +192,7 @@ fn every_guard_keeps_dlm_steps_valid() {
             let q = posterior(9, 12);
             let mut rule = NaturalGradient::new(&q).with_guard(guard);
             let mut svgp = VariationalModel::new(model, q, Objective::dlm(beta), 80);
-            let batch = Batch::of(x.as_ref(), &y, 1.0);
+            let batch = Batch::of(x.transpose(), &y, 1.0);
             let first = svgp.evaluate(batch, false);
             let mut value = first;
             for _ in 0..200 {
@@ -212,7 +212,7 @@ fn every_guard_keeps_dlm_steps_valid() {
 #[test]
 fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
     let (x, y) = data(10, 2, 150);
-    let train = Dataset::of(x.as_ref(), &y);
+    let train = Dataset::of(x.transpose(), &y);
     let base = FitOptions { inducing: Some(15), warm_start: 30, epochs: Some(30), ..FitOptions::default() };
     let elbo = fit_arrays(TrainingData::of(train), &base, None, &mut |_| {}).expect("elbo");
     let start = Start { model: elbo.model.clone(), q: None };
@@ -228,7 +228,7 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
         let dlm = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_| {}).expect("dlm");
         let mut at_elbo =
             VariationalModel::new(elbo.model.clone(), elbo.q.clone(), Objective::dlm(beta), 150);
-        let batch = Batch::of(x.as_ref(), &y, 1.0);
+        let batch = Batch::of(x.transpose(), &y, 1.0);
         let before = at_elbo.evaluate(batch, false);
         assert!(dlm.summary.objective_sum < before, "β = {beta}: {} and {before}", dlm.summary.objective_sum);
         let names = |model: &LatentModel| model.named_values();
@@ -255,7 +255,7 @@ fn adam_and_natural_gradients_agree_on_classification() {
             steps: StepOptions { update: q_update, ..StepOptions::default() },
             ..FitOptions::default()
         };
-        fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), &y)), &options, None, &mut |_| {})
+        fit_arrays(TrainingData::of(Dataset::of(x.transpose(), &y)), &options, None, &mut |_| {})
             .expect("fit")
             .summary
             .objective
@@ -269,7 +269,7 @@ fn a_rule_that_is_restarted_goes_on_from_the_new_q() {
     let (x, y) = data(13, 2, 50);
     let start = with_likelihood(LikelihoodKind::Gaussian, 2, 8);
     let (first, second) = (posterior(14, 8), posterior(15, 8));
-    let batch = Batch::of(x.as_ref(), &y, 1.0);
+    let batch = Batch::of(x.transpose(), &y, 1.0);
     let after = |rule: &mut dyn UpdateRule| {
         let mut svgp = VariationalModel::new(start.clone(), second.clone(), Objective::elbo(1.0), 50);
         svgp.evaluate(batch, false);

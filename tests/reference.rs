@@ -88,13 +88,13 @@ fn assert_gradient(
 fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value, what: &str) {
     let x = columns_of(&file["inputs"]["X_test"]);
     let posterior = Posterior::new(model, q);
-    let marginals = posterior.marginals(x.as_ref());
+    let marginals = posterior.marginals(x.transpose());
     assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean"));
     assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &format!("{what} f var"));
-    let means = posterior.means(x.as_ref());
+    let means = posterior.means(x.transpose());
     assert_vector(&means, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean alone"));
     if !want["predict_f_cov"].is_null() {
-        let cov = posterior.covariance(x.as_ref());
+        let cov = posterior.covariance(x.transpose());
         assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
     }
     let likelihood = posterior.likelihood();
@@ -138,7 +138,7 @@ fn collapsed_bounds_and_their_posteriors() {
     let file = load("sgpr.json");
     let shared = &file["inputs"];
     let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
-    let data = Dataset::of(x.as_ref(), &y);
+    let data = Dataset::of(x.transpose(), &y);
     for case in cases(&file) {
         let (name, inputs, outputs) = (&case["name"], &case["inputs"], &case["outputs"]);
         let description = &inputs["kernel"];
@@ -189,7 +189,7 @@ fn exact_gp_by_inducing_every_datum() {
     let file = load("sgpr.json");
     let shared = &file["inputs"];
     let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
-    let data = Dataset::of(x.as_ref(), &y);
+    let data = Dataset::of(x.transpose(), &y);
     for case in cases(&file) {
         let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
         let what = format!("{} gpr", case["name"]);
@@ -207,10 +207,10 @@ fn exact_gp_by_inducing_every_datum() {
         assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &what);
         let x_test = columns_of(&shared["X_test"]);
         let posterior = Posterior::new(exact.model(), exact.q());
-        let marginals = posterior.marginals(x_test.as_ref());
+        let marginals = posterior.marginals(x_test.transpose());
         assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &what);
         assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &what);
-        let cov = posterior.covariance(x_test.as_ref());
+        let cov = posterior.covariance(x_test.transpose());
         assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &what);
     }
 }
@@ -226,7 +226,7 @@ fn bayesian_linear_regression() {
         let prior = matrix(&inputs["prior_cov"]);
         let layer = LinearLayer::new(prior.as_ref()).expect("prior");
         let mut stream = DataStream::new(&layer, y.len());
-        stream.forward(&layer, Dataset::of(x.as_ref(), &y), Weighting::Unit);
+        stream.forward(&layer, Dataset::of(x.transpose(), &y), Weighting::Unit);
         let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
         let evidence = number(&want["log_evidence"]);
         assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
@@ -269,7 +269,7 @@ fn linear_step(
     let mut pass = BatchPass::new(layer, &likelihood, objective, &q, rows.len());
     let problem = Problem { layer, likelihood: &likelihood, objective, q: &q, factor: None };
     let batch = Batch {
-        x: batch_x.as_ref(),
+        x: batch_x.transpose(),
         targets: Targets::of(&batch_y),
         scale: y.len() as f64 / rows.len() as f64,
     };

@@ -11,7 +11,7 @@ use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions
 use sparsegp::training::{Fitted, TrainingData, fit_arrays};
 
 fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
-    fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), options, None, &mut |_| {})
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
 }
 
 /// A fast oscillation, which the lengthscale that suits the spread of the inputs takes for noise.
@@ -105,7 +105,7 @@ fn one_start_is_an_ordinary_fit_and_threads_change_nothing() {
 #[test]
 fn validation_rows_judge_where_there_are_some() {
     let (x, y) = oscillation(160);
-    let parts = Dataset::of(x.as_ref(), &y);
+    let parts = Dataset::of(x.transpose(), &y);
     let data = TrainingData { train: parts.part(0, 120), validation: Some(parts.part(120, 40)), levels: 0 };
     let options = FitOptions { validation_fraction: 0.25, ..options(ObjectiveKind::Elbo, 3) };
     let judged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;

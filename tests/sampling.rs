@@ -38,7 +38,7 @@ fn moments(
     let problem = Problem { layer, likelihood, objective, q, factor };
     let (mut sums, mut squares): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        pass.run(problem, Batch::of(x.as_ref(), y, 2.0), Form::Stable, false);
+        pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
         let DataGradient { mean, cov, path, .. } = pass.q_gradient();
         let mut all = mean.to_vec();
         match (path, factor) {
@@ -75,7 +75,7 @@ fn gradients_from_samples_are_unbiased() {
     let inducing = model(2, "rbf(ard)", 3, 5, Jitter::DEFAULT).layer;
     let linear = LinearLayer::isotropic(3, 0.3, 1.5).expect("prior").with_intercept();
     // Fewer data than coefficients: the residual part of a reduced layer.
-    let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior").reduced_to(x.as_ref().subcols(0, 2));
+    let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior").reduced_to(x.transpose().subrows(0, 2));
     let narrow = x.subrows(0, 2).to_owned();
     let cases: [Case<'_>; 3] = [
         (&*inducing, &BernoulliLogit, &x, &classes),
@@ -135,7 +135,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let layer = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
     let likelihood = Gaussian::new(0.4);
     let start = LatentModel::new(layer.clone().into(), Box::new(likelihood.clone()), true);
-    let set = Dataset::of(x.as_ref(), &y);
+    let set = Dataset::of(x.transpose(), &y);
     let mut exact = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
     let theta = exact.start();
     exact.solve(&theta).expect("posterior");
@@ -148,7 +148,7 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
         let mut pass = BatchPass::new(&layer, &likelihood, objective, exact.q(), y.len());
         let problem =
             Problem { layer: &layer, likelihood: &likelihood, objective, q: exact.q(), factor: None };
-        pass.run(problem, Batch::of(x.as_ref(), &y, 1.0), Form::Stable, false);
+        pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         let gradient = pass.q_gradient();
         let mean = gradient.mean.iter().zip(exact.q().mean());
         let mean = mean.map(|(g, m)| (g + m).abs()).fold(0.0, f64::max);

@@ -70,11 +70,11 @@ impl Rows {
     }
 
     fn set(&self) -> Dataset<'_> {
-        Dataset { x: self.x.as_ref(), targets: self.targets() }
+        Dataset { x: self.x.transpose(), targets: self.targets() }
     }
 
     fn batch(&self) -> Batch<'_> {
-        Batch { x: self.x.as_ref(), targets: self.targets(), scale: 2.5 }
+        Batch { x: self.x.transpose(), targets: self.targets(), scale: 2.5 }
     }
 }
 
@@ -362,7 +362,7 @@ fn step_of_parts(
         pass
     };
     let (none, mut client) = (Rows { x: Mat::new(), y: vec![], exposure: vec![], weights: vec![] }, pass(0));
-    let none = Batch { x: MatRef::from_column_major_slice(&[], 2, 0), ..none.batch() };
+    let none = Batch { x: MatRef::from_row_major_slice(&[], 0, 2), ..none.batch() };
     client.sums_of(problem, none, form, train, 0).expect("a factor");
     for (part, rows) in parts {
         let mut worker = pass(rows.len());

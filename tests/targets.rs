@@ -364,7 +364,7 @@ fn exposure_is_read_with_the_features_and_weights_are_not() {
     let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
     assert_eq!(schema.exposure(&blocks[0]).unwrap(), Some(vec![1.5, 2.0]));
     assert_eq!(schema.exposure(&blocks[1]).unwrap(), Some(vec![3.0]));
-    assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(0, 1)], 8.0);
+    assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(1, 0)], 8.0);
     assert!(blocks[0].column("w").is_none());
     fs::write(&path, "x\n7\n").unwrap();
     let error = schema.open(&path, 2).unwrap_err().to_string();

@@ -282,7 +282,7 @@ fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Ji
 fn fit_given(model: LatentModel, objective: ObjectiveKind, beta: f64, x: &Mat<f64>, y: &[f64]) -> Fitted {
     let options = FitOptions { objective, beta, hyper: Some(Hyper::Fixed), ..FitOptions::default() };
     let start = Start { model, q: None };
-    fit_arrays(TrainingData::of(Dataset::of(x.as_ref(), y)), &options, Some(&start), &mut |_| {})
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), &options, Some(&start), &mut |_| {})
         .unwrap_or_else(|error| panic!("{objective}: {error}"))
 }
 
@@ -318,7 +318,7 @@ fn known_answers_are_right_on_singular_problems() {
                     assert!(fitted.summary.objective.is_finite(), "{what}");
                     continue;
                 }
-                let got = fitted.posterior.marginals(tests.as_ref());
+                let got = fitted.posterior.marginals(tests.transpose());
                 got.mean.iter().zip(&mean).for_each(|(got, want)| close(*got, *want, 1e-5, "mean"));
                 // The squared error defines neither a variance nor an evidence.
                 if objective != ObjectiveKind::DlmSquare {

@@ -27,8 +27,8 @@ impl Problem {
         let d = data.x.nrows();
         let prior = Mat::<f64>::identity(d, d);
         let curvature = |x: &Mat<f64>| match kind {
-            LikelihoodKind::Gaussian => Curvature::linear(x.as_ref(), prior.as_ref(), 1.0),
-            _ => Curvature::logistic(x.as_ref(), prior.as_ref()),
+            LikelihoodKind::Gaussian => Curvature::linear(x.transpose(), prior.as_ref(), 1.0),
+            _ => Curvature::logistic(x.transpose(), prior.as_ref()),
         };
         let scale = ((smoothness - 1.0) / (curvature(&data.x)?.smoothness - 1.0)).sqrt();
         data.x *= faer::Scale(scale);

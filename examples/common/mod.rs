@@ -61,7 +61,7 @@ impl Experiment {
         let table = read_table(&path)?;
         let options = SchemaOptions { target: target.into(), target_kind: kind, ..SchemaOptions::default() };
         let (schema, _) = Schema::infer(&table, &options)?;
-        let x = schema.design(&table, UnseenLevels::Error)?;
+        let x = schema.design(&table, UnseenLevels::Error)?.transpose().to_owned();
         let y = schema.target(&table)?.unwrap_or_default();
         Ok(Some(Data { x, y }))
     }
@@ -104,7 +104,7 @@ pub struct Data {
 impl Data {
     /// The same as the library sees it.
     pub fn set(&self) -> Dataset<'_> {
-        Dataset::of(self.x.as_ref(), &self.y)
+        Dataset::of(self.x.transpose(), &self.y)
     }
 
     /// A linear model of these inputs; the coefficients have independent normal priors with mean 0 and this variance.
@@ -147,9 +147,9 @@ impl Data {
 
     /// Scales inputs, and targets if wanted, to mean 0 and variance 1 here; the result can do the same to other rows.
     pub fn standardise(&mut self, target: bool) -> Scaling {
-        let scaling = Scaling::standardise(self.x.as_ref(), &self.y);
+        let scaling = Scaling::standardise(self.x.transpose(), &self.y);
         let scaling = if target { scaling } else { scaling.with_original_target() };
-        scaling.scale_inputs(self.x.as_mut());
+        scaling.scale_inputs(self.x.as_mut().transpose_mut());
         scaling.scale_target(&mut self.y);
         scaling
     }

@@ -62,13 +62,13 @@ impl Problem {
         let (d, n) = train.x.shape();
         let mut layer = LinearLayer::isotropic(d, 0.0, 1.0 / lambda)?;
         if family == Family::Full {
-            layer = layer.reduced_to(train.x.as_ref());
+            layer = layer.reduced_to(train.x.transpose());
         }
         // X Xᵀ and XᵀX have the same largest eigenvalue; the regulariser's second derivative is at most 2.
         let inputs = if d <= n { train.x.clone() } else { train.x.transpose().to_owned() };
         let prior = Mat::<f64>::identity(inputs.nrows(), inputs.nrows()) * faer::Scale(1.0 / lambda);
         let total = weight * n as f64;
-        let curvature = Curvature::logistic(inputs.as_ref(), prior.as_ref())?;
+        let curvature = Curvature::logistic(inputs.transpose(), prior.as_ref())?;
         let smoothness = (curvature.smoothness + 2.0 * total) / lambda;
         // The regulariser sees every coefficient but the intercept as the latent value of a row of its own.
         let rows = if weight > 0.0 { n + d - 1 } else { n };
@@ -106,7 +106,7 @@ impl Problem {
     /// NLL and accuracy on the test rows.
     fn test(&self, q: &Normal) -> (f64, f64) {
         let (posterior, test) = (Posterior::new(&self.model, q), &self.test);
-        let means = posterior.means(test.x.as_ref());
+        let means = posterior.means(test.x.transpose());
         let hits = means.iter().zip(&test.y).filter(|(mean, y)| (**mean > 0.0) == (**y > 0.5)).count();
         let score = posterior.score(test.set(), Score::LogLoss);
         (score, hits as f64 / means.len() as f64)

@@ -84,7 +84,7 @@ impl Problem {
 
     /// The first `rows` inputs.
     pub fn inputs(&self, rows: usize) -> MatRef<'_, f64> {
-        self.x.as_ref().subcols(0, rows)
+        self.x.transpose().subrows(0, rows)
     }
 
     /// The first `rows` targets.
@@ -112,7 +112,7 @@ impl Problem {
             .with_precision(if form == Step::Mixed { Precision::Mixed } else { Precision::Double });
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {
-            let value = svgp.evaluate_under(Batch::of(x.as_ref(), &y, 10.0), true, &rule);
+            let value = svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, &rule);
             free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
             adam.take(value, &gradient, Pace { total_steps: 1, plateaus: 0 });
             free.unpack(adam.theta(), &mut natural);

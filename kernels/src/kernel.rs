@@ -98,8 +98,8 @@ pub struct Part {
     pub parameters: Vec<String>,
 }
 
-/// A covariance function. Matrices handed in for results are column-major with unit row stride; inputs, `k` and
-/// `kbar` may have any strides, unit row stride being the fast case.
+/// A covariance function. Matrices handed in for results are column-major with unit row stride; points (rows of
+/// the inputs), `k` and `kbar` may have any strides; of `k` and `kbar` unit row stride is the fast case.
 ///
 /// # Panics
 /// Shapes that do not fit together, and points with another number of columns than a kernel with one lengthscale

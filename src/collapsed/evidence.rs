@@ -112,7 +112,7 @@ impl<'a> Nystrom<'a> {
         reflect_lower(gram.as_mut());
         let (inverse, log_det) = shrunk_inverse(&gram, noise)?;
         let log_det = log_det + n as f64 * noise.ln();
-        let (kernel, x) = (layer.kernel(), data.x.transpose());
+        let (kernel, x) = (layer.kernel(), data.x);
         Ok(Nystrom { kernel, x, noise, a, c, diagonal, residual, inverse, log_det })
     }
 

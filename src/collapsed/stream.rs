@@ -16,10 +16,10 @@ use sparsegp_kernels::Scratch;
 /// Columns that are in memory at a time.
 const WINDOW: usize = 2048;
 
-/// Inputs `D × n`, one column per datum, and what was observed.
+/// Inputs `n × D`, a row per datum, and what was observed.
 #[derive(Clone, Copy)]
 pub struct Dataset<'a> {
-    /// Inputs, `D × n`.
+    /// Inputs, `n × D`, any strides.
     pub x: MatRef<'a, f64>,
     /// Targets, n of them, with exposures and weights.
     pub targets: Targets<'a>,
@@ -43,7 +43,7 @@ impl<'a> Dataset<'a> {
 
     /// Rows `from..from + len`.
     pub fn part(&self, from: usize, len: usize) -> Dataset<'a> {
-        Dataset { x: self.x.subcols(from, len), targets: self.targets.range(from, from + len) }
+        Dataset { x: self.x.subrows(from, len), targets: self.targets.range(from, from + len) }
     }
 
     /// All rows in order, at most `most` at a time.

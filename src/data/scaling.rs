@@ -79,11 +79,10 @@ impl Scaling {
         Scaling { inputs: vec![Affine::IDENTITY; d], target: Affine::IDENTITY }
     }
 
-    /// Standardises every input of `x` (D × N, finite) and the target `y` (N, finite) to mean 0 and population standard
+    /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) to mean 0 and population standard
     /// deviation 1. What is constant is shifted to 0 and not scaled.
     pub fn standardise(x: MatRef<'_, f64>, y: &[f64]) -> Scaling {
-        let inputs =
-            (0..x.nrows()).map(|input| Affine::standardise(|| x.row(input).iter().copied())).collect();
+        let inputs = x.col_iter().map(|input| Affine::standardise(|| input.iter().copied())).collect();
         Scaling { inputs, target: Affine::standardise(|| y.iter().copied()) }
     }
 
@@ -97,16 +96,16 @@ impl Scaling {
         self.inputs.len()
     }
 
-    /// Scales inputs (D × N, a column per row of data) in place. A scaled input farther than 1e100 from 0 is moved to that
+    /// Scales inputs (`n × D`, a row per datum) in place. A scaled input farther than 1e100 from 0 is moved to that
     /// distance, so that predictions there are the prior's rather than not a number.
     ///
     /// # Panics
     ///
-    /// When `x` does not have D rows.
+    /// When `x` does not have D columns.
     pub fn scale_inputs(&self, mut x: MatMut<'_, f64>) {
-        assert_eq!(x.nrows(), self.dims(), "one row of x per input");
-        for column in 0..x.ncols() {
-            for (value, affine) in x.as_mut().col_mut(column).iter_mut().zip(&self.inputs) {
+        assert_eq!(x.ncols(), self.dims(), "one column of x per input");
+        for row in 0..x.nrows() {
+            for (value, affine) in x.as_mut().row_mut(row).iter_mut().zip(&self.inputs) {
                 if *affine != Affine::IDENTITY {
                     *value = affine.apply(*value).clamp(-FARTHEST, FARTHEST);
                 }
@@ -114,15 +113,15 @@ impl Scaling {
         }
     }
 
-    /// Scales inputs back in place.
+    /// Scales inputs (`n × D`) back in place.
     ///
     /// # Panics
     ///
-    /// When `x` does not have D rows.
+    /// When `x` does not have D columns.
     pub fn unscale_inputs(&self, mut x: MatMut<'_, f64>) {
-        assert_eq!(x.nrows(), self.dims(), "one row of x per input");
-        for column in 0..x.ncols() {
-            for (value, affine) in x.as_mut().col_mut(column).iter_mut().zip(&self.inputs) {
+        assert_eq!(x.ncols(), self.dims(), "one column of x per input");
+        for row in 0..x.nrows() {
+            for (value, affine) in x.as_mut().row_mut(row).iter_mut().zip(&self.inputs) {
                 *value = affine.invert(*value);
             }
         }
@@ -160,7 +159,7 @@ mod tests {
 
     #[test]
     fn inputs_and_target_get_mean_zero_and_deviation_one() {
-        let mut x = mat![[1.0, 2.0, 3.0, 4.0], [7.0, 7.0, 7.0, 7.0], [0.0, 0.0, 1.0, 1.0]];
+        let mut x = mat![[1.0, 7.0, 0.0], [2.0, 7.0, 0.0], [3.0, 7.0, 1.0], [4.0, 7.0, 1.0]];
         let mut y = [10.0, 30.0, 10.0, 30.0];
         let scaling = Scaling::standardise(x.as_ref(), &y);
         assert_eq!(scaling.inputs[1], Affine { shift: 7.0, scale: 1.0 });
@@ -169,7 +168,7 @@ mod tests {
         scaling.scale_target(&mut y);
         assert_eq!(y, [-1.0, 1.0, -1.0, 1.0]);
         assert_relative_eq!(x[(0, 0)], -1.5 / 1.25f64.sqrt(), max_relative = 1e-14);
-        assert!((0..4).all(|column| x[(1, column)] == 0.0 && x[(2, column)].abs() == 1.0));
+        assert!((0..4).all(|row| x[(row, 1)] == 0.0 && x[(row, 2)].abs() == 1.0));
         assert_eq!(scaling.unscale_mean(-1.0), 10.0);
         assert_eq!(scaling.unscale_variance(0.5), 50.0);
         assert_relative_eq!(scaling.log_density_shift(), -(10f64.ln()));
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn columns_at_the_ends_of_the_range_of_floats_are_standardised() {
         for size in [1e300, f64::MAX, 1e-300, 2.0 * f64::MIN_POSITIVE] {
-            let x = mat![[size, -size, size, -size]];
+            let x = mat![[size], [-size], [size], [-size]];
             let affine = Scaling::standardise(x.as_ref(), &[]).inputs[0];
             assert_eq!(affine.shift, 0.0);
             assert_relative_eq!(affine.scale, size, max_relative = 1e-12);
@@ -205,10 +204,10 @@ mod tests {
 
     #[test]
     fn an_input_out_of_all_proportion_stays_usable_and_unscaled_inputs_stay_exact() {
-        let scaling = Scaling::standardise(mat![[0.0, 1e-200]].as_ref(), &[]);
-        let mut far = mat![[1e300, -1e300]];
+        let scaling = Scaling::standardise(mat![[0.0], [1e-200]].as_ref(), &[]);
+        let mut far = mat![[1e300], [-1e300]];
         scaling.scale_inputs(far.as_mut());
-        assert_eq!((far[(0, 0)], far[(0, 1)]), (1e100, -1e100));
+        assert_eq!((far[(0, 0)], far[(1, 0)]), (1e100, -1e100));
         let mut same = mat![[1e300]];
         Scaling::none(1).scale_inputs(same.as_mut());
         assert_eq!(same[(0, 0)], 1e300);
@@ -220,22 +219,22 @@ mod tests {
             values in proptest::collection::vec(-1e3..1e3f64, 2..40), offset in -1e6..1e6f64, exponent in -200i32..200
         ) {
             let size = 10f64.powi(exponent);
-            let original = Mat::from_fn(1, values.len(), |_, column| (values[column] + offset) * size);
+            let original = Mat::from_fn(values.len(), 1, |row, _| (values[row] + offset) * size);
             let scaling = Scaling::standardise(original.as_ref(), &[]);
             let mut x = original.clone();
             scaling.scale_inputs(x.as_mut());
             let (mut sum, mut squares) = (0.0, 0.0);
-            for column in 0..x.ncols() {
-                sum += x[(0, column)];
-                squares += x[(0, column)] * x[(0, column)];
+            for row in 0..x.nrows() {
+                sum += x[(row, 0)];
+                squares += x[(row, 0)] * x[(row, 0)];
             }
             let n = values.len() as f64;
             prop_assert!((sum / n).abs() < 1e-6);
             prop_assert!((squares / n - 1.0).abs() < 1e-6);
             scaling.unscale_inputs(x.as_mut());
             let largest = (1e3 + offset.abs()) * size;
-            for column in 0..x.ncols() {
-                prop_assert!((x[(0, column)] - original[(0, column)]).abs() <= 1e-13 * largest);
+            for row in 0..x.nrows() {
+                prop_assert!((x[(row, 0)] - original[(row, 0)]).abs() <= 1e-13 * largest);
             }
         }
     }

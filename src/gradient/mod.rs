@@ -100,10 +100,10 @@ pub struct Problem<'a> {
     pub factor: Option<Factor<'a>>,
 }
 
-/// A batch: inputs `D × b`, one column per datum, targets, and the weight `n/b` of its sum.
+/// A batch: inputs `b × D`, a row per datum, targets, and the weight `n/b` of its sum.
 #[derive(Clone, Copy)]
 pub struct Batch<'a> {
-    /// Inputs, `D × b`.
+    /// Inputs, `b × D`, any strides.
     pub x: MatRef<'a, f64>,
     /// What was observed, b rows.
     pub targets: Targets<'a>,
@@ -120,7 +120,7 @@ impl<'a> Batch<'a> {
     /// Rows `from..from + len`, with the same weight.
     fn part(&self, from: usize, len: usize) -> Self {
         Batch {
-            x: self.x.subcols(from, len),
+            x: self.x.subrows(from, len),
             targets: self.targets.range(from, from + len),
             scale: self.scale,
         }

@@ -251,7 +251,6 @@ impl LatentLayer for InducingLayer {
         offset: &mut [f64],
         scratch: &mut Scratch,
     ) {
-        let x = x.transpose();
         self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
         self.kernel.diag(x, base, scratch);
         offset.fill(self.mean.values[0]);
@@ -272,7 +271,6 @@ impl LatentLayer for InducingLayer {
         grad: &mut LayerGradient,
         scratch: &mut Scratch,
     ) {
-        let x = x.transpose();
         let target = Gradient { parameters: &mut grad.kernel, left: Some(grad.z.as_mut()), right: None };
         let inputs = Inputs::Cross { left: self.z.as_ref(), right: x };
         self.kernel.adjoint(inputs, k, kbar, target, scratch);

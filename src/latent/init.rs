@@ -92,7 +92,7 @@ impl FromStr for InducingInit {
     }
 }
 
-/// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`D × N`, columns are points).
+/// Initial inducing inputs `Z` (`M' × D`, rows are points) for the data `x` (`n × D`, rows are points too).
 ///
 /// `M' = min(m, number of distinct points)`; the greedy choice may return fewer, when the kernel at its present
 /// parameters leaves no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations
@@ -100,7 +100,7 @@ impl FromStr for InducingInit {
 /// input by its standard deviation, so the units of the data do not matter to `KMeans`; `kernel` matters to `Greedy`
 /// alone. When all distinct points fit into `m`, `KMeans` and `Random` return exactly those.
 ///
-/// Work and memory are bounded for large `N`: at most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`,
+/// Work and memory are bounded for large n: at most `max(20 m, 10 000)` random rows enter `KMeans` and `Random`,
 /// at most `max(5 m, 10 000)` enter `Greedy`, which takes `O(rows · M'²)` time and `O(rows · M')` memory. All the data
 /// is looked through only when those rows hold fewer than `m` distinct points.
 ///
@@ -119,6 +119,7 @@ pub fn choose_inducing(
     if m == 0 {
         return Err(Error::usage("the number of inducing inputs must be at least 1"));
     }
+    let x = x.transpose();
     let frame = Frame::of(x)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let limit = match init {
@@ -154,7 +155,7 @@ pub fn choose_inducing(
     }
 }
 
-/// At most `m` more inducing inputs (rows) for a layer that has some: rows of `x` (`D × N`), picked one by one where the
+/// At most `m` more inducing inputs (rows) for a layer that has some: rows of `x` (`n × D`), picked one by one where the
 /// prior variance left by those of the layer and those before is largest, at the layer's present parameters.
 ///
 /// At most `max(5 m, 5000)` random rows are looked at, in O(rows · (M + m)²) time. There are fewer than `m`, or none, when what
@@ -164,6 +165,7 @@ pub fn choose_inducing(
 /// # Errors
 /// A data error for values that are not finite, a fit error when the kernel gives one.
 pub fn more_inducing(x: MatRef<'_, f64>, layer: &InducingLayer, m: usize, seed: u64) -> Result<Mat<f64>> {
+    let x = x.transpose();
     let frame = Frame::of(x)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let limit = m.saturating_mul(ROWS_PER_PIVOT).max(GROWTH_ROWS);
@@ -180,7 +182,7 @@ fn rows_of(points: &Mat<f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), points.ncols(), |i, d| points[(rows[i], d)])
 }
 
-/// The rows `rows` of the data (`D × N`) as a matrix whose rows are points.
+/// The rows `rows` of the data (`D × n`) as a matrix whose rows are points.
 fn gather(x: MatRef<'_, f64>, rows: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), x.nrows(), |i, d| x[(d, rows[i])])
 }
@@ -192,7 +194,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// The middle of the range and the standard deviation of each row of `x` (`D × N`).
+    /// The middle of the range and the standard deviation of each row of `x` (`D × n`).
     fn of(x: MatRef<'_, f64>) -> Result<Frame> {
         let (dims, n) = (x.nrows(), x.ncols());
         if n == 0 || dims == 0 {

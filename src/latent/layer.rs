@@ -99,14 +99,14 @@ impl Layer {
         self.inducing().map(InducingLayer::jitter)
     }
 
-    /// The matrix (`n × n`) at the points of `x` (`D × n`) whose diagonal is `base`: the prior covariance for inducing points
+    /// The matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the prior covariance for inducing points
     /// and reduced linear layers, 0 for whole ones.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         match self {
             Layer::Inducing(layer) => {
-                let mut out = Mat::zeros(x.ncols(), x.ncols());
+                let mut out = Mat::zeros(x.nrows(), x.nrows());
                 let mut scratch = Scratch::new();
-                layer.kernel().eval(Inputs::Gram(x.transpose()), out.as_mut(), &mut scratch);
+                layer.kernel().eval(Inputs::Gram(x), out.as_mut(), &mut scratch);
                 out
             }
             Layer::Linear(layer) => layer.base_covariance(x),

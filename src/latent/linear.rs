@@ -84,9 +84,9 @@ impl LinearLayer {
     }
 
     /// The same model of smaller dimension for data with fewer rows than there are coefficients: `x` are the training
-    /// inputs (`D × n`). Unchanged when n is not smaller.
+    /// inputs (`n × D`). Unchanged when n is not smaller.
     pub fn reduced_to(mut self, x: MatRef<'_, f64>) -> Self {
-        let (p, n) = (self.prior_mean.len(), x.ncols());
+        let (p, n) = (self.prior_mean.len(), x.nrows());
         if n < p && n > 0 {
             self.basis = None;
             let mut features = Mat::zeros(p, n);
@@ -177,20 +177,21 @@ impl LinearLayer {
         least
     }
 
-    /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it.
+    /// `x̃ᵀP x̃′` for a reduced layer, of which features take off their part; 0 for a whole one, whose features are all of it;
+    /// x is `n × D`.
     pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         if self.basis.is_none() {
-            return Mat::zeros(x.ncols(), x.ncols());
+            return Mat::zeros(x.nrows(), x.nrows());
         }
-        let mut whole = Mat::zeros(self.prior_mean.len(), x.ncols());
+        let mut whole = Mat::zeros(self.prior_mean.len(), x.nrows());
         self.whitened(x, whole.as_mut());
         whole.transpose() * &whole
     }
 
     /// `L_Pᵀ x̃`, a column per datum, into `out` (`p × c`).
     fn whitened(&self, x: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
-        let d = x.nrows();
-        out.as_mut().subrows_mut(0, d).copy_from(x);
+        let d = x.ncols();
+        out.as_mut().subrows_mut(0, d).copy_from(x.transpose());
         if self.intercept {
             out.as_mut().subrows_mut(d, 1).fill(1.0);
         }
@@ -238,10 +239,10 @@ impl LatentLayer for LinearLayer {
         offset: &mut [f64],
         _scratch: &mut Scratch,
     ) {
-        let d = x.nrows();
+        let d = x.ncols();
         let constant = if self.intercept { self.prior_mean[d] } else { 0.0 };
         for (j, o) in offset.iter_mut().enumerate() {
-            *o = constant + x.col(j).iter().zip(&self.prior_mean).map(|(x, m)| x * m).sum::<f64>();
+            *o = constant + x.row(j).iter().zip(&self.prior_mean).map(|(x, m)| x * m).sum::<f64>();
         }
         match &self.basis {
             None => {
@@ -249,7 +250,7 @@ impl LatentLayer for LinearLayer {
                 base.fill(0.0);
             }
             Some(u) => {
-                let mut whole = Mat::zeros(self.prior_mean.len(), x.ncols());
+                let mut whole = Mat::zeros(self.prior_mean.len(), x.nrows());
                 self.whitened(x, whole.as_mut());
                 for (j, base) in base.iter_mut().enumerate() {
                     *base = whole.col(j).iter().map(|a| a * a).sum();

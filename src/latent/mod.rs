@@ -63,7 +63,7 @@ impl LayerGradient {
 /// ```
 ///
 /// with `W = L⁻¹`, `base = k(x, x)`, `κ = 1` for inducing points, and `W = I`, `a = L_Pᵀ x`, `base = 0`, `κ = 0` for a
-/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `D × c` blocks, one column per datum.
+/// linear model with prior covariance `L_P L_Pᵀ`. Data arrive as `c × D` blocks, a row per datum, in any strides.
 pub trait LatentLayer: Send + Sync {
     /// The dimension M of `w`.
     fn dim(&self) -> usize;
@@ -75,7 +75,7 @@ pub trait LatentLayer: Send + Sync {
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn kappa(&self) -> f64;
 
-    /// Writes the raw features (`M × c`), `base` and the offsets of a block.
+    /// Writes the raw features (`M × c`), `base` and the offsets of a block `x` (`c × D`).
     fn features(
         &self,
         x: MatRef<'_, f64>,

@@ -148,13 +148,14 @@ impl Model {
                 x.nrows()
             )));
         }
-        Ok(self.predict_columns(x.transpose().to_owned(), exposure.to_owned()))
+        Ok(self.predict_rows(x, exposure.to_owned()))
     }
 
-    /// Predicts at inputs in original units that are known to be usable (`D × n`, a column per datum).
-    pub(crate) fn predict_columns(&self, mut x: Mat<f64>, exposure: Vec<f64>) -> Predictions<'_> {
-        self.scaling.scale_inputs(x.as_mut());
-        let latent = self.posterior.marginals(x.as_ref());
+    /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum).
+    pub(crate) fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
+        let mut x = x.transpose().to_owned();
+        self.scaling.scale_inputs(x.as_mut().transpose_mut());
+        let latent = self.posterior.marginals(x.transpose());
         let (scaling, posterior) = (&self.scaling, &self.posterior);
         Predictions { scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
@@ -179,9 +180,9 @@ impl Model {
             .hint("give fewer rows, or use quantiles, which are per row"));
         }
         let mut x = x.transpose().to_owned();
-        self.scaling.scale_inputs(x.as_mut());
-        let mean = self.posterior.means(x.as_ref());
-        let root = symmetric_root(&self.posterior.covariance(x.as_ref()))?;
+        self.scaling.scale_inputs(x.as_mut().transpose_mut());
+        let mean = self.posterior.means(x.transpose());
+        let root = symmetric_root(&self.posterior.covariance(x.transpose()))?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
         let deviations = &root * &noise;

@@ -60,7 +60,7 @@ impl LinearLayer {
         moments((offset, &a, residual), q)
     }
 
-    /// The same prior for the training inputs `x` (`D × n`) and covariances of a family: reduced where there are fewer
+    /// The same prior for the training inputs `x` (`n × D`) and covariances of a family: reduced where there are fewer
     /// data than coefficients, unless the family is one of the coefficients' own coordinates.
     pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
         let whole = self.clone().whole();

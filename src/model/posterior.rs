@@ -130,15 +130,15 @@ impl Posterior {
         self.likelihood.as_ref()
     }
 
-    /// Latent marginals at `x` (`D × n`, one column per datum), b·M² flops a block of b, parallel over blocks.
+    /// Latent marginals at `x` (`n × D`, a row per datum), b·M² flops a block of b, parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
-        let n = x.ncols();
+        let n = x.nrows();
         let mut out = Marginals { mean: vec![0.0; n], variance: vec![0.0; n] };
         let (mean, variance) = (out.mean.par_chunks_mut(COLUMNS), out.variance.par_chunks_mut(COLUMNS));
         let (m, most) = (self.layer.dim(), COLUMNS.min(n));
         let buffers = || (Mat::zeros(m, most), Mat::zeros(m, most), Scratch::new());
         mean.zip(variance).enumerate().for_each_init(buffers, |(k, t, scratch), (i, (mean, variance))| {
-            let block = x.subcols(i * COLUMNS, mean.len());
+            let block = x.subrows(i * COLUMNS, mean.len());
             let (k, t) = (k.as_mut().subcols_mut(0, mean.len()), t.as_mut().subcols_mut(0, mean.len()));
             self.block(block, (k, t), (mean, variance), scratch);
         });
@@ -193,14 +193,14 @@ impl Posterior {
         scratch.give(prior);
     }
 
-    /// Latent means only, b·M flops a block.
+    /// Latent means at `x` (`n × D`) only, b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
-        let n = x.ncols();
+        let n = x.nrows();
         let (m, most) = (self.layer.dim(), COLUMNS.min(n));
         let mut mean = vec![0.0; n];
         let buffers = || (Mat::zeros(m, most), vec![0.0; most], Scratch::new());
         mean.par_chunks_mut(COLUMNS).enumerate().for_each_init(buffers, |(k, base, scratch), (i, mean)| {
-            let block = x.subcols(i * COLUMNS, mean.len());
+            let block = x.subrows(i * COLUMNS, mean.len());
             let mut k = k.as_mut().subcols_mut(0, mean.len());
             self.layer.features(block, k.as_mut(), &mut base[..mean.len()], mean, scratch);
             columns::add_transposed_matvec(k.as_ref(), &self.weights, mean);
@@ -208,9 +208,9 @@ impl Posterior {
         mean
     }
 
-    /// The full latent covariance at the points of `x` (`D × n`), `n × n`; meant for a few hundred points.
+    /// The full latent covariance at the points of `x` (`n × D`), `n × n`; meant for a few hundred points.
     pub fn covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        let (n, m) = (x.ncols(), self.layer.dim());
+        let (n, m) = (x.nrows(), self.layer.dim());
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         let mut k = Mat::zeros(m, n);
         self.layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());

@@ -6,24 +6,24 @@ use faer::MatRef;
 
 use crate::tables::table::quoted;
 
-/// Warnings about inputs `x` (D × N, a column per row of data) whose D names are `names`.
+/// Warnings about inputs `x` (`n × D`, a row per datum) whose D names are `names`.
 ///
 /// Constant inputs, inputs equal to another one in every row, and rows equal to another row are all handled by the
 /// models; they are reported because they often mean a mistake in the data.
 pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
-    let inputs = x.transpose();
-    let constant: Vec<bool> = (0..x.nrows()).map(|input| is_constant(inputs, input)).collect();
+    let d = x.ncols();
+    let constant: Vec<bool> = (0..d).map(|input| is_constant(x, input)).collect();
     let name = |input: usize| names.get(input).map_or_else(|| format!("{input}"), |name| quoted(name));
     let mut warnings: Vec<String> =
-        (0..x.nrows()).filter(|&input| constant[input]).map(|input| constant_input(&name(input))).collect();
-    for (later, earlier) in repeats(inputs) {
+        (0..d).filter(|&input| constant[input]).map(|input| constant_input(&name(input))).collect();
+    for (later, earlier) in repeats(x) {
         if !constant[later] {
             warnings.push(format!("input {} equals input {} in every row", name(later), name(earlier)));
         }
     }
-    let repeated = repeats(x).len();
+    let repeated = repeats(x.transpose()).len();
     if repeated > 0 {
-        warnings.push(format!("{repeated} of {} rows have the same inputs as another row", x.ncols()));
+        warnings.push(format!("{repeated} of {} rows have the same inputs as another row", x.nrows()));
     }
     warnings
 }
@@ -80,7 +80,7 @@ mod tests {
             [5.0, 5.0, 5.0, 5.0],
         ];
         assert_eq!(
-            input_warnings(&names, x.as_ref()),
+            input_warnings(&names, x.transpose()),
             [
                 "input 'b' is the same in every row and cannot help",
                 "input 'e' is the same in every row and cannot help",
@@ -93,6 +93,6 @@ mod tests {
     #[test]
     fn good_inputs_bring_no_warning() {
         let x = mat![[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]];
-        assert_eq!(input_warnings(&["a".into(), "b".into()], x.as_ref()), [""; 0]);
+        assert_eq!(input_warnings(&["a".into(), "b".into()], x.transpose()), [""; 0]);
     }
 }

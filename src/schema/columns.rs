@@ -198,7 +198,7 @@ impl Schema {
         self.uses(name) || self.weights.as_deref() == Some(name)
     }
 
-    /// The inputs of a table, D × N with one contiguous column per row of data. Columns are matched by name, in any order;
+    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
     /// others are ignored.
     ///
     /// # Errors
@@ -213,19 +213,18 @@ impl Schema {
             inputs.push((offset, Input::new(table, feature)?));
             offset += self.width(feature);
         }
-        let mut design = Mat::zeros(offset, table.rows());
+        let mut design = Mat::zeros(table.rows(), offset);
         for row in 0..table.rows() {
-            let column = design.col_as_slice_mut(row);
             for (offset, input) in &inputs {
                 match input {
                     Input::Number { name, values } => {
-                        column[*offset] = table.finite(row, name, values[row])?
+                        design[(row, *offset)] = table.finite(row, name, values[row])?
                     }
                     Input::Category(input) => {
                         if let Some(level) = input.level(table, row, unseen)?
                             && let Some(level) = level.checked_sub(self.first_level())
                         {
-                            column[offset + level] = 1.0;
+                            design[(row, offset + level)] = 1.0;
                         }
                     }
                 }

@@ -91,7 +91,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
-    notes.extend(input_warnings(&schema.input_names(), train.inputs.as_ref()));
+    notes.extend(input_warnings(&schema.input_names(), train.inputs()));
     notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
     let scaling = match request.start {
         Some(start) => start.scaling().clone(),
@@ -112,8 +112,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         validation: scaled.as_ref().map(TableRows::dataset),
         levels: schema.encoding().levels().len(),
     };
-    let start =
-        request.start.map(|start| start.start(options, Some(train.inputs.as_ref()), request.keep_posterior));
+    let start = request.start.map(|start| start.start(options, Some(train.inputs()), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
     // A fit that goes on with another one's posterior owes its start to that one's search.
     if let Some(start) = request.start.filter(|_| request.keep_posterior) {

@@ -71,12 +71,12 @@ impl TableModel {
     /// As for [`Schema::design`].
     pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
         let exposure = self.schema.exposure(table)?.unwrap_or_default();
-        Ok(self.model.predict_columns(self.schema.design(table, unseen)?, exposure))
+        Ok(self.model.predict_rows(self.schema.design(table, unseen)?.as_ref(), exposure))
     }
 
     /// Predicts some rows, such as those held out.
     pub fn predict_part(&self, part: &TableRows) -> Predictions<'_> {
-        self.model.predict_columns(part.inputs.clone(), part.exposure.clone())
+        self.model.predict_rows(part.inputs(), part.exposure.clone())
     }
 
     /// Predicts a table and compares with its targets, one row at a time.
@@ -117,7 +117,7 @@ impl TableModel {
             .hint("give fewer rows, or use quantiles, which are per row"));
         }
         let x = self.schema.design(table, unseen)?;
-        self.model.samples(x.transpose(), count, seed)
+        self.model.samples(x.as_ref(), count, seed)
     }
 
     /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].

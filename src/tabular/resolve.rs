@@ -48,7 +48,7 @@ pub(super) fn resolved(
 
 /// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
 pub(super) fn scaling_for(options: &FitOptions, train: &TableRows) -> Scaling {
-    standardised(options, Scaling::standardise(train.inputs.as_ref(), &train.targets))
+    standardised(options, Scaling::standardise(train.inputs(), &train.targets))
 }
 
 /// The scaling of a fit, `scaling` being what standardises everything.

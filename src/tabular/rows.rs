@@ -6,15 +6,15 @@ use crate::error::{Error, Result};
 use crate::objective::Targets;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use faer::Mat;
+use faer::{Mat, MatRef};
 
 /// Some rows of a table, such as those held out of training.
 #[derive(Clone)]
 pub struct TableRows {
     /// Which rows, counted from 0.
     pub rows: Vec<usize>,
-    /// Their inputs in original units, a column per row.
-    pub inputs: Mat<f64>,
+    /// Their inputs, a column per row.
+    columns: Mat<f64>,
     /// Their targets in original units, coded as the schema says.
     pub targets: Vec<f64>,
     /// Their exposures, or empty when all are 1.
@@ -48,8 +48,8 @@ impl CodedTable {
             values => rows.iter().map(|&row| values[row]).collect(),
         };
         TableRows {
-            inputs: Mat::from_fn(self.design.nrows(), rows.len(), |input, row| {
-                self.design[(input, rows[row])]
+            columns: Mat::from_fn(self.design.ncols(), rows.len(), |input, row| {
+                self.design[(rows[row], input)]
             }),
             targets: gather(&self.target),
             exposure: gather(&self.exposure),
@@ -60,8 +60,13 @@ impl CodedTable {
 }
 
 impl TableRows {
+    /// Their inputs in original units, `n × D`.
+    pub fn inputs(&self) -> MatRef<'_, f64> {
+        self.columns.transpose()
+    }
+
     pub(super) fn scale(&mut self, scaling: &Scaling) {
-        scaling.scale_inputs(self.inputs.as_mut());
+        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
         scaling.scale_target(&mut self.targets);
     }
 
@@ -73,7 +78,7 @@ impl TableRows {
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
         let targets = Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights };
-        Dataset { x: self.inputs.as_ref(), targets }
+        Dataset { x: self.inputs(), targets }
     }
 }
 

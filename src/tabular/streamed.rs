@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use crate::tables::{Ahead, TableBlocks};
 use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::training::{AllRows, BatchSource, RowBuffer};
-use faer::ColRef;
+use faer::RowRef;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::path::PathBuf;
@@ -291,7 +291,7 @@ impl Maker {
     fn fill(&mut self) -> Result<()> {
         while !self.buffer.is_full() && self.next_row()? {
             let Some(part) = &self.part else { break };
-            let (x, at) = (part.inputs.col_as_slice(self.at), self.at);
+            let (x, at) = (part.inputs().row(self.at), self.at);
             let others = [part.exposure.get(at), part.weights.get(at)];
             let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
             self.buffer.push(row.copied());
@@ -324,7 +324,7 @@ fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, (exposure, weight):
     let mut others = row[dims + 1..].iter().copied();
     let exposure = exposure.then(|| others.next()).flatten();
     let weight = weight.then(|| others.next()).flatten();
-    batch.push(ColRef::from_slice(&row[..dims]), row[dims], exposure, weight);
+    batch.push(RowRef::from_slice(&row[..dims]), row[dims], exposure, weight);
 }
 
 #[cfg(all(test, feature = "parquet"))]
@@ -390,7 +390,7 @@ mod tests {
     fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
         let mut next = || {
             let batch = source.next_batch().expect("a batch");
-            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(0, i)] as usize).collect();
+            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(i, 0)] as usize).collect();
             for (i, &row) in rows.iter().enumerate() {
                 assert_eq!(
                     (batch.targets.y[i], batch.targets.weights[i]),

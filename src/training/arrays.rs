@@ -38,7 +38,7 @@ pub fn fit_arrays_in(
     options.validate()?;
     let origin = match start {
         Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, data.train.x.nrows(), data.levels)?),
+        None => Origin::Prototype(Prototype::of(options, data.train.x.ncols(), data.levels)?),
     };
     check_data(&data, start.map(|start| &start.model), origin.likelihood())?;
     fit_rows(&data, options, origin, session)

@@ -143,7 +143,7 @@ impl ModelBuilder {
         let scaling = match options.standardize {
             false => Scaling::none(x.ncols()),
             true => {
-                let scaling = Scaling::standardise(rows.train.x.as_ref(), &rows.train.y);
+                let scaling = Scaling::standardise(rows.train.dataset().x, &rows.train.y);
                 if prototype.likelihood.scales_target() { scaling } else { scaling.with_original_target() }
             }
         };

@@ -18,10 +18,10 @@ pub(super) fn check_data(
     start: Option<&LatentModel>,
     likelihood: &dyn Likelihood,
 ) -> Result<()> {
-    let d = data.train.x.nrows();
+    let d = data.train.x.ncols();
     let (kind, name) = (likelihood.target_kind(), likelihood.name());
     let started = start.map(|start| start.layer.input_dims());
-    let mut others = data.validation.map(|part| part.x.nrows()).into_iter().chain(started);
+    let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(started);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(
             "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"
@@ -33,11 +33,11 @@ pub(super) fn check_data(
 
 /// Refuses one part of the rows.
 fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &str)) -> Result<()> {
-    let (n, d) = (part.len(), part.x.nrows());
-    if part.x.ncols() != n || n == 0 || d == 0 {
+    let (n, d) = (part.len(), part.x.ncols());
+    if part.x.nrows() != n || n == 0 || d == 0 {
         return Err(Error::data(format!(
             "the {what} inputs are {} rows × {d} columns for {n} targets, expected at least one of each and as many rows",
-            part.x.ncols()
+            part.x.nrows()
         )));
     }
     for (name, given) in [("exposures", part.targets.exposure), ("weights", part.targets.weights)] {
@@ -58,10 +58,10 @@ fn check_part(what: &str, part: Dataset<'_>, (kind, likelihood): (TargetKind, &s
         }
     }
     for column in 0..d {
-        if let Some(row) = part.x.row(column).iter().position(|value| !value.is_finite()) {
+        if let Some(row) = part.x.col(column).iter().position(|value| !value.is_finite()) {
             return Err(Error::data(format!(
                 "the {what} inputs have {} in row {row}, column {column}, both counted from 0, expected a finite number",
-                part.x[(column, row)]
+                part.x[(row, column)]
             )));
         }
     }

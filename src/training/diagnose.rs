@@ -120,7 +120,7 @@ fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
 fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning> {
     let train = fit.train;
     let mut warnings = Vec::new();
-    let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).transpose());
+    let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).as_ref());
     let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
     if let Some(variance) = spread {
         let influence = influence(layer.kernel(), train);

@@ -80,9 +80,9 @@ fn huge_data(train: Dataset<'_>) -> Option<Cause> {
     let (what, size) = if y > HUGE {
         ("the target".to_owned(), y)
     } else {
-        let row = |input: usize| largest(&mut train.x.row(input).iter().copied());
-        let input = (0..train.x.nrows()).find(|&input| row(input) > HUGE)?;
-        (format!("input {input}, counted from 0,"), row(input))
+        let column = |input: usize| largest(&mut train.x.col(input).iter().copied());
+        let input = (0..train.x.ncols()).find(|&input| column(input) > HUGE)?;
+        (format!("input {input}, counted from 0,"), column(input))
     };
     Some(Cause {
         why: format!("{what} reaches {size:.0e} on the scale the model sees"),

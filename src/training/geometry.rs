@@ -64,7 +64,7 @@ impl Crowding {
 /// At most `most` rows of the data as points, evenly spread.
 pub(super) fn sample(data: Dataset<'_>, most: usize) -> Mat<f64> {
     let rows = spread(data.len(), most);
-    Mat::from_fn(rows.len(), data.x.nrows(), |i, j| data.x[(j, rows[i])])
+    Mat::from_fn(rows.len(), data.x.ncols(), |i, j| data.x[(rows[i], j)])
 }
 
 /// At most `most` of `n` indices, evenly spread.
@@ -117,7 +117,7 @@ impl Neighbours {
         if !(3..=5 * MOST_POINTS).contains(&n) {
             return None;
         }
-        let points = data.x.transpose();
+        let points = data.x;
         let own = |i: usize| points.subrows(i, 1);
         let mut scale = vec![0.0; n];
         for (i, k) in scale.iter_mut().enumerate() {

@@ -8,10 +8,10 @@ use crate::objective::Targets;
 use faer::{Mat, MatRef};
 use std::sync::Arc;
 
-/// Some rows: inputs (`D × n`, a column per datum), targets, and exposures and weights or none.
+/// Some rows: inputs (`D × n`, contiguous for every datum), targets, and exposures and weights or none.
 #[derive(Clone)]
 pub(super) struct OwnedRows {
-    pub x: Mat<f64>,
+    pub columns: Mat<f64>,
     pub y: Vec<f64>,
     pub exposure: Vec<f64>,
     pub weights: Vec<f64>,
@@ -20,17 +20,22 @@ pub(super) struct OwnedRows {
 impl OwnedRows {
     /// Of inputs `n × D`, a row per datum, and targets.
     pub(super) fn of(x: MatRef<'_, f64>, y: &[f64]) -> OwnedRows {
-        OwnedRows { x: x.transpose().to_owned(), y: y.to_vec(), exposure: Vec::new(), weights: Vec::new() }
+        OwnedRows {
+            columns: x.transpose().to_owned(),
+            y: y.to_vec(),
+            exposure: Vec::new(),
+            weights: Vec::new(),
+        }
     }
 
     pub(super) fn scale(&mut self, scaling: &Scaling) {
-        scaling.scale_inputs(self.x.as_mut());
+        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
         scaling.scale_target(&mut self.y);
     }
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
         let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
-        Dataset { x: self.x.as_ref(), targets }
+        Dataset { x: self.columns.transpose(), targets }
     }
 }
 

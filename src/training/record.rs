@@ -41,7 +41,7 @@ fn as_used(options: &FitOptions, model: &LatentModel) -> FitOptions {
 }
 
 impl Start {
-    /// A model to go on from, on the scaled inputs `x` (`D × n`), or on more than can be listed; with its posterior, or one that
+    /// A model to go on from, on the scaled inputs `x` (`n × D`), or on more than can be listed; with its posterior, or one that
     /// is solved for.
     pub fn from_model(
         model: &Model,

@@ -2,11 +2,12 @@
 
 use crate::collapsed::Dataset;
 use crate::objective::Targets;
-use faer::{ColRef, Mat};
+use faer::{Mat, RowRef};
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
 pub(crate) struct RowBuffer {
-    x: Mat<f64>,
+    /// A column per row.
+    columns: Mat<f64>,
     y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
@@ -15,13 +16,13 @@ pub(crate) struct RowBuffer {
 impl RowBuffer {
     /// Room for up to `most` rows of `data`.
     pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
-        RowBuffer::of_dims(data.x.nrows(), most)
+        RowBuffer::of_dims(data.x.ncols(), most)
     }
 
     /// Room for `most` rows of `dims` inputs.
     pub(crate) fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
-        RowBuffer { x: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
+        RowBuffer { columns: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
     }
 
     /// Forgets all rows.
@@ -32,8 +33,8 @@ impl RowBuffer {
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
-    pub(crate) fn push(&mut self, x: ColRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
-        self.x.col_mut(self.y.len()).copy_from(x);
+    pub(crate) fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
+        self.columns.col_mut(self.y.len()).copy_from(x.transpose());
         self.y.push(y);
         self.exposure.extend(exposure);
         self.weights.extend(weight);
@@ -41,19 +42,19 @@ impl RowBuffer {
 
     /// Copies `rows` of `data`.
     pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
-        if rows.len() > self.x.ncols() {
-            self.x = Mat::zeros(data.x.nrows(), rows.len().max(2 * self.x.ncols()));
+        if rows.len() > self.columns.ncols() {
+            self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }
         self.clear();
         let Targets { y, exposure, weights } = data.targets;
         for &row in rows {
-            self.push(data.x.col(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
+            self.push(data.x.row(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
         }
     }
 
     /// The rows last taken.
     pub(crate) fn data(&self) -> Dataset<'_> {
         let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
-        Dataset { x: self.x.as_ref().subcols(0, self.y.len()), targets }
+        Dataset { x: self.columns.transpose().subrows(0, self.y.len()), targets }
     }
 }

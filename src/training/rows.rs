@@ -80,7 +80,7 @@ pub trait BatchSource: Send {
     fn seek(&mut self, batches: usize) -> Result<()>;
 }
 
-/// Rows in memory: inputs (`D × n`, one column per datum) and targets on the scale the model sees.
+/// Rows in memory: inputs (`n × D`, a row per datum) and targets on the scale the model sees.
 #[derive(Clone, Copy)]
 pub struct TrainingData<'a> {
     /// The training part.
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn any_batch_can_be_gone_to() {
-        let x = Mat::from_fn(1, 23, |_, j| j as f64);
+        let x = Mat::from_fn(23, 1, |i, _| i as f64);
         let y: Vec<f64> = (0..23).map(f64::from).collect();
         let growing = SizeSchedule::Power { exponent: 0.5 };
         for plan in [BatchPlan::Epochs(5), BatchPlan::Sized(growing), BatchPlan::Independent(growing)] {

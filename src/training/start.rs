@@ -61,12 +61,12 @@ impl Prototype {
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentModel> {
     let mut likelihood = prototype.likelihood.clone();
     let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
-    let d = train.x.nrows();
+    let d = train.x.ncols();
     match (&plan.layer, &prototype.kernel) {
         (LayerPlan::Sparse { inducing, init, fix, jitter }, Some(kernel)) => {
             let mut kernel = kernel.clone();
             let responses = working_responses(likelihood.as_ref(), train.targets);
-            let spread: Vec<f64> = (0..d).map(|i| variance(train.x.row(i).iter().copied()).sqrt()).collect();
+            let spread: Vec<f64> = (0..d).map(|i| variance(train.x.col(i).iter().copied()).sqrt()).collect();
             let amplitude = variance(responses);
             kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
             let z =
@@ -96,7 +96,7 @@ fn linear_layer(
     intercept: Option<f64>,
     family: Family,
 ) -> Result<LinearLayer> {
-    let d = train.x.nrows();
+    let d = train.x.ncols();
     let (mut means, mut variances) = (vec![prior_mean; d], vec![prior_variance; d]);
     means.extend(intercept);
     variances.extend(intercept.map(|_| INTERCEPT_VARIANCE));

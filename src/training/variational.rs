@@ -5,10 +5,8 @@ use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::model::{LatentModel, MixedUse};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
-use crate::variational::Parameterization;
-use crate::variational::carry::{self, AdjointRoom, SiteCarrier};
-use crate::variational::{DataGradient, Factor, Normal, StepInfo, UpdateRule};
-use faer::Mat;
+use crate::variational::carry::{SiteAdjoint, SiteCarrier};
+use crate::variational::{DataGradient, Factor, Normal, Parameterization, StepInfo, UpdateRule};
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
@@ -23,7 +21,7 @@ pub struct VariationalModel {
     /// Above this cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
     carrier: Option<SiteCarrier>,
-    adjoint_room: Option<AdjointRoom>,
+    site_adjoint: Option<SiteAdjoint>,
     mixed: Option<MixedUse>,
 }
 
@@ -48,7 +46,7 @@ impl VariationalModel {
             flat: Vec::new(),
             direct_guard: None,
             carrier: None,
-            adjoint_room: None,
+            site_adjoint: None,
             mixed: None,
         }
     }
@@ -232,8 +230,13 @@ impl VariationalModel {
 
     /// Completes the gradient in θ and Z.
     fn finish_theta(&mut self) {
-        let (gradient, room) = (self.pass.marginal_gradient(), &mut self.adjoint_room);
-        let moving = carry::adjoint(self.parameterization, &self.q, &gradient, self.objective.beta, room);
+        let moving = match self.parameterization {
+            Parameterization::Whitened => None,
+            Parameterization::Sites => {
+                let adjoint = self.site_adjoint.get_or_insert_with(|| SiteAdjoint::new(self.q.dim()));
+                Some(adjoint.of(&self.q, &self.pass.marginal_gradient(), self.objective.beta))
+            }
+        };
         self.pass.finish_theta(&*self.model.layer, moving);
     }
 
@@ -287,10 +290,10 @@ impl VariationalModel {
 
     fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {
         on_pool(self.q.dim().pow(3), || {
-            let old = self.remember();
+            self.remember();
             let moved = refactorise(&mut self.model, values);
             if moved {
-                self.carry(old, rule);
+                self.carry(rule);
             }
             moved
         })
@@ -301,50 +304,37 @@ impl VariationalModel {
     pub fn advance(&mut self, rule: &mut dyn UpdateRule, step: f64, values: &[f64]) -> (StepInfo, bool) {
         let work = self.q.dim().pow(3);
         on_pool(work, || {
-            let old = self.remember();
+            self.remember();
             let (q, model, beta) = (&mut self.q, &mut self.model, self.objective.beta);
             let gradient = self.pass.q_gradient();
             let update = || rule.step(q, gradient, beta, step);
             let (info, moved) = threads::beside(work, update, || refactorise(model, values));
             if moved {
-                self.carry(old, Some(rule));
+                self.carry(Some(rule));
             }
             (info, moved)
         })
     }
 
-    /// Remembers of `L` what carrying q to another one takes: all of it where u stays, which is what comes back.
-    fn remember(&mut self) -> Option<Mat<f64>> {
-        let layer = self.model.layer.inducing()?;
-        match self.parameterization {
-            Parameterization::Whitened => None,
-            Parameterization::Unwhitened => Some(layer.factor().to_owned()),
-            Parameterization::Sites => {
-                let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
-                carrier.remember(layer.inverse_factor());
-                None
-            }
+    /// Remembers of `L` what carrying q to another one takes.
+    fn remember(&mut self) {
+        if let (Parameterization::Sites, Some(layer)) = (self.parameterization, self.model.layer.inducing()) {
+            let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
+            carrier.remember(layer.inverse_factor());
         }
     }
 
     /// Carries q from what was remembered to the present `L`, and a `rule` with it.
-    fn carry(&mut self, old: Option<Mat<f64>>, rule: Option<&mut dyn UpdateRule>) {
-        let Some(layer) = self.model.layer.inducing() else { return };
-        match (self.parameterization, old, &mut self.carrier) {
-            (Parameterization::Unwhitened, Some(old), _) => {
-                carry::carry_unwhitened(&mut self.q, layer.inverse_factor(), old.as_ref());
-                if let Some(rule) = rule {
-                    rule.restart(&self.q);
-                }
-            }
-            (Parameterization::Sites, _, Some(carrier)) => {
-                let known = rule.as_ref().and_then(|rule| rule.precision());
-                let carried = carrier.carry(&mut self.q, known, layer.factor());
-                if let (Some(precision), Some(rule)) = (carried, rule) {
-                    rule.restart_at(&self.q, precision);
-                }
-            }
-            _ => {}
+    fn carry(&mut self, rule: Option<&mut dyn UpdateRule>) {
+        let (Parameterization::Sites, Some(layer), Some(carrier)) =
+            (self.parameterization, self.model.layer.inducing(), &mut self.carrier)
+        else {
+            return;
+        };
+        let known = rule.as_ref().and_then(|rule| rule.precision());
+        let carried = carrier.carry(&mut self.q, known, layer.factor());
+        if let (Some(precision), Some(rule)) = (carried, rule) {
+            rule.restart_at(&self.q, precision);
         }
     }
 }

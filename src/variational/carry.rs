@@ -3,8 +3,6 @@
 //! The layer's own adjoint holds w: then `G = Ā Aᵀ = m cᵀ + 2 (S − I) B`, the adjoint of the whitening, which enters as
 //! `−⟨G, L⁻¹dL⟩`. With `c = Ag`, `m̄ = ∇_m F = c + βm` and `S̄ = ∇_S F = B + (β/2)(I − S⁻¹)`, prior included:
 //!
-//! *u.* `m = L⁻¹m_u` and `S = L⁻¹S_uL⁻ᵀ`, so `G` gains `m̄ mᵀ + 2 S̄ S`.
-//!
 //! *Sites* (Adam, Chang, Khan & Solin 2021). `S⁻¹ = I + Λ` and `S⁻¹m = λ` with `Λ ← TᵀΛT`, `λ ← Tᵀλ`, `T = L⁻¹L₊`; then
 //! `dΛ = EᵀΛ + ΛE`, `dλ = Eᵀλ` with `E = L⁻¹dL`, and since `SΛ = I − S`,
 //!
@@ -19,67 +17,41 @@ use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, gram_of_inverse, product, reflect_lower};
 use faer::{Accum, Mat, MatRef};
 
-/// What stays put when θ and Z of a sparse GP move: the whitened w, u = f(Z), or the sites (the last two for a full
-/// covariance).
+/// What stays put when θ and Z of a sparse GP move, with inducing variables `u = L w`, `L Lᵀ = K_uu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameterization {
-    /// q(w) with `u = L w`: the default. q moves with the prior.
+    /// The mean and covariance of the whitened w: q(u) moves with the prior, and nothing has to be done.
     Whitened,
-    /// q(u): the gradient in θ has a further part through `P = K_uu`.
-    Unwhitened,
-    /// q(u) ∝ p(u) t(u) with Gaussian sites t that keep what the data said, while the prior moves.
+    /// The sites of a full q(u) ∝ p(u) t(u): the Gaussian t, which is what the data said, while the prior moves.
     Sites,
 }
 
-/// `m̄ = Ag + βm`.
-fn mean_bar(q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> Vec<f64> {
-    gradient.mean.iter().zip(q.mean()).map(|(g, m)| g + beta * m).collect()
-}
-
-/// The matrices of `G`, kept from step to step.
-pub(crate) struct AdjointRoom {
+/// The matrices of `G` where the sites stay, kept from step to step.
+pub(crate) struct SiteAdjoint {
     g: Mat<f64>,
     /// `S − I`.
     rest: Mat<f64>,
     inner: Mat<f64>,
 }
 
-impl AdjointRoom {
+impl SiteAdjoint {
     /// For posteriors of dimension `m`.
-    fn new(m: usize) -> Self {
+    pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
-        AdjointRoom { g: square(), rest: square(), inner: square() }
+        SiteAdjoint { g: square(), rest: square(), inner: square() }
     }
 
-    /// Takes up `S − I`.
-    fn take(&mut self, q: &Normal) {
-        self.rest.copy_from(q.cov().full());
-        linalg::add_diagonal(self.rest.as_mut(), -1.0);
-    }
-
-    /// `G`, lower triangle, when u stays: `m cᵀ + 2 (S − I) B + m̄ mᵀ + 2 B S + β (S − I)`.
-    fn unwhitened(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
-        self.take(q);
-        let AdjointRoom { g, rest, .. } = self;
-        columns::convert(rest.as_ref(), g.as_mut(), |r| beta * r);
-        let [rest, data, cov] =
-            [rest.as_ref(), gradient.cov.full(), q.cov().full()].map(|a| (a, Shape::Full));
-        product(g.as_mut(), Part::Lower, Accum::Add, rest, data, 2.0);
-        product(g.as_mut(), Part::Lower, Accum::Add, data, cov, 2.0);
-        linalg::add_outer_lower(g.as_mut(), q.mean(), gradient.mean);
-        linalg::add_outer_lower(g.as_mut(), &mean_bar(q, gradient, beta), q.mean());
-        g.as_ref()
-    }
-
-    /// The same when the sites stay.
-    fn sites(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
-        self.take(q);
-        let AdjointRoom { g, rest, inner } = self;
+    /// `G`, lower triangle.
+    pub(crate) fn of(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
+        let SiteAdjoint { g, rest, inner } = self;
+        rest.copy_from(q.cov().full());
+        linalg::add_diagonal(rest.as_mut(), -1.0);
         columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
         let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| (a, Shape::Full));
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
-        let (mut bar, mut inside) = (mean_bar(q, gradient, beta), vec![0.0; q.dim()]);
+        let mut bar: Vec<f64> = gradient.mean.iter().zip(q.mean()).map(|(c, m)| c + beta * m).collect();
+        let mut inside = vec![0.0; q.dim()];
         linalg::matvec(q.cov().full(), &bar, &mut inside);
         bar.iter_mut().zip(&inside).for_each(|(bar, inside)| *bar -= inside);
         inside.iter_mut().zip(gradient.mean).for_each(|(inside, c)| *inside = c - *inside);
@@ -87,35 +59,6 @@ impl AdjointRoom {
         linalg::add_outer_lower(g.as_mut(), &bar, q.mean());
         g.as_ref()
     }
-}
-
-/// `G`, lower triangle, where q moves with θ; `room` is made when it is first needed.
-pub(crate) fn adjoint<'a>(
-    parameterization: Parameterization,
-    q: &Normal,
-    gradient: &DataGradient<'_>,
-    beta: f64,
-    room: &'a mut Option<AdjointRoom>,
-) -> Option<MatRef<'a, f64>> {
-    let make = || AdjointRoom::new(q.dim());
-    match parameterization {
-        Parameterization::Whitened => None,
-        Parameterization::Unwhitened => Some(room.get_or_insert_with(make).unwhitened(q, gradient, beta)),
-        Parameterization::Sites => Some(room.get_or_insert_with(make).sites(q, gradient, beta)),
-    }
-}
-
-/// The whitened form of an unchanged q(u): `m ← T m`, `S ← T S Tᵀ` with `T = L₊⁻¹ L`.
-pub(crate) fn carry_unwhitened(q: &mut Normal, new_inverse: MatRef<'_, f64>, old: MatRef<'_, f64>) {
-    let m = q.dim();
-    let Matrix::Full(cov) = &mut q.cov else { return };
-    let (mut t, mut half) = (Mat::zeros(m, m), Mat::zeros(m, m));
-    product(t.as_mut(), Part::Lower, Accum::Replace, (new_inverse, Shape::Lower), (old, Shape::Lower), 1.0);
-    let lower = (t.as_ref(), Shape::Lower);
-    linalg::congruence(lower, cov.as_mut(), half.as_mut());
-    let mean = q.mean.clone();
-    linalg::matvec(t.as_ref(), &mean, &mut q.mean);
-    q.log_det += 2.0 * (0..m).map(|i| t[(i, i)].ln()).sum::<f64>();
 }
 
 /// Moves q so that its sites stay, with the matrices that takes.

@@ -68,7 +68,7 @@ fn options(fit: usize) -> FitOptions {
 fn fit(kind: usize, from: Option<Vec<u8>>, saved: &mut Vec<Vec<u8>>) -> bool {
     let x = faer::Mat::from_fn(1, 12, |_, j| (j as f64 * 0.618).fract() * 4.0 - 2.0);
     let y: Vec<f64> = (0..12).map(|j| x[(0, j)].sin() + 0.1 * (j as f64 * 12.9898).sin()).collect();
-    let data = TrainingData::of(Dataset { x: x.as_ref(), targets: Targets::of(&y) });
+    let data = TrainingData::of(Dataset { x: x.transpose(), targets: Targets::of(&y) });
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("c");
     let keeps = from.is_none().then_some(Duration::ZERO);

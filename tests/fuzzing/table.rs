@@ -63,11 +63,11 @@ fn prepare(table: &Table, columns: &SchemaOptions) -> bool {
     let Ok(design) = schema.design(table, UnseenLevels::Error) else { return false };
     let targets =
         schema.target(table).expect("an inferred target can be encoded").expect("the target is there");
-    assert_eq!((design.nrows(), design.ncols()), (schema.dims(), table.rows()));
+    assert_eq!((design.nrows(), design.ncols()), (table.rows(), schema.dims()));
     assert_eq!(schema.input_names().len(), schema.dims());
     assert_eq!(targets.len(), table.rows());
     assert!(targets.iter().all(|target| target.is_finite()), "{targets:?}");
-    assert!((0..design.ncols()).all(|row| design.col(row).iter().all(|value| value.is_finite())));
+    assert!(design.col_iter().all(|input| input.iter().all(|value| value.is_finite())));
     for extra in [schema.exposure(table), schema.weights(table)] {
         let extra = extra.expect("checked when inferred").unwrap_or_default();
         assert!(extra.iter().all(|value| *value > 0.0 && value.is_finite()), "{extra:?}");
@@ -97,6 +97,6 @@ fn check_scaling(design: &faer::Mat<f64>, mut targets: Vec<f64>) {
     scaling.scale_inputs(scaled.as_mut());
     scaling.scale_target(&mut targets);
     assert!(scaling.inputs.iter().all(|affine| affine.scale > 0.0 && affine.scale.is_finite()));
-    assert!((0..scaled.ncols()).all(|row| scaled.col(row).iter().all(|value| value.is_finite())));
+    assert!(scaled.col_iter().all(|input| input.iter().all(|value| value.is_finite())));
     assert!(targets.iter().all(|target| target.is_finite()), "{targets:?}");
 }

@@ -67,7 +67,7 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit
         let what = format!("{name}, iterate {k}");
         let problem =
             Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q, factor: rule.factor() };
-        let data = pass.run(problem, Batch::of(x.as_ref(), &y, 1.0), Form::Stable, false);
+        let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         close(data + q.kl(), numbers(&want["neg_elbo"])[k], tolerance, &what);
         let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
         close_vector(&mean, &numbers(&want["m"][k]), tolerance, &what);

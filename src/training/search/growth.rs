@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn more_inducing_inputs_change_no_prediction_until_they_are_trained() {
-        let x = Mat::from_fn(1, 60, |_, j| (j as f64 * 0.618).fract() * 6.0);
+        let x = Mat::from_fn(60, 1, |i, _| (i as f64 * 0.618).fract() * 6.0);
         let kernel = parse::parse("rbf(lengthscales=0.7)", 1).expect("a kernel");
         let z = Mat::from_fn(5, 1, |i, _| 0.5 + i as f64);
         let mut layer =

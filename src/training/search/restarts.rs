@@ -254,7 +254,7 @@ mod tests {
 
     /// Starts with these scores, of which some failed.
     fn starts(scores: &[&[f64]], failed: &[usize]) -> Starts {
-        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let (x, y) = (Mat::from_fn(20, 1, |i, _| i as f64), (0..20).map(f64::from).collect::<Vec<_>>());
         let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
         let candidates = scores.iter().enumerate().map(|(start, scores)| {
             let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
@@ -299,7 +299,7 @@ mod tests {
                 .collect()
         };
         let all = values(&starts(&[&[] as &[f64]; 20], &[]));
-        let (x, y) = (Mat::from_fn(1, 20, |_, j| j as f64), (0..20).map(f64::from).collect::<Vec<_>>());
+        let (x, y) = (Mat::from_fn(20, 1, |i, _| i as f64), (0..20).map(f64::from).collect::<Vec<_>>());
         let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
         let plan = Plan::new(&FitOptions::default(), prototype.likelihood.as_ref(), 20).expect("a plan");
         let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, &prototype).expect("a model");

@@ -4,7 +4,7 @@
 //! `2/(t + 2)` moves the natural parameters `(S⁻¹m, S⁻¹)` towards their estimate from a batch of b data, scaled by n/b.
 
 use super::{
-    inverse_factor, prior_precision, require_inputs, require_positive, require_symmetric, require_targets,
+    columns_of, inverse_factor, prior_precision, require_positive, require_symmetric, require_targets,
 };
 use crate::error::{Error, Result};
 use crate::linalg::{Part, Shape, matvec, product};
@@ -48,7 +48,7 @@ pub struct ConjugateBound {
 }
 
 impl ConjugateBound {
-    /// The bound for inputs `x` (`D × n`, one column per datum), targets `y` (n), prior covariance P (`D × D`), noise
+    /// The bound for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior covariance P (`D × D`), noise
     /// variance σ² and batches of b. Time O(n D²).
     ///
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, or σ² or b is not
@@ -59,7 +59,8 @@ impl ConjugateBound {
         noise_variance: f64,
         batch: usize,
     ) -> Result<Self> {
-        require_inputs(x)?;
+        let x = columns_of(x)?;
+        let x = x.as_ref();
         require_targets(x, y)?;
         require_positive("the noise variance", noise_variance)?;
         require_positive("the batch size", batch as f64)?;
@@ -112,7 +113,7 @@ pub struct ConjugateAsymptotic {
 }
 
 impl ConjugateAsymptotic {
-    /// The limit for inputs `x` (`D × n`, one column per datum), targets `y` (n), prior mean m0 (D) and covariance P
+    /// The limit for inputs `x` (`n × D`, a row per datum), targets `y` (n), prior mean m0 (D) and covariance P
     /// (`D × D`), noise variance σ² and batches of b drawn as `sampling` says. Time O(n D² + D³).
     ///
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite, σ² or b is not
@@ -123,7 +124,8 @@ impl ConjugateAsymptotic {
         noise_variance: f64,
         (batch, sampling): (usize, Sampling),
     ) -> Result<Self> {
-        require_inputs(x)?;
+        let x = columns_of(x)?;
+        let x = x.as_ref();
         require_targets(x, y)?;
         require_positive("the noise variance", noise_variance)?;
         let (d, n) = (x.nrows(), x.ncols() as f64);

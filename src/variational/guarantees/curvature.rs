@@ -4,7 +4,7 @@
 //! with the Euclidean and Frobenius norms. For β other than 1 pass P/β for P.
 
 use super::{
-    extreme_eigenvalues, prior_precision, require_inputs, require_non_negative, require_positive,
+    columns_of, extreme_eigenvalues, prior_precision, require_non_negative, require_positive,
     require_symmetric,
 };
 use crate::error::{Error, Result};
@@ -25,8 +25,8 @@ pub struct Curvature {
 }
 
 impl Curvature {
-    /// Bayesian linear regression on inputs `x` (`D × n`, one column per datum) with prior covariance P (`D × D`) and
-    /// noise variance σ²: the extreme eigenvalues of `P⁻¹ + X Xᵀ/σ²`.
+    /// Bayesian linear regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`) and
+    /// noise variance σ²: the extreme eigenvalues of `P⁻¹ + XᵀX/σ²`.
     ///
     /// A usage error when shapes do not match, a number is not finite, P is not positive definite or σ² not positive.
     pub fn linear(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, noise_variance: f64) -> Result<Self> {
@@ -36,8 +36,8 @@ impl Curvature {
         Ok(Curvature { smoothness, strong_convexity })
     }
 
-    /// Bayesian logistic regression on inputs `x` (`D × n`, one column per datum) with prior covariance P (`D × D`):
-    /// `𝓜 = λ_max(P⁻¹ + ¼ X Xᵀ)`, since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`,
+    /// Bayesian logistic regression on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`):
+    /// `𝓜 = λ_max(P⁻¹ + ¼ XᵀX)`, since a logistic loss has a second derivative of at most ¼, and `ϖ = λ_min(P⁻¹)`,
     /// since far out it has none.
     ///
     /// A usage error when shapes do not match, a number is not finite or P is not positive definite.
@@ -168,9 +168,10 @@ impl DistanceBound {
     }
 }
 
-/// `P⁻¹ + weight · X Xᵀ`, both triangles.
+/// `P⁻¹ + weight · XᵀX`, both triangles.
 fn precision_with(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, weight: f64) -> Result<Mat<f64>> {
-    require_inputs(x)?;
+    let columns = columns_of(x)?;
+    let x = columns.as_ref();
     require_symmetric("the prior covariance", prior_cov, x.nrows())?;
     let mut hessian = prior_precision(prior_cov, x.nrows())?;
     let right = (x.transpose(), Shape::Full);

@@ -28,18 +28,18 @@ fn require_non_negative(what: &str, value: f64) -> Result<()> {
     Err(Error::usage(format!("{what} must not be negative, got {value}")))
 }
 
-/// A usage error unless `x` (`D × n`) holds at least one finite datum.
-fn require_inputs(x: MatRef<'_, f64>) -> Result<()> {
+/// The inputs `x` (`n × D`) as contiguous columns (`D × n`); a usage error unless they hold at least one datum, and finite ones.
+fn columns_of(x: MatRef<'_, f64>) -> Result<Mat<f64>> {
     if x.nrows() == 0 || x.ncols() == 0 {
-        return Err(Error::usage(format!("{} inputs of {} dimensions hold no datum", x.ncols(), x.nrows())));
+        return Err(Error::usage(format!("{} inputs of {} dimensions hold no datum", x.nrows(), x.ncols())));
     }
     if !all_finite(x) {
         return Err(Error::usage("an input is not finite"));
     }
-    Ok(())
+    Ok(x.transpose().to_owned())
 }
 
-/// A usage error unless `y` has one finite target for every column of `x`.
+/// A usage error unless `y` has one finite target for every column of `x` (`D × n`).
 fn require_targets(x: MatRef<'_, f64>, y: &[f64]) -> Result<()> {
     if y.len() != x.ncols() {
         return Err(Error::usage(format!("{} targets for {} inputs", y.len(), x.ncols())));

@@ -37,7 +37,7 @@ pub fn run(quiet: bool) -> Result<Vec<Run>> {
 /// scale the model sees it is `1 / scale`.
 fn base_options(table: &Table) -> Result<FitOptions> {
     let years = table.numbers("year")?;
-    let x = faer::MatRef::from_row_major_slice(&years, 1, years.len());
+    let x = faer::MatRef::from_row_major_slice(&years, years.len(), 1);
     let year = 1.0 / Scaling::standardise(x, &[]).inputs[0].scale;
     Ok(FitOptions {
         kernel: "linear + rbf + periodic * rbf + rational_quadratic".to_owned(),
