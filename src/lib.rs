@@ -47,10 +47,25 @@
 //! | [`data`] | which rows are for what, batches, scaling, moments, random draws |
 //! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
 //! | [`kernels`] | covariance functions, a crate of its own |
+//!
+//! # Features
+//!
+//! All are on by default. With `default-features = false` the library has everything that works on arrays, model files included.
+//!
+//! | feature | what it adds | what it implies |
+//! | --- | --- | --- |
+//! | `tables` | CSV files, gzip-compressed or not; fits to tables and files: [`tables`], [`schema`], [`tabular`], [`compare`] | |
+//! | `parquet` | Parquet and Arrow files in [`tables`] | `tables` |
+//! | `report` | figures and HTML pages: [`report`]; with `tables` the metrics document and the pages of [`compare`] | |
+//! | `cli` | the program `sparsegp` | `tables`, `parquet`, `report` |
+//!
+//! A model file that was written by a fit to a table opens as a [`Model`](model::Model) without `tables`: it then knows its inputs by
+//! their order, not by the names of columns.
 
 pub mod checkpoint;
 pub mod collapsed;
 pub mod columns;
+#[cfg(feature = "tables")]
 pub mod compare;
 pub mod data;
 pub mod error;
@@ -68,9 +83,13 @@ pub mod options;
 pub mod prelude;
 pub mod quadrature;
 pub mod registry;
+#[cfg(feature = "report")]
 pub mod report;
+#[cfg(feature = "tables")]
 pub mod schema;
+#[cfg(feature = "tables")]
 pub mod tables;
+#[cfg(feature = "tables")]
 pub mod tabular;
 mod threads;
 pub mod training;

@@ -1,5 +1,6 @@
 //! Comparisons of objectives by test figures, over training-set sizes and repeats: plan, fits, results, summary; no printing.
 
+#[cfg(feature = "report")]
 mod page;
 mod plan;
 mod results;
@@ -7,6 +8,7 @@ mod running;
 mod store;
 mod summary;
 
+#[cfg(feature = "report")]
 pub use page::{sections, table};
 pub use plan::{Contender, Plan, Settings, Unit};
 pub use results::{FitOutcome, Results, Role, Row, results_csv};

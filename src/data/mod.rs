@@ -4,9 +4,11 @@ mod batches;
 pub(crate) mod moments;
 mod random;
 pub(crate) mod scaling;
+#[cfg(feature = "tables")]
 pub(crate) mod shuffle;
 mod size_schedule;
 mod split;
+#[cfg(feature = "tables")]
 pub(crate) mod spread;
 
 pub use batches::{BatchPlan, BatchStream};

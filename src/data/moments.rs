@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Welford's recurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moments {
-    count: u64,
-    mean: f64,
-    squares: f64,
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    pub(super) squares: f64,
 }
 
 impl Moments {
@@ -23,23 +23,6 @@ impl Moments {
         let before = value - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (value - self.mean);
-    }
-
-    /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
-    pub(crate) fn merge(&mut self, other: Moments) {
-        if other.count == 0 {
-            return;
-        }
-        let count = self.count + other.count;
-        let (between, share) = (other.mean - self.mean, other.count as f64 / count as f64);
-        self.mean += between * share;
-        self.squares += other.squares + between * between * share * self.count as f64;
-        self.count = count;
-    }
-
-    /// The moments of the same values times `ratio`, moved by `shift`.
-    pub(crate) fn mapped(self, ratio: f64, shift: f64) -> Moments {
-        Moments { mean: self.mean * ratio + shift, squares: self.squares * ratio * ratio, ..self }
     }
 
     pub(crate) fn count(&self) -> u64 {

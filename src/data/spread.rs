@@ -68,6 +68,25 @@ impl Spread {
     }
 }
 
+impl Moments {
+    /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
+    fn merge(&mut self, other: Moments) {
+        if other.count == 0 {
+            return;
+        }
+        let count = self.count + other.count;
+        let (between, share) = (other.mean - self.mean, other.count as f64 / count as f64);
+        self.mean += between * share;
+        self.squares += other.squares + between * between * share * self.count as f64;
+        self.count = count;
+    }
+
+    /// The moments of the same values times `ratio`, moved by `shift`.
+    fn mapped(self, ratio: f64, shift: f64) -> Moments {
+        Moments { mean: self.mean * ratio + shift, squares: self.squares * ratio * ratio, ..self }
+    }
+}
+
 /// The largest power of two that is not above a positive normal number.
 fn power_of_two_below(value: f64) -> f64 {
     f64::from_bits(value.to_bits() & f64::INFINITY.to_bits())

@@ -124,6 +124,7 @@ pub use negative_binomial::NegativeBinomial;
 pub use ordinal::Ordinal;
 pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use student_t::StudentT;
+#[cfg(feature = "tables")]
 pub(crate) use target::HIGHEST_WHOLE;
 pub use target::{TargetKind, Task};
 

@@ -322,8 +322,7 @@ impl Unusable {
                 "{name}: model file of format version {version:?}, expected at most {VERSION}"
             ))
             .hint("use the version of sparsegp that wrote it, or a newer one"),
-            Unusable::Damaged(what) => Error::data(format!("{name}: the model file is damaged: {what}"))
-                .hint("copy it again from where it came from, or fit again"),
+            Unusable::Damaged(what) => damaged_model(name, &what),
             Unusable::Unknown(what) => Error::data(format!(
                 "{name}: the model has {what}, which is not known"
             ))
@@ -353,7 +352,8 @@ pub(crate) fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
 
 /// The error for a model file whose parts contradict each other.
 pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
-    Unusable::damaged(what).about(name)
+    Error::data(format!("{name}: the model file is damaged: {what}"))
+        .hint("copy it again from where it came from, or fit again")
 }
 
 type Checked<T> = std::result::Result<T, Unusable>;

@@ -15,6 +15,7 @@ mod summary;
 mod warning;
 
 pub use coefficients::Coefficient;
+#[cfg(feature = "tables")]
 pub(crate) use file::{damaged_model, read_model_file};
 pub use fitted::Model;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};

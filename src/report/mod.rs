@@ -1,9 +1,11 @@
 //! What a fit shows: the metrics document and a self-contained HTML report with figures; no fitting.
 
+#[cfg(feature = "tables")]
 mod document;
 mod figures;
 mod html;
 
+#[cfg(feature = "tables")]
 pub use document::{DataSummary, Document, FitFigures, SCHEMA};
 pub use figures::{
     CurveSeries, Curves, Interval, Observed, Series, Surface, calibration, curves, intervals, reliability,

@@ -196,7 +196,6 @@ pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
 pub(crate) enum ColumnBuilder {
     Number(Vec<f64>),
     Text(TextBuilder),
-    Unsupported { data_type: String, rows: usize },
 }
 
 impl Default for ColumnBuilder {
@@ -217,7 +216,6 @@ impl ColumnBuilder {
                 *self = ColumnBuilder::Text(builder);
             }
             (ColumnBuilder::Text(builder), cell) => builder.push(cell),
-            (ColumnBuilder::Unsupported { rows, .. }, _) => *rows += 1,
         }
     }
 
@@ -226,26 +224,14 @@ impl ColumnBuilder {
         match self {
             ColumnBuilder::Number(values) => values.push(value),
             ColumnBuilder::Text(builder) => builder.push(number_cell(value)),
-            ColumnBuilder::Unsupported { rows, .. } => *rows += 1,
-        }
-    }
-
-    /// Adds rows to a column that cannot be read.
-    pub(crate) fn skip_rows(&mut self, count: usize) {
-        if let ColumnBuilder::Unsupported { rows, .. } = self {
-            *rows += count;
         }
     }
 
     /// The column so far; the builder is ready for the next block of the same file.
     pub(crate) fn finish(&mut self) -> Column {
-        if let ColumnBuilder::Unsupported { data_type, rows } = self {
-            return Column::Unsupported { data_type: data_type.clone(), rows: std::mem::take(rows) };
-        }
         match std::mem::take(self) {
             ColumnBuilder::Number(values) => Column::Number(values),
             ColumnBuilder::Text(builder) => Column::Text(builder.column),
-            ColumnBuilder::Unsupported { data_type, rows } => Column::Unsupported { data_type, rows },
         }
     }
 }
@@ -362,10 +348,6 @@ mod tests {
         assert!(matches!(builder.finish(), Column::Text(_)));
         builder.push_text("1");
         assert_eq!(builder.finish(), Column::Number(vec![1.0]));
-        let mut builder = ColumnBuilder::Unsupported { data_type: "Date32".into(), rows: 0 };
-        builder.skip_rows(3);
-        assert_eq!(builder.finish().len(), 3);
-        assert_eq!(builder.finish().len(), 0);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 mod ahead;
 pub(crate) mod column;
+#[cfg_attr(not(feature = "parquet"), path = "no_columnar.rs")]
 mod columnar;
 mod csv;
-#[cfg(test)]
+mod format;
+#[cfg(all(test, feature = "parquet"))]
 #[path = "../../tests/common/parquet.rs"]
 pub(crate) mod parquet_file;
 mod predictions;

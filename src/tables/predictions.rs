@@ -5,15 +5,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use super::column::number_text;
-use super::columnar::ParquetWriter;
+use super::columnar;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, write_error};
 
 /// Blocks of rows that wait to be written by another thread.
 const BLOCKS_BEHIND: usize = 2;
-
-/// Rows that Parquet encodes together.
-const GROUP_ROWS: usize = 1 << 17;
 
 /// Writes rows of numbers under named columns to a file that appears once [`finish`](Self::finish) returns.
 ///
@@ -21,38 +18,62 @@ const GROUP_ROWS: usize = 1 << 17;
 /// grow with the rows beyond one group of rows that Parquet encodes together.
 #[derive(Debug)]
 pub struct PredictionWriter {
-    path: PathBuf,
     columns: usize,
-    format: Format,
+    writer: Box<dyn RowWriter>,
+}
+
+/// A format to write rows of numbers in.
+pub(super) trait RowWriter: std::fmt::Debug + Send {
+    /// Adds a row, one value per column.
+    fn write_row(&mut self, values: &[f64]) -> Result<()>;
+
+    /// Completes the contents of the file, which then wants its name.
+    fn finish(self: Box<Self>) -> Result<AtomicFile>;
 }
 
 #[derive(Debug)]
-enum Format {
-    Csv(Box<::csv::Writer<AtomicFile>>),
-    Parquet(Box<ParquetOut>),
+struct CsvWriter {
+    path: PathBuf,
+    writer: ::csv::Writer<AtomicFile>,
 }
 
-#[derive(Debug)]
-struct ParquetOut {
-    writer: ParquetWriter<AtomicFile>,
-    values: Vec<Vec<f64>>,
+impl CsvWriter {
+    fn create(path: &Path, columns: &[String]) -> Result<Box<dyn RowWriter>> {
+        let mut writer = ::csv::Writer::from_writer(AtomicFile::create(path)?);
+        writer.write_record(columns).map_err(|error| write_error(path, &error))?;
+        Ok(Box::new(CsvWriter { path: path.to_owned(), writer }))
+    }
+}
+
+impl RowWriter for CsvWriter {
+    fn write_row(&mut self, values: &[f64]) -> Result<()> {
+        let cells = values.iter().map(|&value| match value {
+            value if value.is_nan() => "".into(),
+            value => number_text(value),
+        });
+        for cell in cells {
+            self.writer.write_field(cell.as_ref()).map_err(|error| write_error(&self.path, &error))?;
+        }
+        self.writer.write_record(None::<&[u8]>).map_err(|error| write_error(&self.path, &error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<AtomicFile> {
+        self.writer.into_inner().map_err(|error| write_error(&self.path, &error.error()))
+    }
 }
 
 impl PredictionWriter {
-    /// Begins a file whose ending, `.csv` or `.parquet`, names the format; `columns` are the names of the columns.
+    /// Begins a file whose ending, `.csv` or `.parquet` (with the feature `parquet`), names the format; `columns` are the names of the
+    /// columns.
     ///
     /// # Errors
     ///
     /// When the ending is another one, or the file cannot be created.
     pub fn create(path: &Path, columns: &[String]) -> Result<PredictionWriter> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-        let format = match ending.as_deref() {
-            Some("csv") => {
-                let mut writer = ::csv::Writer::from_writer(AtomicFile::create(path)?);
-                writer.write_record(columns).map_err(|error| write_error(path, &error))?;
-                Format::Csv(Box::new(writer))
-            }
-            Some("parquet") => Format::Parquet(Box::new(ParquetOut::create(path, columns)?)),
+        let writer = match ending.as_deref() {
+            Some("csv") => CsvWriter::create(path, columns)?,
+            Some("parquet") => columnar::writer(path, columns)?,
             _ => {
                 return Err(Error::usage(format!(
                     "{}: predictions go to a file ending in .csv or .parquet",
@@ -60,7 +81,7 @@ impl PredictionWriter {
                 )));
             }
         };
-        Ok(PredictionWriter { path: path.to_owned(), columns: columns.len(), format })
+        Ok(PredictionWriter { columns: columns.len(), writer })
     }
 
     /// Adds a row, one value per column.
@@ -74,27 +95,7 @@ impl PredictionWriter {
     /// When there are more or fewer values than columns.
     pub fn write_row(&mut self, values: &[f64]) -> Result<()> {
         assert_eq!(values.len(), self.columns, "one value per column");
-        match &mut self.format {
-            Format::Csv(writer) => {
-                let cells = values.iter().map(|&value| match value {
-                    value if value.is_nan() => "".into(),
-                    value => number_text(value),
-                });
-                for cell in cells {
-                    writer.write_field(cell.as_ref()).map_err(|error| write_error(&self.path, &error))?;
-                }
-                writer.write_record(None::<&[u8]>).map_err(|error| write_error(&self.path, &error))
-            }
-            Format::Parquet(out) => {
-                for (column, &value) in out.values.iter_mut().zip(values) {
-                    column.push(value);
-                }
-                if out.values.first().is_some_and(|column| column.len() >= GROUP_ROWS) {
-                    out.flush(&self.path)?;
-                }
-                Ok(())
-            }
-        }
+        self.writer.write_row(values)
     }
 
     /// Hands the writer to a thread, so that encoding and writing take place beside the making of further rows.
@@ -121,15 +122,7 @@ impl PredictionWriter {
     ///
     /// When the disk is full or the name cannot be taken; nothing is left behind then.
     pub fn finish(self) -> Result<()> {
-        let path = self.path;
-        let file = match self.format {
-            Format::Csv(writer) => writer.into_inner().map_err(|error| write_error(&path, &error.error()))?,
-            Format::Parquet(mut out) => {
-                out.flush(&path)?;
-                out.writer.finish().map_err(|error| write_error(&path, &error))?
-            }
-        };
-        file.finish()
+        self.writer.finish()?.finish()
     }
 }
 
@@ -178,20 +171,4 @@ impl Drop for WriterBehind {
 
 fn writer_stopped() -> Error {
     Error::data("the thread that writes predictions has stopped; no partial file was left")
-}
-
-impl ParquetOut {
-    fn create(path: &Path, columns: &[String]) -> Result<ParquetOut> {
-        let writer = ParquetWriter::new(AtomicFile::create(path)?, columns);
-        let writer = writer.map_err(|error| write_error(path, &error))?;
-        Ok(ParquetOut { writer, values: vec![Vec::new(); columns.len()] })
-    }
-
-    /// Writes the collected rows.
-    fn flush(&mut self, path: &Path) -> Result<()> {
-        if self.values.iter().all(Vec::is_empty) {
-            return Ok(());
-        }
-        self.writer.write_group(&mut self.values).map_err(|error| write_error(path, &error))
-    }
 }

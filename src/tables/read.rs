@@ -6,21 +6,18 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::column::ColumnBuilder;
-use super::columnar::{ArrowRows, Format, Input, ParquetRows, count_rows, row_groups};
+use super::column::{Column, ColumnBuilder};
+use super::columnar;
 use super::csv::CsvRows;
+use super::format::{FIRST_BYTES, Format, GZIP};
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
-
-pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// Rows that are counted at once.
 const COUNTED_ROWS: usize = 8192;
 
-/// Bytes that tell every format from the others.
-const MAGIC_BYTES: u64 = 8;
-
-/// Reads a whole table: CSV, gzip-compressed CSV, Parquet or Arrow, `-` from standard input (which cannot be Parquet).
+/// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
+/// cannot be Parquet).
 ///
 /// All but CSV are recognised by their first bytes, whatever the file's name. The type of each column is found over
 /// the whole column; see [`Column`](super::Column).
@@ -40,10 +37,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
 /// When the file cannot be opened, or is Parquet that is damaged.
 pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
     let (source, file, format) = open_file(path)?;
-    match format {
-        Some(Format::Parquet) => row_groups(&source, &file).map(Some),
-        Some(Format::Arrow) | None => Ok(None),
-    }
+    format.map_or(Ok(None), |format| columnar::row_groups(&source, &file, format))
 }
 
 /// The number of rows of a file that states it; `None` for files of text.
@@ -53,13 +47,7 @@ pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
 /// When the file cannot be opened, or is Parquet or Arrow that is damaged.
 pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
     let (source, file, format) = open_file(path)?;
-    match format {
-        Some(Format::Parquet) => {
-            row_groups(&source, &file).map(|groups| Some(groups.iter().map(|&rows| rows as u64).sum()))
-        }
-        Some(Format::Arrow) => count_rows(&source, file).map(Some),
-        None => Ok(None),
-    }
+    format.map(|format| columnar::count_rows(&source, file, format)).transpose()
 }
 
 /// The number of rows of a file, counted by reading it where it does not state it.
@@ -124,6 +112,9 @@ pub struct TableBlocks {
     done: bool,
 }
 
+/// The rows of a file, and a builder for each column that is wanted.
+pub(super) type Opened = (Box<dyn RowSource>, Vec<Option<ColumnBuilder>>);
+
 /// The rows of a file, read once.
 pub(crate) trait RowSource: Send {
     /// The names of the columns, in order.
@@ -131,6 +122,11 @@ pub(crate) trait RowSource: Send {
 
     /// The row of the file, counted from 0, after the last one that was read.
     fn row(&self) -> usize;
+
+    /// The type of a column that has no meaning here, as the file names it; its builder stays empty.
+    fn unsupported(&self, _column: usize) -> Option<&str> {
+        None
+    }
 
     /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
     /// returns how many rows there were, none at the end of the file only.
@@ -167,13 +163,9 @@ impl TableBlocks {
         let (first, input) = peek(&source, Box::new(copy))?;
         let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
         match (Format::of(&first), expected) {
-            (Some(Format::Parquet), _) => {
-                let (rows, builders) = ParquetRows::open(&source, file, wanted, groups)?;
-                Ok(TableBlocks::with(source, Box::new(rows), builders, block_rows))
-            }
-            (Some(Format::Arrow), _) if path.is_file() => {
-                let (rows, builders) = ArrowRows::open(&source, Input::File(file), wanted)?;
-                Ok(TableBlocks::with(source, Box::new(rows), builders, block_rows))
+            (Some(format), _) if format == Format::Parquet || path.is_file() => {
+                let opened = columnar::open((&source, file), format, wanted, groups)?;
+                Ok(TableBlocks::with(&source, opened, block_rows))
             }
             (None, Some(expected)) => {
                 Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
@@ -189,33 +181,22 @@ impl TableBlocks {
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<TableBlocks> {
-        match Format::of(&first) {
-            Some(Format::Parquet) => {
-                return Err(Error::data(format!("{source}: found Parquet, expected CSV text or Arrow"))
-                    .hint("save it to a file and give the file's name"));
-            }
-            Some(Format::Arrow) => {
-                let (rows, builders) = ArrowRows::open(source, Input::Pipe(input), wanted)?;
-                return Ok(TableBlocks::with(source.to_owned(), Box::new(rows), builders, block_rows));
-            }
-            None => {}
+        if let Some(format) = Format::of(&first) {
+            let opened = columnar::open_pipe((source, input), format, wanted)?;
+            return Ok(TableBlocks::with(source, opened, block_rows));
         }
-        let input: Box<dyn Read + Send> = if first.starts_with(GZIP_MAGIC) {
+        let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, input)))
         } else {
             input
         };
         let rows = CsvRows::open(source, input)?;
         let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
-        Ok(TableBlocks::with(source.to_owned(), Box::new(rows), builders, block_rows))
+        Ok(TableBlocks::with(source, (Box::new(rows), builders), block_rows))
     }
 
-    fn with(
-        source: String,
-        rows: Box<dyn RowSource>,
-        builders: Vec<Option<ColumnBuilder>>,
-        block_rows: usize,
-    ) -> TableBlocks {
+    fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
+        let source = source.to_owned();
         TableBlocks { source, rows, builders, block_rows: block_rows.max(1), any: false, done: false }
     }
 
@@ -234,12 +215,16 @@ impl TableBlocks {
         let mut lines = Lines::default();
         let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
         let first = self.rows.row() - rows;
-        let finished: Vec<_> =
-            self.builders.iter_mut().map(|builder| builder.as_mut().map(ColumnBuilder::finish)).collect();
-        let columns = self.names().iter().zip(finished);
-        let columns =
-            columns.filter_map(|(name, column)| Some(NamedColumn { name: name.clone(), column: column? }));
-        Ok(Table::from_block(self.source.clone(), columns.collect(), rows, first, lines))
+        let mut columns = Vec::new();
+        for (index, builder) in self.builders.iter_mut().enumerate() {
+            let Some(builder) = builder else { continue };
+            let column = match self.rows.unsupported(index) {
+                Some(data_type) => Column::Unsupported { data_type: data_type.to_owned(), rows },
+                None => builder.finish(),
+            };
+            columns.push(NamedColumn { name: self.rows.names()[index].clone(), column });
+        }
+        Ok(Table::from_block(self.source.clone(), columns, rows, first, lines))
     }
 }
 
@@ -269,7 +254,7 @@ fn no_rows(source: &str) -> Error {
 /// The first bytes, enough to tell the format, and the whole input again, those bytes included.
 fn peek(source: &str, mut input: Box<dyn Read + Send>) -> Result<(Vec<u8>, Box<dyn Read + Send>)> {
     let mut first = Vec::new();
-    let read = (&mut input).take(MAGIC_BYTES).read_to_end(&mut first);
+    let read = (&mut input).take(FIRST_BYTES).read_to_end(&mut first);
     read.map_err(|error| unreadable(source, &error))?;
     let whole = Box::new(Cursor::new(first.clone()).chain(input));
     Ok((first, whole))

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::read::{GZIP_MAGIC, TableBlocks, rows_of};
+use super::format::GZIP;
+use super::read::{TableBlocks, rows_of};
 
 /// Text that is looked at to estimate the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -53,7 +54,7 @@ impl Read for Counted {
 fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
     let mut magic = [0; 2];
     File::open(path).ok()?.read_exact(&mut magic).ok()?;
-    let compressed = magic == GZIP_MAGIC;
+    let compressed = magic == GZIP;
     let most = size.saturating_mul(BYTES_PER_TEXT_BYTE * if compressed { MOST_COMPRESSION } else { 1 });
     if most < least {
         return None;

@@ -11,6 +11,7 @@ use crate::schema::Schema;
 use crate::tables::{Ahead, TableBlocks};
 use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::training::{AllRows, BatchSource, RowBuffer};
+use faer::RowRef;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::path::PathBuf;
@@ -150,12 +151,6 @@ impl FileBatches {
         let ready = maker.start(0)?;
         Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
     }
-
-    /// The most rows that were in the buffer and the block at hand so far.
-    #[cfg(test)]
-    fn most_held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
 }
 
 impl BatchSource for FileBatches {
@@ -264,7 +259,7 @@ impl Maker {
         let given = (exposure.is_some(), weights.is_some());
         for _ in 0..size {
             self.fill()?;
-            if !self.buffer.pop(&mut self.random, |row| batch.push(row, given)) {
+            if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, given)) {
                 return Err(self.file.changed(self.file.rows.saturating_sub(self.rows_left)));
             }
         }
@@ -324,7 +319,15 @@ impl Maker {
     }
 }
 
-#[cfg(test)]
+/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, then exposure and weight as far as they are given.
+fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, (exposure, weight): (bool, bool)) {
+    let mut others = row[dims + 1..].iter().copied();
+    let exposure = exposure.then(|| others.next()).flatten();
+    let weight = weight.then(|| others.next()).flatten();
+    batch.push(RowRef::from_slice(&row[..dims]), row[dims], exposure, weight);
+}
+
+#[cfg(all(test, feature = "parquet"))]
 mod tests {
     use super::*;
     use crate::schema::SchemaOptions;
@@ -429,8 +432,9 @@ mod tests {
             assert_ne!(epochs[0], epochs[1]);
             // The block at hand is counted with the buffer; both are within the stated bound.
             let buffer = buffer.min(file.train);
-            assert!(source.most_held() <= buffer + BLOCK_ROWS, "{}", source.most_held());
-            assert!(source.most_held() >= buffer.min(BLOCK_ROWS));
+            let most = source.held.load(Ordering::Relaxed);
+            assert!(most <= buffer + BLOCK_ROWS, "{most}");
+            assert!(most >= buffer.min(BLOCK_ROWS));
         }
     }
 

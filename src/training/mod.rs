@@ -22,16 +22,21 @@ mod start;
 mod trainer;
 mod variational;
 
-pub(crate) use arrays::{Origin, fit_rows};
 pub use arrays::{fit_arrays, fit_arrays_in};
 pub use builder::ModelBuilder;
 pub use collapsed::CollapsedObjective;
 pub use inference::{Inference, InferenceOptions};
-pub(crate) use record::record;
-pub(crate) use row_buffer::RowBuffer;
 pub use rows::{AllRows, BatchSource, TrainingData, TrainingRows};
 pub use run::Fitted;
-pub(crate) use start::WARM_ROWS;
 pub use start::{Prototype, Start};
 pub use trainer::Trainer;
 pub use variational::VariationalModel;
+
+/// What fits to tables and files need besides.
+#[cfg(feature = "tables")]
+pub(crate) use self::{
+    arrays::{Origin, fit_rows},
+    record::record,
+    row_buffer::RowBuffer,
+    start::WARM_ROWS,
+};

@@ -2,7 +2,7 @@
 
 use crate::collapsed::Dataset;
 use crate::objective::Targets;
-use faer::Mat;
+use faer::{Mat, RowRef};
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
 pub(crate) struct RowBuffer {
@@ -33,17 +33,11 @@ impl RowBuffer {
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
-    pub(crate) fn push(&mut self, row: &[f64], (exposure, weight): (bool, bool)) {
-        let (x, others) = row.split_at(self.columns.nrows());
-        self.columns.col_as_slice_mut(self.y.len()).copy_from_slice(x);
-        let mut others = others.iter().copied();
-        self.y.extend(others.next());
-        if exposure {
-            self.exposure.extend(others.next());
-        }
-        if weight {
-            self.weights.extend(others.next());
-        }
+    pub(crate) fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
+        self.columns.col_mut(self.y.len()).copy_from(x.transpose());
+        self.y.push(y);
+        self.exposure.extend(exposure);
+        self.weights.extend(weight);
     }
 
     /// Copies `rows` of `data`.
@@ -51,18 +45,11 @@ impl RowBuffer {
         if rows.len() > self.columns.ncols() {
             self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }
-        for (j, &row) in rows.iter().enumerate() {
-            self.columns.col_mut(j).copy_from(data.x.row(row).transpose());
+        self.clear();
+        let Targets { y, exposure, weights } = data.targets;
+        for &row in rows {
+            self.push(data.x.row(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
         }
-        let gather = |to: &mut Vec<f64>, from: &[f64]| {
-            to.clear();
-            if !from.is_empty() {
-                to.extend(rows.iter().map(|&row| from[row]));
-            }
-        };
-        gather(&mut self.y, data.targets.y);
-        gather(&mut self.exposure, data.targets.exposure);
-        gather(&mut self.weights, data.targets.weights);
     }
 
     /// The rows last taken.

@@ -7,13 +7,7 @@ use super::flat::{Table, Vector};
 use super::schema::{Field, fields};
 use crate::tables::columnar::MOST_ROWS;
 use crate::tables::columnar::codec::Codec;
-
-/// The first and last bytes of an Arrow file, whose messages are found from its footer; most writers put a stream, which
-/// can be read from front to back, after eight bytes.
-pub(in crate::tables::columnar) const FILE_MAGIC: &[u8] = b"ARROW1";
-
-/// What every message begins with, so a stream too.
-pub(in crate::tables::columnar) const CONTINUATION: [u8; 4] = [0xff; 4];
+use crate::tables::format::{ARROW, ARROW_MESSAGE};
 
 /// The length of the footer, and the last bytes.
 const FOOTER_END: u64 = 10;
@@ -25,7 +19,7 @@ const BUFFER: usize = 1 << 16;
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=4;
 
 /// Where messages come from.
-pub(in crate::tables) enum Input {
+pub(in crate::tables::columnar) enum Input {
     /// Read once, from front to back.
     Pipe(Box<dyn Read + Send>),
     /// A regular file.
@@ -102,16 +96,16 @@ impl Messages {
                 let mut file = BufReader::with_capacity(BUFFER, file);
                 file.rewind()?;
                 let first = exactly(&mut file, 4)?;
-                if first != CONTINUATION {
+                if first != ARROW_MESSAGE {
                     return Messages::of_footer(file);
                 }
                 (Reader::Stream(file), first)
             }
         };
-        let mut messages = Messages { input, marked: first == CONTINUATION, ended: false };
+        let mut messages = Messages { input, marked: first == ARROW_MESSAGE, ended: false };
         if !messages.marked {
             let magic = [first, exactly(messages.input(), 4)?].concat();
-            if !magic.starts_with(FILE_MAGIC) {
+            if !magic.starts_with(ARROW) {
                 return Err(damaged("it begins with other bytes"));
             }
         }
@@ -132,8 +126,7 @@ impl Messages {
         let last = exactly(&mut file, FOOTER_END)?;
         let (length, magic) = last.split_first_chunk::<4>().ok_or_else(early)?;
         let length = u64::from(u32::from_le_bytes(*length));
-        let start =
-            (end - FOOTER_END).checked_sub(length).filter(|_| magic == FILE_MAGIC).ok_or_else(early)?;
+        let start = (end - FOOTER_END).checked_sub(length).filter(|_| magic == ARROW).ok_or_else(early)?;
         file.seek(SeekFrom::Start(start))?;
         let footer = exactly(&mut file, length)?;
         let lost = || damaged("its footer is damaged");
@@ -175,7 +168,7 @@ impl Messages {
             self.input().take(4).read_to_end(&mut mark)?;
             // Streams may end without an end mark.
             self.ended = mark.is_empty();
-            if !self.ended && mark != CONTINUATION {
+            if !self.ended && mark != ARROW_MESSAGE {
                 return Err(damaged(match self.input {
                     Reader::Pipe(_) => "a message is not where it should be; save it to a file if it is one",
                     _ => "a message is not where it should be",

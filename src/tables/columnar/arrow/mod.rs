@@ -10,20 +10,19 @@ use std::fs::File;
 use std::ops::Range;
 
 use self::array::{Array, Arrays};
-pub(in crate::tables) use self::messages::Input;
-pub(super) use self::messages::{CONTINUATION, FILE_MAGIC};
+pub(super) use self::messages::Input;
 use self::messages::{Header, Messages, damaged};
 use self::schema::{Cells, Field, Kind};
 use crate::error::{Error, Result};
 use crate::tables::column::ColumnBuilder;
-use crate::tables::read::RowSource;
+use crate::tables::read::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
 
 /// The most rows of a batch for which no column that is read has bytes.
 const MOST_UNBACKED_ROWS: usize = 1 << 24;
 
 /// An Arrow file or stream, read once in its order. One record batch is in memory at a time.
-pub(in crate::tables) struct ArrowRows {
+pub(super) struct ArrowRows {
     source: String,
     messages: Messages,
     fields: Vec<Field>,
@@ -46,11 +45,7 @@ struct Dictionary {
 
 impl ArrowRows {
     /// Reads the schema; returns the rows and one builder for each column that is wanted.
-    pub(in crate::tables) fn open(
-        source: &str,
-        input: Input,
-        wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<(ArrowRows, Vec<Option<ColumnBuilder>>)> {
+    pub(super) fn open(source: &str, input: Input, wanted: &dyn Fn(&str) -> bool) -> Result<Opened> {
         let (messages, fields) = Messages::open(input).map_err(|error| unreadable(source, &error))?;
         let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         if names.is_empty() {
@@ -60,21 +55,18 @@ impl ArrowRows {
         let wanted: Vec<bool> = names.iter().map(|name| wanted(name)).collect();
         let mut dictionaries = HashMap::new();
         let builders = fields.iter().zip(&wanted).map(|(field, wanted)| {
-            wanted.then(|| match field.cells {
-                Cells::Unsupported(name) => {
-                    ColumnBuilder::Unsupported { data_type: name.to_owned(), rows: 0 }
-                }
-                Cells::Coded { dictionary, values, .. } => {
+            wanted.then(|| {
+                if let Cells::Coded { dictionary, values, .. } = field.cells {
                     dictionaries.insert(dictionary, Dictionary::empty(values));
-                    ColumnBuilder::default()
                 }
-                Cells::Plain(_) => ColumnBuilder::default(),
+                ColumnBuilder::default()
             })
         });
         let builders = builders.collect();
         let source = source.to_owned();
         let (arrays, left, row) = (Vec::new(), 0..0, 0);
-        Ok((ArrowRows { source, messages, fields, names, wanted, dictionaries, arrays, left, row }, builders))
+        let rows = ArrowRows { source, messages, fields, names, wanted, dictionaries, arrays, left, row };
+        Ok((Box::new(rows), builders))
     }
 
     /// Goes on to the next batch; `false` when there is none.
@@ -153,6 +145,13 @@ impl RowSource for ArrowRows {
         self.row
     }
 
+    fn unsupported(&self, column: usize) -> Option<&str> {
+        match self.fields.get(column)?.cells {
+            Cells::Unsupported(name) => Some(name),
+            _ => None,
+        }
+    }
+
     fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],
@@ -176,7 +175,6 @@ impl RowSource for ArrowRows {
                     failed(&self.source, self.row, &place, &error)
                 })?;
             }
-            builders.iter_mut().flatten().for_each(|builder| builder.skip_rows(rows.len()));
             filled += rows.len();
             self.row += rows.len();
             self.left.start = rows.end;
@@ -227,7 +225,7 @@ impl Dictionary {
 }
 
 /// The rows of a file, found from the descriptions of its batches.
-pub(in crate::tables) fn count_rows(source: &str, file: File) -> Result<u64> {
+pub(super) fn count_rows(source: &str, file: File) -> Result<u64> {
     let count = || -> std::io::Result<u64> {
         let (mut messages, _) = Messages::open(Input::File(file))?;
         let mut rows = 0u64;

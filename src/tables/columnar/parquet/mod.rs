@@ -15,21 +15,18 @@ use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroup
 
 use self::cells::{Kind, kind, read_cells};
 use self::pages::{PlainPages, codec};
-pub(in crate::tables) use self::write::ParquetWriter;
+pub(super) use self::write::ParquetWriter;
 use crate::error::{Error, Result};
 use crate::tables::column::ColumnBuilder;
 use crate::tables::columnar::MOST_ROWS;
-use crate::tables::read::RowSource;
+use crate::tables::read::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
-
-/// The first and last bytes of a Parquet file.
-pub(super) const MAGIC: &[u8] = b"PAR1";
 
 /// The most rows decoded at once, so that a whole-file read does not decode the file twice over in memory.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A Parquet file, read once: from front to back, or one row group after the other in a given order.
-pub(in crate::tables) struct ParquetRows {
+pub(super) struct ParquetRows {
     source: String,
     file: Arc<File>,
     metadata: ParquetMetaData,
@@ -57,12 +54,12 @@ struct Decoded {
 impl ParquetRows {
     /// Reads the footer; returns the rows and one builder for each column that is wanted. Row groups are read in the order
     /// of `groups`, where it is given; a block then never has rows of two of them.
-    pub(in crate::tables) fn open(
+    pub(super) fn open(
         source: &str,
         file: File,
         wanted: &dyn Fn(&str) -> bool,
         groups: Option<&[usize]>,
-    ) -> Result<(ParquetRows, Vec<Option<ColumnBuilder>>)> {
+    ) -> Result<Opened> {
         let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
         let metadata = read_footer(source, &file)?;
         let schema = metadata.file_metadata().schema_descr();
@@ -79,13 +76,11 @@ impl ParquetRows {
         let mut builders = Vec::with_capacity(fields.len());
         let mut decoded = Vec::new();
         for (column, field) in fields.iter().enumerate() {
-            builders.push(wanted(field.name()).then(|| match kind(field) {
-                Ok(kind) => {
-                    decoded.push(Decoded { column, leaf: leaf_of[column], kind });
-                    ColumnBuilder::default()
-                }
-                Err(name) => ColumnBuilder::Unsupported { data_type: name.to_owned(), rows: 0 },
-            }));
+            let wanted = wanted(field.name());
+            builders.push(wanted.then(ColumnBuilder::default));
+            if let Some(kind) = kind(field).ok().filter(|_| wanted) {
+                decoded.push(Decoded { column, leaf: leaf_of[column], kind });
+            }
         }
         check_chunks(source, &metadata, length, &names, &decoded)?;
         let count = metadata.num_row_groups();
@@ -105,7 +100,7 @@ impl ParquetRows {
             left: 0,
             row: 0,
         };
-        Ok((rows, builders))
+        Ok((Box::new(rows), builders))
     }
 
     /// Goes on to the next row group; `false` when there is none.
@@ -153,6 +148,11 @@ impl RowSource for ParquetRows {
         self.row
     }
 
+    fn unsupported(&self, column: usize) -> Option<&str> {
+        let schema = self.metadata.file_metadata().schema_descr().root_schema();
+        kind(schema.get_fields().get(column)?).err()
+    }
+
     fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],
@@ -172,7 +172,6 @@ impl RowSource for ParquetRows {
                 count = count.min(BATCH_ROWS);
             }
             self.read(builders, count)?;
-            builders.iter_mut().flatten().for_each(|builder| builder.skip_rows(count));
             rows += count;
             self.row += count;
             self.left -= count;
@@ -182,7 +181,7 @@ impl RowSource for ParquetRows {
 }
 
 /// The number of rows of each row group.
-pub(in crate::tables) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
+pub(super) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
     Ok(read_footer(source, file)?.row_groups().iter().map(group_rows).collect())
 }
 

@@ -1,0 +1,56 @@
+//! What kind of file it is, by its first bytes or by the ending of its name; no reading.
+
+/// The first bytes of a file compressed by gzip.
+pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The first and last bytes of a Parquet file.
+pub(super) const PARQUET: &[u8] = b"PAR1";
+
+/// The first and last bytes of an Arrow file, whose messages are found from its footer; most writers put a stream, which
+/// can be read from front to back, after eight bytes.
+pub(super) const ARROW: &[u8] = b"ARROW1";
+
+/// What every Arrow message begins with, so a stream too.
+pub(super) const ARROW_MESSAGE: [u8; 4] = [0xff; 4];
+
+/// Bytes that tell every format from the others.
+pub(super) const FIRST_BYTES: u64 = 8;
+
+/// The formats besides text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Columns in row groups, listed in a footer: read from a file only.
+    Parquet,
+    /// Record batches one after the other, as a file or as a stream: read from front to back.
+    Arrow,
+}
+
+impl Format {
+    /// The format of a file with these first bytes, eight of them where it has so many.
+    pub(super) fn of(first: &[u8]) -> Option<Format> {
+        if first.starts_with(PARQUET) {
+            Some(Format::Parquet)
+        } else if first.starts_with(ARROW) || first.starts_with(&ARROW_MESSAGE) {
+            Some(Format::Arrow)
+        } else {
+            None
+        }
+    }
+
+    /// The format that the ending of a file's name stands for.
+    pub(super) fn of_ending(ending: &str) -> Option<Format> {
+        match ending.to_ascii_lowercase().as_str() {
+            "parquet" => Some(Format::Parquet),
+            "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
+            _ => None,
+        }
+    }
+
+    /// The format as messages call it, with its article.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Format::Parquet => "a Parquet",
+            Format::Arrow => "an Arrow",
+        }
+    }
+}
