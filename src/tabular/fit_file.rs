@@ -131,7 +131,7 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
 }
 
 /// Fits a model to a file without holding its rows in memory. `planned` hears what will be in memory before training
-/// starts, `session` one record per epoch.
+/// starts, `session` of every stage and epoch.
 ///
 /// One pass finds columns and scaling, checks every row and draws samples: one to choose inducing inputs and
 /// hyper-parameters to start from, one of 20,480 rows to estimate the objective on. Rows that are held out are those
