@@ -5,7 +5,7 @@ use std::io::Read;
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
-use super::read::RowSource;
+use super::format::RowSource;
 use super::table::{Lines, check_names, quoted};
 use crate::error::{Error, Result};
 

@@ -1,4 +1,9 @@
-//! What kind of file it is, by its first bytes or by the ending of its name; no reading.
+//! What a format of files is: how it is recognised, and what reads and writes rows in it; no reading.
+
+use super::column::ColumnBuilder;
+use super::table::Lines;
+use crate::error::Result;
+use crate::files::AtomicFile;
 
 /// The first bytes of a file compressed by gzip.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -53,4 +58,39 @@ impl Format {
             Format::Arrow => "an Arrow",
         }
     }
+}
+
+/// The rows of a file, and a builder for each column that is wanted.
+pub(super) type Opened = (Box<dyn RowSource>, Vec<Option<ColumnBuilder>>);
+
+/// The rows of a file, read once.
+pub(super) trait RowSource: Send {
+    /// The names of the columns, in order.
+    fn names(&self) -> &[String];
+
+    /// The row of the file, counted from 0, after the last one that was read.
+    fn row(&self) -> usize;
+
+    /// The type of a column that has no meaning here, as the file names it; its builder stays empty.
+    fn unsupported(&self, _column: usize) -> Option<&str> {
+        None
+    }
+
+    /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
+    /// returns how many rows there were, none at the end of the file only.
+    fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize>;
+}
+
+/// A format to write rows of numbers in.
+pub(super) trait RowWriter: std::fmt::Debug + Send {
+    /// Adds a row, one value per column.
+    fn write_row(&mut self, values: &[f64]) -> Result<()>;
+
+    /// Completes the contents of the file, which then wants its name.
+    fn finish(self: Box<Self>) -> Result<AtomicFile>;
 }

@@ -1,8 +1,6 @@
 //! What stands in for `columnar` in a build without the feature `parquet`: every function says what is missing; no reading.
 
-use super::format::Format;
-use super::predictions::RowWriter;
-use super::read::Opened;
+use super::format::{Format, Opened, RowWriter};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::Read;

@@ -6,6 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::column::number_text;
 use super::columnar;
+use super::format::RowWriter;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, write_error};
 
@@ -20,15 +21,6 @@ const BLOCKS_BEHIND: usize = 2;
 pub struct PredictionWriter {
     columns: usize,
     writer: Box<dyn RowWriter>,
-}
-
-/// A format to write rows of numbers in.
-pub(super) trait RowWriter: std::fmt::Debug + Send {
-    /// Adds a row, one value per column.
-    fn write_row(&mut self, values: &[f64]) -> Result<()>;
-
-    /// Completes the contents of the file, which then wants its name.
-    fn finish(self: Box<Self>) -> Result<AtomicFile>;
 }
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
 use super::csv::CsvRows;
-use super::format::{FIRST_BYTES, Format, GZIP};
+use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
@@ -110,32 +110,6 @@ pub struct TableBlocks {
     block_rows: usize,
     any: bool,
     done: bool,
-}
-
-/// The rows of a file, and a builder for each column that is wanted.
-pub(super) type Opened = (Box<dyn RowSource>, Vec<Option<ColumnBuilder>>);
-
-/// The rows of a file, read once.
-pub(crate) trait RowSource: Send {
-    /// The names of the columns, in order.
-    fn names(&self) -> &[String];
-
-    /// The row of the file, counted from 0, after the last one that was read.
-    fn row(&self) -> usize;
-
-    /// The type of a column that has no meaning here, as the file names it; its builder stays empty.
-    fn unsupported(&self, _column: usize) -> Option<&str> {
-        None
-    }
-
-    /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
-    /// returns how many rows there were, none at the end of the file only.
-    fn fill(
-        &mut self,
-        builders: &mut [Option<ColumnBuilder>],
-        lines: &mut Lines,
-        most: usize,
-    ) -> Result<usize>;
 }
 
 impl std::fmt::Debug for TableBlocks {

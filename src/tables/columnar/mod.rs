@@ -7,9 +7,7 @@ mod parquet;
 
 use self::arrow::{ArrowRows, Input};
 use self::parquet::{ParquetRows, ParquetWriter};
-use super::format::Format;
-use super::predictions::RowWriter;
-use super::read::Opened;
+use super::format::{Format, Opened, RowWriter};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::Read;

@@ -15,7 +15,7 @@ use self::messages::{Header, Messages, damaged};
 use self::schema::{Cells, Field, Kind};
 use crate::error::{Error, Result};
 use crate::tables::column::ColumnBuilder;
-use crate::tables::read::{Opened, RowSource};
+use crate::tables::format::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
 
 /// The most rows of a batch for which no column that is read has bytes.

@@ -19,7 +19,7 @@ pub(super) use self::write::ParquetWriter;
 use crate::error::{Error, Result};
 use crate::tables::column::ColumnBuilder;
 use crate::tables::columnar::MOST_ROWS;
-use crate::tables::read::{Opened, RowSource};
+use crate::tables::format::{Opened, RowSource};
 use crate::tables::table::{Lines, check_names, quoted};
 
 /// The most rows decoded at once, so that a whole-file read does not decode the file twice over in memory.

@@ -12,7 +12,7 @@ use ::parquet::schema::types::Type;
 
 use crate::error::Result;
 use crate::files::{AtomicFile, write_error};
-use crate::tables::predictions::RowWriter;
+use crate::tables::format::RowWriter;
 
 /// Rows that are encoded together.
 const GROUP_ROWS: usize = 1 << 17;
