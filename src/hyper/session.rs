@@ -41,13 +41,17 @@ impl Interrupt<'_> {
 ///
 /// ```
 /// use faer::Mat;
-/// use sparsegp::{ErrorKind, hyper::Session, training::ModelBuilder};
+/// use sparsegp::hyper::{Event, Session};
+/// use sparsegp::{ErrorKind, training::ModelBuilder};
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// let x = Mat::from_fn(40, 1, |i, _| i as f64);
 /// let y: Vec<f64> = (0..40).map(|i| (0.3 * i as f64).sin()).collect();
 /// let enough = AtomicBool::new(false);
-/// let mut listener = |record: &sparsegp::hyper::Record| enough.store(record.epoch >= 3, Ordering::Relaxed);
+/// let mut listener = |event: &Event| match event {
+///     Event::Epoch { record, .. } => enough.store(record.epoch >= 3, Ordering::Relaxed),
+///     Event::Stage(stage) => eprintln!("{stage}"),
+/// };
 /// let mut session = Session::new(&mut listener).with_interrupt(&enough);
 /// let error = ModelBuilder::new().fit_in(x.as_ref(), &y, &mut session).err().expect("the flag ends it");
 /// assert_eq!(error.kind(), ErrorKind::Interrupted);

@@ -61,7 +61,7 @@ pub struct TableFit {
 ///     start: None,
 ///     keep_posterior: false,
 /// };
-/// let fit = fit_table(&request, &mut |record| eprintln!("epoch {}: {}", record.epoch, record.objective))?;
+/// let fit = fit_table(&request, &mut |event| eprintln!("{event:?}"))?;
 /// let predictions = fit.model.predict(&table, UnseenLevels::Error)?;
 /// assert!((predictions.row(1).mean - (0.1f64.sin() + 1.0)).abs() < 0.1);
 /// assert_eq!(fit.test.expect("12 rows held out").targets.len(), 12);
