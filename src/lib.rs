@@ -41,6 +41,7 @@
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
 //! | [`collapsed`], [`gradient`] | bounds with q in closed form; the gradient of a mini-batch; sums over data that merge |
+//! | [`neighbours`] | rows conditioned on their nearest data: search, conditionals, adjoint |
 //! | [`hyper`], [`checkpoint`] | hyper-parameters as one vector, constraints, Adam and L-BFGS, limits, sessions; states as bytes |
 //! | [`latent`], [`variational`], [`objective`] | features of the latent linear model; q and its update rules; losses and estimators |
 //! | [`likelihood`], [`quadrature`], [`functions`], [`metrics`] | observation models; integrals; special functions; figures of predictions |
@@ -78,6 +79,7 @@ pub mod likelihood;
 pub mod linalg;
 pub mod metrics;
 pub mod model;
+pub mod neighbours;
 pub mod objective;
 pub mod options;
 pub mod prelude;

@@ -1,0 +1,52 @@
+//! What nearest neighbours say beyond inducing inputs: search, rows conditioned on their neighbours and the adjoint; no likelihood, no objective.
+//!
+//! Inducing inputs carry what is smooth over all of the input space; the residual they leave is local, and the nearest data carry it (full-scale
+//! Vecchia approximations: Gyger, Furrer & Sigrist 2025, arXiv 2507.05064). Given its k nearest predecessors in an order of the data, a datum
+//! is a row of a linear model in w with a noise variance of its own, so the evidence is FITC's of other rows: k = 0 is FITC, all
+//! predecessors are the exact GP, whatever the inducing inputs. Noise is Gaussian, with one variance.
+//!
+//! ```
+//! use faer::Mat;
+//! use sparsegp::collapsed::{ConditionalStream, Dataset, fitc};
+//! use sparsegp::kernels::parse;
+//! use sparsegp::latent::{InducingLayer, Jitter};
+//! use sparsegp::neighbours::{Blocks, COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_before};
+//!
+//! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
+//! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
+//! // Ten inducing inputs cannot carry twenty waves; ten neighbours beside them can.
+//! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
+//! let mut layer = InducingLayer::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?;
+//! layer.refresh().expect("a factor");
+//! let (noise, order): (f64, Vec<u32>) = (0.01, (0..400).collect());
+//!
+//! let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+//! let evidence = |k: usize| {
+//!     let blocks = Blocks::new(&order, &nearest_before(near.as_ref(), &order, k, COMPARISONS));
+//!     let mut stream = ConditionalStream::new(&layer, &blocks);
+//!     stream.forward(&layer, Dataset::of(x.as_ref(), &y), &blocks, noise);
+//!     fitc(&stream.statistics).expect("an evidence")
+//! };
+//! assert!(evidence(10).value < evidence(0).value - 100.0);
+//!
+//! let q = evidence(10).q;
+//! let posterior = (q.mean(), q.cov().full());
+//! let predictor = Predictor { layer: &layer, posterior, noise, data: (x.as_ref(), &y) };
+//! let index = Index::new(near.as_ref(), order.clone(), COMPARISONS);
+//! let (mean, variance) = predictor.marginals(x.as_ref(), (&index, near.as_ref()), 10);
+//! assert!((mean[7] - y[7]).abs() < 0.05 && variance[7] < 0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod blocks;
+mod cells;
+mod conditionals;
+mod metric;
+mod prediction;
+mod search;
+
+pub use blocks::{Block, Blocks};
+pub use conditionals::{Conditionals, Rows, RowsBar, Source};
+pub use metric::{half_lengths, in_units_of};
+pub use prediction::Predictor;
+pub use search::{COMPARISONS, Index, Lists, nearest_before, nearest_others};
