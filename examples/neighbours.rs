@@ -1,0 +1,75 @@
+//! Evidence, gradient and predictions with nearest neighbours beside inducing inputs, timed on rows of a smooth function.
+//!
+//! `cargo run --release --example neighbours -- ROWS INDUCING NEIGHBOURS INPUTS`
+
+use faer::Mat;
+use sparsegp::collapsed::{BoundGradient, ConditionalStream, Dataset, fitc};
+use sparsegp::kernels::parse;
+use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
+use sparsegp::neighbours::{
+    Blocks, COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_before,
+};
+use std::time::Instant;
+
+/// Says how long a piece of work took.
+fn timed<T>(what: &str, rows: usize, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{what:<34} {seconds:8.3} s {:10.1} µs a row", 1e6 * seconds / rows as f64);
+    result
+}
+
+/// Numbers in [0, 1) that fill the unit cube evenly (R. Kronecker's sequence of square roots of primes).
+fn inputs(rows: usize, dims: usize, first: usize) -> Mat<f64> {
+    const PRIMES: [f64; 12] = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0, 31.0, 37.0];
+    Mat::from_fn(rows, dims, |i, d| ((first + i + 1) as f64 * PRIMES[d % 12].sqrt()).fract())
+}
+
+fn target(x: &Mat<f64>, i: usize) -> f64 {
+    (0..x.ncols()).map(|d| ((3 + d) as f64 * x[(i, d)]).sin()).sum()
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let numbers: Vec<usize> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
+    let at = |i: usize, default: usize| numbers.get(i).copied().unwrap_or(default);
+    let (n, m, k, dims) = (at(0, 4000), at(1, 50), at(2, 15), at(3, 4));
+    let x = inputs(n, dims, 0);
+    let y: Vec<f64> = (0..n).map(|i| target(&x, i) + 0.05 * ((i * 7919) as f64).sin()).collect();
+    let z = Mat::from_fn(m, dims, |i, d| x[(i * n / m, d)]);
+    let mut layer = InducingLayer::new(parse("matern52(ard)", dims)?, z, Jitter::DEFAULT)?;
+    layer.kernel_mut().for_each_parameter_mut(&mut |p| {
+        if p.name.starts_with("lengthscale") {
+            p.values.fill(0.7);
+        }
+    });
+    layer.refresh().map_err(|_| "the covariance matrix of the inducing inputs cannot be factorised")?;
+    let (noise, data) = (0.003, Dataset::of(x.as_ref(), &y));
+
+    let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+    let order: Vec<u32> = (0..n as u32).collect();
+    let lists =
+        timed("search among predecessors", n, || nearest_before(near.as_ref(), &order, k, COMPARISONS));
+    let blocks = timed("blocks", n, || Blocks::near(near.as_ref(), &order, &lists));
+    println!("{:<34} {:8.2}", "rows worked on for each row", blocks.overhead());
+    let mut stream = ConditionalStream::new(&layer, &blocks);
+    timed("evidence", n, || stream.forward(&layer, data, &blocks, noise));
+    let found = fitc(&stream.statistics).map_err(|_| "the posterior's precision cannot be factorised")?;
+    let posterior = (found.q.mean(), found.q.cov().full());
+    let mut sums = BoundGradient::zeros(&layer);
+    timed("gradient", n, || {
+        stream.add_rows(&layer, data, (&blocks, noise), posterior, &mut sums);
+        sums.finish(&layer, &mut LayerScratch::new(m));
+    });
+    println!("{:<34} {:8.4} a row", "negative log evidence", found.value / n as f64);
+
+    let index = timed("index of all data", n, || Index::new(near.as_ref(), order.clone(), COMPARISONS));
+    let new = inputs(n, dims, n);
+    let near_new = in_units_of(new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+    let predictor = Predictor { layer: &layer, posterior, noise, data: (x.as_ref(), &y) };
+    let (mean, _) =
+        timed("predictions", n, || predictor.marginals(new.as_ref(), (&index, near_new.as_ref()), k));
+    let squares: f64 = (0..n).map(|i| (mean[i] - target(&new, i)).powi(2)).sum();
+    println!("{:<34} {:8.4}", "RMSE without noise", (squares / n as f64).sqrt());
+    Ok(())
+}
