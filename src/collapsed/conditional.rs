@@ -14,7 +14,7 @@ use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 
 /// Rows and neighbours that are in memory at a time.
-const WINDOW: usize = 8192;
+const WINDOW: usize = 16384;
 
 /// What one block of a window sums up, and its columns of what is in memory.
 struct Slot {

@@ -6,10 +6,10 @@ use faer::MatRef;
 use std::ops::Range;
 
 /// Rows of one unit of work, at most.
-const MOST_ROWS: usize = 64;
+const MOST_ROWS: usize = 128;
 
-/// Rows and neighbours that a block has at most, where one row does not have more: their covariance matrix stays in a cache.
-const MOST_MEMBERS: usize = 384;
+/// Rows and neighbours that a block has at most, where one row does not have more: their features stay in a cache.
+const MOST_MEMBERS: usize = 1024;
 
 /// Some rows with their neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]

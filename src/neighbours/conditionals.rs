@@ -1,7 +1,7 @@
 //! Rows of the latent linear model given their neighbours, a block at a time, and their adjoint; no search, no likelihood, no objective.
 //!
-//! With residual covariances `R = k − aᵀa` and `C = R_NN + σ²I` of a row's neighbours N (MATH of full-scale Vecchia approximations: Gyger,
-//! Furrer & Sigrist 2025, arXiv 2507.05064),
+//! With residual covariances `R = k − aᵀa` and `C = R_NN + σ²I` of a row's neighbours N (full-scale Vecchia approximations: Gyger, Furrer &
+//! Sigrist 2025, arXiv 2507.05064),
 //!
 //! ```text
 //! b = C⁻¹ R_Ni,   D = R_ii + σ² − R_iN b,   ã = a_i − Σ_j b_j a_j,   c̃ = c_i − Σ_j b_j c_j,   c = y − o
@@ -56,21 +56,102 @@ pub struct Conditionals {
     /// The members' inputs, `u × D`, kept by rows.
     x: Mat<f64>,
     c: Vec<f64>,
-    /// Raw and whitened features, `M × u`, and their adjoint.
+    /// Raw and whitened features, `M × u`, and their adjoints.
     raw: Mat<f64>,
     a: Mat<f64>,
+    raw_bar: Mat<f64>,
     a_bar: Mat<f64>,
-    /// Prior and residual covariances, `u × u`, lower triangles.
-    prior: Mat<f64>,
-    residual: Mat<f64>,
-    residual_bar: Mat<f64>,
-    /// b of every row, one after the other, and the factors of C, each by columns.
-    weights: Vec<f64>,
+    /// Of every row, one after the other: prior covariances of its neighbours and itself, the factor of C, both by columns, and b.
+    priors: Vec<f64>,
     factors: Vec<f64>,
-    spare: [Vec<f64>; 2],
+    weights: Vec<f64>,
+    near: Near,
+    solved: Vec<f64>,
     base: Vec<f64>,
     scratch: Scratch,
     factorizer: Factorizer,
+}
+
+/// One row's neighbours, and it itself as the last: k + 1 members.
+struct Near {
+    /// Which members of the block.
+    places: Vec<u32>,
+    /// Their inputs (`D × (k + 1)`), whitened features (`M × (k + 1)`) and the features' adjoint.
+    x: Mat<f64>,
+    a: Mat<f64>,
+    a_bar: Mat<f64>,
+    /// Residual covariances, `(k + 1) × (k + 1)`, or their adjoint; lower triangle.
+    residual: Mat<f64>,
+}
+
+impl Near {
+    /// No row's yet.
+    fn new() -> Self {
+        Near { places: Vec::new(), x: Mat::new(), a: Mat::new(), a_bar: Mat::new(), residual: Mat::new() }
+    }
+
+    /// Gathers the neighbours of row `row` out of a block's inputs and whitened features.
+    fn gather(&mut self, block: &Block, row: usize, (x, a): (MatRef<'_, f64>, MatRef<'_, f64>)) {
+        self.places.clear();
+        self.places.extend_from_slice(block.lists.get(row));
+        self.places.push(row as u32);
+        let count = self.places.len();
+        for (all, out) in [(x, &mut self.x), (a, &mut self.a)] {
+            let mut out = room(out, all.nrows(), count);
+            for (at, &place) in self.places.iter().enumerate() {
+                out.as_mut().col_mut(at).copy_from(all.col(place as usize));
+            }
+        }
+    }
+
+    /// The inputs as points, `(k + 1) × D`.
+    fn points(&self, dims: usize) -> MatRef<'_, f64> {
+        self.x.as_ref().submatrix(0, 0, dims, self.places.len()).transpose()
+    }
+
+    /// The whitened features, `M × (k + 1)`.
+    fn features(&self, m: usize) -> MatRef<'_, f64> {
+        self.a.as_ref().submatrix(0, 0, m, self.places.len())
+    }
+
+    /// The lower triangle of `R̄` from `t − D̄ b`, b and D̄: an entry off the diagonal stands for its mirror image too.
+    fn residual_bar(&mut self, (solved, b): (&[f64], &[f64]), variance: f64) {
+        let k = b.len();
+        let mut out = room(&mut self.residual, k + 1, k + 1);
+        for q in 0..k {
+            out[(q, q)] = -solved[q] * b[q];
+            for p in q + 1..k {
+                (out[(p, q)], out[(q, p)]) = (-solved[p] * b[q] - solved[q] * b[p], 0.0);
+            }
+            (out[(k, q)], out[(q, k)]) = (solved[q] - variance * b[q], 0.0);
+        }
+        out[(k, k)] = variance;
+    }
+
+    /// `Ā = −A (R̄ + R̄ᵀ)`, since `R = K − AᵀA`; the mirror image of `R̄` is used up.
+    fn features_bar(&mut self, m: usize) {
+        let count = self.places.len();
+        let mut both = self.residual.as_mut().submatrix_mut(0, 0, count, count);
+        for j in 0..count {
+            both[(j, j)] *= 2.0;
+            for i in j + 1..count {
+                both[(j, i)] = both[(i, j)];
+            }
+        }
+        let a = self.a.as_ref().submatrix(0, 0, m, count);
+        let out = room(&mut self.a_bar, m, count);
+        block_product(out, Accum::Replace, (a, Shape::Full), both.as_ref(), -1.0);
+    }
+}
+
+/// The columns of a block's members in a buffer of `rows` rows or more.
+fn whole<'a>(buffer: &'a Mat<f64>, rows: usize, block: &Block) -> MatRef<'a, f64> {
+    buffer.as_ref().submatrix(0, 0, rows, block.members.len())
+}
+
+/// Which part of a covariance matrix of k + 1 points is worth computing: one small product is quicker than tiles of half of it.
+fn part_for(k: usize) -> Part {
+    if k < 64 { Part::All } else { Part::Lower }
 }
 
 /// The leading `rows × columns` of a buffer that grows where it has to.
@@ -79,11 +160,6 @@ fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
         *buffer = Mat::zeros(rows.max(buffer.nrows()), columns.max(buffer.ncols()));
     }
     buffer.as_mut().submatrix_mut(0, 0, rows, columns)
-}
-
-/// The entry of a symmetric matrix whose lower triangle is stored.
-fn entry(a: MatRef<'_, f64>, i: usize, j: usize) -> f64 {
-    a[(i.max(j), i.min(j))]
 }
 
 impl Conditionals {
@@ -95,13 +171,13 @@ impl Conditionals {
             c: Vec::new(),
             raw: empty(),
             a: empty(),
+            raw_bar: empty(),
             a_bar: empty(),
-            prior: empty(),
-            residual: empty(),
-            residual_bar: empty(),
-            weights: Vec::new(),
+            priors: Vec::new(),
             factors: Vec::new(),
-            spare: Default::default(),
+            weights: Vec::new(),
+            near: Near::new(),
+            solved: Vec::new(),
             base: Vec::new(),
             scratch: Scratch::new(),
             factorizer: Factorizer::new(k),
@@ -117,45 +193,50 @@ impl Conditionals {
         noise: f64,
         rows: &mut Rows<'_>,
     ) {
-        self.covariances(layer, source, block);
-        let (residual, a) = (self.residual.as_ref(), self.a.as_ref());
-        self.weights.clear();
-        self.factors.clear();
+        self.members(layer, source, block);
+        let (m, d) = (layer.dim(), source.x.ncols());
+        let of_members = (whole(&self.x, d, block), whole(&self.a, m, block));
+        [&mut self.priors, &mut self.factors, &mut self.weights].into_iter().for_each(Vec::clear);
         for i in 0..block.count {
-            let list = block.lists.get(i);
-            let (k, at) = (list.len(), self.factors.len());
+            self.near.gather(block, i, of_members);
+            let k = self.near.places.len() - 1;
+            let (at, start) = (self.priors.len(), self.weights.len());
+            self.priors.resize(at + (k + 1) * (k + 1), 0.0);
+            let mut prior = MatMut::from_column_major_slice_mut(&mut self.priors[at..], k + 1, k + 1);
+            layer.kernel().eval(Inputs::Gram(self.near.points(d)), prior.as_mut(), &mut self.scratch);
+            let mut residual = room(&mut self.near.residual, k + 1, k + 1);
+            residual.copy_from(prior.as_ref());
+            let a = self.near.a.as_ref().submatrix(0, 0, m, k + 1);
+            let (left, right) = ((a.transpose(), Shape::Full), (a, Shape::Full));
+            product(residual.as_mut(), part_for(k), Accum::Add, left, right, -1.0);
+            let residual = residual.as_ref();
+            let cross = residual.row(k).subcols(0, k);
+
+            let at = self.factors.len();
             self.factors.resize(at + k * k, 0.0);
-            let mut c = MatMut::from_column_major_slice_mut(&mut self.factors[at..], k, k);
-            for (q, &column) in list.iter().enumerate() {
-                for (p, &row) in list.iter().enumerate().skip(q) {
-                    c[(p, q)] = entry(residual, row as usize, column as usize);
-                }
-                c[(q, q)] += noise;
-            }
-            let start = self.weights.len();
-            self.weights.extend(list.iter().map(|&j| entry(residual, i, j as usize)));
-            let cross = &mut self.spare[0];
-            cross.clear();
-            cross.extend_from_slice(&self.weights[start..]);
-            rows.variance[i] = f64::NAN;
+            let mut factor = MatMut::from_column_major_slice_mut(&mut self.factors[at..], k, k);
+            linalg::copy_lower(residual.submatrix(0, 0, k, k), factor.as_mut());
+            linalg::add_diagonal(factor.as_mut(), noise);
+            self.weights.extend(cross.iter());
             let weights = &mut self.weights[start..];
-            if k == 0 || self.factorizer.cholesky(c.as_mut()).is_ok() {
-                linalg::solve_factored(c.as_ref(), weights);
-                rows.variance[i] = entry(residual, i, i) + noise - linalg::dot(cross, weights);
+            rows.variance[i] = f64::NAN;
+            if k == 0 || self.factorizer.cholesky(factor.as_mut()).is_ok() {
+                linalg::solve_factored(factor.as_ref(), weights);
+                let explained: f64 = cross.iter().zip(weights.iter()).map(|(r, b)| r * b).sum();
+                rows.variance[i] = residual[(k, k)] + noise - explained;
             }
             let mut feature = rows.features.as_mut().col_mut(i);
-            feature.copy_from(a.col(i).subrows(0, layer.dim()));
+            feature.copy_from(a.col(k));
             rows.centred[i] = self.c[i];
-            for (&j, &weight) in list.iter().zip(weights.iter()) {
-                let other = a.col(j as usize);
-                feature.as_mut().iter_mut().zip(other.iter()).for_each(|(f, a)| *f -= weight * a);
-                rows.centred[i] -= weight * self.c[j as usize];
+            for (q, (&place, weight)) in self.near.places.iter().zip(weights.iter()).enumerate() {
+                feature.as_mut().iter_mut().zip(a.col(q).iter()).for_each(|(f, a)| *f -= weight * a);
+                rows.centred[i] -= weight * self.c[place as usize];
             }
         }
     }
 
-    /// Features, prior and residual covariances of a block's members.
-    fn covariances(&mut self, layer: &InducingLayer, source: Source<'_>, block: &Block) {
+    /// Inputs, features and centred targets of a block's members.
+    fn members(&mut self, layer: &InducingLayer, source: Source<'_>, block: &Block) {
         let (m, u, d) = (layer.dim(), block.members.len(), source.x.ncols());
         let new = if source.queries.is_some() { block.count } else { 0 };
         let mut inputs = room(&mut self.x, d, u);
@@ -163,26 +244,19 @@ impl Conditionals {
             let rows = source.queries.filter(|_| at < new).unwrap_or(source.x);
             inputs.as_mut().col_mut(at).copy_from(rows.row(member as usize).transpose());
         }
-        let inputs = inputs.as_ref().transpose();
         self.base.resize(u, 0.0);
         self.c.resize(u, 0.0);
         let mut raw = room(&mut self.raw, m, u);
+        let inputs = inputs.as_ref().transpose();
         layer.features(inputs, raw.as_mut(), &mut self.base, &mut self.c, &mut self.scratch);
         self.c[..new].fill(0.0);
         let members = self.c.iter_mut().zip(&block.members).skip(new);
         members.for_each(|(c, &member)| *c = source.y[member as usize] - *c);
-        let mut a = room(&mut self.a, m, u);
-        whiten(layer, raw.as_ref(), a.as_mut());
-        let mut prior = room(&mut self.prior, u, u);
-        layer.kernel().eval(Inputs::Gram(inputs), prior.as_mut(), &mut self.scratch);
-        let mut residual = room(&mut self.residual, u, u);
-        residual.copy_from(prior.as_ref());
-        let (left, right) = ((a.as_ref().transpose(), Shape::Full), (a.as_ref(), Shape::Full));
-        product(residual, Part::Lower, Accum::Add, left, right, -1.0);
+        whiten(layer, raw.as_ref(), room(&mut self.a, m, u));
     }
 
     /// Adds what flows back from the block that was conditioned last: to the layer's gradient through features and covariances, to σ² (the
-    /// return value), and into `whitening` (`M × u` each) the adjoint of the whitened features and these, whose product
+    /// return value), and into the two matrices (`M × u` each) the whitened features and their adjoint, whose product
     /// `Ā Aᵀ` is what flows through the whitening.
     pub fn adjoint(
         &mut self,
@@ -193,69 +267,55 @@ impl Conditionals {
         [mut a_out, mut a_bar_out]: [MatMut<'_, f64>; 2],
     ) -> f64 {
         let (m, u, d) = (layer.dim(), block.members.len(), layer.z().ncols());
-        let a = self.a.as_ref().submatrix(0, 0, m, u);
+        let of_members = (whole(&self.x, d, block), whole(&self.a, m, block));
         let mut a_bar = room(&mut self.a_bar, m, u);
         a_bar.fill(0.0);
-        let mut residual_bar = room(&mut self.residual_bar, u, u);
-        residual_bar.fill(0.0);
-        let (mut noise_bar, mut offset_bar, mut at, mut start) = (0.0, 0.0, 0, 0);
-        let [solved, _] = &mut self.spare;
+        let (mut noise_bar, mut offset_bar) = (0.0, 0.0);
+        let (mut priors, mut factors, mut weights) = (&self.priors[..], &self.factors[..], &self.weights[..]);
         for i in 0..block.count {
-            let list = block.lists.get(i);
-            let k = list.len();
-            let c = MatRef::from_column_major_slice(&self.factors[at..at + k * k], k, k);
-            let weights = &self.weights[start..start + k];
-            (at, start) = (at + k * k, start + k);
+            self.near.gather(block, i, of_members);
+            let k = self.near.places.len() - 1;
+            let (prior, factor, b);
+            (prior, priors) = priors.split_at((k + 1) * (k + 1));
+            (factor, factors) = factors.split_at(k * k);
+            (b, weights) = weights.split_at(k);
             let (feature, centred, variance) = (bar.features.col(i), bar.centred[i], bar.variance[i]);
+            // t − D̄ b.
+            let solved = &mut self.solved;
+            let (a, c) = (self.near.features(m), &self.c);
             solved.clear();
-            solved.extend(list.iter().map(|&j| {
-                let dot: f64 = feature.iter().zip(a.col(j as usize).iter()).map(|(f, a)| f * a).sum();
-                -dot - centred * self.c[j as usize]
+            solved.extend(block.lists.get(i).iter().enumerate().map(|(q, &place)| {
+                let product: f64 = feature.iter().zip(a.col(q).iter()).map(|(f, a)| f * a).sum();
+                -product - centred * c[place as usize]
             }));
-            linalg::solve_factored(c, solved);
-            // From here on `solved` is t − D̄ b.
-            solved.iter_mut().zip(weights).for_each(|(t, b)| *t -= variance * b);
-            noise_bar += variance - linalg::dot(solved, weights);
-            offset_bar -= centred;
-            residual_bar[(i, i)] += variance;
-            a_bar.as_mut().col_mut(i).iter_mut().zip(feature.iter()).for_each(|(a, f)| *a += f);
-            for (q, (&j, &b)) in list.iter().zip(weights).enumerate() {
-                let j = j as usize;
-                residual_bar[(i.max(j), i.min(j))] += solved[q] - variance * b;
-                for (&l, s) in list.iter().zip(solved.iter()) {
-                    let l = l as usize;
-                    residual_bar[(l.max(j), l.min(j))] -= s * b;
-                }
-                a_bar.as_mut().col_mut(j).iter_mut().zip(feature.iter()).for_each(|(a, f)| *a -= b * f);
-                offset_bar += b * centred;
+            linalg::solve_factored(MatRef::from_column_major_slice(factor, k, k), solved);
+            solved.iter_mut().zip(b).for_each(|(t, b)| *t -= variance * b);
+            noise_bar += variance - linalg::dot(solved, b);
+            offset_bar -= centred * (1.0 - b.iter().sum::<f64>());
+            self.near.residual_bar((solved, b), variance);
+            let residual_bar = self.near.residual.as_ref().submatrix(0, 0, k + 1, k + 1);
+            let target = Gradient { parameters: &mut gradient.kernel, left: None, right: None };
+            let prior = MatRef::from_column_major_slice(prior, k + 1, k + 1);
+            let points = Inputs::Gram(self.near.points(d));
+            layer.kernel().adjoint(points, prior, residual_bar, target, &mut self.scratch);
+            self.near.features_bar(m);
+            let near_bar = self.near.a_bar.as_ref().submatrix(0, 0, m, k + 1);
+            for (q, (&place, weight)) in
+                self.near.places.iter().zip(b.iter().map(|b| -b).chain([1.0])).enumerate()
+            {
+                let column = a_bar.as_mut().col_mut(place as usize);
+                let terms = near_bar.col(q).iter().zip(feature.iter());
+                column.iter_mut().zip(terms).for_each(|(a, (near, f))| *a += near + weight * f);
             }
         }
-        let inputs = self.x.as_ref().submatrix(0, 0, d, u).transpose();
-        let prior = self.prior.as_ref().submatrix(0, 0, u, u);
-        let target = Gradient { parameters: &mut gradient.kernel, left: None, right: None };
-        let pair = (prior, residual_bar.as_ref());
-        layer.kernel().adjoint(Inputs::Gram(inputs), pair.0, pair.1, target, &mut self.scratch);
-        // R = K − AᵀA: Ā −= A (R̄ + R̄ᵀ), of which the lower triangle holds everything off the diagonal once.
-        symmetric(residual_bar.as_mut());
-        block_product(a_bar.as_mut(), Accum::Add, (a, Shape::Full), residual_bar.as_ref(), -1.0);
-        a_out.copy_from(a);
+        a_out.copy_from(of_members.1);
         a_bar_out.copy_from(a_bar.as_ref());
-        let mut raw_bar = room(&mut self.residual, m, u);
+        let mut raw_bar = room(&mut self.raw_bar, m, u);
         whiten_adjoint(layer, a_bar.as_ref(), raw_bar.as_mut());
         self.base.fill(0.0);
-        let raw = self.raw.as_ref().submatrix(0, 0, m, u);
-        let features = (raw, raw_bar.as_ref());
+        let features = (whole(&self.raw, m, block), raw_bar.as_ref());
+        let inputs = of_members.0.transpose();
         layer.features_adjoint(inputs, features, &self.base, &[offset_bar], gradient, &mut self.scratch);
         noise_bar
-    }
-}
-
-/// `a + aᵀ` of a lower triangular matrix.
-fn symmetric(mut a: MatMut<'_, f64>) {
-    for j in 0..a.ncols() {
-        a[(j, j)] *= 2.0;
-        for i in j + 1..a.nrows() {
-            a[(j, i)] = a[(i, j)];
-        }
     }
 }
