@@ -57,11 +57,9 @@ impl ConditionalStream {
     /// Buffers for sweeps over these blocks with `layer`.
     pub fn new(layer: &InducingLayer, blocks: &Blocks) -> Self {
         let m = layer.dim();
-        let (mut most_rows, mut most_blocks) = (0, 0);
-        for window in blocks.windows(WINDOW) {
-            most_rows = most_rows.max(blocks.all[window.clone()].iter().map(|block| block.count).sum());
-            most_blocks = most_blocks.max(window.len());
-        }
+        let windows = blocks.windows(WINDOW);
+        let most_rows = windows.iter().map(|window| window.rows).max().unwrap_or(0);
+        let most_blocks = windows.iter().map(|window| window.blocks.len()).max().unwrap_or(0);
         let most = blocks.all.iter().map(|block| block.count).max().unwrap_or(0);
         let longest = blocks.all.iter().map(|block| block.lists.longest()).max().unwrap_or(0);
         let slot = || Slot {
@@ -93,11 +91,11 @@ impl ConditionalStream {
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>, [MatRef<'_, f64>; 2]),
     ) {
         for window in blocks.windows(WINDOW) {
-            let (mut columns, mut row, mut member) = (Vec::with_capacity(window.len()), 0, 0);
+            let mut columns = Vec::with_capacity(window.blocks.len());
             let [first, second] = &mut self.members;
             let (mut rows, mut scaled) = (self.rows.as_mut(), self.scaled.as_mut());
             let [mut a, mut a_bar] = [first.as_mut(), second.as_mut()];
-            for block in &blocks.all[window.clone()] {
+            for block in &blocks.all[window.blocks.clone()] {
                 let of_members = block.members.len().min(a.ncols());
                 let (these, rest) = rows.split_at_col_mut(block.count);
                 let (these_scaled, rest_scaled) = scaled.split_at_row_mut(block.count);
@@ -105,15 +103,17 @@ impl ConditionalStream {
                 let (these_bar, rest_bar) = a_bar.split_at_col_mut(of_members);
                 columns.push(Columns { rows: these, scaled: these_scaled, members: [these_a, these_bar] });
                 (rows, scaled, a, a_bar) = (rest, rest_scaled, rest_a, rest_bar);
-                (row, member) = (row + block.count, member + of_members);
             }
             let per_thread = &self.per_thread;
             let each = columns.into_par_iter().zip(&mut self.slots).enumerate().with_max_len(1);
             each.for_each(|(at, (columns, slot))| {
-                per_thread.with(|room| work(window.start + at, room, columns, slot));
+                per_thread.with(|room| work(window.blocks.start + at, room, columns, slot));
             });
-            let [a, a_bar] = [&self.members[0], &self.members[1]].map(|all| all.as_ref().subcols(0, member));
-            after(self.rows.as_ref().subcols(0, row), self.scaled.as_ref().subrows(0, row), [a, a_bar]);
+            let [a, a_bar] = [&self.members[0], &self.members[1]];
+            let members = window.members.min(a.ncols());
+            let members = [a, a_bar].map(|all| all.as_ref().subcols(0, members));
+            let rows = window.rows;
+            after(self.rows.as_ref().subcols(0, rows), self.scaled.as_ref().subrows(0, rows), members);
         }
     }
 
@@ -172,11 +172,7 @@ impl ConditionalStream {
         sums: &mut BoundGradient,
     ) {
         let m = layer.dim();
-        let windows = blocks.windows(WINDOW);
-        let held = |window: &std::ops::Range<usize>| -> usize {
-            blocks.all[window.clone()].iter().map(|block| block.members.len()).sum()
-        };
-        let most = windows.iter().map(held).max().unwrap_or(0);
+        let most = blocks.windows(WINDOW).iter().map(|window| window.members).max().unwrap_or(0);
         if self.members[0].ncols() < most {
             self.members = [linalg::spread(m, most), linalg::spread(m, most)];
         }

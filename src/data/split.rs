@@ -19,7 +19,7 @@ pub enum Role {
 /// The role of every row of a table: two bits a row once some are held out, nothing otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    rows: usize,
+    rows: Option<usize>,
     validation: RowSet,
     test: RowSet,
 }
@@ -44,7 +44,7 @@ impl Roles {
             .hint("make the test or validation fraction smaller"));
         }
         if test + validation == 0 {
-            return Ok(Roles { rows: n, ..Roles::default() });
+            return Ok(Roles::default());
         }
         let end = u32::try_from(n).map_err(|_| {
             Error::data(format!("of {n} rows none can be held out at random, at most of {}", u32::MAX))
@@ -54,7 +54,7 @@ impl Roles {
         order.shuffle(&mut generator(seed, Purpose::Split, 0));
         let (test, rest) = order.split_at(test);
         let validation = &rest[..validation];
-        Ok(Roles { rows: n, validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
+        Ok(Roles { rows: Some(n), validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
     }
 
     /// The role of a row, counted from 0.
@@ -68,9 +68,9 @@ impl Roles {
         }
     }
 
-    /// Whether these are roles for a table of `rows` rows: where none are held out, for any.
-    pub fn suit(&self, rows: usize) -> bool {
-        self.rows == rows || (self.validation.0.is_empty() && self.test.0.is_empty())
+    /// The number of rows that have these roles; `None` where none are held out, which suits any number.
+    pub fn rows(&self) -> Option<usize> {
+        self.rows
     }
 }
 
@@ -176,10 +176,10 @@ mod tests {
     #[test]
     fn nothing_held_out_takes_no_room_and_suits_any_table() {
         let roles = Roles::new(1 << 40, 0.0, 0.0, 0).expect("roles");
-        assert!(roles.suit(7) && roles.of(7) == Role::Train);
+        assert!(roles.rows().is_none() && roles.of(7) == Role::Train);
         assert_eq!(Roles::new(1 << 40, 0.1, 0.0, 0).map_err(|e| e.exit_code()), Err(3));
         let roles = Roles::new(100, 0.1, 0.0, 0).expect("roles");
-        assert!(roles.suit(100) && !roles.suit(99) && roles.of(100) == Role::Train);
+        assert!(roles.rows() == Some(100) && roles.of(100) == Role::Train);
     }
 
     #[test]

@@ -30,6 +30,17 @@ pub struct Blocks {
     rows: usize,
 }
 
+/// Consecutive blocks that are in memory together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Which blocks.
+    pub blocks: Range<usize>,
+    /// Their rows.
+    pub rows: usize,
+    /// Their members, counted once a block.
+    pub members: usize,
+}
+
 impl Blocks {
     /// Blocks of the rows `order` of the data, which has near ones next to each other, for these neighbours of every row.
     pub fn new(order: &[u32], lists: &Lists) -> Blocks {
@@ -75,23 +86,22 @@ impl Blocks {
         self.all.iter().map(|block| block.members.len()).sum::<usize>() as f64 / self.rows.max(1) as f64
     }
 
-    /// The most members of a block.
-    pub fn most_members(&self) -> usize {
-        self.all.iter().map(|block| block.members.len()).max().unwrap_or(0)
-    }
-
-    /// Consecutive blocks with `rows` rows or somewhat fewer together, at least one block each.
-    pub fn windows(&self, rows: usize) -> Vec<Range<usize>> {
-        let (mut windows, mut from, mut held) = (Vec::new(), 0, 0);
+    /// Consecutive blocks with `members` members or somewhat fewer together, at least one block each.
+    pub fn windows(&self, members: usize) -> Vec<Window> {
+        let mut windows: Vec<Window> = Vec::new();
         for (at, block) in self.all.iter().enumerate() {
-            if held > 0 && held + block.members.len() > rows {
-                windows.push(from..at);
-                (from, held) = (at, 0);
+            match windows.last_mut() {
+                Some(last) if last.members + block.members.len() <= members => {
+                    last.blocks.end = at + 1;
+                    last.rows += block.count;
+                    last.members += block.members.len();
+                }
+                _ => windows.push(Window {
+                    blocks: at..at + 1,
+                    rows: block.count,
+                    members: block.members.len(),
+                }),
             }
-            held += block.members.len();
-        }
-        if from < self.all.len() {
-            windows.push(from..self.all.len());
         }
         windows
     }
@@ -187,6 +197,6 @@ mod tests {
         assert_eq!(rows, order);
         assert!(blocks.overhead() < 6.0);
         let windows = blocks.windows(500);
-        assert_eq!(windows.iter().map(ExactSizeIterator::len).sum::<usize>(), blocks.all.len());
+        assert_eq!(windows.iter().map(|window| window.blocks.len()).sum::<usize>(), blocks.all.len());
     }
 }

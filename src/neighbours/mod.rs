@@ -45,7 +45,7 @@ mod metric;
 mod prediction;
 mod search;
 
-pub use blocks::{Block, Blocks};
+pub use blocks::{Block, Blocks, Window};
 pub use conditionals::{Conditionals, Rows, RowsBar, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;

@@ -248,25 +248,6 @@ impl Nearest {
     }
 }
 
-/// Brute force, which tests hold the search against.
-#[cfg(test)]
-pub(super) fn slowly(
-    x: MatRef<'_, f64>,
-    query: usize,
-    allowed: impl Fn(usize) -> bool,
-    k: usize,
-) -> Vec<u32> {
-    let distance = |other: usize| -> f64 {
-        x.row(query).iter().zip(x.row(other).iter()).map(|(a, b)| (a - b).powi(2)).sum()
-    };
-    let mut all: Vec<(Ordered, u32)> = (0..x.nrows())
-        .filter(|&other| allowed(other))
-        .map(|other| (Ordered(distance(other)), other as u32))
-        .collect();
-    all.sort_unstable();
-    all.into_iter().take(k).map(|(_, point)| point).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +259,19 @@ mod tests {
     fn points(n: usize, d: usize, seed: u64) -> Mat<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         Mat::from_fn(n, d, |_, _| random.random::<f64>())
+    }
+
+    /// Brute force, which tests hold the search against.
+    fn slowly(x: MatRef<'_, f64>, query: usize, allowed: impl Fn(usize) -> bool, k: usize) -> Vec<u32> {
+        let distance = |other: usize| -> f64 {
+            x.row(query).iter().zip(x.row(other).iter()).map(|(a, b)| (a - b).powi(2)).sum()
+        };
+        let mut all: Vec<(Ordered, u32)> = (0..x.nrows())
+            .filter(|&other| allowed(other))
+            .map(|other| (Ordered(distance(other)), other as u32))
+            .collect();
+        all.sort_unstable();
+        all.into_iter().take(k).map(|(_, point)| point).collect()
     }
 
     #[test]

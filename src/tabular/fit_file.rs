@@ -3,7 +3,7 @@
 use super::model::TableModel;
 use super::resolve::{check_start_target, resolved, schema_options, standardised, two_valued};
 use super::rows::{CodedTable, TableRows};
-use super::streamed::{DataFile, FileBatches, FileRows};
+use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Role, Roles, check_fractions};
 use crate::error::{Error, Result};
@@ -238,14 +238,10 @@ fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
         seed: request.options.seed,
     };
     let surveyed = survey(request.path, &survey_of)?;
-    if roles.suit(surveyed.rows) {
-        return Ok(surveyed);
+    match roles.rows() {
+        Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
+        _ => Ok(surveyed),
     }
-    Err(Error::data(format!(
-        "{}: has {} rows, expected as many as when they were counted: the file has changed",
-        request.path.display(),
-        surveyed.rows
-    )))
 }
 
 /// The options with what follows from the target and the number of rows.

@@ -260,18 +260,23 @@ mod tests {
         reservoir.finish("t").expect("rows")
     }
 
+    /// Every number, and every word where the second column is text, is that of its row.
+    fn assert_cells_of_their_rows(Sample { rows, table }: &Sample) {
+        let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
+        assert_eq!(table.columns()[0].column, Column::Number(numbers));
+        let Column::Text(words) = &table.columns()[1].column else { return };
+        for (place, &row) in rows.iter().enumerate() {
+            let word = if row % 3 == 0 { format!("row {row}") } else { row.to_string() };
+            assert_eq!(words.get(place), Some(word.as_str()));
+        }
+    }
+
     #[test]
     fn cells_stay_with_their_rows_whatever_their_type() {
         for seed in 0..20 {
-            let Sample { rows, table } = sample(10, seed, 8);
-            assert!(rows.len() == 10 && rows.windows(2).all(|pair| pair[0] < pair[1]));
-            let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
-            assert_eq!(table.columns()[0].column, Column::Number(numbers));
-            let Column::Text(words) = &table.columns()[1].column else { continue };
-            for (place, &row) in rows.iter().enumerate() {
-                let word = if row % 3 == 0 { format!("row {row}") } else { row.to_string() };
-                assert_eq!(words.get(place), Some(word.as_str()));
-            }
+            let sample = sample(10, seed, 8);
+            assert!(sample.rows.len() == 10 && sample.rows.windows(2).all(|pair| pair[0] < pair[1]));
+            assert_cells_of_their_rows(&sample);
         }
         let all = sample(100, 0, 2);
         assert_eq!(all.rows, (0..14).collect::<Vec<_>>());
@@ -348,14 +353,7 @@ mod tests {
     fn a_stored_sample_goes_on_as_it_would_have_and_keeps_its_cells() {
         for seed in 0..20 {
             assert_eq!(merged(10, seed, &[8]).rows, sample(10, seed, 8).rows);
-            let Sample { rows, table } = merged(10, seed, &[3, 4, 1]);
-            let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
-            assert_eq!(table.columns()[0].column, Column::Number(numbers));
-            let Column::Text(words) = &table.columns()[1].column else { continue };
-            for (place, &row) in rows.iter().enumerate() {
-                let word = if row % 3 == 0 { format!("row {row}") } else { row.to_string() };
-                assert_eq!(words.get(place), Some(word.as_str()));
-            }
+            assert_cells_of_their_rows(&merged(10, seed, &[3, 4, 1]));
         }
         assert_eq!(merged(100, 0, &[1, 2]).rows, (0..21).collect::<Vec<_>>());
         let mut other = Reservoir::new(3, 0, 1, 0);

@@ -14,7 +14,7 @@ use crate::training::{AllRows, BatchSource, RowBuffer};
 use faer::RowRef;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -58,12 +58,16 @@ impl DataFile {
     }
 
     fn changed(&self, found: usize) -> Error {
-        Error::data(format!(
-            "{}: has {found} rows, expected {} as when it was first read: the file has changed",
-            self.path.display(),
-            self.rows
-        ))
+        changed(&self.path, found, self.rows)
     }
+}
+
+/// The error about a file that has not as many rows as before.
+pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
+    Error::data(format!(
+        "{}: has {found} rows, expected {expected} as when it was first read: the file has changed",
+        path.display()
+    ))
 }
 
 /// The rows of a file that have one role, as blocks of them; the last item is an error if there were more or fewer rows in
@@ -333,7 +337,6 @@ mod tests {
     use crate::schema::SchemaOptions;
     use crate::tables::parquet_file::{Cells, write};
     use crate::tabular::survey::{Survey, survey};
-    use std::path::Path;
     use tempfile::TempDir;
 
     const ROWS: usize = 23_000;

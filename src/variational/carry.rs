@@ -32,31 +32,34 @@ pub(crate) struct SiteAdjoint {
     /// `S − I`.
     rest: Mat<f64>,
     inner: Mat<f64>,
+    /// `m̄`, less `S m̄`, and what is left of c.
+    bar: Vec<f64>,
+    inside: Vec<f64>,
 }
 
 impl SiteAdjoint {
     /// For posteriors of dimension `m`.
     pub(crate) fn new(m: usize) -> Self {
         let square = || linalg::spread(m, m);
-        SiteAdjoint { g: square(), rest: square(), inner: square() }
+        SiteAdjoint { g: square(), rest: square(), inner: square(), bar: vec![0.0; m], inside: vec![0.0; m] }
     }
 
     /// `G`, lower triangle.
     pub(crate) fn of(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64) -> MatRef<'_, f64> {
-        let SiteAdjoint { g, rest, inner } = self;
+        let SiteAdjoint { g, rest, inner, bar, inside } = self;
         rest.copy_from(q.cov().full());
         linalg::add_diagonal(rest.as_mut(), -1.0);
         columns::convert(rest.as_ref(), inner.as_mut(), |r| beta * r);
         let [left, data] = [rest.as_ref(), gradient.cov.full()].map(|a| (a, Shape::Full));
         product(inner.as_mut(), Part::All, Accum::Add, data, left, 2.0);
         product(g.as_mut(), Part::Lower, Accum::Replace, left, (inner.as_ref(), Shape::Full), -1.0);
-        let mut bar: Vec<f64> = gradient.mean.iter().zip(q.mean()).map(|(c, m)| c + beta * m).collect();
-        let mut inside = vec![0.0; q.dim()];
-        linalg::matvec(q.cov().full(), &bar, &mut inside);
-        bar.iter_mut().zip(&inside).for_each(|(bar, inside)| *bar -= inside);
+        let terms = gradient.mean.iter().zip(q.mean());
+        bar.iter_mut().zip(terms).for_each(|(bar, (c, m))| *bar = c + beta * m);
+        linalg::matvec(q.cov().full(), bar, inside);
+        bar.iter_mut().zip(&*inside).for_each(|(bar, inside)| *bar -= inside);
         inside.iter_mut().zip(gradient.mean).for_each(|(inside, c)| *inside = c - *inside);
-        linalg::add_outer_lower(g.as_mut(), q.mean(), &inside);
-        linalg::add_outer_lower(g.as_mut(), &bar, q.mean());
+        linalg::add_outer_lower(g.as_mut(), q.mean(), inside);
+        linalg::add_outer_lower(g.as_mut(), bar, q.mean());
         g.as_ref()
     }
 }
