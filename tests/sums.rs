@@ -5,103 +5,29 @@
 //! 1e-12 leaves a factor of a hundred for what the M × M algebra makes of it.
 
 mod common;
+#[path = "common/parts.rs"]
+mod parts;
 
-use common::{Normals, data, model, posterior};
+use common::{Normals, model, posterior};
 use faer::{Mat, MatRef};
+use parts::{Rows, partition};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sparsegp::Result;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, DataStream, Dataset, Statistics, Weighting, collapsed_elbo, fitc,
-    square_loss,
+    BoundAdjoint, BoundGradient, DataStream, Statistics, Weighting, collapsed_elbo, fitc, square_loss,
 };
 use sparsegp::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
 use sparsegp::latent::{Jitter, LatentLayer, Layer, LayerGradient, LayerScratch, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Gaussian, Likelihood, NegativeBinomial};
-use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective, Targets};
+use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
 
 const M: usize = 6;
 const NOISE: f64 = 0.2;
-
-/// Rows of data that own their numbers.
-struct Rows {
-    x: Mat<f64>,
-    y: Vec<f64>,
-    exposure: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Rows {
-    fn new(seed: u64, n: usize, counts: bool) -> Rows {
-        let (x, mut y) = data(seed, 2, n);
-        let mut normals = Normals::new(seed ^ 0xabc);
-        let mut positive = |wanted| (0..if wanted { n } else { 0 }).map(|_| normals.next().exp()).collect();
-        let (exposure, weights) = (positive(counts), positive(seed.is_multiple_of(2)));
-        if counts {
-            y.iter_mut().for_each(|y| *y = (2.0 * y.abs()).floor());
-        }
-        Rows { x, y, exposure, weights }
-    }
-
-    fn take(&self, rows: &[usize]) -> Rows {
-        let some = |all: &[f64]| if all.is_empty() { vec![] } else { rows.iter().map(|&i| all[i]).collect() };
-        Rows {
-            x: Mat::from_fn(2, rows.len(), |i, j| self.x[(i, rows[j])]),
-            y: some(&self.y),
-            exposure: some(&self.exposure),
-            weights: some(&self.weights),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.y.len()
-    }
-
-    fn each(&self) -> Vec<Rows> {
-        (0..self.len()).map(|row| self.take(&[row])).collect()
-    }
-
-    fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights }
-    }
-
-    fn set(&self) -> Dataset<'_> {
-        Dataset { x: self.x.transpose(), targets: self.targets() }
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        Batch { x: self.x.transpose(), targets: self.targets(), scale: 2.5 }
-    }
-}
-
-/// Which of up to 7 parts each row is in, and the order in which parts are merged.
-#[derive(Clone, Debug)]
-struct Partition {
-    part_of: Vec<usize>,
-    order: Vec<usize>,
-}
-
-fn partition() -> impl Strategy<Value = Partition> {
-    (1usize..=7).prop_flat_map(|parts| {
-        let part_of = prop::collection::vec(0..parts, 1..40);
-        let order = Just((0..parts).collect::<Vec<usize>>()).prop_shuffle();
-        (part_of, order).prop_map(|(part_of, order)| Partition { part_of, order })
-    })
-}
-
-impl Partition {
-    /// The parts in the order of merging, with their numbers.
-    fn parts(&self, rows: &Rows) -> Vec<(u64, Rows)> {
-        let of = |part: usize| -> Vec<usize> {
-            (0..rows.len()).filter(|&row| self.part_of[row] == part).collect()
-        };
-        self.order.iter().map(|&part| (part as u64, rows.take(&of(part)))).collect()
-    }
-}
 
 fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).expect("bytes")
