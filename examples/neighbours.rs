@@ -3,11 +3,13 @@
 //! `cargo run --release --example neighbours -- ROWS INDUCING NEIGHBOURS INPUTS`
 
 use faer::Mat;
-use sparsegp::collapsed::{BoundGradient, ConditionalStream, Dataset, fitc};
+use sparsegp::collapsed::{
+    BoundGradient, ConditionalStream, RowWeight, RowsAdjoint, Sweep, conditional_elbo,
+};
 use sparsegp::kernels::parse;
 use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
 use sparsegp::neighbours::{
-    Blocks, COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_before,
+    COMPARISONS, Index, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before,
 };
 use std::time::Instant;
 
@@ -44,21 +46,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     layer.refresh().map_err(|_| "the covariance matrix of the inducing inputs cannot be factorised")?;
-    let (noise, data) = (0.003, Dataset::of(x.as_ref(), &y));
+    let noise = [0.003];
 
     let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let order: Vec<u32> = (0..n as u32).collect();
     let lists =
         timed("search among predecessors", n, || nearest_before(near.as_ref(), &order, k, COMPARISONS));
-    let blocks = timed("blocks", n, || Blocks::near(near.as_ref(), &order, &lists));
-    println!("{:<34} {:8.2}", "rows worked on for each row", blocks.overhead());
-    let mut stream = ConditionalStream::new(&layer, &blocks);
-    timed("evidence", n, || stream.forward(&layer, data, &blocks, noise));
-    let found = fitc(&stream.statistics).map_err(|_| "the posterior's precision cannot be factorised")?;
-    let posterior = (found.q.mean(), found.q.cov().full());
+    let most = Windows::most_members(m);
+    let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
+    println!("{:<34} {:8.2}", "features computed for each row", windows.overhead());
+    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+    let sweep = Sweep { layer: &layer, source, windows: &windows };
+    let mut stream = ConditionalStream::new(&layer, &windows);
+    timed("evidence", n, || stream.forward(sweep, RowWeight::Precision));
+    let found = conditional_elbo(&stream.statistics, 1.0)
+        .map_err(|_| "the posterior's precision cannot be factorised")?;
     let mut sums = BoundGradient::zeros(&layer);
     timed("gradient", n, || {
-        stream.add_rows(&layer, data, (&blocks, noise), posterior, &mut sums);
+        let adjoint = RowsAdjoint { statistics: &found.adjoint, weight: RowWeight::Precision, loss: None };
+        stream.add_rows(sweep, adjoint, &mut sums);
         sums.finish(&layer, &mut LayerScratch::new(m));
     });
     println!("{:<34} {:8.4} a row", "negative log evidence", found.value / n as f64);
@@ -66,7 +72,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let index = timed("index of all data", n, || Index::new(near.as_ref(), order.clone(), COMPARISONS));
     let new = inputs(n, dims, n);
     let near_new = in_units_of(new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
-    let predictor = Predictor { layer: &layer, posterior, noise, data: (x.as_ref(), &y) };
+    let posterior = (found.q.mean(), found.q.cov().full());
+    let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
     let (mean, _) =
         timed("predictions", n, || predictor.marginals(new.as_ref(), (&index, near_new.as_ref()), k));
     let squares: f64 = (0..n).map(|i| (mean[i] - target(&new, i)).powi(2)).sum();

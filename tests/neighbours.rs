@@ -2,12 +2,13 @@
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, Weighting, fitc,
+    BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, RowWeight, RowsAdjoint, Sweep,
+    Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
 };
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
-use sparsegp::neighbours::{Blocks, COMPARISONS, Index, Predictor, nearest_before};
+use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
 
 const N: usize = 90;
 const NOISE: f64 = 0.07;
@@ -35,24 +36,62 @@ fn layer(expression: &str, m: usize) -> InducingLayer {
     layer
 }
 
-fn blocks(x: MatRef<'_, f64>, k: usize) -> Blocks {
-    let order: Vec<u32> = (0..N as u32).map(|i| (i * 37) % N as u32).collect();
-    let lists = nearest_before(x, &order, k, COMPARISONS);
-    Blocks::new(&order, &lists)
+fn order() -> Vec<u32> {
+    (0..N as u32).map(|i| (i * 37) % N as u32).collect()
 }
 
-/// The negative log evidence and its gradient: kernel parameters, mean, Z by columns, σ².
-fn evidence(layer: &InducingLayer, blocks: &Blocks, noise: f64) -> (f64, Vec<f64>) {
+/// Windows of every row with its predecessors: several, where `most` is small.
+fn windows(x: MatRef<'_, f64>, k: usize, most: usize) -> Windows {
+    Windows::new(&order(), &nearest_before(x, &order(), k, COMPARISONS), most)
+}
+
+/// What is minimised.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Elbo(f64),
+    LogLoss(f64),
+    Square(f64),
+}
+
+/// The objective and its gradient: kernel parameters, mean, Z by columns, σ².
+fn objective(layer: &InducingLayer, windows: &Windows, noise: f64, kind: Kind) -> (f64, Vec<f64>) {
     let (x, y) = data();
-    let data = Dataset::of(x.as_ref(), &y);
-    let mut stream = ConditionalStream::new(layer, blocks);
-    stream.forward(layer, data, blocks, noise);
-    let found = fitc(&stream.statistics).expect("a value");
+    let noise = [noise];
+    let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+    let sweep = Sweep { layer, source, windows };
+    let mut stream = ConditionalStream::new(layer, windows);
     let mut sums = BoundGradient::zeros(layer);
-    let posterior = (found.q.mean(), found.q.cov().full());
-    stream.add_rows(layer, data, (blocks, noise), posterior, &mut sums);
+    let weight = if matches!(kind, Kind::Square(_)) { RowWeight::Unit } else { RowWeight::Precision };
+    stream.forward(sweep, weight);
+    let value = match kind {
+        Kind::Elbo(beta) => {
+            let bound = conditional_elbo(&stream.statistics, beta).expect("a value");
+            let by = RowsAdjoint { statistics: &bound.adjoint, weight, loss: None };
+            stream.add_rows(sweep, by, &mut sums);
+            bound.value
+        }
+        Kind::Square(beta) => {
+            let bound = square_loss(&stream.statistics, beta).expect("a value");
+            let by = RowsAdjoint { statistics: &bound.adjoint, weight, loss: None };
+            stream.add_rows(sweep, by, &mut sums);
+            bound.value
+        }
+        Kind::LogLoss(beta) => {
+            let q = conditional_elbo(&stream.statistics, beta).expect("a value").q;
+            let posterior = (q.mean(), q.cov().full());
+            let loss = stream.losses(sweep, posterior);
+            let (value, adjoint) = conditional_dlm(&stream.statistics, (&q, beta), &loss);
+            let loss = Some((posterior.0, posterior.1, 1.0));
+            stream.add_rows(sweep, RowsAdjoint { statistics: &adjoint, weight, loss }, &mut sums);
+            value
+        }
+    };
     sums.finish(layer, &mut LayerScratch::new(layer.z().nrows()));
-    (found.value, flat(&sums))
+    (value, flat(&sums))
+}
+
+fn evidence(layer: &InducingLayer, windows: &Windows, noise: f64) -> (f64, Vec<f64>) {
+    objective(layer, windows, noise, Kind::Elbo(1.0))
 }
 
 fn flat(sums: &BoundGradient) -> Vec<f64> {
@@ -84,7 +123,7 @@ fn without_neighbours_it_is_fitc() {
     let data = Dataset::of(x.as_ref(), &y);
     for expression in ["rbf(ard)", "matern32(ard) + linear", "matern52 + white"] {
         let layer = layer(expression, 12);
-        let (value, gradient) = evidence(&layer, &blocks(x.as_ref(), 0), NOISE);
+        let (value, gradient) = evidence(&layer, &windows(x.as_ref(), 0, 40), NOISE);
         let mut stream = DataStream::new(&layer, N);
         stream.forward(&layer, data, Weighting::Residual(NOISE));
         let wanted = fitc(&stream.statistics).expect("a value");
@@ -106,7 +145,7 @@ fn all_predecessors_are_the_exact_gp_whatever_the_inducing_inputs() {
     for expression in ["rbf(ard)", "matern12(ard)", "matern52 * linear + white"] {
         for m in [1, 5, 30] {
             let layer = layer(expression, m);
-            let all = blocks(x.as_ref(), N - 1);
+            let all = windows(x.as_ref(), N - 1, N);
             let (value, gradient) = evidence(&layer, &all, NOISE);
             assert_close(value, exact(&layer), 1e-9, expression);
             // Nothing depends on Z.
@@ -123,37 +162,98 @@ fn all_predecessors_are_the_exact_gp_whatever_the_inducing_inputs() {
 #[test]
 fn gradients_are_those_of_finite_differences() {
     let (x, _) = data();
-    for (expression, m, k) in
-        [("rbf(ard)", 8, 5), ("matern32(ard) + white", 6, 11), ("periodic * rbf + linear", 5, 3)]
-    {
-        let start = layer(expression, m);
-        let blocks = blocks(x.as_ref(), k);
-        let (_, gradient) = evidence(&start, &blocks, NOISE);
-        for (i, &slope) in gradient.iter().enumerate() {
-            let moved = |step: f64| {
-                let (mut layer, mut noise, mut at) = (start.clone(), NOISE, 0);
-                layer.kernel_mut().for_each_parameter_mut(&mut |parameter| {
-                    for value in &mut parameter.values {
-                        *value += if at == i { step } else { 0.0 };
-                        at += 1;
-                    }
-                });
-                layer.mean_mut().values[0] += if at == i { step } else { 0.0 };
-                at += 1;
-                for d in 0..2 {
-                    for row in 0..m {
-                        layer.z_mut()[(row, d)] += if at == i { step } else { 0.0 };
-                        at += 1;
-                    }
-                }
-                noise += if at == i { step } else { 0.0 };
-                layer.refresh().expect("a factor");
-                evidence(&layer, &blocks, noise).0
+    let cases = [("rbf(ard)", 8, 5), ("matern32(ard) + white", 6, 11), ("periodic * rbf + linear", 5, 3)];
+    let kinds = [Kind::Elbo(1.0), Kind::Elbo(0.3), Kind::LogLoss(0.7), Kind::Square(0.5)];
+    for (expression, m, k) in cases.into_iter().chain([("matern52(ard)", 0, 6)]) {
+        for kind in kinds {
+            let start = layer(expression, m);
+            let windows = match kind {
+                Kind::Elbo(_) => windows(x.as_ref(), k, 60),
+                _ => Windows::new(&order(), &nearest_others(x.as_ref(), k, COMPARISONS), N),
             };
-            let h = 1e-5;
-            let wanted = (8.0 * (moved(h) - moved(-h)) - (moved(2.0 * h) - moved(-2.0 * h))) / (12.0 * h);
-            assert_close(slope, wanted, 2e-6, &format!("{expression}, entry {i}"));
+            let (_, gradient) = objective(&start, &windows, NOISE, kind);
+            for (i, &slope) in gradient.iter().enumerate() {
+                let moved = |step: f64| {
+                    let (layer, noise) = moved(&start, i, step);
+                    objective(&layer, &windows, noise, kind).0
+                };
+                let h = 1e-5;
+                let wanted = (8.0 * (moved(h) - moved(-h)) - (moved(2.0 * h) - moved(-2.0 * h))) / (12.0 * h);
+                assert_close(slope, wanted, 2e-6, &format!("{expression}, {kind:?}, entry {i}"));
+            }
         }
+    }
+}
+
+/// The layer and the noise with entry `i` of the gradient's parameters moved.
+fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
+    let (mut layer, mut noise, mut at, m) = (start.clone(), NOISE, 0, start.z().nrows());
+    layer.kernel_mut().for_each_parameter_mut(&mut |parameter| {
+        for value in &mut parameter.values {
+            *value += if at == i { step } else { 0.0 };
+            at += 1;
+        }
+    });
+    layer.mean_mut().values[0] += if at == i { step } else { 0.0 };
+    at += 1;
+    for d in 0..2 {
+        for row in 0..m {
+            layer.z_mut()[(row, d)] += if at == i { step } else { 0.0 };
+            at += 1;
+        }
+    }
+    noise += if at == i { step } else { 0.0 };
+    layer.refresh().expect("a factor");
+    (layer, noise)
+}
+
+#[test]
+fn without_inducing_inputs_it_is_vecchias_approximation() {
+    let ((x, y), k) = (data(), 7);
+    let (layer, order) = (layer("matern32(ard)", 0), order());
+    let lists = nearest_before(x.as_ref(), &order, k, COMPARISONS);
+    let windows = windows(x.as_ref(), k, 30);
+    // Every row given its neighbours by dense algebra.
+    let mut wanted = 0.0;
+    for (row, target) in y.iter().enumerate() {
+        let near: Vec<usize> = lists.get(row).iter().map(|&other| other as usize).chain([row]).collect();
+        let points = Mat::from_fn(near.len(), 2, |i, d| x[(near[i], d)]);
+        let mut joint = Mat::zeros(near.len(), near.len());
+        layer.kernel().eval(Inputs::Gram(points.as_ref()), joint.as_mut(), &mut Scratch::new());
+        (0..near.len()).for_each(|i| joint[(i, i)] += NOISE);
+        Factorizer::new(near.len()).cholesky(joint.as_mut()).expect("positive definite");
+        let mut c: Vec<f64> = near.iter().map(|&i| y[i] - 0.3).collect();
+        solve_lower(joint.as_ref(), &mut c);
+        let (last, root) = (near.len() - 1, joint[(near.len() - 1, near.len() - 1)]);
+        wanted += 0.5 * (std::f64::consts::TAU.ln() + c[last] * c[last]) + root.ln();
+        assert!(target.is_finite());
+    }
+    assert_close(evidence(&layer, &windows, NOISE).0, wanted, 1e-11, "Vecchia");
+}
+
+#[test]
+fn direct_losses_are_those_of_predictions_of_rows_left_out() {
+    let (x, y) = data();
+    for (m, k) in [(7, 5), (0, 9), (12, 0)] {
+        let layer = layer("matern52(ard)", m);
+        let lists = nearest_others(x.as_ref(), k, COMPARISONS);
+        let windows = Windows::new(&order(), &lists, 50);
+        let noise = [NOISE];
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+        let sweep = Sweep { layer: &layer, source, windows: &windows };
+        let mut stream = ConditionalStream::new(&layer, &windows);
+        stream.forward(sweep, RowWeight::Precision);
+        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
+        let posterior = (q.mean(), q.cov().full());
+        let loss = stream.losses(sweep, posterior).value;
+        // The same rows as if they were new, each given its neighbours.
+        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+        let (mean, variance) = predictor.given(x.as_ref(), &order(), &lists);
+        let one = |i: usize| {
+            let v = variance[i] + NOISE;
+            0.5 * ((std::f64::consts::TAU * v).ln() + (y[i] - mean[i]).powi(2) / v)
+        };
+        assert_close(loss, (0..N).map(one).sum(), 1e-12, "loss");
     }
 }
 
@@ -186,11 +286,13 @@ fn predictions_given_all_data_are_those_of_the_exact_gp() {
     let new = Mat::from_fn(150, 2, |i, d| ((i * (5 + d)) as f64 * 0.732_051).fract() * 3.5 - 0.2);
     for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20)] {
         let layer = layer(expression, m);
-        let mut stream = ConditionalStream::new(&layer, &blocks(x.as_ref(), N - 1));
-        stream.forward(&layer, Dataset::of(x.as_ref(), &y), &blocks(x.as_ref(), N - 1), NOISE);
-        let q = fitc(&stream.statistics).expect("a posterior").q;
+        let (windows, noise) = (windows(x.as_ref(), N - 1, N), [NOISE]);
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+        let mut stream = ConditionalStream::new(&layer, &windows);
+        stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
+        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
         let posterior = (q.mean(), q.cov().full());
-        let predictor = Predictor { layer: &layer, posterior, noise: NOISE, data: (x.as_ref(), &y) };
+        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
         let index = Index::new(x.as_ref(), (0..N as u32).collect(), COMPARISONS);
         let (mean, variance) = predictor.marginals(new.as_ref(), (&index, new.as_ref()), N);
         let (means, variances) = exact_predictions(&layer, new.as_ref());
@@ -210,6 +312,6 @@ fn more_neighbours_come_nearer_to_the_exact_evidence() {
     let layer = layer("matern52(ard)", 6);
     let exact = exact(&layer);
     let gaps: Vec<f64> =
-        [0, 4, 16, 64].map(|k| (evidence(&layer, &blocks(x.as_ref(), k), NOISE).0 - exact).abs()).into();
+        [0, 4, 16, 64].map(|k| (evidence(&layer, &windows(x.as_ref(), k, N), NOISE).0 - exact).abs()).into();
     assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
 }

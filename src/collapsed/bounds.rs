@@ -64,6 +64,7 @@ pub fn collapsed_elbo(
         ac: mean.iter().map(|x| -x / noise).collect(),
         cc: half_precision,
         residual: half_precision,
+        log_weight: 0.0,
     };
     let q = Normal { mean, cov: Matrix::Full(cov), log_det: -log_det };
     Ok(BoundValue { value, q, adjoint, noise_bar })
@@ -87,6 +88,7 @@ pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, Not
         ac: mean.iter().map(|x| -x).collect(),
         cc: 0.5,
         residual: 0.0,
+        log_weight: 0.0,
     };
     let value = 0.5 * (cc - dot(ac, &mean));
     let q = Normal { cov: Matrix::Full(Mat::identity(mean.len(), mean.len())), log_det: 0.0, mean };
@@ -129,6 +131,7 @@ pub fn upper_bound(statistics: &Statistics, noise: f64) -> Result<UpperBound, No
         ac: x.iter().map(|x| x / tau).collect(),
         cc: -0.5 / tau,
         residual: tau_bar,
+        log_weight: 0.0,
     };
     Ok(UpperBound { value, adjoint, noise_bar })
 }

@@ -2,13 +2,15 @@
 
 mod bounds;
 mod conditional;
+mod conditional_stream;
 mod evidence;
 mod fitc;
 mod stream;
 mod sums;
 
 pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_bound};
-pub use conditional::ConditionalStream;
+pub use conditional::{PredictiveLoss, conditional_dlm, conditional_elbo};
+pub use conditional_stream::{ConditionalStream, RowWeight, RowsAdjoint, Sweep};
 pub use evidence::dense_upper_bound;
 pub use fitc::{FitcValue, fitc};
 pub use stream::{DataStream, Dataset, Weighting};

@@ -54,7 +54,7 @@ impl Statistics {
     }
 }
 
-/// Derivatives of a bound with respect to unweighted [`Statistics`].
+/// Derivatives of a bound with respect to [`Statistics`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StatisticsAdjoint {
     /// `∂/∂Φ`, symmetric.
@@ -66,6 +66,9 @@ pub struct StatisticsAdjoint {
     pub cc: f64,
     /// `∂/∂t`.
     pub residual: f64,
+    /// `∂/∂ Σ log ω_i`.
+    #[serde(default)]
+    pub log_weight: f64,
 }
 
 /// What the gradient of a bound asks of every row.

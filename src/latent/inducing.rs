@@ -69,11 +69,14 @@ impl Clone for InducingLayer {
 impl InducingLayer {
     /// A layer with a mean that stays zero; call [`InducingLayer::refresh`] before use.
     ///
-    /// Errors when `Z` is empty, not finite, or has fewer columns than the kernel needs.
+    /// Without inducing inputs (`0 × D`) all that is known comes from neighbours. Errors when `Z` has no columns or fewer than the
+    /// kernel needs, or is not finite.
     pub fn new(kernel: Box<dyn Kernel>, z: Mat<f64>, jitter: Jitter) -> Result<Self> {
         let (m, d) = z.shape();
-        if m == 0 || d == 0 {
-            return Err(Error::usage(format!("the inducing inputs are {m} × {d}, expected at least 1 × 1")));
+        if d == 0 {
+            return Err(Error::usage(format!(
+                "the inducing inputs are {m} × {d}, expected at least one column"
+            )));
         }
         if d < kernel.min_dims() {
             return Err(Error::usage(format!(
@@ -204,6 +207,9 @@ impl InducingLayer {
     /// On failure the jitter climbs ×10 up to 10⁻⁴ of the mean diagonal before giving up.
     pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
         let m = self.z.nrows() as f64;
+        if m == 0.0 {
+            return Ok(());
+        }
         let inputs = Inputs::Gram(self.z.as_ref());
         self.kernel.eval(inputs, self.k_uu.as_mut(), &mut self.scratch);
         let mean_diag = trace(self.k_uu.as_ref()) / m;

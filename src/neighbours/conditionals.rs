@@ -1,24 +1,25 @@
 //! Rows of the latent linear model given their neighbours, a block at a time, and their adjoint; no search, no likelihood, no objective.
 //!
-//! With residual covariances `R = k − aᵀa` and `C = R_NN + σ²I` of a row's neighbours N (full-scale Vecchia approximations: Gyger, Furrer &
+//! With residual covariances `R = k − aᵀa` and `C = R_NN + diag(σ²_N)` of a row's neighbours N (full-scale Vecchia approximations: Gyger, Furrer &
 //! Sigrist 2025, arXiv 2507.05064),
 //!
 //! ```text
-//! b = C⁻¹ R_Ni,   D = R_ii + σ² − R_iN b,   ã = a_i − Σ_j b_j a_j,   c̃ = c_i − Σ_j b_j c_j,   c = y − o
+//! b = C⁻¹ R_Ni,   D = R_ii + σ²_i − R_iN b,   ã = a_i − Σ_j b_j a_j,   c̃ = c_i − Σ_j b_j c_j,   c = y − o
 //! y_i | y_N, w ~ N( y_i − c̃ + ãᵀw, D )
 //! ```
 //!
 //! and from `ã̄, c̃̄, D̄`, with `t = C⁻¹ b̄`, `b̄_j = −ã̄ᵀa_j − c̃̄ c_j`:
 //!
 //! ```text
-//! R̄_Ni = t − 2 D̄ b,   R̄_NN = −(t − D̄ b) bᵀ,   R̄_ii = D̄,   σ̄² = D̄ − (t − D̄ b)ᵀ b,   ā_j −= b_j ã̄,   c̄_j −= b_j c̃̄
+//! R̄_Ni = t − 2 D̄ b,   R̄_NN = −(t − D̄ b) bᵀ,   R̄_ii = D̄,   Σ σ̄² = D̄ − (t − D̄ b)ᵀ b,   ā_j −= b_j ã̄,   c̄_j −= b_j c̃̄
 //! ```
 
 use super::blocks::Block;
-use crate::latent::{InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use super::members::{Members, room};
+use crate::columns;
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product};
 use faer::{Accum, Mat, MatMut, MatRef};
-use sparsegp_kernels::{Gradient, Inputs, Scratch};
+use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
 /// Rows that have been conditioned on their neighbours: a linear model with a noise variance of its own for each row.
 pub struct Rows<'a> {
@@ -40,41 +41,31 @@ pub struct RowsBar<'a> {
     pub variance: &'a [f64],
 }
 
-/// Where the members of blocks come from.
-#[derive(Clone, Copy)]
-pub struct Source<'a> {
-    /// Inputs of the data, `n × D`.
-    pub x: MatRef<'a, f64>,
-    /// Targets of the data, n.
-    pub y: &'a [f64],
-    /// The rows of blocks (`Q × D`), whose targets are not known, where they are none of the data; their c is 0.
-    pub queries: Option<MatRef<'a, f64>>,
+/// What flows back from rows to the parameters of their prior, but for what takes the way through features.
+pub struct PriorBar<'a> {
+    /// One entry per kernel parameter value.
+    pub kernel: &'a mut [f64],
+    /// The constant mean.
+    pub mean: &'a mut f64,
+    /// A common addition to all noise variances.
+    pub noise: &'a mut f64,
 }
 
 /// What a block is computed in: buffers that grow to the largest block and stay.
 pub struct Conditionals {
-    /// The members' inputs, `u × D`, kept by rows.
-    x: Mat<f64>,
-    c: Vec<f64>,
-    /// Raw and whitened features, `M × u`, and their adjoints.
-    raw: Mat<f64>,
-    a: Mat<f64>,
-    raw_bar: Mat<f64>,
-    a_bar: Mat<f64>,
     /// Of every row, one after the other: prior covariances of its neighbours and itself, the factor of C, both by columns, and b.
     priors: Vec<f64>,
     factors: Vec<f64>,
     weights: Vec<f64>,
     near: Near,
     solved: Vec<f64>,
-    base: Vec<f64>,
     scratch: Scratch,
     factorizer: Factorizer,
 }
 
 /// One row's neighbours, and it itself as the last: k + 1 members.
 struct Near {
-    /// Which members of the block.
+    /// Which members of the window.
     places: Vec<u32>,
     /// Their inputs (`D × (k + 1)`), whitened features (`M × (k + 1)`) and the features' adjoint.
     x: Mat<f64>,
@@ -87,37 +78,35 @@ struct Near {
 impl Near {
     /// No row's yet.
     fn new() -> Self {
-        Near { places: Vec::new(), x: Mat::new(), a: Mat::new(), a_bar: Mat::new(), residual: Mat::new() }
+        let empty = Mat::new;
+        Near { places: Vec::new(), x: empty(), a: empty(), a_bar: empty(), residual: empty() }
     }
 
-    /// Gathers the neighbours of row `row` out of a block's inputs and whitened features.
-    fn gather(&mut self, block: &Block, row: usize, (x, a): (MatRef<'_, f64>, MatRef<'_, f64>)) {
+    /// Gathers the neighbours of row `row` of a block.
+    fn gather(&mut self, block: &Block, row: usize, members: &Members) {
         self.places.clear();
-        self.places.extend_from_slice(block.lists.get(row));
-        self.places.push(row as u32);
-        let count = self.places.len();
-        for (all, out) in [(x, &mut self.x), (a, &mut self.a)] {
-            let mut out = room(out, all.nrows(), count);
-            for (at, &place) in self.places.iter().enumerate() {
-                out.as_mut().col_mut(at).copy_from(all.col(place as usize));
-            }
+        let of = |&place: &u32| block.members[place as usize];
+        self.places.extend(block.lists.get(row).iter().map(of));
+        self.places.push(block.members[row]);
+        for (all, out) in [(members.x(), &mut self.x), (members.a(), &mut self.a)] {
+            columns::gather(all, &self.places, room(out, all.nrows(), self.places.len()));
         }
     }
 
     /// The inputs as points, `(k + 1) × D`.
-    fn points(&self, dims: usize) -> MatRef<'_, f64> {
-        self.x.as_ref().submatrix(0, 0, dims, self.places.len()).transpose()
+    fn points(&self) -> MatRef<'_, f64> {
+        self.x.as_ref().subcols(0, self.places.len()).transpose()
     }
 
-    /// The whitened features, `M × (k + 1)`.
-    fn features(&self, m: usize) -> MatRef<'_, f64> {
-        self.a.as_ref().submatrix(0, 0, m, self.places.len())
+    /// The whitened features of the neighbours, `M × k`, and of the row.
+    fn features(&self) -> (MatRef<'_, f64>, MatRef<'_, f64>) {
+        self.a.as_ref().subcols(0, self.places.len()).split_at_col(self.places.len() - 1)
     }
 
     /// The lower triangle of `R̄` from `t − D̄ b`, b and D̄: an entry off the diagonal stands for its mirror image too.
     fn residual_bar(&mut self, (solved, b): (&[f64], &[f64]), variance: f64) {
         let k = b.len();
-        let mut out = room(&mut self.residual, k + 1, k + 1);
+        let mut out = room(&mut self.residual, k + 1, k + 1).subrows_mut(0, k + 1);
         for q in 0..k {
             out[(q, q)] = -solved[q] * b[q];
             for p in q + 1..k {
@@ -129,24 +118,19 @@ impl Near {
     }
 
     /// `Ā = −A (R̄ + R̄ᵀ)`, since `R = K − AᵀA`; the mirror image of `R̄` is used up.
-    fn features_bar(&mut self, m: usize) {
+    fn features_bar(&mut self) {
         let count = self.places.len();
-        let mut both = self.residual.as_mut().submatrix_mut(0, 0, count, count);
+        let mut both = self.residual.as_mut().subcols_mut(0, count);
         for j in 0..count {
             both[(j, j)] *= 2.0;
             for i in j + 1..count {
                 both[(j, i)] = both[(i, j)];
             }
         }
-        let a = self.a.as_ref().submatrix(0, 0, m, count);
-        let out = room(&mut self.a_bar, m, count);
+        let a = self.a.as_ref().subcols(0, count);
+        let out = room(&mut self.a_bar, a.nrows(), count);
         block_product(out, Accum::Replace, (a, Shape::Full), both.as_ref(), -1.0);
     }
-}
-
-/// The columns of a block's members in a buffer of `rows` rows or more.
-fn whole<'a>(buffer: &'a Mat<f64>, rows: usize, block: &Block) -> MatRef<'a, f64> {
-    buffer.as_ref().submatrix(0, 0, rows, block.members.len())
 }
 
 /// Which part of a covariance matrix of k + 1 points is worth computing: one small product is quicker than tiles of half of it.
@@ -154,168 +138,127 @@ fn part_for(k: usize) -> Part {
     if k < 64 { Part::All } else { Part::Lower }
 }
 
-/// The leading `rows × columns` of a buffer that grows where it has to.
-fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
-    if buffer.nrows() < rows || buffer.ncols() < columns {
-        *buffer = Mat::zeros(rows.max(buffer.nrows()), columns.max(buffer.ncols()));
-    }
-    buffer.as_mut().submatrix_mut(0, 0, rows, columns)
-}
-
 impl Conditionals {
     /// Buffers for lists of up to `k` neighbours.
     pub fn new(k: usize) -> Self {
-        let empty = Mat::new;
         Conditionals {
-            x: empty(),
-            c: Vec::new(),
-            raw: empty(),
-            a: empty(),
-            raw_bar: empty(),
-            a_bar: empty(),
             priors: Vec::new(),
             factors: Vec::new(),
             weights: Vec::new(),
             near: Near::new(),
             solved: Vec::new(),
-            base: Vec::new(),
             scratch: Scratch::new(),
             factorizer: Factorizer::new(k),
         }
     }
 
     /// Conditions the rows of a block on their neighbours.
-    pub fn forward(
-        &mut self,
-        layer: &InducingLayer,
-        source: Source<'_>,
-        block: &Block,
-        noise: f64,
-        rows: &mut Rows<'_>,
-    ) {
-        self.members(layer, source, block);
-        let (m, d) = (layer.dim(), source.x.ncols());
-        let of_members = (whole(&self.x, d, block), whole(&self.a, m, block));
+    pub fn forward(&mut self, kernel: &dyn Kernel, members: &Members, block: &Block, rows: &mut Rows<'_>) {
         [&mut self.priors, &mut self.factors, &mut self.weights].into_iter().for_each(Vec::clear);
         for i in 0..block.count {
-            self.near.gather(block, i, of_members);
-            let k = self.near.places.len() - 1;
-            let (at, start) = (self.priors.len(), self.weights.len());
-            self.priors.resize(at + (k + 1) * (k + 1), 0.0);
-            let mut prior = MatMut::from_column_major_slice_mut(&mut self.priors[at..], k + 1, k + 1);
-            layer.kernel().eval(Inputs::Gram(self.near.points(d)), prior.as_mut(), &mut self.scratch);
-            let mut residual = room(&mut self.near.residual, k + 1, k + 1);
-            residual.copy_from(prior.as_ref());
-            let a = self.near.a.as_ref().submatrix(0, 0, m, k + 1);
+            self.near.gather(block, i, members);
+            let start = self.weights.len();
+            rows.variance[i] = self.condition(kernel, members);
+            let weights = &mut self.weights[start..];
+            let (mut centred, (neighbours, own)) =
+                (members.c[block.members[i] as usize], self.near.features());
+            for (weight, &place) in weights.iter().zip(&self.near.places) {
+                centred -= weight * members.c[place as usize];
+            }
+            rows.centred[i] = centred;
+            let feature = rows.features.as_mut().col_mut(i).try_as_col_major_mut();
+            // ã = a − A b; the sign of b is turned for a moment.
+            if let (Some(feature), Some(own)) = (feature, own.col(0).try_as_col_major()) {
+                let feature = feature.as_slice_mut();
+                feature.copy_from_slice(own.as_slice());
+                weights.iter_mut().for_each(|b| *b = -*b);
+                columns::add_matvec(neighbours, weights, feature);
+                weights.iter_mut().for_each(|b| *b = -*b);
+            }
+        }
+    }
+
+    /// Appends prior covariances, the factor of C and b of the row that is gathered; its D.
+    fn condition(&mut self, kernel: &dyn Kernel, members: &Members) -> f64 {
+        let near = &mut self.near;
+        let k = near.places.len() - 1;
+        let noise = |at: usize, places: &[u32]| members.noise[places[at] as usize];
+        let at = self.priors.len();
+        self.priors.resize(at + (k + 1) * (k + 1), 0.0);
+        let mut prior = MatMut::from_column_major_slice_mut(&mut self.priors[at..], k + 1, k + 1);
+        kernel.eval(Inputs::Gram(near.points()), prior.as_mut(), &mut self.scratch);
+        let mut residual = room(&mut near.residual, k + 1, k + 1);
+        residual.copy_from(prior.as_ref());
+        let a = near.a.as_ref().subcols(0, k + 1);
+        if a.nrows() > 0 {
             let (left, right) = ((a.transpose(), Shape::Full), (a, Shape::Full));
             product(residual.as_mut(), part_for(k), Accum::Add, left, right, -1.0);
-            let residual = residual.as_ref();
-            let cross = residual.row(k).subcols(0, k);
-
-            let at = self.factors.len();
-            self.factors.resize(at + k * k, 0.0);
-            let mut factor = MatMut::from_column_major_slice_mut(&mut self.factors[at..], k, k);
-            linalg::copy_lower(residual.submatrix(0, 0, k, k), factor.as_mut());
-            linalg::add_diagonal(factor.as_mut(), noise);
-            self.weights.extend(cross.iter());
-            let weights = &mut self.weights[start..];
-            rows.variance[i] = f64::NAN;
-            if k == 0 || self.factorizer.cholesky(factor.as_mut()).is_ok() {
-                linalg::solve_factored(factor.as_ref(), weights);
-                let explained: f64 = cross.iter().zip(weights.iter()).map(|(r, b)| r * b).sum();
-                rows.variance[i] = residual[(k, k)] + noise - explained;
-            }
-            let mut feature = rows.features.as_mut().col_mut(i);
-            feature.copy_from(a.col(k));
-            rows.centred[i] = self.c[i];
-            for (q, (&place, weight)) in self.near.places.iter().zip(weights.iter()).enumerate() {
-                feature.as_mut().iter_mut().zip(a.col(q).iter()).for_each(|(f, a)| *f -= weight * a);
-                rows.centred[i] -= weight * self.c[place as usize];
-            }
         }
+        let residual = residual.as_ref();
+        let cross = residual.row(k).subcols(0, k);
+
+        let (at, start) = (self.factors.len(), self.weights.len());
+        self.factors.resize(at + k * k, 0.0);
+        let mut factor = MatMut::from_column_major_slice_mut(&mut self.factors[at..], k, k);
+        linalg::copy_lower(residual.submatrix(0, 0, k, k), factor.as_mut());
+        (0..k).for_each(|j| factor[(j, j)] += noise(j, &near.places));
+        self.weights.extend(cross.iter());
+        if k > 0 && self.factorizer.cholesky(factor.as_mut()).is_err() {
+            return f64::NAN;
+        }
+        let weights = &mut self.weights[start..];
+        linalg::solve_factored(factor.as_ref(), weights);
+        let explained: f64 = cross.iter().zip(weights.iter()).map(|(r, b)| r * b).sum();
+        residual[(k, k)] + noise(k, &near.places) - explained
     }
 
-    /// Inputs, features and centred targets of a block's members.
-    fn members(&mut self, layer: &InducingLayer, source: Source<'_>, block: &Block) {
-        let (m, u, d) = (layer.dim(), block.members.len(), source.x.ncols());
-        let new = if source.queries.is_some() { block.count } else { 0 };
-        let mut inputs = room(&mut self.x, d, u);
-        for (at, &member) in block.members.iter().enumerate() {
-            let rows = source.queries.filter(|_| at < new).unwrap_or(source.x);
-            inputs.as_mut().col_mut(at).copy_from(rows.row(member as usize).transpose());
-        }
-        self.base.resize(u, 0.0);
-        self.c.resize(u, 0.0);
-        let mut raw = room(&mut self.raw, m, u);
-        let inputs = inputs.as_ref().transpose();
-        layer.features(inputs, raw.as_mut(), &mut self.base, &mut self.c, &mut self.scratch);
-        self.c[..new].fill(0.0);
-        let members = self.c.iter_mut().zip(&block.members).skip(new);
-        members.for_each(|(c, &member)| *c = source.y[member as usize] - *c);
-        whiten(layer, raw.as_ref(), room(&mut self.a, m, u));
-    }
-
-    /// Adds what flows back from the block that was conditioned last: to the layer's gradient through features and covariances, to σ² (the
-    /// return value), and into the two matrices (`M × u` each) the whitened features and their adjoint, whose product
-    /// `Ā Aᵀ` is what flows through the whitening.
+    /// Adds what flows back from the block that was conditioned last: to `prior`, and into the features of the block's members (`out`,
+    /// `M × u`).
     pub fn adjoint(
         &mut self,
-        layer: &InducingLayer,
-        block: &Block,
-        bar: &RowsBar<'_>,
-        gradient: &mut LayerGradient,
-        [mut a_out, mut a_bar_out]: [MatMut<'_, f64>; 2],
-    ) -> f64 {
-        let (m, u, d) = (layer.dim(), block.members.len(), layer.z().ncols());
-        let of_members = (whole(&self.x, d, block), whole(&self.a, m, block));
-        let mut a_bar = room(&mut self.a_bar, m, u);
-        a_bar.fill(0.0);
-        let (mut noise_bar, mut offset_bar) = (0.0, 0.0);
+        kernel: &dyn Kernel,
+        members: &Members,
+        (block, bar): (&Block, &RowsBar<'_>),
+        prior: PriorBar<'_>,
+        mut out: MatMut<'_, f64>,
+    ) {
+        let m = members.a().nrows();
         let (mut priors, mut factors, mut weights) = (&self.priors[..], &self.factors[..], &self.weights[..]);
         for i in 0..block.count {
-            self.near.gather(block, i, of_members);
+            self.near.gather(block, i, members);
             let k = self.near.places.len() - 1;
-            let (prior, factor, b);
-            (prior, priors) = priors.split_at((k + 1) * (k + 1));
+            let (covariances, factor, b);
+            (covariances, priors) = priors.split_at((k + 1) * (k + 1));
             (factor, factors) = factors.split_at(k * k);
             (b, weights) = weights.split_at(k);
             let (feature, centred, variance) = (bar.features.col(i), bar.centred[i], bar.variance[i]);
-            // t − D̄ b.
+            let feature = feature.try_as_col_major().map_or(&[][..], |column| column.as_slice());
+            // −b̄, then t − D̄ b.
             let solved = &mut self.solved;
-            let (a, c) = (self.near.features(m), &self.c);
             solved.clear();
-            solved.extend(block.lists.get(i).iter().enumerate().map(|(q, &place)| {
-                let product: f64 = feature.iter().zip(a.col(q).iter()).map(|(f, a)| f * a).sum();
-                -product - centred * c[place as usize]
-            }));
+            solved.extend(self.near.places[..k].iter().map(|&place| centred * members.c[place as usize]));
+            columns::add_transposed_matvec(self.near.features().0, feature, solved);
+            solved.iter_mut().for_each(|b| *b = -*b);
             linalg::solve_factored(MatRef::from_column_major_slice(factor, k, k), solved);
             solved.iter_mut().zip(b).for_each(|(t, b)| *t -= variance * b);
-            noise_bar += variance - linalg::dot(solved, b);
-            offset_bar -= centred * (1.0 - b.iter().sum::<f64>());
+            *prior.noise += variance - linalg::dot(solved, b);
+            *prior.mean -= centred * (1.0 - b.iter().sum::<f64>());
             self.near.residual_bar((solved, b), variance);
-            let residual_bar = self.near.residual.as_ref().submatrix(0, 0, k + 1, k + 1);
-            let target = Gradient { parameters: &mut gradient.kernel, left: None, right: None };
-            let prior = MatRef::from_column_major_slice(prior, k + 1, k + 1);
-            let points = Inputs::Gram(self.near.points(d));
-            layer.kernel().adjoint(points, prior, residual_bar, target, &mut self.scratch);
-            self.near.features_bar(m);
-            let near_bar = self.near.a_bar.as_ref().submatrix(0, 0, m, k + 1);
-            for (q, (&place, weight)) in
-                self.near.places.iter().zip(b.iter().map(|b| -b).chain([1.0])).enumerate()
-            {
-                let column = a_bar.as_mut().col_mut(place as usize);
-                let terms = near_bar.col(q).iter().zip(feature.iter());
-                column.iter_mut().zip(terms).for_each(|(a, (near, f))| *a += near + weight * f);
+            let target = Gradient { parameters: &mut *prior.kernel, left: None, right: None };
+            let covariances = MatRef::from_column_major_slice(covariances, k + 1, k + 1);
+            let residual_bar = self.near.residual.as_ref().subcols(0, k + 1);
+            let points = Inputs::Gram(self.near.points());
+            kernel.adjoint(points, covariances, residual_bar, target, &mut self.scratch);
+            if m == 0 {
+                continue;
             }
+            // ā_j += −b_j ã̄, and ã̄ for the row itself.
+            solved.clear();
+            solved.extend(b.iter().map(|b| -b).chain([1.0]));
+            self.near.features_bar();
+            self.near.places.clear();
+            self.near.places.extend(block.lists.get(i).iter().copied().chain([i as u32]));
+            columns::scatter(out.as_mut(), &self.near.places, self.near.a_bar.as_ref(), (feature, solved));
         }
-        a_out.copy_from(of_members.1);
-        a_bar_out.copy_from(a_bar.as_ref());
-        let mut raw_bar = room(&mut self.raw_bar, m, u);
-        whiten_adjoint(layer, a_bar.as_ref(), raw_bar.as_mut());
-        self.base.fill(0.0);
-        let features = (whole(&self.raw, m, block), raw_bar.as_ref());
-        let inputs = of_members.0.transpose();
-        layer.features_adjoint(inputs, features, &self.base, &[offset_bar], gradient, &mut self.scratch);
-        noise_bar
     }
 }

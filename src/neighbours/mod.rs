@@ -7,10 +7,10 @@
 //!
 //! ```
 //! use faer::Mat;
-//! use sparsegp::collapsed::{ConditionalStream, Dataset, fitc};
+//! use sparsegp::collapsed::{ConditionalStream, RowWeight, Sweep, conditional_elbo};
 //! use sparsegp::kernels::parse;
 //! use sparsegp::latent::{InducingLayer, Jitter};
-//! use sparsegp::neighbours::{Blocks, COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_before};
+//! use sparsegp::neighbours::*;
 //!
 //! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
 //! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
@@ -18,20 +18,22 @@
 //! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
 //! let mut layer = InducingLayer::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?;
 //! layer.refresh().expect("a factor");
-//! let (noise, order): (f64, Vec<u32>) = (0.01, (0..400).collect());
+//! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
 //!
 //! let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+//! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
 //! let evidence = |k: usize| {
-//!     let blocks = Blocks::new(&order, &nearest_before(near.as_ref(), &order, k, COMPARISONS));
-//!     let mut stream = ConditionalStream::new(&layer, &blocks);
-//!     stream.forward(&layer, Dataset::of(x.as_ref(), &y), &blocks, noise);
-//!     fitc(&stream.statistics).expect("an evidence")
+//!     let lists = nearest_before(near.as_ref(), &order, k, COMPARISONS);
+//!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
+//!     let mut stream = ConditionalStream::new(&layer, &windows);
+//!     stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
+//!     conditional_elbo(&stream.statistics, 1.0).expect("an evidence")
 //! };
 //! assert!(evidence(10).value < evidence(0).value - 100.0);
 //!
 //! let q = evidence(10).q;
 //! let posterior = (q.mean(), q.cov().full());
-//! let predictor = Predictor { layer: &layer, posterior, noise, data: (x.as_ref(), &y) };
+//! let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
 //! let index = Index::new(near.as_ref(), order.clone(), COMPARISONS);
 //! let (mean, variance) = predictor.marginals(x.as_ref(), (&index, near.as_ref()), 10);
 //! assert!((mean[7] - y[7]).abs() < 0.05 && variance[7] < 0.01);
@@ -41,12 +43,14 @@
 mod blocks;
 mod cells;
 mod conditionals;
+mod members;
 mod metric;
 mod prediction;
 mod search;
 
-pub use blocks::{Block, Blocks, Window};
-pub use conditionals::{Conditionals, Rows, RowsBar, Source};
+pub use blocks::{Block, Window, Windows};
+pub use conditionals::{Conditionals, PriorBar, Rows, RowsBar};
+pub use members::{Members, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;
 pub use search::{COMPARISONS, Index, Lists, nearest_before, nearest_others};

@@ -1,76 +1,102 @@
 //! Marginals of f at new rows given their nearest data and q(w); no likelihood.
 
-use super::blocks::{Block, Blocks};
-use super::conditionals::{Conditionals, Rows, Source};
-use super::search::Index;
+use super::blocks::{Block, Windows};
+use super::conditionals::{Conditionals, Rows};
+use super::members::{Members, Source};
+use super::search::{Index, Lists};
+use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer};
 use crate::linalg::{Shape, block_product};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatRef};
 use rayon::prelude::*;
 
-/// Everything that predicts: layer, q(w) = N(m, S), noise variance, and the data that neighbours are chosen among.
+/// Queries whose neighbours are searched for, and whose features are shared, together.
+const QUERIES: usize = 1 << 16;
+
+/// Everything that predicts: layer, q(w) = N(m, S) and the data that neighbours are chosen among.
 pub struct Predictor<'a> {
     /// Kernel, inducing inputs and mean.
     pub layer: &'a InducingLayer,
     /// m (M) and S (`M × M`, both triangles).
     pub posterior: (&'a [f64], MatRef<'a, f64>),
-    /// σ².
-    pub noise: f64,
     /// The data's inputs (`n × D`) and targets (n).
     pub data: (MatRef<'a, f64>, &'a [f64]),
+    /// Noise variances of the data: one for all, or n.
+    pub noise: &'a [f64],
 }
 
 impl Predictor<'_> {
     /// Means and variances of f at the rows `x` (`Q × D`) given their `k` nearest data and w, which is integrated out:
-    /// `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D − σ² + ãᵀSã`. Nearness is that of `near` (`Q × D'`), the same rows as `index` knows them.
+    /// `μ = o + Σ_j b_j c_j + ãᵀm`, `v = D + ãᵀSã` with no noise of the row's own in D. Nearness is that of `near` (`Q × D'`), the same
+    /// rows as `index` knows them.
     pub fn marginals(
         &self,
         x: MatRef<'_, f64>,
         (index, near): (&Index, MatRef<'_, f64>),
         k: usize,
     ) -> (Vec<f64>, Vec<f64>) {
-        let (order, lists) = index.nearest(near, k);
-        let blocks = Blocks::of_queries(&order, &lists, self.data.1.len());
-        let rooms = PerThread::new(move || (Conditionals::new(k), Mat::new(), Mat::new()));
-        let of_block = |block: &Block| rooms.with(|room| self.block(x, block, room));
-        let found: Vec<[Vec<f64>; 2]> = blocks.all.par_iter().map(of_block).collect();
+        let (mut mean, mut variance) = (Vec::with_capacity(x.nrows()), Vec::with_capacity(x.nrows()));
+        for from in (0..x.nrows()).step_by(QUERIES) {
+            let count = QUERIES.min(x.nrows() - from);
+            let (order, lists) = index.nearest(near.subrows(from, count), k);
+            let (means, variances) = self.given(x.subrows(from, count), &order, &lists);
+            mean.extend(means);
+            variance.extend(variances);
+        }
+        (mean, variance)
+    }
+
+    /// Means and variances of f at the rows `x` (`Q × D`) given the data in `lists`, worked on in this order, in which near rows
+    /// should follow each other.
+    pub fn given(&self, x: MatRef<'_, f64>, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
+        let most = Windows::most_members(self.layer.dim());
+        let windows = Windows::of_queries(order, lists, self.data.1.len(), most);
+        let longest = lists.longest();
+        let rooms = PerThread::new(move || Room {
+            conditionals: Conditionals::new(longest),
+            features: Mat::new(),
+            t: Mat::new(),
+        });
+        let source = Source { x: self.data.0, y: self.data.1, noise: self.noise, queries: Some(x) };
+        let mut members = Members::default();
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
-        for (block, [means, variances]) in blocks.all.iter().zip(&found) {
-            for ((&row, m), v) in block.members.iter().zip(means).zip(variances) {
-                (mean[row as usize], variance[row as usize]) = (*m, *v);
+        for window in &windows.all {
+            members.load(self.layer, source, window);
+            let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, room));
+            let found: Vec<[Vec<f64>; 2]> = window.blocks.par_iter().map(of_block).collect();
+            for (block, [means, variances]) in window.blocks.iter().zip(&found) {
+                for ((&place, m), v) in block.members.iter().zip(means).zip(variances) {
+                    let row = window.members[place as usize] as usize;
+                    (mean[row], variance[row]) = (*m, *v);
+                }
             }
         }
         (mean, variance)
     }
 
-    fn block(
-        &self,
-        x: MatRef<'_, f64>,
-        block: &Block,
-        (room, features, t): &mut (Conditionals, Mat<f64>, Mat<f64>),
-    ) -> [Vec<f64>; 2] {
+    fn block(&self, members: &Members, block: &Block, room: &mut Room) -> [Vec<f64>; 2] {
         let (m, b) = (self.layer.dim(), block.count);
-        if features.ncols() < b {
-            (*features, *t) = (Mat::zeros(m, b), Mat::zeros(m, b));
+        if room.features.ncols() < b {
+            (room.features, room.t) = (Mat::zeros(m, b), Mat::zeros(m, b));
         }
         let (mut centred, mut variance) = (vec![0.0; b], vec![0.0; b]);
-        let source = Source { x: self.data.0, y: self.data.1, queries: Some(x) };
-        let mut features = features.as_mut().subcols_mut(0, b);
+        let mut features = room.features.as_mut().subcols_mut(0, b);
         let mut rows = Rows { features: features.as_mut(), centred: &mut centred, variance: &mut variance };
-        room.forward(self.layer, source, block, self.noise, &mut rows);
+        room.conditionals.forward(self.layer.kernel(), members, block, &mut rows);
         let features = features.as_ref();
-        let mut t = t.as_mut().subcols_mut(0, b);
+        let mut t = room.t.as_mut().subcols_mut(0, b);
         let (mean, cov) = self.posterior;
         block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), features, 1.0);
-        for i in 0..b {
-            let a = features.col(i);
-            let column = |values: &mut dyn Iterator<Item = &f64>| -> f64 {
-                a.iter().zip(values).map(|(a, value)| a * value).sum()
-            };
-            centred[i] = self.layer.mean().values[0] - centred[i] + column(&mut mean.iter());
-            variance[i] += column(&mut t.as_ref().col(i).iter()) - self.noise;
-        }
+        let offset = self.layer.mean().values[0];
+        centred.iter_mut().for_each(|c| *c = offset - *c);
+        columns::add_moments(features, (mean, t.as_ref()), &mut centred, &mut variance);
         [centred, variance]
     }
+}
+
+struct Room {
+    conditionals: Conditionals,
+    features: Mat<f64>,
+    t: Mat<f64>,
 }

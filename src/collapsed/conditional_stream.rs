@@ -1,0 +1,333 @@
+//! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and what rows add to gradients; no objectives.
+
+use super::conditional::PredictiveLoss;
+use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
+use crate::columns;
+use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
+use crate::linalg::{self, Part, Shape, block_product, dot, product, reflect_lower};
+use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows};
+use crate::threads::PerThread;
+use faer::{Accum, Mat, MatMut, MatRef};
+use rayon::prelude::*;
+use std::f64::consts::PI;
+
+/// Blocks that are worked on together.
+const GROUP: usize = 32;
+
+/// What a row counts for in the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowWeight {
+    /// `ω = 1/D`.
+    Precision,
+    /// `ω = 1`.
+    Unit,
+}
+
+/// What the gradient of an objective asks of every row.
+#[derive(Clone, Copy)]
+pub struct RowsAdjoint<'a> {
+    /// Derivatives with respect to the statistics of all rows.
+    pub statistics: &'a StatisticsAdjoint,
+    /// What rows counted for in them.
+    pub weight: RowWeight,
+    /// m and S (`M × M`, both triangles), where the objective holds the predictive loss of every row, times a factor.
+    pub loss: Option<(&'a [f64], MatRef<'a, f64>, f64)>,
+}
+
+/// What one block of a group sums up, and its rows.
+struct Slot {
+    centred: Vec<f64>,
+    variance: Vec<f64>,
+    first: Vec<f64>,
+    second: Vec<f64>,
+    ac: Vec<f64>,
+    value: f64,
+    log_weight: f64,
+    noise: f64,
+    layer: LayerGradient,
+    /// `M × rows` and, once a gradient is asked for, `M × members`.
+    t: Mat<f64>,
+    more: Mat<f64>,
+    members: Mat<f64>,
+}
+
+/// Sweeps over rows that are conditioned on their neighbours, with the sums of the last forward one.
+pub struct ConditionalStream {
+    per_thread: PerThread<Conditionals>,
+    members: Members,
+    /// ã of a group's rows, and ω ãᵀ.
+    rows: Mat<f64>,
+    scaled: Mat<f64>,
+    slots: Vec<Slot>,
+    /// The sums of the last forward sweep.
+    pub statistics: Statistics,
+}
+
+/// A block with everything that work on it reads and writes.
+struct Work<'a> {
+    block: &'a Block,
+    members: &'a Members,
+    rows: MatMut<'a, f64>,
+    scaled: MatMut<'a, f64>,
+    slot: &'a mut Slot,
+}
+
+/// What a sweep runs over.
+#[derive(Clone, Copy)]
+pub struct Sweep<'a> {
+    /// Kernel, inducing inputs and mean.
+    pub layer: &'a InducingLayer,
+    /// The data.
+    pub source: Source<'a>,
+    /// The rows with their neighbours.
+    pub windows: &'a Windows,
+}
+
+impl ConditionalStream {
+    /// Buffers for sweeps over windows like these with `layer`.
+    pub fn new(layer: &InducingLayer, windows: &Windows) -> Self {
+        let m = layer.dim();
+        let most = windows.blocks().map(|block| block.count).max().unwrap_or(0);
+        let longest = windows.longest();
+        let count = windows.all.iter().map(|window| window.blocks.len()).max().unwrap_or(0).min(GROUP);
+        let slot = || Slot {
+            centred: vec![0.0; most],
+            variance: vec![0.0; most],
+            first: vec![0.0; most],
+            second: vec![0.0; most],
+            ac: vec![0.0; m],
+            value: 0.0,
+            log_weight: 0.0,
+            noise: 0.0,
+            layer: layer.zero_gradient(),
+            t: Mat::zeros(m, most),
+            more: Mat::new(),
+            members: Mat::new(),
+        };
+        ConditionalStream {
+            per_thread: PerThread::new(move || Conditionals::new(longest)),
+            members: Members::default(),
+            rows: linalg::spread(m, count * most),
+            scaled: linalg::spread(count * most, m),
+            slots: (0..count).map(|_| slot()).collect(),
+            statistics: Statistics::zeros(m),
+        }
+    }
+
+    /// Runs `work` on every conditioned block, `after` on the rows and scaled rows of every group with its blocks and their slots,
+    /// and `finally` on every window's members.
+    fn run(
+        &mut self,
+        sweep: Sweep<'_>,
+        work: impl Fn(&mut Conditionals, Work<'_>) + Sync,
+        mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>, &mut Members, &[Block], &[Slot]),
+        mut finally: impl FnMut(&Members),
+    ) {
+        for slot in &mut self.slots {
+            slot.ac.fill(0.0);
+            slot.layer.clear();
+            (slot.value, slot.log_weight, slot.noise) = (0.0, 0.0, 0.0);
+        }
+        for window in &sweep.windows.all {
+            self.members.load(sweep.layer, sweep.source, window);
+            self.members.clear_adjoint();
+            for blocks in window.blocks.chunks(GROUP) {
+                let (mut rows, mut scaled) = (self.rows.as_mut(), self.scaled.as_mut());
+                let mut works = Vec::with_capacity(blocks.len());
+                for (block, slot) in blocks.iter().zip(&mut self.slots) {
+                    let (own, rest) = rows.split_at_col_mut(block.count);
+                    let (own_scaled, rest_scaled) = scaled.split_at_row_mut(block.count);
+                    works.push(Work { block, members: &self.members, rows: own, scaled: own_scaled, slot });
+                    (rows, scaled) = (rest, rest_scaled);
+                }
+                works.into_par_iter().with_max_len(1).for_each(|mut own| {
+                    self.per_thread.with(|room| {
+                        let count = own.block.count;
+                        let (centred, variance) =
+                            (&mut own.slot.centred[..count], &mut own.slot.variance[..count]);
+                        let mut out = Rows { features: own.rows.as_mut(), centred, variance };
+                        room.forward(sweep.layer.kernel(), own.members, own.block, &mut out);
+                        work(room, own);
+                    });
+                });
+                let count = blocks.iter().map(|block| block.count).sum();
+                let (rows, scaled) =
+                    (self.rows.as_ref().subcols(0, count), self.scaled.as_ref().subrows(0, count));
+                after(rows, scaled, &mut self.members, blocks, &self.slots);
+            }
+            finally(&self.members);
+        }
+    }
+
+    /// The forward sweep: fills [`ConditionalStream::statistics`]. Sums are not finite where a row cannot be conditioned.
+    pub fn forward(&mut self, sweep: Sweep<'_>, weight: RowWeight) {
+        let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
+        gram.as_mut().fill(0.0);
+        self.run(
+            sweep,
+            |_, Work { block, rows, scaled, slot, .. }| {
+                let (c, omega) = (&mut slot.centred[..block.count], &mut slot.variance[..block.count]);
+                for (c, d) in c.iter_mut().zip(omega.iter_mut()) {
+                    // A row that has no D has no place in sums of unit weights either.
+                    let omega = if weight == RowWeight::Unit && !d.is_nan() { 1.0 } else { 1.0 / *d };
+                    slot.log_weight += omega.ln();
+                    slot.value += omega * *c * *c;
+                    (*c, *d) = (omega * *c, omega);
+                }
+                columns::add_matvec(rows.as_ref(), c, &mut slot.ac);
+                columns::scale_columns_transposed(rows.as_ref(), omega, scaled);
+            },
+            |rows, scaled, _, _, _| {
+                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
+            },
+            |_| {},
+        );
+        reflect_lower(gram.as_mut());
+        let sums = &mut self.statistics;
+        sums.gram = gram;
+        sums.ac.fill(0.0);
+        (sums.cc, sums.residual, sums.log_weight) = (0.0, 0.0, 0.0);
+        sums.count = sweep.windows.rows() as f64;
+        for slot in &self.slots {
+            sums.ac.iter_mut().zip(&slot.ac).for_each(|(a, b)| *a += b);
+            sums.cc += slot.value;
+            sums.log_weight += slot.log_weight;
+        }
+    }
+
+    /// The predictive loss of all rows under q(w) = N(m, S).
+    pub fn losses(&mut self, sweep: Sweep<'_>, (mean, cov): (&[f64], MatRef<'_, f64>)) -> PredictiveLoss {
+        let m = mean.len();
+        let mut gram = Mat::zeros(m, m);
+        self.run(
+            sweep,
+            |_, Work { block, rows, scaled, slot, .. }| {
+                let rows = rows.as_ref();
+                slot.predict(rows, block.count, (mean, cov));
+                let (e, v) = (&slot.centred[..block.count], &mut slot.variance[..block.count]);
+                for (e, v) in e.iter().zip(v.iter()) {
+                    slot.value += 0.5 * ((2.0 * PI * v).ln() + e * e / v);
+                }
+                // −ē and V̄.
+                let bar = &mut slot.first[..block.count];
+                for ((bar, e), v) in bar.iter_mut().zip(e).zip(v) {
+                    (*bar, *v) = (-e / *v, 0.5 * (1.0 - e * e / *v) / *v);
+                }
+                columns::add_matvec(rows, bar, &mut slot.ac);
+                columns::scale_columns_transposed(rows, &slot.variance[..block.count], scaled);
+            },
+            |rows, scaled, _, _, _| {
+                let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
+                product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
+            },
+            |_| {},
+        );
+        reflect_lower(gram.as_mut());
+        let mut loss = PredictiveLoss { value: 0.0, mean: vec![0.0; m], cov: gram };
+        for slot in &self.slots {
+            loss.value += slot.value;
+            loss.mean.iter_mut().zip(&slot.ac).for_each(|(a, b)| *a += b);
+        }
+        loss
+    }
+
+    /// The backward sweep: adds to `sums` the gradient that flows through the rows.
+    pub fn add_rows(&mut self, sweep: Sweep<'_>, by: RowsAdjoint<'_>, sums: &mut BoundGradient) {
+        let (layer, m) = (sweep.layer, sweep.layer.dim());
+        let largest = sweep.windows.blocks().map(|block| block.members.len()).max().unwrap_or(0);
+        for slot in &mut self.slots {
+            if slot.members.ncols() < largest {
+                (slot.members, slot.more) = (Mat::zeros(m, largest), Mat::zeros(m, slot.t.ncols()));
+            }
+        }
+        if sums.g.nrows() == 0 {
+            sums.g = Mat::zeros(m, m);
+        }
+        let (gradient, mut g) = (&mut sums.layer, sums.g.as_mut());
+        self.run(
+            sweep,
+            |room, Work { block, members, rows, slot, .. }| {
+                slot.rows_bar(rows.as_ref(), block.count, by);
+                let Slot { first, second, t, layer, noise, .. } = slot;
+                let bar = RowsBar {
+                    features: t.as_ref().subcols(0, block.count),
+                    centred: &first[..block.count],
+                    variance: &second[..block.count],
+                };
+                let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean, noise };
+                let mut out = slot.members.as_mut().subcols_mut(0, block.members.len());
+                out.fill(0.0);
+                room.adjoint(sweep.layer.kernel(), members, (block, &bar), prior, out);
+            },
+            |_, _, members, blocks, slots| {
+                let bars = blocks.iter().zip(slots);
+                let bars =
+                    bars.map(|(block, slot)| (block, slot.members.as_ref().subcols(0, block.members.len())));
+                members.add_blocks(&bars.collect::<Vec<_>>());
+            },
+            |members| members.adjoint(layer, gradient, g.as_mut()),
+        );
+        reflect_lower(g);
+        for slot in &self.slots {
+            sums.layer.add(&slot.layer);
+            sums.noise += slot.noise;
+        }
+    }
+}
+
+impl Slot {
+    /// Turns c̃ and D of rows into the errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã` of predictions; S ã is left in `t`.
+    fn predict(&mut self, rows: MatRef<'_, f64>, count: usize, (mean, cov): (&[f64], MatRef<'_, f64>)) {
+        let mut t = self.t.as_mut().subcols_mut(0, count);
+        block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        let (fit, spread) = (&mut self.first[..count], &mut self.second[..count]);
+        fit.fill(0.0);
+        spread.fill(0.0);
+        columns::add_moments(rows, (mean, t.as_ref()), fit, spread);
+        self.centred.iter_mut().zip(fit).for_each(|(c, fit)| *c -= *fit);
+        self.variance.iter_mut().zip(spread).for_each(|(d, spread)| *d += *spread);
+    }
+
+    /// The adjoint of rows: `ã̄` into `t`, `c̃̄` into `first`, `D̄` into `second`.
+    ///
+    /// Statistics ask for `ã̄ = 2ωΦ̄ã + ω c̃ φ̄`, `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c`, `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω`, `D̄ = −ω²ω̄`; the loss
+    /// for `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē = e/V`, `D̄ = V̄ = ½ (1/V − e²/V²)`.
+    fn rows_bar(&mut self, rows: MatRef<'_, f64>, count: usize, by: RowsAdjoint<'_>) {
+        let bar = by.statistics;
+        let mut t = self.t.as_mut().subcols_mut(0, count);
+        block_product(t.as_mut(), Accum::Replace, (bar.gram.as_ref(), Shape::Full), rows, 2.0);
+        let (linear, quadratic) = (&mut self.first[..count], &mut self.second[..count]);
+        linear.fill(0.0);
+        quadratic.fill(0.0);
+        columns::add_moments(rows, (&bar.ac, t.as_ref()), linear, quadratic);
+        for i in 0..count {
+            let (c, d, slope) = (self.centred[i], self.variance[i], linear[i]);
+            let omega = if by.weight == RowWeight::Unit { 1.0 } else { 1.0 / d };
+            let column = t.as_mut().col_mut(i);
+            column.iter_mut().zip(&bar.ac).for_each(|(t, ac)| *t = omega * (*t + c * ac));
+            linear[i] = omega * (slope + 2.0 * c * bar.cc);
+            let omega_bar = 0.5 * quadratic[i] + c * slope + c * c * bar.cc + bar.log_weight * d;
+            quadratic[i] = if by.weight == RowWeight::Unit { 0.0 } else { -omega * omega * omega_bar };
+        }
+        let Some((mean, cov, factor)) = by.loss else { return };
+        let mut more = self.more.as_mut().subcols_mut(0, count);
+        block_product(more.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        for i in 0..count {
+            let (Some(row), Some(image)) =
+                (rows.col(i).try_as_col_major(), more.as_ref().col(i).try_as_col_major())
+            else {
+                continue;
+            };
+            let e = self.centred[i] - dot(row.as_slice(), mean);
+            let v = self.variance[i] + dot(row.as_slice(), image.as_slice());
+            let (e_bar, v_bar) = (factor * e / v, 0.5 * factor * (1.0 - e * e / v) / v);
+            let column = t.as_mut().col_mut(i);
+            for ((t, s), m) in column.iter_mut().zip(image.as_slice()).zip(mean) {
+                *t += 2.0 * v_bar * s - e_bar * m;
+            }
+            self.first[i] += e_bar;
+            self.second[i] += v_bar;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The members of a window: their inputs, centred targets and whitened features, computed once, and what flows back into them.
+
+use super::blocks::{Block, Window};
+use crate::latent::{InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::linalg::{Part, Shape, product};
+use crate::threads::PerThread;
+use faer::{Accum, Mat, MatMut, MatRef};
+use rayon::prelude::*;
+use sparsegp_kernels::Scratch;
+
+/// Members whose features are computed together.
+const COLUMNS: usize = 256;
+
+/// Where the members of windows come from.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// Inputs of the data, `n × D`.
+    pub x: MatRef<'a, f64>,
+    /// Targets of the data, n.
+    pub y: &'a [f64],
+    /// Noise variances of the data: one for all, or n.
+    pub noise: &'a [f64],
+    /// The rows of windows (`Q × D`), where they are none of the data. Their targets are not known: their c is 0, and so is their noise.
+    pub queries: Option<MatRef<'a, f64>>,
+}
+
+/// Buffers of a window's members, which grow to the largest window and stay.
+pub struct Members {
+    count: usize,
+    /// Inputs, `D × u`, a column each.
+    x: Mat<f64>,
+    /// `c = y − o`.
+    pub(super) c: Vec<f64>,
+    /// Noise variances.
+    pub(super) noise: Vec<f64>,
+    a: Mat<f64>,
+    a_bar: Mat<f64>,
+    per_thread: PerThread<ThreadRoom>,
+}
+
+struct ThreadRoom {
+    raw: Mat<f64>,
+    raw_bar: Mat<f64>,
+    numbers: Vec<f64>,
+    scratch: Scratch,
+}
+
+/// The leading `rows × columns` of a buffer that grows where it has to.
+pub(super) fn room(buffer: &mut Mat<f64>, rows: usize, columns: usize) -> MatMut<'_, f64> {
+    if buffer.nrows() != rows || buffer.ncols() < columns {
+        *buffer = Mat::zeros(rows, columns.max(buffer.ncols()));
+    }
+    buffer.as_mut().subcols_mut(0, columns)
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Members {
+            count: 0,
+            x: Mat::new(),
+            c: Vec::new(),
+            noise: Vec::new(),
+            a: Mat::new(),
+            a_bar: Mat::new(),
+            per_thread: PerThread::new(ThreadRoom::new),
+        }
+    }
+}
+
+impl Members {
+    /// Inputs, `D × u`.
+    pub(super) fn x(&self) -> MatRef<'_, f64> {
+        self.x.as_ref().subcols(0, self.count)
+    }
+
+    /// Whitened features `a`, `M × u`.
+    pub(super) fn a(&self) -> MatRef<'_, f64> {
+        self.a.as_ref().subcols(0, self.count)
+    }
+
+    /// Takes in the members of a window, with nothing flowing back yet.
+    pub fn load(&mut self, layer: &InducingLayer, source: Source<'_>, window: &Window) {
+        let (m, u, d) = (layer.dim(), window.members.len(), source.x.ncols());
+        self.count = u;
+        let mut x = room(&mut self.x, d, u);
+        let (mean, new) = (layer.mean().values[0], window.queries);
+        [&mut self.c, &mut self.noise].into_iter().for_each(Vec::clear);
+        for (at, &member) in window.members.iter().enumerate() {
+            let (member, query) = (member as usize, source.queries.filter(|_| at < new));
+            x.as_mut().col_mut(at).copy_from(query.unwrap_or(source.x).row(member).transpose());
+            let noise = if source.noise.len() == 1 { source.noise[0] } else { source.noise[member] };
+            self.c.push(if query.is_some() { 0.0 } else { source.y[member] - mean });
+            self.noise.push(if query.is_some() { 0.0 } else { noise });
+        }
+        let (a, x) = (room(&mut self.a, m, u), self.x.as_ref());
+        if m == 0 {
+            return;
+        }
+        let chunks = a.par_col_chunks_mut(COLUMNS).enumerate();
+        chunks.for_each(|(at, a)| {
+            self.per_thread.with(|room| {
+                room.features(layer, x.subcols(at * COLUMNS, a.ncols()));
+                whiten(layer, room.raw.as_ref().subcols(0, a.ncols()), a);
+            });
+        });
+    }
+
+    /// Makes room for what flows back into the members that are loaded.
+    pub fn clear_adjoint(&mut self) {
+        let (m, u) = (self.a.nrows(), self.count);
+        room(&mut self.a_bar, m, u).fill(0.0);
+    }
+
+    /// Adds the adjoints (`M × u'` each, for blocks of u' members) of some blocks' features.
+    pub fn add_blocks(&mut self, blocks: &[(&Block, MatRef<'_, f64>)]) {
+        let count = self.count;
+        if self.a.nrows() == 0 {
+            return;
+        }
+        let all = self.a_bar.as_mut().subcols_mut(0, count);
+        let stripes = all.par_row_chunks_mut(32).enumerate();
+        stripes.for_each(|(at, mut stripe)| {
+            for (block, bar) in blocks {
+                let bar = bar.subrows(32 * at, stripe.nrows());
+                for (j, &member) in block.members.iter().enumerate() {
+                    let (from, to) = (bar.col(j), stripe.as_mut().col_mut(member as usize));
+                    to.iter_mut().zip(from.iter()).for_each(|(to, from)| *to += from);
+                }
+            }
+        });
+    }
+
+    /// Adds what flows through the members' features to the layer's gradient and, as the lower triangle of `Ā Aᵀ`, to `g`.
+    pub fn adjoint(&self, layer: &InducingLayer, gradient: &mut LayerGradient, g: MatMut<'_, f64>) {
+        let bar = self.a_bar.as_ref().subcols(0, self.count);
+        if bar.nrows() == 0 {
+            return;
+        }
+        let (left, right) = ((bar, Shape::Full), (self.a().transpose(), Shape::Full));
+        product(g, Part::Lower, Accum::Add, left, right, 1.0);
+        let each = |(at, bar): (usize, MatRef<'_, f64>)| {
+            let mut part = layer.zero_gradient();
+            let x = self.x.as_ref().subcols(at * COLUMNS, bar.ncols());
+            self.per_thread.with(|room| room.adjoint(layer, x, bar, &mut part));
+            part
+        };
+        // Collected before they are summed, so that the sum does not depend on the threads.
+        let parts: Vec<LayerGradient> = bar.par_col_chunks(COLUMNS).enumerate().map(each).collect();
+        parts.iter().for_each(|part| gradient.add(part));
+    }
+}
+
+impl ThreadRoom {
+    fn new() -> Self {
+        ThreadRoom { raw: Mat::new(), raw_bar: Mat::new(), numbers: Vec::new(), scratch: Scratch::new() }
+    }
+
+    /// Raw features of the inputs `x` (`D × u`).
+    fn features(&mut self, layer: &InducingLayer, x: MatRef<'_, f64>) {
+        let u = x.ncols();
+        self.numbers.resize(2 * COLUMNS, 0.0);
+        let (base, offset) = self.numbers.split_at_mut(COLUMNS);
+        let raw = room(&mut self.raw, layer.dim(), u);
+        layer.features(x.transpose(), raw, &mut base[..u], &mut offset[..u], &mut self.scratch);
+    }
+
+    fn adjoint(
+        &mut self,
+        layer: &InducingLayer,
+        x: MatRef<'_, f64>,
+        bar: MatRef<'_, f64>,
+        gradient: &mut LayerGradient,
+    ) {
+        let u = x.ncols();
+        self.features(layer, x);
+        whiten_adjoint(layer, bar, room(&mut self.raw_bar, layer.dim(), u));
+        let features = (self.raw.as_ref().subcols(0, u), self.raw_bar.as_ref().subcols(0, u));
+        self.numbers.fill(0.0);
+        let none = &self.numbers[..u];
+        layer.features_adjoint(x.transpose(), features, none, &[], gradient, &mut self.scratch);
+    }
+}
