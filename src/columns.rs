@@ -280,21 +280,6 @@ pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64])
     );
 }
 
-/// `out_{p_j} ← out_{p_j} + t_j + w_j x` for the places `p`.
-pub fn scatter(mut out: MatMut<'_, f64>, places: &[u32], t: MatRef<'_, f64>, (x, w): (&[f64], &[f64])) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (j, (&place, &w)) in places.iter().zip(w).enumerate() {
-                let out = column_mut(&mut out, place as usize).iter_mut();
-                for ((o, t), x) in out.zip(column(&t, j)).zip(x) {
-                    *o += t + w * x;
-                }
-            }
-        },
-    );
-}
-
 /// `out_j = a_{p_j}` for the places `p`.
 pub fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64>) {
     for (j, &place) in places.iter().enumerate() {

@@ -45,6 +45,15 @@ pub struct PredictiveLoss {
     pub cov: Mat<f64>,
 }
 
+impl PredictiveLoss {
+    /// The loss of data of which these are a share.
+    pub fn scale(&mut self, factor: f64) {
+        self.value *= factor;
+        self.mean.iter_mut().for_each(|x| *x *= factor);
+        self.cov *= faer::Scale(factor);
+    }
+}
+
 /// `F = loss + β KL(q, p)` for the q of [`conditional_elbo`] and its derivatives with respect to the statistics that made q; what the
 /// loss asks of rows directly comes on top.
 pub fn conditional_dlm(

@@ -118,7 +118,7 @@ impl ConditionalStream {
     /// and `finally` on every window's members.
     fn run(
         &mut self,
-        sweep: Sweep<'_>,
+        (sweep, backward): (Sweep<'_>, bool),
         work: impl Fn(&mut Conditionals, Work<'_>) + Sync,
         mut after: impl FnMut(MatRef<'_, f64>, MatRef<'_, f64>, &mut Members, &[Block], &[Slot]),
         mut finally: impl FnMut(&Members),
@@ -130,7 +130,9 @@ impl ConditionalStream {
         }
         for window in &sweep.windows.all {
             self.members.load(sweep.layer, sweep.source, window);
-            self.members.clear_adjoint();
+            if backward {
+                self.members.clear_adjoint();
+            }
             for blocks in window.blocks.chunks(GROUP) {
                 let (mut rows, mut scaled) = (self.rows.as_mut(), self.scaled.as_mut());
                 let mut works = Vec::with_capacity(blocks.len());
@@ -164,7 +166,7 @@ impl ConditionalStream {
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
         self.run(
-            sweep,
+            (sweep, false),
             |_, Work { block, rows, scaled, slot, .. }| {
                 let (c, omega) = (&mut slot.centred[..block.count], &mut slot.variance[..block.count]);
                 for (c, d) in c.iter_mut().zip(omega.iter_mut()) {
@@ -201,7 +203,7 @@ impl ConditionalStream {
         let m = mean.len();
         let mut gram = Mat::zeros(m, m);
         self.run(
-            sweep,
+            (sweep, false),
             |_, Work { block, rows, scaled, slot, .. }| {
                 let rows = rows.as_ref();
                 slot.predict(rows, block.count, (mean, cov));
@@ -246,7 +248,7 @@ impl ConditionalStream {
         }
         let (gradient, mut g) = (&mut sums.layer, sums.g.as_mut());
         self.run(
-            sweep,
+            (sweep, true),
             |room, Work { block, members, rows, slot, .. }| {
                 slot.rows_bar(rows.as_ref(), block.count, by);
                 let Slot { first, second, t, layer, noise, .. } = slot;

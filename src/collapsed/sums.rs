@@ -34,6 +34,15 @@ impl Statistics {
         Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0 }
     }
 
+    /// The sums of data of which these are a share.
+    pub fn scale(&mut self, factor: f64) {
+        self.gram *= faer::Scale(factor);
+        self.ac.iter_mut().for_each(|x| *x *= factor);
+        [&mut self.cc, &mut self.residual, &mut self.log_weight, &mut self.count]
+            .into_iter()
+            .for_each(|sum| *sum *= factor);
+    }
+
     /// Adds the statistics of other data under the same layer and the same [`super::Weighting`].
     ///
     /// # Errors
@@ -69,6 +78,15 @@ pub struct StatisticsAdjoint {
     /// `∂/∂ Σ log ω_i`.
     #[serde(default)]
     pub log_weight: f64,
+}
+
+impl StatisticsAdjoint {
+    /// Derivatives of a multiple.
+    pub fn scale(&mut self, factor: f64) {
+        self.gram *= faer::Scale(factor);
+        self.ac.iter_mut().for_each(|x| *x *= factor);
+        [&mut self.cc, &mut self.residual, &mut self.log_weight].into_iter().for_each(|bar| *bar *= factor);
+    }
 }
 
 /// What the gradient of a bound asks of every row.

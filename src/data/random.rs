@@ -27,6 +27,8 @@ pub enum Purpose {
     Sample,
     /// Which rows of two samples make one of both.
     Merge,
+    /// The order in which rows know their neighbours, and which of them a model keeps.
+    Neighbours,
 }
 
 impl Purpose {
@@ -43,6 +45,7 @@ impl Purpose {
             Purpose::Growth => 8,
             Purpose::Sample => 9,
             Purpose::Merge => 10,
+            Purpose::Neighbours => 11,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fitted::Model;
 use super::latent::LatentModel;
+use super::nearby::Nearby;
 use super::posterior::{Posterior, Root, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
@@ -13,7 +14,7 @@ use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::Task;
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::options::FitOptions;
+use crate::options::{FitOptions, Neighbours};
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use faer::{Mat, MatRef};
@@ -26,12 +27,16 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the file says it is.
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+
+/// The version of a file without neighbours.
+const WITHOUT_NEIGHBOURS: u32 = 3;
 
 /// The version of a file with columns of a table, which all had before version 3.
 const WITH_COLUMNS: u32 = 2;
@@ -55,6 +60,8 @@ mod name {
     pub const PRIOR_MEAN: &str = "prior_mean";
     pub const COVARIANCE: &str = "q_covariance";
     pub const MEAN: &str = "q_mean";
+    pub const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
+    pub const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
     pub const INCREASE: &str = "variance_increase";
     pub const REDUCTION: &str = "variance_reduction";
     pub const WEIGHTS: &str = "weights";
@@ -74,6 +81,9 @@ struct Description {
     settings: ValueSettings,
     log_det_q: f64,
     training_rows: usize,
+    /// How many of the training rows that are kept a prediction takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    neighbours: Option<usize>,
     /// The columns of the table it was fitted to, if it was one; read by those who know tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<Value>,
@@ -105,6 +115,7 @@ enum LayerDescription {
 /// A named array, row-major.
 struct Array {
     name: &'static str,
+    dtype: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
@@ -113,6 +124,7 @@ impl Array {
     fn vector(name: &'static str, values: &[f64]) -> Array {
         Array {
             name,
+            dtype: Dtype::F64,
             shape: vec![values.len()],
             bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
@@ -121,7 +133,18 @@ impl Array {
     fn matrix(name: &'static str, values: MatRef<'_, f64>) -> Array {
         let (rows, columns) = values.shape();
         let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
-        Array { name, shape: vec![rows, columns], bytes: cells.flat_map(f64::to_le_bytes).collect() }
+        let (dtype, shape) = (Dtype::F64, vec![rows, columns]);
+        Array { name, dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
+    }
+
+    /// The same in single precision, whose numbers the values are.
+    fn rounded(self, single: bool) -> Array {
+        if !single {
+            return self;
+        }
+        let (cells, _) = self.bytes.as_chunks::<8>();
+        let bytes = cells.iter().flat_map(|&cell| (f64::from_le_bytes(cell) as f32).to_le_bytes()).collect();
+        Array { dtype: Dtype::F32, bytes, ..self }
     }
 
     fn root(name: &'static str, root: &Root) -> Array {
@@ -174,14 +197,18 @@ impl Model {
     pub(crate) fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
-        let version = if schema.is_some() { WITH_COLUMNS } else { VERSION };
+        let version = match (self.posterior.neighbours(), &schema) {
+            (Some(_), _) => VERSION,
+            (None, Some(_)) => WITH_COLUMNS,
+            (None, None) => WITHOUT_NEIGHBOURS,
+        };
         let model = serde_json::to_string(&self.description(schema)).map_err(|error| failed(&error))?;
         let arrays = self.arrays();
         let mut digest = Checksum::new(&model);
         let mut views = Vec::with_capacity(arrays.len());
         for array in &arrays {
             digest.add(array.name, &array.shape, &array.bytes);
-            let view = TensorView::new(Dtype::F64, array.shape.clone(), &array.bytes);
+            let view = TensorView::new(array.dtype, array.shape.clone(), &array.bytes);
             views.push((array.name, view.map_err(|error| failed(&error))?));
         }
         let metadata = HashMap::from([
@@ -241,6 +268,7 @@ impl Model {
             settings: self.latent.settings.clone(),
             log_det_q: self.q.log_det(),
             training_rows: self.rows,
+            neighbours: self.posterior.neighbours().map(|nearby| nearby.count()),
             schema,
             scaling: self.scaling.clone(),
             options: self.options.clone(),
@@ -271,6 +299,11 @@ impl Model {
         arrays.extend(roots.increase.as_ref().map(|root| Array::root(name::INCREASE, root)));
         arrays.extend(roots.reduction.as_ref().map(|root| Array::root(name::REDUCTION, root)));
         arrays.push(Array::vector(name::WEIGHTS, weights));
+        if let Some(nearby) = self.posterior.neighbours() {
+            let (x, y) = nearby.data();
+            arrays.push(Array::matrix(name::NEIGHBOUR_INPUTS, x).rounded(nearby.is_single()));
+            arrays.push(Array::vector(name::NEIGHBOUR_TARGETS, y).rounded(nearby.is_single()));
+        }
         arrays.sort_by_key(|array| array.name);
         arrays
     }
@@ -427,11 +460,19 @@ struct Arrays<'a> {
 impl Arrays<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
         let tensor = self.tensors.tensor(name).map_err(Unusable::damaged)?;
-        if tensor.dtype() != Dtype::F64 || tensor.shape() != shape {
-            return Err(Unusable::damaged(format!("array {name} has another type or shape than expected")));
-        }
-        let (cells, _) = tensor.data().as_chunks::<8>();
-        let values: Vec<f64> = cells.iter().map(|&cell| f64::from_le_bytes(cell)).collect();
+        let values: Vec<f64> = match tensor.dtype() {
+            Dtype::F64 if tensor.shape() == shape => {
+                tensor.data().as_chunks::<8>().0.iter().map(|&cell| f64::from_le_bytes(cell)).collect()
+            }
+            Dtype::F32 if tensor.shape() == shape => {
+                let cells = tensor.data().as_chunks::<4>().0.iter();
+                cells.map(|&cell| f64::from(f32::from_le_bytes(cell))).collect()
+            }
+            _ => {
+                let what = format!("array {name} has another type or shape than expected");
+                return Err(Unusable::damaged(what));
+            }
+        };
         if values.iter().all(|value| value.is_finite()) {
             Ok(values)
         } else {
@@ -486,7 +527,10 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     latent.settings = description.settings;
     let roots =
         Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
-    let posterior = Posterior::from_factors(&latent, arrays.values(name::WEIGHTS, &[m])?, roots);
+    let mut posterior = Posterior::from_factors(&latent, arrays.values(name::WEIGHTS, &[m])?, roots);
+    if let Some(count) = description.neighbours {
+        posterior = beside(posterior, &mut latent, (&q, count), arrays)?;
+    }
     Ok(Model {
         scaling: description.scaling,
         options: description.options,
@@ -499,6 +543,29 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
         q,
         posterior,
     })
+}
+
+/// A posterior with the training rows that the file has.
+fn beside(
+    posterior: Posterior,
+    latent: &mut LatentModel,
+    (q, count): (&Normal, usize),
+    arrays: &Arrays<'_>,
+) -> Checked<Posterior> {
+    let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
+    let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
+    latent.refresh().map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let full = matches!(q.cov(), MatrixRef::Full(_)) && latent.likelihood.gaussian_noise().is_some();
+    let (Some(layer), &[rows, dims], true) = (latent.layer.inducing(), &shape[..], full) else {
+        return Err(Unusable::damaged("it has neighbours that its model has no use for"));
+    };
+    if dims != layer.z().ncols() || count > Neighbours::MOST || u32::try_from(rows).is_err() {
+        return Err(Unusable::damaged("its neighbours do not suit its model"));
+    }
+    let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
+    let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
+    let nearby = Nearby::of_rows(layer, (x, y), count, single);
+    Ok(posterior.of_layer(latent.layer.clone()).with_neighbours(Arc::new(nearby), q))
 }
 
 /// The layer, and whether its inducing inputs are fixed.

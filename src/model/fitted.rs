@@ -1,6 +1,7 @@
 //! A fitted model that needs no table: it predicts at arrays in the user's units, and knows how it came about; no files.
 
 use super::latent::LatentModel;
+use super::nearby::Nearby;
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::{BetaCurve, Search};
@@ -82,6 +83,11 @@ impl Model {
     /// The predictor on the scale the model sees.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
+    }
+
+    /// The training rows that predictions look neighbours up in, if they do.
+    pub fn neighbours(&self) -> Option<&Nearby> {
+        self.posterior.neighbours().map(|nearby| &**nearby)
     }
 
     /// What f is.

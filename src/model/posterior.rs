@@ -1,9 +1,10 @@
 //! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
 
 use super::latent::LatentModel;
+use super::nearby::Nearby;
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::Layer;
+use crate::latent::{InducingLayer, Layer};
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
@@ -12,6 +13,7 @@ use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
+use std::sync::Arc;
 
 /// Latent means and variances, one per datum.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,14 @@ pub struct Posterior {
     likelihood: Box<dyn Likelihood>,
     weights: Vec<f64>,
     roots: Roots,
+    beside: Option<Beside>,
+}
+
+/// Neighbours beside inducing inputs, which ask for q(w) itself.
+#[derive(Clone)]
+struct Beside {
+    nearby: Arc<Nearby>,
+    q: Normal,
 }
 
 /// `Q₊` and `Q₋`.
@@ -107,12 +117,34 @@ impl Posterior {
             linalg::matvec(w.transpose(), q.mean(), &mut weights);
         }
         let roots = roots(layer, q);
-        Posterior { layer: layer.clone(), likelihood: model.likelihood.clone(), weights, roots }
+        Posterior { layer: layer.clone(), likelihood: model.likelihood.clone(), weights, roots, beside: None }
     }
 
     /// From stored parts; see [`Posterior::factors`].
     pub fn from_factors(model: &LatentModel, weights: Vec<f64>, roots: Roots) -> Self {
-        Posterior { layer: model.layer.clone(), likelihood: model.likelihood.clone(), weights, roots }
+        let (layer, likelihood) = (model.layer.clone(), model.likelihood.clone());
+        Posterior { layer, likelihood, weights, roots, beside: None }
+    }
+
+    /// The same posterior with its layer refreshed.
+    pub(super) fn of_layer(self, layer: Layer) -> Self {
+        Posterior { layer, ..self }
+    }
+
+    /// The same posterior (`q` of the whitened inducing variables) with training rows to look up beside it.
+    pub fn with_neighbours(self, nearby: Arc<Nearby>, q: &Normal) -> Self {
+        Posterior { beside: Some(Beside { nearby, q: q.clone() }), ..self }
+    }
+
+    /// The training rows that are looked up, where there are any.
+    pub fn neighbours(&self) -> Option<&Arc<Nearby>> {
+        self.beside.as_ref().map(|beside| &beside.nearby)
+    }
+
+    /// What neighbours are looked up in and for: rows, layer, q, noise variance.
+    fn beside(&self) -> Option<(&Nearby, (&InducingLayer, &Normal, f64))> {
+        let (beside, layer) = (self.beside.as_ref()?, self.layer.inducing()?);
+        Some((&beside.nearby, (layer, &beside.q, self.likelihood.gaussian_noise()?)))
     }
 
     /// `Wᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.
@@ -132,6 +164,11 @@ impl Posterior {
 
     /// Latent marginals at `x` (`n × D`, a row per datum), b·M² flops a block of b, parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
+        if let Some((nearby, given)) = self.beside() {
+            let (mean, variance) = nearby.marginals(given, x);
+            let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
+            return Marginals { mean, variance: variance.into_iter().map(positive).collect() };
+        }
         let n = x.nrows();
         let mut out = Marginals { mean: vec![0.0; n], variance: vec![0.0; n] };
         let (mean, variance) = (out.mean.par_chunks_mut(COLUMNS), out.variance.par_chunks_mut(COLUMNS));
@@ -195,6 +232,9 @@ impl Posterior {
 
     /// Latent means at `x` (`n × D`) only, b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
+        if let Some((nearby, given)) = self.beside() {
+            return nearby.marginals(given, x).0;
+        }
         let n = x.nrows();
         let (m, most) = (self.layer.dim(), COLUMNS.min(n));
         let mut mean = vec![0.0; n];
@@ -210,6 +250,9 @@ impl Posterior {
 
     /// The full latent covariance at the points of `x` (`n × D`), `n × n`; meant for a few hundred points.
     pub fn covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        if let Some((nearby, given)) = self.beside() {
+            return nearby.covariance(given, x);
+        }
         let (n, m) = (x.nrows(), self.layer.dim());
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         let mut k = Mat::zeros(m, n);
@@ -228,6 +271,9 @@ impl Posterior {
 /// `Q₊` and `Q₋` of a posterior.
 fn roots(layer: &Layer, q: &Normal) -> Roots {
     let share = layer.kappa();
+    if layer.dim() == 0 {
+        return Roots::default();
+    }
     if let (MatrixRef::Diagonal(s), None) = (q.cov(), layer.whitening()) {
         let root = |sign: f64| s.iter().map(|s| (sign * (share - s)).max(0.0).sqrt()).collect::<Vec<f64>>();
         let some = |root: Vec<f64>| root.iter().any(|r| *r > 0.0).then_some(Root::Diagonal(root));

@@ -20,6 +20,13 @@ impl Cell {
         let gap = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.1).max(b.0 - a.1).max(0.0);
         self.bounds.iter().zip(&other.bounds).map(|pair| gap(pair).powi(2)).sum()
     }
+
+    /// The squared distance of a point to the box, 0 within.
+    #[inline(always)]
+    pub fn squared_distance_to(&self, point: &[f64]) -> f64 {
+        let gap = |(bound, x): (&(f64, f64), &f64)| (bound.0 - x).max(x - bound.1).max(0.0);
+        self.bounds.iter().zip(point).map(|pair| gap(pair).powi(2)).sum()
+    }
 }
 
 /// Cuts the points `points` (rows of `x`, `N × D`) into cells, and brings the list into their order. Ties are broken by the index of

@@ -16,9 +16,10 @@
 
 use super::blocks::Block;
 use super::members::{Members, room};
+use super::small::{Combined, add_combinations, add_inner_products, subtract_gram};
 use crate::columns;
-use crate::linalg::{self, Factorizer, Part, Shape, block_product, product};
-use faer::{Accum, Mat, MatMut, MatRef};
+use crate::linalg::{self, Factorizer};
+use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
 
 /// Rows that have been conditioned on their neighbours: a linear model with a noise variance of its own for each row.
@@ -59,6 +60,7 @@ pub struct Conditionals {
     weights: Vec<f64>,
     near: Near,
     solved: Vec<f64>,
+    zeros: Vec<f64>,
     scratch: Scratch,
     factorizer: Factorizer,
 }
@@ -67,30 +69,31 @@ pub struct Conditionals {
 struct Near {
     /// Which members of the window.
     places: Vec<u32>,
-    /// Their inputs (`D × (k + 1)`), whitened features (`M × (k + 1)`) and the features' adjoint.
+    /// Their places in the block.
+    local: Vec<u32>,
+    /// Their inputs, `D × (k + 1)`.
     x: Mat<f64>,
-    a: Mat<f64>,
-    a_bar: Mat<f64>,
-    /// Residual covariances, `(k + 1) × (k + 1)`, or their adjoint; lower triangle.
-    residual: Mat<f64>,
+    /// Residual covariances, `(k + 1) × (k + 1)` by columns, or their adjoint; lower triangle.
+    residual: Vec<f64>,
+    /// What `Ā` is combined of: for every member the weights of all members' features and of `ã̄`.
+    weights: Vec<f64>,
 }
 
 impl Near {
     /// No row's yet.
     fn new() -> Self {
-        let empty = Mat::new;
-        Near { places: Vec::new(), x: empty(), a: empty(), a_bar: empty(), residual: empty() }
+        let (places, local, x) = (Vec::new(), Vec::new(), Mat::new());
+        Near { places, local, x, residual: Vec::new(), weights: Vec::new() }
     }
 
     /// Gathers the neighbours of row `row` of a block.
     fn gather(&mut self, block: &Block, row: usize, members: &Members) {
+        self.local.clear();
+        self.local.extend(block.lists.get(row).iter().copied().chain([row as u32]));
         self.places.clear();
-        let of = |&place: &u32| block.members[place as usize];
-        self.places.extend(block.lists.get(row).iter().map(of));
-        self.places.push(block.members[row]);
-        for (all, out) in [(members.x(), &mut self.x), (members.a(), &mut self.a)] {
-            columns::gather(all, &self.places, room(out, all.nrows(), self.places.len()));
-        }
+        self.places.extend(self.local.iter().map(|&place| block.members[place as usize]));
+        let x = members.x();
+        columns::gather(x, &self.places, room(&mut self.x, x.nrows(), self.places.len()));
     }
 
     /// The inputs as points, `(k + 1) × D`.
@@ -98,44 +101,35 @@ impl Near {
         self.x.as_ref().subcols(0, self.places.len()).transpose()
     }
 
-    /// The whitened features of the neighbours, `M × k`, and of the row.
-    fn features(&self) -> (MatRef<'_, f64>, MatRef<'_, f64>) {
-        self.a.as_ref().subcols(0, self.places.len()).split_at_col(self.places.len() - 1)
-    }
-
     /// The lower triangle of `R̄` from `t − D̄ b`, b and D̄: an entry off the diagonal stands for its mirror image too.
     fn residual_bar(&mut self, (solved, b): (&[f64], &[f64]), variance: f64) {
-        let k = b.len();
-        let mut out = room(&mut self.residual, k + 1, k + 1).subrows_mut(0, k + 1);
-        for q in 0..k {
-            out[(q, q)] = -solved[q] * b[q];
-            for p in q + 1..k {
-                (out[(p, q)], out[(q, p)]) = (-solved[p] * b[q] - solved[q] * b[p], 0.0);
+        let (k, n) = (b.len(), b.len() + 1);
+        self.residual.clear();
+        self.residual.resize(n * n, 0.0);
+        for (q, column) in self.residual.chunks_exact_mut(n).take(k).enumerate() {
+            column[q] = -solved[q] * b[q];
+            for ((out, t), weight) in column[q + 1..k].iter_mut().zip(&solved[q + 1..]).zip(&b[q + 1..]) {
+                *out = -t * b[q] - solved[q] * weight;
             }
-            (out[(k, q)], out[(q, k)]) = (solved[q] - variance * b[q], 0.0);
+            column[k] = solved[q] - variance * b[q];
         }
-        out[(k, k)] = variance;
+        self.residual[n * n - 1] = variance;
     }
 
-    /// `Ā = −A (R̄ + R̄ᵀ)`, since `R = K − AᵀA`; the mirror image of `R̄` is used up.
-    fn features_bar(&mut self) {
-        let count = self.places.len();
-        let mut both = self.residual.as_mut().subcols_mut(0, count);
-        for j in 0..count {
-            both[(j, j)] *= 2.0;
-            for i in j + 1..count {
-                both[(j, i)] = both[(i, j)];
-            }
+    /// Adds `Ā = −A (R̄ + R̄ᵀ) + ã̄ (−b, 1)` to the block's features, since `R = K − AᵀA`.
+    fn add_features_bar(&mut self, a: MatRef<'_, f64>, (feature, b): (&[f64], &[f64]), out: MatMut<'_, f64>) {
+        let n = self.places.len();
+        self.weights.clear();
+        for j in 0..n {
+            let own = &self.residual[j * n..][..n];
+            self.weights.extend((0..j).map(|i| -self.residual[i * n + j]));
+            self.weights.push(-2.0 * own[j]);
+            self.weights.extend(own[j + 1..].iter().map(|bar| -bar));
+            self.weights.push(b.get(j).map_or(1.0, |b| -b));
         }
-        let a = self.a.as_ref().subcols(0, count);
-        let out = room(&mut self.a_bar, a.nrows(), count);
-        block_product(out, Accum::Replace, (a, Shape::Full), both.as_ref(), -1.0);
+        let from = Combined { a, places: &self.places, last: feature };
+        add_combinations(out, &self.local, from, &self.weights);
     }
-}
-
-/// Which part of a covariance matrix of k + 1 points is worth computing: one small product is quicker than tiles of half of it.
-fn part_for(k: usize) -> Part {
-    if k < 64 { Part::All } else { Part::Lower }
 }
 
 impl Conditionals {
@@ -147,6 +141,7 @@ impl Conditionals {
             weights: Vec::new(),
             near: Near::new(),
             solved: Vec::new(),
+            zeros: Vec::new(),
             scratch: Scratch::new(),
             factorizer: Factorizer::new(k),
         }
@@ -160,21 +155,19 @@ impl Conditionals {
             let start = self.weights.len();
             rows.variance[i] = self.condition(kernel, members);
             let weights = &mut self.weights[start..];
-            let (mut centred, (neighbours, own)) =
-                (members.c[block.members[i] as usize], self.near.features());
+            let mut centred = members.c[block.members[i] as usize];
             for (weight, &place) in weights.iter().zip(&self.near.places) {
                 centred -= weight * members.c[place as usize];
             }
             rows.centred[i] = centred;
-            let feature = rows.features.as_mut().col_mut(i).try_as_col_major_mut();
-            // ã = a − A b; the sign of b is turned for a moment.
-            if let (Some(feature), Some(own)) = (feature, own.col(0).try_as_col_major()) {
-                let feature = feature.as_slice_mut();
-                feature.copy_from_slice(own.as_slice());
-                weights.iter_mut().for_each(|b| *b = -*b);
-                columns::add_matvec(neighbours, weights, feature);
-                weights.iter_mut().for_each(|b| *b = -*b);
-            }
+            // ã = a − A b.
+            self.near.weights.clear();
+            self.near.weights.extend(weights.iter().map(|b| -b).chain([1.0, 0.0]));
+            self.zeros.resize(members.a().nrows(), 0.0);
+            let mut feature = rows.features.as_mut().subcols_mut(i, 1);
+            feature.fill(0.0);
+            let from = Combined { a: members.a(), places: &self.near.places, last: &self.zeros };
+            add_combinations(feature, &[0], from, &self.near.weights);
         }
     }
 
@@ -187,14 +180,10 @@ impl Conditionals {
         self.priors.resize(at + (k + 1) * (k + 1), 0.0);
         let mut prior = MatMut::from_column_major_slice_mut(&mut self.priors[at..], k + 1, k + 1);
         kernel.eval(Inputs::Gram(near.points()), prior.as_mut(), &mut self.scratch);
-        let mut residual = room(&mut near.residual, k + 1, k + 1);
-        residual.copy_from(prior.as_ref());
-        let a = near.a.as_ref().subcols(0, k + 1);
-        if a.nrows() > 0 {
-            let (left, right) = ((a.transpose(), Shape::Full), (a, Shape::Full));
-            product(residual.as_mut(), part_for(k), Accum::Add, left, right, -1.0);
-        }
-        let residual = residual.as_ref();
+        near.residual.clear();
+        near.residual.extend_from_slice(&self.priors[at..]);
+        subtract_gram(members.a(), &near.places, &mut near.residual);
+        let residual = MatRef::from_column_major_slice(&near.residual, k + 1, k + 1);
         let cross = residual.row(k).subcols(0, k);
 
         let (at, start) = (self.factors.len(), self.weights.len());
@@ -222,7 +211,6 @@ impl Conditionals {
         prior: PriorBar<'_>,
         mut out: MatMut<'_, f64>,
     ) {
-        let m = members.a().nrows();
         let (mut priors, mut factors, mut weights) = (&self.priors[..], &self.factors[..], &self.weights[..]);
         for i in 0..block.count {
             self.near.gather(block, i, members);
@@ -237,7 +225,7 @@ impl Conditionals {
             let solved = &mut self.solved;
             solved.clear();
             solved.extend(self.near.places[..k].iter().map(|&place| centred * members.c[place as usize]));
-            columns::add_transposed_matvec(self.near.features().0, feature, solved);
+            add_inner_products(members.a(), &self.near.places[..k], feature, solved);
             solved.iter_mut().for_each(|b| *b = -*b);
             linalg::solve_factored(MatRef::from_column_major_slice(factor, k, k), solved);
             solved.iter_mut().zip(b).for_each(|(t, b)| *t -= variance * b);
@@ -246,19 +234,10 @@ impl Conditionals {
             self.near.residual_bar((solved, b), variance);
             let target = Gradient { parameters: &mut *prior.kernel, left: None, right: None };
             let covariances = MatRef::from_column_major_slice(covariances, k + 1, k + 1);
-            let residual_bar = self.near.residual.as_ref().subcols(0, k + 1);
+            let residual_bar = MatRef::from_column_major_slice(&self.near.residual, k + 1, k + 1);
             let points = Inputs::Gram(self.near.points());
             kernel.adjoint(points, covariances, residual_bar, target, &mut self.scratch);
-            if m == 0 {
-                continue;
-            }
-            // ā_j += −b_j ã̄, and ã̄ for the row itself.
-            solved.clear();
-            solved.extend(b.iter().map(|b| -b).chain([1.0]));
-            self.near.features_bar();
-            self.near.places.clear();
-            self.near.places.extend(block.lists.get(i).iter().copied().chain([i as u32]));
-            columns::scatter(out.as_mut(), &self.near.places, self.near.a_bar.as_ref(), (feature, solved));
+            self.near.add_features_bar(members.a(), (feature, b), out.as_mut());
         }
     }
 }

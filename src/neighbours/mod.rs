@@ -47,6 +47,7 @@ mod members;
 mod metric;
 mod prediction;
 mod search;
+mod small;
 
 pub use blocks::{Block, Window, Windows};
 pub use conditionals::{Conditionals, PriorBar, Rows, RowsBar};

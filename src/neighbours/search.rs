@@ -5,7 +5,8 @@
 //! that far; a budget of comparisons then makes the search approximate. The result depends on neither threads nor the order of the rows.
 
 use super::cells::{CELL, Cell, cut};
-use faer::MatRef;
+use faer::{Mat, MatRef};
+use pulp::Arch;
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -123,25 +124,52 @@ impl Index {
         let mut nearest: Vec<Nearest> = queries.iter().map(|_| Nearest::new(k)).collect();
         let ordered = |(at, other): (usize, &Cell)| Reverse((Ordered(cell.squared_distance(other)), at));
         let mut candidates: BinaryHeap<_> = self.cells.iter().enumerate().map(ordered).collect();
+        let points = Mat::from_fn(x.ncols(), queries.len(), |d, i| x[(queries[i] as usize, d)]);
         let (mut seen, mut farthest) = (0, f64::INFINITY);
         while let Some(Reverse((Ordered(gap), at))) = candidates.pop() {
             if k == 0 || gap > farthest || (seen >= self.budget && farthest.is_finite()) {
                 break;
             }
             seen += 1;
-            let block = &self.coordinates[at * self.dims * CELL..(at + 1) * self.dims * CELL];
-            let members = &self.members[self.cells[at].members.clone()];
-            for (&query, nearest) in queries.iter().zip(&mut nearest) {
-                let distances = distances(x, query as usize, block);
-                for (&point, &distance) in members.iter().zip(&distances) {
-                    if distance < nearest.farthest() && allowed.admits(query, point) {
-                        nearest.take(distance, point);
-                    }
-                }
-            }
+            Arch::new().dispatch(
+                #[inline(always)]
+                || self.compare(at, (queries, points.as_ref()), allowed, &mut nearest),
+            );
             farthest = nearest.iter().map(Nearest::farthest).fold(0.0, f64::max);
         }
         queries.iter().copied().zip(nearest.into_iter().map(Nearest::into_points)).collect()
+    }
+}
+
+impl Index {
+    /// Compares queries (`points`, `D × q`) with the members of cell `at`.
+    #[inline(always)]
+    fn compare(
+        &self,
+        at: usize,
+        (queries, points): (&[u32], MatRef<'_, f64>),
+        allowed: Allowed<'_>,
+        nearest: &mut [Nearest],
+    ) {
+        let block = &self.coordinates[at * self.dims * CELL..(at + 1) * self.dims * CELL];
+        let members = &self.members[self.cells[at].members.clone()];
+        for (i, (&query, nearest)) in queries.iter().zip(nearest).enumerate() {
+            let point = points.col(i).try_as_col_major().map_or(&[][..], |point| point.as_slice());
+            let farthest = nearest.farthest();
+            if self.cells[at].squared_distance_to(point) > farthest {
+                continue;
+            }
+            let distances = distances(point, block);
+            // Most cells hold no point that is near enough: that is seen in vectors.
+            if !distances.iter().fold(false, |any, distance| any | (*distance < farthest)) {
+                continue;
+            }
+            for (&point, &distance) in members.iter().zip(&distances) {
+                if distance < nearest.farthest() && allowed.admits(query, point) {
+                    nearest.take(distance, point);
+                }
+            }
+        }
     }
 }
 
@@ -187,10 +215,11 @@ fn in_order(n: usize, found: Vec<(u32, Vec<u32>)>) -> Lists {
     Lists::of(by_query.iter().map(Vec::as_slice))
 }
 
-/// The squared distances of row `query` of `x` to the points of a cell.
-fn distances(x: MatRef<'_, f64>, query: usize, block: &[f64]) -> [f64; CELL] {
+/// The squared distances of a point to the points of a cell.
+#[inline(always)]
+fn distances(point: &[f64], block: &[f64]) -> [f64; CELL] {
     let mut sums = [0.0; CELL];
-    for (value, coordinates) in x.row(query).iter().zip(block.chunks_exact(CELL)) {
+    for (value, coordinates) in point.iter().zip(block.chunks_exact(CELL)) {
         for (sum, other) in sums.iter_mut().zip(coordinates) {
             let difference = value - other;
             *sum += difference * difference;
@@ -251,7 +280,6 @@ impl Nearest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faer::Mat;
     use rand::seq::SliceRandom;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;

@@ -1,6 +1,7 @@
 //! Which values options may have and which of them go together, checked before any work; no defaults.
 
 use super::fit::FitOptions;
+use super::neighbours::Neighbours;
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
@@ -54,7 +55,8 @@ impl FitOptions {
             return Err(Error::usage("⟨tolerance⟩ must be zero or a positive number"));
         }
         for (name, value) in [
-            ("⟨inducing⟩", self.inducing),
+            ("⟨inducing⟩", self.inducing.filter(|_| self.neighbours.is_none())),
+            ("⟨keep_rows⟩", self.keep_rows),
             ("⟨batch_size⟩", Some(self.steps.batch_size)),
             ("⟨epochs⟩", self.epochs),
             ("⟨max_steps⟩", self.max_steps),
@@ -81,6 +83,7 @@ impl FitOptions {
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
         self.check_search()?;
+        self.check_neighbours()?;
         let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
         if collapsed && !kind.has_gaussian_noise() {
@@ -157,8 +160,49 @@ impl FitOptions {
         Ok(())
     }
 
+    /// Refuses what neighbours do not go with, and what asks for them where there are none.
+    fn check_neighbours(&self) -> Result<()> {
+        let Some(neighbours) = self.neighbours else {
+            let given = [("⟨keep_rows⟩", self.keep_rows.is_some()), ("⟨keep_single⟩", self.keep_single)];
+            return match given.into_iter().find_map(|(name, given)| given.then_some(name)) {
+                Some(name) => Err(Error::usage(format!("{name} has no effect without ⟨neighbours⟩"))),
+                None => Ok(()),
+            };
+        };
+        let kind = self.likelihood_kind();
+        let most = Neighbours::MOST;
+        let why = [
+            (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
+            (!kind.has_gaussian_noise(), format!("⟨neighbours⟩ need the gaussian likelihood, not {kind}")),
+            (
+                self.objective == ObjectiveKind::Vfe,
+                "⟨objective vfe⟩ has no neighbours: use elbo, dlm-log or dlm-square".to_owned(),
+            ),
+            (
+                matches!(neighbours, Neighbours::Number(count) if count > most),
+                format!("⟨neighbours⟩ is {neighbours}, expected at most {most}"),
+            ),
+            (
+                matches!(self.hyper, Some(Hyper::Joint | Hyper::Alternating | Hyper::Dual)),
+                "⟨neighbours⟩ solve for q in closed form: use ⟨hyper collapsed⟩ or fixed".to_owned(),
+            ),
+            (
+                self.growth.is_some(),
+                "⟨inducing auto⟩ cannot be had with ⟨neighbours⟩, which carry what inducing inputs do not"
+                    .to_owned(),
+            ),
+        ];
+        match why.into_iter().find(|(wrong, _)| *wrong) {
+            Some((_, why)) => Err(Error::usage(why).hint("leave one of the options out")),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses ways to tune hyper-parameters that the objective, or the solver, does not allow.
     fn check_hyper(&self) -> Result<()> {
+        if self.neighbours.is_some() {
+            return Ok(());
+        }
         let (objective, collapsed) = (self.objective, !self.has_own_q());
         match self.hyper {
             Some(Hyper::Collapsed) if !collapsed => self.check_collapse()?,

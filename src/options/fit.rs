@@ -1,6 +1,7 @@
 //! What a user can ask of a fit, with defaults, and what follows where nothing was said; no checks.
 
 use super::growth::Growth;
+use super::neighbours::Neighbours;
 use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
 use crate::gradient::Precision;
@@ -66,6 +67,12 @@ pub struct FitOptions {
     pub inducing_init: InducingInit,
     /// Whether they stay where they are.
     pub fix_inducing: bool,
+    /// How many nearest training rows are beside them, for Gaussian noise; none when absent.
+    pub neighbours: Option<Neighbours>,
+    /// The most training rows that the model keeps to look neighbours up in; all when absent.
+    pub keep_rows: Option<usize>,
+    /// Whether it keeps them in single precision.
+    pub keep_single: bool,
     /// How q is moved by mini-batches.
     #[serde(flatten)]
     pub steps: StepOptions,
@@ -128,6 +135,9 @@ impl Default for FitOptions {
             growth: None,
             inducing_init: InducingInit::KMeans,
             fix_inducing: false,
+            neighbours: None,
+            keep_rows: None,
+            keep_single: false,
             steps: StepOptions::default(),
             hyper: None,
             hyper_optimizer: None,
@@ -162,7 +172,7 @@ impl FitOptions {
 
     /// Whether q is solved for in closed form on the full batch: by the objective, or as hyper-parameters are tuned.
     pub fn is_collapsed(&self) -> bool {
-        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed)
+        !self.has_own_q() || self.hyper == Some(Hyper::Collapsed) || self.neighbours.is_some()
     }
 
     /// The likelihood's family, Gaussian when none was named.
@@ -181,7 +191,7 @@ impl FitOptions {
 
     /// How hyper-parameters are tuned, by the objective where nothing was said.
     pub fn hyper_mode(&self) -> Hyper {
-        self.hyper.unwrap_or(match self.has_own_q() {
+        self.hyper.unwrap_or(match self.has_own_q() && self.neighbours.is_none() {
             false => Hyper::Collapsed,
             true if self.can_keep_sites() => Hyper::Dual,
             true => Hyper::Joint,
@@ -231,6 +241,8 @@ impl FitOptions {
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
+            // Rounds before it have done most of the work.
+            _ if self.neighbours.is_some() => 50,
             // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
             LossKind::Square => 500,
             _ if self.is_collapsed() => 200,
@@ -307,7 +319,9 @@ impl FitOptions {
 
     /// The number of inducing inputs for `n` data.
     pub fn inducing_for(&self, n: usize) -> usize {
-        self.inducing.unwrap_or((n / 10).clamp(50, 500)).min(n)
+        // Neighbours carry what inducing inputs do not, so that fewer are enough.
+        let most = if self.neighbours.is_some() { 200 } else { 500 };
+        self.inducing.unwrap_or((n / 10).clamp(50, most)).min(n)
     }
 
     /// The step schedule of the q update, by the rule where nothing was said.

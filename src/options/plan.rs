@@ -1,6 +1,7 @@
 //! What a fit does, with nothing left open: options that were checked, and what follows from them for so many data.
 
 use super::fit::FitOptions;
+use super::neighbours::Neighbours;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::CollapsedBound;
 use crate::data::BatchPlan;
@@ -10,6 +11,7 @@ use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::model::Keeping;
 use crate::objective::Objective;
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
@@ -66,10 +68,25 @@ pub enum LayerPlan {
 pub enum Way {
     /// In closed form on all rows, wherever θ and Z are.
     Collapsed(CollapsedBound),
+    /// In closed form on rows that know their neighbours.
+    Neighbours(NeighbourPlan),
     /// By steps on mini-batches, taken together with those on θ and Z.
     Batches(StepPlan),
     /// By natural gradients on all rows, wherever θ and Z are.
     Alternating(StepPlan),
+}
+
+/// What neighbours are for.
+#[derive(Clone, Copy, Debug)]
+pub struct NeighbourPlan {
+    /// How many a row has.
+    pub count: usize,
+    /// The loss: the evidence of rows given predecessors, or losses of predictions from the nearest others.
+    pub loss: LossKind,
+    /// The weight of the KL term.
+    pub beta: f64,
+    /// Which rows the model keeps.
+    pub keeping: Keeping,
 }
 
 /// How hyper-parameters and inducing inputs are tuned.
@@ -135,7 +152,10 @@ impl Plan {
         options.validate()?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
-        let way = if options.is_collapsed() {
+        let way = if let Some(Neighbours::Number(count)) = options.neighbours {
+            let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
+            Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping })
+        } else if options.is_collapsed() {
             Way::Collapsed(match loss {
                 LossKind::Fitc => CollapsedBound::Fitc,
                 LossKind::Square => CollapsedBound::Square { beta: options.beta },
@@ -185,7 +205,7 @@ impl Plan {
     /// How q is moved, where it is not solved for in closed form.
     pub fn steps(&self) -> Option<&StepPlan> {
         match &self.way {
-            Way::Collapsed(_) => None,
+            Way::Collapsed(_) | Way::Neighbours(_) => None,
             Way::Batches(steps) | Way::Alternating(steps) => Some(steps),
         }
     }

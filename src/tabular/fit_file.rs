@@ -102,6 +102,7 @@ pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usi
 fn check_without_table(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
         let asked = match options.hyper {
+            _ if options.neighbours.is_some() => "⟨neighbours⟩".to_owned(),
             Some(hyper) if options.has_own_q() => format!("⟨hyper {hyper}⟩"),
             _ => format!("⟨objective {}⟩", options.objective),
         };

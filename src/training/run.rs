@@ -6,6 +6,7 @@ use super::collapsed::CollapsedObjective;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
 use super::inference::InferenceOptions;
+use super::neighbours::train_neighbours;
 use super::outcome::TakenBack;
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
@@ -18,11 +19,12 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{FitSummary, LatentModel, Posterior, Score, Search};
+use crate::model::{FitSummary, LatentModel, Nearby, Posterior, Score, Search};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
+use std::sync::Arc;
 
 /// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
@@ -89,6 +91,7 @@ fn train(
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
+        Way::Neighbours(neighbours) => train_neighbours(start.model, rows, (plan, neighbours), &mut monitor)?,
         Way::Batches(steps) | Way::Alternating(steps) => {
             train_variational(start, fresh, rows, (plan, steps), &mut monitor)?
         }
@@ -105,7 +108,7 @@ fn hold_amplitude(model: &mut LatentModel) {
 }
 
 /// The rows of a way that needs all of them at once.
-fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
+pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Dataset<'a>> {
     rows.in_memory().ok_or_else(|| Error::usage(format!("{what} needs all rows in memory")))
 }
 
@@ -121,6 +124,8 @@ pub(super) struct Trained {
     pub taken_back: TakenBack,
     /// The rows of the sample that the value was estimated on, where it was not summed over all of them.
     pub estimated_on: Option<usize>,
+    /// The rows that predictions look up, where there are neighbours.
+    pub nearby: Option<Arc<Nearby>>,
 }
 
 /// Hyper-parameters on a bound in which q is solved for in closed form.
@@ -163,11 +168,22 @@ fn train_collapsed(
     let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
     let (model, q) = objective.into_parts();
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
-    Ok(Trained { model, q, value, elbo, upper, sampling: None, outcome, taken_back, estimated_on: None })
+    Ok(Trained {
+        model,
+        q,
+        value,
+        elbo,
+        upper,
+        sampling: None,
+        outcome,
+        taken_back,
+        estimated_on: None,
+        nearby: None,
+    })
 }
 
 /// Minimises an objective of all data with the solver that was asked for.
-fn minimize(
+pub(super) fn minimize(
     objective: &mut dyn HyperObjective,
     start: Vec<f64>,
     n: f64,
@@ -270,6 +286,7 @@ fn train_variational(
         outcome,
         taken_back,
         estimated_on: summed.is_none().then_some(check.len()),
+        nearby: None,
     })
 }
 
@@ -465,8 +482,12 @@ pub(super) fn finish(
     (trace, seconds): (&[Record], f64),
 ) -> Fitted {
     let n = rows.all().count();
-    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on } = trained;
-    let posterior = Posterior::new(&model, &q);
+    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on, nearby } =
+        trained;
+    let mut posterior = Posterior::new(&model, &q);
+    if let Some(nearby) = nearby {
+        posterior = posterior.with_neighbours(nearby, &q);
+    }
     let finished = FitFacts {
         model: &model,
         posterior: &posterior,

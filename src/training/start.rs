@@ -69,8 +69,10 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
             let spread: Vec<f64> = (0..d).map(|i| variance(train.x.col(i).iter().copied()).sqrt()).collect();
             let amplitude = variance(responses);
             kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
-            let z =
-                choose_inducing(train.x, (*inducing).min(train.len()), *init, kernel.as_ref(), plan.seed)?;
+            let z = match (*inducing).min(train.len()) {
+                0 => Mat::zeros(0, d),
+                m => choose_inducing(train.x, m, *init, kernel.as_ref(), plan.seed)?,
+            };
             let constant = if plan.mean == MeanKind::Constant { centre } else { 0.0 };
             let layer =
                 InducingLayer::new(kernel, z, *jitter)?.with_mean(constant, plan.mean == MeanKind::Zero);

@@ -254,6 +254,7 @@ impl Trainer {
             outcome,
             taken_back,
             estimated_on: None,
+            nearby: None,
         };
         let n = rows.train.y.len();
         let fitted = finish(trained, &rows, &plan, (&trace, started.elapsed().as_secs_f64()));

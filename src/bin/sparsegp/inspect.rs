@@ -4,7 +4,7 @@ use super::args::InspectArgs;
 use super::{coefficients, output, parameters, search};
 use sparsegp::Result;
 use sparsegp::latent::{Layer, LinearLayer};
-use sparsegp::model::FitSummary;
+use sparsegp::model::{FitSummary, Nearby};
 use sparsegp::options::FitOptions;
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::schema::Feature;
@@ -111,7 +111,12 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     match &model.latent().layer {
         Layer::Inducing(layer) => {
-            vec![row("kernel", options.kernel.clone()), row("inducing inputs", layer.z().nrows().to_string())]
+            let mut rows = vec![
+                row("kernel", options.kernel.clone()),
+                row("inducing inputs", layer.z().nrows().to_string()),
+            ];
+            rows.extend(model.neighbours().map(|nearby| row("neighbours", kept(nearby))));
+            rows
         }
         Layer::Linear(layer) => {
             vec![
@@ -121,6 +126,16 @@ fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
             ]
         }
     }
+}
+
+/// What a model with neighbours keeps of its training rows.
+fn kept(nearby: &Nearby) -> String {
+    let precision = if nearby.is_single() { "single" } else { "double" };
+    let megabytes = nearby.bytes() as f64 / 1e6;
+    let (count, rows) = (nearby.count(), nearby.len());
+    format!(
+        "{count} nearest of {rows} training rows, kept in {precision} precision ({megabytes:.1} MB of the file)"
+    )
 }
 
 /// How many coefficients there are.

@@ -48,7 +48,11 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
     )];
     match &latent.layer {
         Layer::Inducing(layer) => {
-            head.push(row("kernel", format!("{}, {} inducing inputs", options.kernel, layer.z().nrows())));
+            let mut kernel = format!("{}, {} inducing inputs", options.kernel, layer.z().nrows());
+            if let Some(nearby) = model.neighbours() {
+                kernel.push_str(&format!(", {} neighbours", nearby.count()));
+            }
+            head.push(row("kernel", kernel));
         }
         Layer::Linear(layer) => head.extend([
             row("model", format!("linear (glm), coefficients: {}", inspect::coefficient_count(layer))),

@@ -10,7 +10,7 @@ use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, StepOptions, foreign};
+use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, Neighbours, StepOptions, foreign};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 use std::str::FromStr;
@@ -99,6 +99,16 @@ pub struct ModelArgs {
     /// Leave the inducing inputs where they start (gp)
     #[arg(long)]
     pub fix_inducing: bool,
+    /// How many nearest training rows are beside the inducing inputs, of which there may then be none: what they do not carry
+    /// is local. auto: as held-out rows decide. The model keeps the training rows (gp, Gaussian noise)
+    #[arg(long, value_name = "K|auto")]
+    pub neighbours: Option<Neighbours>,
+    /// With --neighbours: the most training rows that the model keeps [default: all]
+    #[arg(long, value_name = "ROWS", requires = "neighbours")]
+    pub keep_rows: Option<usize>,
+    /// With --neighbours: keep them in single precision, in half the space
+    #[arg(long, requires = "neighbours")]
+    pub keep_single: bool,
     /// What is added to the diagonal of the inducing covariance, relative to its mean; abs:VALUE is absolute
     /// (gp) [default: 1e-6]
     #[arg(long, value_name = "VALUE", value_parser = jitter)]
@@ -298,6 +308,7 @@ pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> spa
             ("--inducing", model.inducing.is_some()),
             ("--inducing-init", model.inducing_init.is_some()),
             ("--fix-inducing", model.fix_inducing),
+            ("--neighbours", model.neighbours.is_some()),
             ("--jitter", model.jitter.is_some()),
             ("--warm-start", training.warm_start.is_some()),
             ("--default-priors", model.constraints.default_priors.is_some()),
@@ -364,6 +375,9 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         growth: model.growth(),
         inducing_init: model.inducing_init.unwrap_or(default.inducing_init),
         fix_inducing: model.fix_inducing,
+        neighbours: model.neighbours,
+        keep_rows: model.keep_rows,
+        keep_single: model.keep_single,
         steps: training.steps(),
         warm_start: training.warm_start.unwrap_or(default.warm_start),
         learning_rate: training.learning_rate.unwrap_or(default.learning_rate),

@@ -1,0 +1,221 @@
+//! Products of a few columns that lie anywhere in a matrix, in vectors: their Gram matrix and linear combinations of them; no GPs.
+
+use faer::{MatMut, MatRef};
+use pulp::{Arch, Simd, WithSimd};
+
+/// Columns of a tile of a Gram matrix on each side: with their sums they fit the registers of every machine.
+const TILE: usize = 3;
+
+/// Vectors of a column that are worked on together.
+const RUN: usize = 4;
+
+#[inline(always)]
+fn column<'a>(a: &MatRef<'a, f64>, j: u32) -> &'a [f64] {
+    a.col(j as usize).try_as_col_major().map_or(&[], |column| column.as_slice())
+}
+
+/// Takes the inner products of the columns `places` of `a` from the lower triangle of `out` (a square by columns).
+pub(super) fn subtract_gram(a: MatRef<'_, f64>, places: &[u32], out: &mut [f64]) {
+    Arch::new().dispatch(Gram { a, places, out });
+}
+
+struct Gram<'a> {
+    a: MatRef<'a, f64>,
+    places: &'a [u32],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Gram<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let n = self.places.len();
+        for j0 in (0..n).step_by(TILE) {
+            for i0 in (j0..n).step_by(TILE) {
+                // What goes beyond the last column repeats it.
+                let of = |at: usize| column(&self.a, self.places[at.min(n - 1)]);
+                let (left, right) = ([0, 1, 2].map(|t| of(i0 + t)), [0, 1, 2].map(|t| of(j0 + t)));
+                let sums = inner_products(simd, left, right);
+                for (i, sums) in (i0..n).zip(sums) {
+                    for (j, sum) in (j0..=i).zip(sums) {
+                        self.out[j * n + i] -= sum;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The inner products of each of the first with each of the second, all of one length.
+#[inline(always)]
+fn inner_products<S: Simd, const N: usize>(
+    simd: S,
+    left: [&[f64]; TILE],
+    right: [&[f64]; N],
+) -> [[f64; N]; TILE] {
+    let (left, right) = (left.map(S::as_simd_f64s), right.map(S::as_simd_f64s));
+    let runs = left[0].0.len();
+    let (x, y) = (left.map(|(x, _)| &x[..runs]), right.map(|(y, _)| &y[..runs]));
+    let mut sums = [[simd.splat_f64s(0.0); N]; TILE];
+    for r in 0..runs {
+        for i in 0..TILE {
+            for j in 0..N {
+                sums[i][j] = simd.mul_add_f64s(x[i][r], y[j][r], sums[i][j]);
+            }
+        }
+    }
+    let mut out = [[0.0; N]; TILE];
+    for i in 0..TILE {
+        for j in 0..N {
+            let rest: f64 = left[i].1.iter().zip(right[j].1).map(|(a, b)| a * b).sum();
+            out[i][j] = simd.reduce_sum_f64s(sums[i][j]) + rest;
+        }
+    }
+    out
+}
+
+/// `out_j += a_jᵀ x` for the columns `places` of `a`.
+pub(super) fn add_inner_products(a: MatRef<'_, f64>, places: &[u32], x: &[f64], out: &mut [f64]) {
+    Arch::new().dispatch(Inner { a, places, x, out });
+}
+
+struct Inner<'a> {
+    a: MatRef<'a, f64>,
+    places: &'a [u32],
+    x: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Inner<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let n = self.places.len();
+        for j0 in (0..n).step_by(TILE) {
+            let left = [0, 1, 2].map(|t| column(&self.a, self.places[(j0 + t).min(n - 1)]));
+            let sums = inner_products(simd, left, [self.x]);
+            self.out[j0..].iter_mut().zip(sums).for_each(|(out, [sum])| *out += sum);
+        }
+    }
+}
+
+/// What linear combinations are of: the columns `places` of `a` and one more.
+#[derive(Clone, Copy)]
+pub(super) struct Combined<'a> {
+    pub a: MatRef<'a, f64>,
+    pub places: &'a [u32],
+    pub last: &'a [f64],
+}
+
+/// `out_{p_j} += Σ_i w_ij a_i + w_nj x` for the columns `a_i` and x of `from`, with the weights of each j one after the other (n + 1).
+pub(super) fn add_combinations(mut out: MatMut<'_, f64>, to: &[u32], from: Combined<'_>, weights: &[f64]) {
+    Arch::new().dispatch(Combinations { out: out.as_mut(), to, from, weights });
+}
+
+struct Combinations<'a> {
+    out: MatMut<'a, f64>,
+    to: &'a [u32],
+    from: Combined<'a>,
+    weights: &'a [f64],
+}
+
+impl WithSimd for Combinations<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let (m, step) = (self.from.last.len(), RUN * S::F64_LANES);
+        let long = m - m % step;
+        for start in (0..long).step_by(step) {
+            self.runs::<S, RUN>(simd, start);
+        }
+        let single = m - m % S::F64_LANES;
+        for start in (long..single).step_by(S::F64_LANES) {
+            self.runs::<S, 1>(simd, start);
+        }
+        if single == m {
+            return;
+        }
+        let terms = self.from.places.len() + 1;
+        for (&to, weights) in self.to.iter().zip(self.weights.chunks_exact(terms)) {
+            for row in single..m {
+                let columns = self.from.places.iter().map(|&place| column(&self.from.a, place)[row]);
+                let sum: f64 = columns.chain([self.from.last[row]]).zip(weights).map(|(a, w)| a * w).sum();
+                self.out[(row, to as usize)] += sum;
+            }
+        }
+    }
+}
+
+impl Combinations<'_> {
+    /// `N` vectors of all columns from row `start` on.
+    #[inline(always)]
+    fn runs<S: Simd, const N: usize>(&mut self, simd: S, start: usize) {
+        let (n, length) = (self.from.places.len(), N * S::F64_LANES);
+        let (terms, count) = (n + 1, self.to.len());
+        for j0 in (0..count).step_by(TILE) {
+            let weights = [0, 1, 2].map(|t| &self.weights[(j0 + t).min(count - 1) * terms..][..terms]);
+            let mut sums = [[simd.splat_f64s(0.0); N]; TILE];
+            for i in 0..terms {
+                let all = if i < n { column(&self.from.a, self.from.places[i]) } else { self.from.last };
+                let (run, _) = S::as_simd_f64s(&all[start..start + length]);
+                for (sums, weights) in sums.iter_mut().zip(&weights) {
+                    let weight = simd.splat_f64s(weights[i]);
+                    for (sum, value) in sums.iter_mut().zip(run) {
+                        *sum = simd.mul_add_f64s(weight, *value, *sum);
+                    }
+                }
+            }
+            for (&to, sums) in self.to[j0..].iter().zip(&sums) {
+                let Some(out) = self.out.as_mut().col_mut(to as usize).try_as_col_major_mut() else { return };
+                let (out, _) = S::as_mut_simd_f64s(&mut out.as_slice_mut()[start..start + length]);
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = simd.add_f64s(*out, *sum);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::Mat;
+
+    #[test]
+    fn products_are_those_of_plain_loops() {
+        for (m, n) in [(1, 1), (7, 2), (8, 3), (33, 4), (200, 31), (75, 10)] {
+            let a = Mat::from_fn(m, 40, |i, j| ((i * 7 + j * 13) as f64).sin());
+            let places: Vec<u32> = (0..n as u32).map(|j| (j * 11) % 40).collect();
+            let at = |i: usize, j: usize| a[(i, places[j] as usize)];
+            let mut gram = vec![1.0; n * n];
+            subtract_gram(a.as_ref(), &places, &mut gram);
+            for i in 0..n {
+                for j in 0..=i {
+                    let wanted = 1.0 - (0..m).map(|r| at(r, i) * at(r, j)).sum::<f64>();
+                    assert!((gram[j * n + i] - wanted).abs() < 1e-12 * m as f64);
+                }
+            }
+            let last: Vec<f64> = (0..m).map(|i| i as f64 * 0.1).collect();
+            let weights: Vec<f64> = (0..n * (n + 1)).map(|i| (i as f64 * 0.3).cos()).collect();
+            let to: Vec<u32> = (0..n as u32).rev().collect();
+            let mut out = Mat::from_fn(m, n, |i, j| (i + j) as f64);
+            add_combinations(
+                out.as_mut(),
+                &to,
+                Combined { a: a.as_ref(), places: &places, last: &last },
+                &weights,
+            );
+            for (j, &place) in to.iter().enumerate() {
+                for r in 0..m {
+                    let w = &weights[j * (n + 1)..];
+                    let sum = (0..n).map(|i| w[i] * at(r, i)).sum::<f64>() + w[n] * last[r];
+                    let wanted = (r + place as usize) as f64 + sum;
+                    assert!((out[(r, place as usize)] - wanted).abs() < 1e-11, "{m} {n}");
+                }
+            }
+        }
+    }
+}

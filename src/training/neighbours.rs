@@ -1,0 +1,290 @@
+//! Hyper-parameters of models with neighbours: q in closed form inside, θ and Z by L-BFGS outside, neighbours looked up in rounds.
+
+use super::failure::failed_start;
+use super::outcome::TakenBack;
+use super::rows::TrainingRows;
+use super::run::{Trained, minimize, whole};
+use crate::checkpoint::Archive;
+use crate::collapsed::{
+    BoundGradient, BoundValue, ConditionalStream, Dataset, RowWeight, RowsAdjoint, Sweep, conditional_dlm,
+    conditional_elbo, square_loss,
+};
+use crate::data::{Purpose, generator};
+use crate::error::{Error, Result};
+use crate::hyper::{FreeVector, HyperObjective, Limits, Monitor, Outcome, Stage, StopReason};
+use crate::latent::{InducingLayer, LayerScratch};
+use crate::model::{LatentModel, Nearby, Posterior, Score};
+use crate::neighbours::{
+    COMPARISONS, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+};
+use crate::options::{LossKind, NeighbourPlan, Plan};
+use crate::variational::{Family, Normal};
+use rand::seq::SliceRandom;
+use std::sync::Arc;
+
+/// Rows whose terms hyper-parameters are trained on: enough to place a few dozen of them to a percent.
+const TERMS: usize = 8192;
+
+/// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
+const TRAINED_WITH: usize = 20;
+
+/// Rounds before the last: rows, and iterations of L-BFGS with the neighbours of the round's start.
+const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
+
+/// A model of Gaussian noise with neighbours on a data set, seen as a function of its free parameters.
+pub struct NeighbourObjective<'a> {
+    model: LatentModel,
+    data: Dataset<'a>,
+    plan: NeighbourPlan,
+    seed: u64,
+    /// All rows, in the order in which they know each other.
+    order: Vec<u32>,
+    /// How many rows each row that is looked at stands for.
+    share: f64,
+    windows: Windows,
+    stream: ConditionalStream,
+    gradient: BoundGradient,
+    scratch: LayerScratch,
+    free: FreeVector,
+    natural: Vec<f64>,
+    flat: Vec<f64>,
+    q: Normal,
+    validation: Option<(Dataset<'a>, Score)>,
+    kept: Option<Vec<f64>>,
+}
+
+/// The layer of a model that has neighbours, which is a sparse GP.
+fn layer(model: &LatentModel) -> Result<&InducingLayer> {
+    model.layer.inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
+}
+
+impl<'a> NeighbourObjective<'a> {
+    /// The objective on the terms of some rows, with neighbours by the model's kernel; `model` is refreshed.
+    ///
+    /// # Errors
+    ///
+    /// When the model is no sparse GP.
+    pub fn new(
+        model: LatentModel,
+        data: Dataset<'a>,
+        plan: NeighbourPlan,
+        (terms, count, seed): (usize, usize, u64),
+    ) -> Result<Self> {
+        let inducing = layer(&model)?;
+        let m = inducing.z().nrows();
+        let mut order: Vec<u32> = (0..data.len() as u32).collect();
+        order.shuffle(&mut generator(seed, Purpose::Neighbours, 0));
+        let mut new = NeighbourObjective {
+            gradient: BoundGradient::zeros(inducing),
+            scratch: LayerScratch::new(m),
+            stream: ConditionalStream::new(inducing, &Windows::default()),
+            free: FreeVector::new(&model.descriptors()),
+            natural: model.natural(),
+            flat: Vec::new(),
+            q: Normal::standard(Family::Full, m),
+            windows: Windows::default(),
+            share: 1.0,
+            validation: None,
+            kept: None,
+            model,
+            data,
+            plan,
+            seed,
+            order,
+        };
+        new.look_up(terms, count);
+        Ok(new)
+    }
+
+    /// Scores every iteration on held-out rows, so that the best can be kept.
+    pub fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
+        self.validation = Some((validation, score));
+        self
+    }
+
+    /// Looks up `k` neighbours of so many rows each, by the kernel as it stands.
+    pub fn look_up(&mut self, terms: usize, k: usize) {
+        let Some(layer) = self.model.layer.inducing() else { return };
+        let n = self.order.len();
+        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let near = near.as_ref();
+        let lists = match self.plan.loss {
+            LossKind::Log | LossKind::Square => nearest_others(near, k, COMPARISONS),
+            LossKind::Elbo | LossKind::Fitc => nearest_before(near, &self.order, k, COMPARISONS),
+        };
+        let mut places: Vec<usize> = (0..n).collect();
+        if terms < n {
+            places.shuffle(&mut generator(self.seed, Purpose::Neighbours, 2));
+            places.truncate(terms);
+            places.sort_unstable();
+        }
+        let rows: Vec<u32> = places.iter().map(|&place| self.order[place]).collect();
+        self.share = n as f64 / rows.len().max(1) as f64;
+        self.windows = Windows::near(near, &rows, &lists, Windows::most_members(layer.z().nrows()));
+        self.stream = ConditionalStream::new(layer, &self.windows);
+    }
+
+    /// The free, unconstrained vector of the current parameters.
+    pub fn start(&self) -> Vec<f64> {
+        self.free.pack(&self.natural)
+    }
+
+    /// Moves to `theta`, and solves for q; the objective (a sum over all data, without priors), or `None` if that failed.
+    pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
+        self.free.unpack(theta, &mut self.natural);
+        self.model.set_natural(&self.natural);
+        self.model.refresh().ok()?;
+        self.evaluate(false)
+    }
+
+    /// The model and the whitened q of the last point that could be evaluated.
+    pub fn into_parts(self) -> (LatentModel, Normal) {
+        (self.model, self.q)
+    }
+
+    /// Value, q and, if asked for, the gradient that goes through the layer.
+    fn evaluate(&mut self, gradient: bool) -> Option<f64> {
+        let (layer, noise) = (self.model.layer.inducing()?, [self.model.likelihood.gaussian_noise()?]);
+        let source = Source { x: self.data.x, y: self.data.targets.y, noise: &noise, queries: None };
+        let sweep = Sweep { layer, source, windows: &self.windows };
+        let (stream, beta, square) = (&mut self.stream, self.plan.beta, self.plan.loss == LossKind::Square);
+        let weight = if square { RowWeight::Unit } else { RowWeight::Precision };
+        stream.forward(sweep, weight);
+        stream.statistics.scale(self.share);
+        let statistics = &stream.statistics;
+        let closed = if square { square_loss(statistics, beta) } else { conditional_elbo(statistics, beta) };
+        let BoundValue { mut value, q, mut adjoint, .. } = closed.ok()?;
+        let posterior = (q.mean(), q.cov().full());
+        let mut loss = None;
+        if self.plan.loss == LossKind::Log {
+            let mut found = stream.losses(sweep, posterior);
+            found.scale(self.share);
+            (value, adjoint) = conditional_dlm(&stream.statistics, (&q, beta), &found);
+            loss = Some((posterior.0, posterior.1, self.share));
+        }
+        if gradient {
+            adjoint.scale(self.share);
+            self.gradient = BoundGradient::zeros(layer);
+            stream.add_rows(sweep, RowsAdjoint { statistics: &adjoint, weight, loss }, &mut self.gradient);
+            self.gradient.finish(layer, &mut self.scratch);
+        }
+        self.q = q;
+        value.is_finite().then_some(value)
+    }
+
+    /// The rows that predictions look up.
+    fn nearby(&self) -> Option<Arc<Nearby>> {
+        let data = (self.data.x, self.data.targets.y);
+        let layer = self.model.layer.inducing()?;
+        Some(Arc::new(Nearby::new(layer, data, self.plan.count, (self.plan.keeping, self.seed))))
+    }
+}
+
+impl HyperObjective for NeighbourObjective<'_> {
+    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        self.free.unpack(theta, &mut self.natural);
+        if !self.natural.iter().all(|x| x.is_finite()) {
+            return f64::NAN;
+        }
+        self.model.set_natural(&self.natural);
+        if self.model.refresh().is_err() {
+            return f64::NAN;
+        }
+        let Some(value) = self.evaluate(true) else { return f64::NAN };
+        self.model.flatten_gradient(&self.gradient.layer, &[self.gradient.noise], &mut self.flat);
+        value + self.free.pull_back(&self.natural, &self.flat, gradient)
+    }
+
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let (rows, score) = self.validation?;
+        let solved = self.solve(theta).and_then(|_| self.nearby());
+        Some(solved.map_or(f64::NAN, |nearby| {
+            Posterior::new(&self.model, &self.q).with_neighbours(nearby, &self.q).score(rows, score)
+        }))
+    }
+
+    fn keep(&mut self, theta: &[f64]) {
+        self.kept = Some(theta.to_vec());
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        let length = self.free.len();
+        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
+    }
+}
+
+/// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all.
+pub(super) fn train_neighbours(
+    model: LatentModel,
+    rows: &dyn TrainingRows,
+    (plan, neighbours): (&Plan, &NeighbourPlan),
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let train = whole(rows, "⟨neighbours⟩")?;
+    let n = train.len();
+    let trains = plan.hyper.trains && !model.descriptors().is_empty();
+    let (all, few) = (neighbours.count, neighbours.count.min(TRAINED_WITH));
+    let first = if trains { (ROUNDS[0].0.min(n), few) } else { (n, all) };
+    let mut objective = NeighbourObjective::new(model, train, *neighbours, (first.0, first.1, plan.seed))?;
+    if let Some(validation) = rows.validation() {
+        objective = objective.with_validation(validation, Score::of(plan.loss));
+    }
+    let mut theta = objective.start();
+    let mut outcome = Outcome {
+        theta: theta.clone(),
+        value: f64::NAN,
+        iterations: 0,
+        evaluations: 1,
+        rollbacks: 0,
+        reason: StopReason::Converged,
+    };
+    if trains {
+        for (terms, iterations) in ROUNDS {
+            let terms = terms.min(n);
+            monitor.enter(Stage::WarmStart { rows: terms, iterations });
+            objective.look_up(terms, few);
+            let limits = Limits {
+                epochs: iterations.min(plan.limits.epochs),
+                plateaus: 0,
+                target: None,
+                ..*monitor.limits()
+            };
+            let mut round = monitor.nested(limits);
+            let found = minimize(&mut objective, theta, n as f64, &plan.hyper, &mut round);
+            monitor.check()?;
+            theta = found.theta;
+            objective.solve(&theta).ok_or_else(failed_start)?;
+        }
+        objective.look_up(TERMS.min(n), few);
+        objective.kept = None;
+        outcome = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
+        monitor.check()?;
+    }
+    if let Some(best) = objective.kept.take() {
+        outcome.theta = best;
+    }
+    if trains {
+        objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+        objective.look_up(n, all);
+    }
+    let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    if !trains {
+        monitor.record(value / n as f64, None);
+        monitor.stop(StopReason::Converged);
+    }
+    let nearby = objective.nearby();
+    let (model, q) = objective.into_parts();
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    Ok(Trained {
+        model,
+        q,
+        value,
+        elbo: None,
+        upper: None,
+        sampling: None,
+        outcome,
+        taken_back,
+        estimated_on: None,
+        nearby,
+    })
+}
