@@ -7,8 +7,13 @@ use sparsegp::collapsed::{
 };
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
+
+use sparsegp::options::{FitOptions, Growth, Hyper, Neighbours, ObjectiveKind};
+use sparsegp::training::ModelBuilder;
+use sparsegp::{ErrorKind, model::Model};
 
 const N: usize = 90;
 const NOISE: f64 = 0.07;
@@ -314,4 +319,109 @@ fn more_neighbours_come_nearer_to_the_exact_evidence() {
     let gaps: Vec<f64> =
         [0, 4, 16, 64].map(|k| (evidence(&layer, &windows(x.as_ref(), k, N), NOISE).0 - exact).abs()).into();
     assert!(gaps.windows(2).all(|pair| pair[1] < pair[0]), "{gaps:?}");
+}
+
+/// A dozen waves along one input, of which ten inducing inputs carry nothing.
+fn waves(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
+    let at = |i: usize| ((first + i) as f64 * 0.618_034).fract() * 20.0;
+    let x = Mat::from_fn(n, 2, |i, d| if d == 0 { at(i) } else { (at(i) * 0.1).cos() });
+    let y = (0..n).map(|i| 5.0 + (4.0 * at(i)).sin() + 0.05 * (i as f64 * 2.3).sin());
+    let y = y.collect();
+    (x, y)
+}
+
+fn fitted(options: FitOptions) -> Model {
+    let (x, y) = waves(600, 0);
+    let options =
+        FitOptions { inducing: Some(10), kernel: "matern52(ard)".into(), epochs: Some(10), ..options };
+    ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit")
+}
+
+fn beside(count: usize) -> FitOptions {
+    FitOptions { neighbours: Some(Neighbours::Number(count)), ..FitOptions::default() }
+}
+
+fn rmse(model: &Model) -> f64 {
+    let (x, y) = waves(300, 5000);
+    model.predict(x.as_ref(), &[]).expect("predictions").report(&y).rmse.expect("an RMSE")
+}
+
+#[test]
+fn fits_with_neighbours_predict_what_inducing_inputs_cannot_and_come_back_from_files() {
+    let model = fitted(beside(15));
+    assert!(rmse(&model) < 0.15, "{}", rmse(&model));
+    let nearby = model.neighbours().expect("neighbours");
+    assert_eq!((nearby.count(), nearby.len(), nearby.bytes()), (15, 600, 600 * 3 * 8));
+    let (x, _) = waves(40, 9000);
+    let rows = |model: &Model| {
+        let predictions = model.predict(x.as_ref(), &[]).expect("predictions");
+        (0..40).map(|row| predictions.row(row)).collect::<Vec<_>>()
+    };
+    let bytes = model.to_bytes().expect("bytes");
+    let again = Model::from_bytes("again", &bytes).expect("a model");
+    assert_eq!(rows(&model), rows(&again));
+    // The marginals of the function at many rows together are those of each alone, where neighbours are shared.
+    let draws = again.samples(x.as_ref(), 400, 1).expect("draws");
+    for (row, alone) in rows(&model).iter().enumerate() {
+        let mean = draws.iter().map(|draw| draw[row]).sum::<f64>() / 400.0;
+        assert!((mean - alone.mean).abs() < 0.1, "row {row}: {mean} and {}", alone.mean);
+    }
+    let short = fitted(FitOptions { keep_rows: Some(500), keep_single: true, ..beside(15) });
+    let nearby = short.neighbours().expect("neighbours");
+    assert_eq!((nearby.len(), nearby.bytes()), (500, 500 * 3 * 4));
+    let again = Model::from_bytes("short", &short.to_bytes().expect("bytes")).expect("a model");
+    assert_eq!(rows(&short), rows(&again));
+    assert!(short.to_bytes().expect("bytes").len() + 500 * 3 * 4 < bytes.len());
+}
+
+#[test]
+fn every_objective_has_neighbours_and_inducing_inputs_are_not_needed() {
+    let none = rmse(&fitted(FitOptions::default()));
+    assert!(none > 0.5, "{none}");
+    for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog, ObjectiveKind::DlmSquare] {
+        let found = rmse(&fitted(FitOptions { objective, ..beside(12) }));
+        assert!(found < 0.2, "{objective}: {found}");
+    }
+    let (x, y) = waves(600, 0);
+    let bare = FitOptions { inducing: Some(0), epochs: Some(10), ..beside(12) };
+    let model = ModelBuilder::new().options(bare).fit(x.as_ref(), &y).expect("a fit");
+    assert!(rmse(&model) < 0.2, "{}", rmse(&model));
+    let again = Model::from_bytes("bare", &model.to_bytes().expect("bytes")).expect("a model");
+    assert_eq!(rmse(&model), rmse(&again));
+}
+
+#[test]
+fn held_out_rows_say_whether_there_are_neighbours() {
+    let auto = FitOptions { neighbours: Some(Neighbours::Auto), ..FitOptions::default() };
+    let model = fitted(auto);
+    let points = &model.search().neighbours;
+    assert_eq!(points.iter().map(|point| point.neighbours).collect::<Vec<_>>(), [0, 20, 50, 100]);
+    let chosen = points.iter().find(|point| point.chosen).expect("a choice").neighbours;
+    assert!(chosen > 0 && model.options().neighbours == Some(Neighbours::Number(chosen)));
+    assert!(rmse(&model) < 0.15, "{}", rmse(&model));
+    // What was taken is as good as the best of what was tried, and no more than it takes.
+    let best = points.iter().filter_map(|point| point.score).fold(f64::INFINITY, f64::min);
+    for point in points {
+        let good = point.score.is_some_and(|score| score <= best + 0.005);
+        assert!(if point.chosen { good } else { !good || point.neighbours > chosen }, "{points:?}");
+    }
+}
+
+#[test]
+fn what_neighbours_do_not_go_with_is_refused() {
+    let (x, y) = waves(60, 0);
+    let refused = |options: FitOptions, word: &str| {
+        let error = ModelBuilder::new().options(options).fit(x.as_ref(), &y).err().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(word), "{error}");
+    };
+    refused(FitOptions { likelihood: Some(LikelihoodKind::StudentT), ..beside(5) }, "gaussian likelihood");
+    refused(FitOptions { objective: ObjectiveKind::Vfe, ..beside(5) }, "vfe");
+    refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
+    refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");
+    refused(beside(501), "at most 500");
+    refused(FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without");
+    refused(FitOptions { inducing: Some(0), ..FitOptions::default() }, "inducing");
+    let weighted = ModelBuilder::new().options(beside(5)).weights(&[1.5; 60]).fit(x.as_ref(), &y);
+    assert!(weighted.err().expect("an error").to_string().contains("weights"));
 }

@@ -25,6 +25,6 @@ pub use mixed::MixedUse;
 pub use nearby::{Keeping, Nearby};
 pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
-pub use search::{BetaCurve, BetaPoint, Restart, Search};
+pub use search::{BetaCurve, BetaPoint, NeighbourPoint, Restart, Search};
 pub use summary::FitSummary;
 pub use warning::{Input, Warning};

@@ -95,16 +95,17 @@ impl Nearby {
         (self.x.as_ref().transpose(), &self.y)
     }
 
-    /// Means and variances of f at the rows `x` (`Q × D`).
+    /// Means and variances of f at the rows `x` (`Q × D`) by `count` neighbours of each.
     pub(super) fn marginals(
         &self,
         (layer, q, noise): (&InducingLayer, &Normal, f64),
         x: MatRef<'_, f64>,
+        count: usize,
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, noise) = ((q.mean(), q.cov().full()), [noise]);
         let predictor = Predictor { layer, posterior, noise: &noise, data: self.data() };
         let near = in_units_of(x, &self.units);
-        predictor.marginals(x, (&self.index, near.as_ref()), self.count)
+        predictor.marginals(x, (&self.index, near.as_ref()), count)
     }
 
     /// The covariance of f at the rows `x` (`Q × D`) together, given the nearest data of all of them: of each its nearest ones, fewer
@@ -113,9 +114,9 @@ impl Nearby {
         &self,
         (layer, q, noise): (&InducingLayer, &Normal, f64),
         x: MatRef<'_, f64>,
+        mut count: usize,
     ) -> Mat<f64> {
         let near = in_units_of(x, &self.units);
-        let mut count = self.count;
         let mut given = loop {
             let lists = self.index.nearest(near.as_ref(), count).1;
             let mut all: Vec<u32> = (0..x.nrows()).flat_map(|row| lists.get(row)).copied().collect();

@@ -40,6 +40,7 @@ pub struct Posterior {
 struct Beside {
     nearby: Arc<Nearby>,
     q: Normal,
+    count: usize,
 }
 
 /// `Q₊` and `Q₋`.
@@ -133,7 +134,8 @@ impl Posterior {
 
     /// The same posterior (`q` of the whitened inducing variables) with training rows to look up beside it.
     pub fn with_neighbours(self, nearby: Arc<Nearby>, q: &Normal) -> Self {
-        Posterior { beside: Some(Beside { nearby, q: q.clone() }), ..self }
+        let count = nearby.count();
+        Posterior { beside: Some(Beside { nearby, q: q.clone(), count }), ..self }
     }
 
     /// The training rows that are looked up, where there are any.
@@ -141,10 +143,22 @@ impl Posterior {
         self.beside.as_ref().map(|beside| &beside.nearby)
     }
 
+    /// The same posterior with fewer neighbours, where it has any.
+    pub fn with_fewer(&self, count: usize) -> Option<Posterior> {
+        let beside = self.beside.as_ref()?;
+        Some(Posterior {
+            layer: self.layer.clone(),
+            likelihood: self.likelihood.clone(),
+            weights: self.weights.clone(),
+            roots: self.roots.clone(),
+            beside: Some(Beside { count: count.min(beside.count), ..beside.clone() }),
+        })
+    }
+
     /// What neighbours are looked up in and for: rows, layer, q, noise variance.
-    fn beside(&self) -> Option<(&Nearby, (&InducingLayer, &Normal, f64))> {
+    fn beside(&self) -> Option<(&Nearby, usize, (&InducingLayer, &Normal, f64))> {
         let (beside, layer) = (self.beside.as_ref()?, self.layer.inducing()?);
-        Some((&beside.nearby, (layer, &beside.q, self.likelihood.gaussian_noise()?)))
+        Some((&beside.nearby, beside.count, (layer, &beside.q, self.likelihood.gaussian_noise()?)))
     }
 
     /// `Wᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.
@@ -164,8 +178,8 @@ impl Posterior {
 
     /// Latent marginals at `x` (`n × D`, a row per datum), b·M² flops a block of b, parallel over blocks.
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
-        if let Some((nearby, given)) = self.beside() {
-            let (mean, variance) = nearby.marginals(given, x);
+        if let Some((nearby, count, given)) = self.beside() {
+            let (mean, variance) = nearby.marginals(given, x, count);
             let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
             return Marginals { mean, variance: variance.into_iter().map(positive).collect() };
         }
@@ -232,8 +246,8 @@ impl Posterior {
 
     /// Latent means at `x` (`n × D`) only, b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
-        if let Some((nearby, given)) = self.beside() {
-            return nearby.marginals(given, x).0;
+        if let Some((nearby, count, given)) = self.beside() {
+            return nearby.marginals(given, x, count).0;
         }
         let n = x.nrows();
         let (m, most) = (self.layer.dim(), COLUMNS.min(n));
@@ -250,8 +264,8 @@ impl Posterior {
 
     /// The full latent covariance at the points of `x` (`n × D`), `n × n`; meant for a few hundred points.
     pub fn covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        if let Some((nearby, given)) = self.beside() {
-            return nearby.covariance(given, x);
+        if let Some((nearby, count, given)) = self.beside() {
+            return nearby.covariance(given, x, count);
         }
         let (n, m) = (x.nrows(), self.layer.dim());
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);

@@ -1,4 +1,4 @@
-//! What the searches around a fit found, as it is kept with the model: inducing inputs, starts, β; no searching.
+//! What the searches around a fit found, as it is kept with the model: inducing inputs, starts, neighbours, β; no searching.
 
 use super::inducing_curve::InducingCurve;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,22 @@ pub struct Search {
     pub inducing: Option<InducingCurve>,
     /// The starts that were compared.
     pub restarts: Vec<Restart>,
+    /// The numbers of neighbours that were compared, 0 being none.
+    pub neighbours: Vec<NeighbourPoint>,
+}
+
+/// A number of neighbours as held-out rows judge it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NeighbourPoint {
+    /// How many.
+    pub neighbours: usize,
+    /// The log loss (dlm-square: the squared error) of held-out rows on the scale the model sees, smaller is better; absent when not
+    /// finite.
+    pub score: Option<f64>,
+    /// Seconds of the fit, which serves all numbers above 0.
+    pub seconds: f64,
+    /// Whether it was taken.
+    pub chosen: bool,
 }
 
 /// One of several starts of a fit.

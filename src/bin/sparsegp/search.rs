@@ -1,7 +1,7 @@
 //! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
 
 use super::output;
-use sparsegp::model::{InducingCurve, InducingPoint, Restart};
+use sparsegp::model::{InducingCurve, InducingPoint, NeighbourPoint, Restart};
 use sparsegp::report::{self, CurveSeries, Curves};
 use sparsegp::tabular::TableModel;
 
@@ -20,6 +20,7 @@ pub fn rows(model: &TableModel) -> Vec<Vec<String>> {
             row("distance to the exact GP", format!("KL at most {kl} nats, {each} per row"))
         }));
     }
+    rows.extend(beside(&search.neighbours).map(|text| row("neighbours", text)));
     rows.extend(start(&search.restarts).map(|text| row("start", text)));
     rows
 }
@@ -30,6 +31,17 @@ fn found(curve: &InducingCurve) -> String {
     let first = words.split(';').next().unwrap_or_default();
     let sizes: Vec<String> = curve.points.iter().map(|point| point.m.to_string()).collect();
     format!("{first} (tried {})", sizes.join(", "))
+}
+
+/// Which number of neighbours was taken, among which.
+fn beside(points: &[NeighbourPoint]) -> Option<String> {
+    let chosen = points.iter().find(|point| point.chosen)?;
+    let score = |point: &NeighbourPoint| {
+        let score = point.score.map_or("not finite".to_owned(), output::number);
+        format!("{} ({score})", point.neighbours)
+    };
+    let scores: Vec<String> = points.iter().map(score).collect();
+    Some(format!("{} by the loss of held-out rows, of {}", chosen.neighbours, scores.join(", ")))
 }
 
 /// Which start was taken, among which.

@@ -99,7 +99,7 @@ pub(in crate::training) fn fit_grown(
         fitted.summary.evidence_upper_bound = Some(certificate.upper);
     }
     fitted.summary.warnings.extend(curve.warning().map(|text| Warning::Inducing { text }));
-    fitted.search = Search { inducing: Some(curve), restarts: Vec::new() };
+    fitted.search = Search { inducing: Some(curve), ..Search::default() };
     Ok(fitted)
 }
 

@@ -61,7 +61,7 @@ pub(in crate::training) fn fit_restarted(
         let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
         match fit_from(&data, &plan, start, true, session) {
             Ok(mut fitted) => {
-                fitted.search = Search { inducing: None, restarts: starts.into_report() };
+                fitted.search = Search { restarts: starts.into_report(), ..Search::default() };
                 return Ok(fitted);
             }
             Err(error) if error.kind() == ErrorKind::Fit => starts.reject(error),
