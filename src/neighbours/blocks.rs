@@ -1,7 +1,7 @@
 //! Rows in blocks of near ones, each with the union of its rows and their neighbours, so that what they share is computed once; no algebra.
 
 use super::cells::cut;
-use super::search::Lists;
+use super::lists::Lists;
 use faer::MatRef;
 use std::ops::Range;
 

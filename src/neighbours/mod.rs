@@ -39,14 +39,20 @@
 //! ```
 
 mod blocks;
+mod candidates;
 mod cells;
 mod conditionals;
+mod distances;
+mod frontier;
+mod lists;
 mod metric;
+mod nearest;
 mod prediction;
 mod search;
 
 pub use blocks::{Block, Blocks, Window};
 pub use conditionals::{Conditionals, Rows, RowsBar, Source};
+pub use lists::Lists;
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;
-pub use search::{COMPARISONS, Index, Lists, nearest_before, nearest_others};
+pub use search::{COMPARISONS, Index, nearest_before, nearest_others};
