@@ -230,23 +230,26 @@ mod tests {
     use super::super::frontier::Ordered;
     use super::*;
     use faer::Mat;
+    use proptest::prelude::*;
     use rand::seq::SliceRandom;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
+    use std::collections::HashSet;
 
     fn points(n: usize, d: usize, seed: u64) -> Mat<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         Mat::from_fn(n, d, |_, _| random.random::<f64>())
     }
 
+    fn squared_distance(x: MatRef<'_, f64>, a: usize, b: usize) -> f64 {
+        x.row(a).iter().zip(x.row(b).iter()).map(|(a, b)| (a - b).powi(2)).sum()
+    }
+
     /// Brute force, which tests hold the search against.
     fn slowly(x: MatRef<'_, f64>, query: usize, allowed: impl Fn(usize) -> bool, k: usize) -> Vec<u32> {
-        let distance = |other: usize| -> f64 {
-            x.row(query).iter().zip(x.row(other).iter()).map(|(a, b)| (a - b).powi(2)).sum()
-        };
         let mut all: Vec<(Ordered, u32)> = (0..x.nrows())
             .filter(|&other| allowed(other))
-            .map(|other| (Ordered(distance(other)), other as u32))
+            .map(|other| (Ordered(squared_distance(x, query, other)), other as u32))
             .collect();
         all.sort_unstable();
         all.into_iter().take(k).map(|(_, point)| point).collect()
@@ -254,7 +257,9 @@ mod tests {
 
     #[test]
     fn the_search_finds_what_brute_force_finds() {
-        for (n, d, k) in [(1, 1, 3), (2, 3, 5), (63, 2, 4), (65, 1, 70), (1000, 3, 7), (700, 8, 30)] {
+        let small = [(1, 1, 3), (2, 3, 5), (63, 2, 4), (65, 1, 70), (5, 30, 9), (129, 20, 200)];
+        for (n, d, k) in small.into_iter().chain([(1000, 3, 7), (700, 8, 30), (2500, 5, 12), (1500, 13, 40)])
+        {
             let x = points(n, d, 1);
             let mut order: Vec<u32> = (0..n as u32).collect();
             order.shuffle(&mut ChaCha8Rng::seed_from_u64(2));
@@ -288,6 +293,27 @@ mod tests {
         assert!(nearest_others(Mat::zeros(0, 3).as_ref(), 4, 10).is_empty());
     }
 
+    proptest! {
+        /// Points on a grid repeat and are equally near: whichever the search takes, they are as near as those of brute force.
+        #[test]
+        fn lists_are_as_near_as_those_of_brute_force(
+            (n, d, k) in (1usize..400, 1usize..12, 1usize..60), values in 1u32..5, seed in 0u64..1000,
+        ) {
+            let x = points(n, d, seed);
+            let x = Mat::from_fn(n, d, |i, j| (x[(i, j)] * f64::from(values)).floor());
+            let lists = nearest_others(x.as_ref(), k, n);
+            for row in 0..n {
+                let apart = |&other: &u32| squared_distance(x.as_ref(), row, other as usize);
+                let found: Vec<f64> = lists.get(row).iter().map(apart).collect();
+                let wanted = slowly(x.as_ref(), row, |other| other != row, k);
+                let distinct: HashSet<&u32> = lists.get(row).iter().collect();
+                prop_assert_eq!(distinct.len(), wanted.len());
+                prop_assert!(!distinct.contains(&(row as u32)));
+                prop_assert_eq!(found, wanted.iter().map(apart).collect::<Vec<f64>>());
+            }
+        }
+    }
+
     #[test]
     fn a_budget_loses_few_neighbours_where_inputs_depend_on_each_other() {
         let (n, d, k) = (6000, 20, 30);
@@ -307,11 +333,13 @@ mod tests {
 
     #[test]
     fn ties_and_threads_do_not_change_the_lists() {
-        let x = Mat::from_fn(500, 1, |i, _| (i % 10) as f64);
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| nearest_others(x.as_ref(), 20, 500))
-        };
-        assert_eq!(run(1), run(3));
+        // With a budget that is spent too.
+        for (x, budget) in [(Mat::from_fn(500, 1, |i, _| (i % 10) as f64), 500), (points(2000, 12, 6), 200)] {
+            let run = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+                pool.install(|| nearest_others(x.as_ref(), 20, budget))
+            };
+            assert_eq!(run(1), run(3));
+        }
     }
 }
