@@ -1,7 +1,7 @@
 //! Rows in blocks of near ones and blocks in windows, each with the union of its rows and their neighbours; no algebra.
 
 use super::cells::cut;
-use super::search::Lists;
+use super::lists::Lists;
 use faer::MatRef;
 
 /// Rows of one unit of work, at most.

@@ -1,4 +1,4 @@
-//! Cells: points cut at medians into groups of neighbours of nearly one size, with the box around each; no distances between points.
+//! Cells: points cut at medians into groups of neighbours of nearly one size, with the boxes around them; no distances between points.
 
 use faer::MatRef;
 
@@ -7,58 +7,91 @@ pub(super) const CELL: usize = 64;
 
 /// A group of points that lie near each other.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct Group {
     /// Which points, into the list that was cut.
     pub members: std::ops::Range<usize>,
+    pub parts: Parts,
     /// The least and the largest value of each coordinate.
-    bounds: Vec<(f64, f64)>,
+    pub bounds: Vec<(f64, f64)>,
 }
 
-impl Cell {
-    /// The squared distance between the boxes of two cells, 0 where they meet.
-    pub fn squared_distance(&self, other: &Cell) -> f64 {
+/// What a group consists of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Parts {
+    /// Points: it is the cell of this number.
+    Cell(usize),
+    /// Two groups: the next one in the list of groups and the one with this index.
+    Halves(usize),
+}
+
+impl Group {
+    /// The squared distance between the boxes of two groups, 0 where they meet.
+    pub fn squared_distance(&self, other: &Group) -> f64 {
         let gap = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.1).max(b.0 - a.1).max(0.0);
         self.bounds.iter().zip(&other.bounds).map(|pair| gap(pair).powi(2)).sum()
     }
 
-    /// The squared distance of a point to the box, 0 within.
-    #[inline(always)]
-    pub fn squared_distance_to(&self, point: &[f64]) -> f64 {
-        let gap = |(bound, x): (&(f64, f64), &f64)| (bound.0 - x).max(x - bound.1).max(0.0);
-        self.bounds.iter().zip(point).map(|pair| gap(pair).powi(2)).sum()
+    /// The squared distance from the middle of the box of another group to this one's.
+    pub fn squared_distance_to_middle(&self, other: &Group) -> f64 {
+        let gap = |(a, b): (&(f64, f64), &(f64, f64))| {
+            let middle = 0.5 * b.0 + 0.5 * b.1;
+            (a.0 - middle).max(middle - a.1).max(0.0)
+        };
+        self.bounds.iter().zip(&other.bounds).map(|pair| gap(pair).powi(2)).sum()
     }
 }
 
-/// Cuts the points `points` (rows of `x`, `N × D`) into cells, and brings the list into their order. Ties are broken by the index of
-/// the point, so that the order of the list that comes in does not matter.
-pub(super) fn cut(x: MatRef<'_, f64>, points: &mut [u32]) -> Vec<Cell> {
-    let mut cells = Vec::with_capacity(points.len() / (CELL / 2) + 1);
-    cut_from(x, points, 0, &mut cells);
-    cells
+/// Cuts the points `points` (rows of `x`, `N × D`) into cells, and brings the list into their order. Returns the tree of groups, each
+/// before its halves. Ties are broken by the index of the point, so that the order of the list that comes in does not matter.
+pub(super) fn cut(x: MatRef<'_, f64>, points: &mut [u32]) -> Vec<Group> {
+    let mut tree = Tree { x, groups: Vec::with_capacity(4 * points.len() / CELL + 1), cells: 0 };
+    if !points.is_empty() {
+        tree.cut(points, 0);
+    }
+    tree.groups
 }
 
-fn cut_from(x: MatRef<'_, f64>, points: &mut [u32], first: usize, cells: &mut Vec<Cell>) {
-    let bounds = bounds(x, points);
-    if points.len() <= CELL {
-        points.sort_unstable();
-        if !points.is_empty() {
-            cells.push(Cell { members: first..first + points.len(), bounds });
+/// The cells among groups, each with its number in turn.
+pub(super) fn cells(groups: &[Group]) -> impl Iterator<Item = &Group> {
+    groups.iter().filter(|group| matches!(group.parts, Parts::Cell(_)))
+}
+
+/// A tree that grows.
+struct Tree<'a> {
+    x: MatRef<'a, f64>,
+    groups: Vec<Group>,
+    cells: usize,
+}
+
+impl Tree<'_> {
+    /// Adds the group of `points`, which begin at `first` in the whole list, and all its parts.
+    fn cut(&mut self, points: &mut [u32], first: usize) {
+        let (x, at) = (self.x, self.groups.len());
+        let bounds = bounds(x, points);
+        let d = widest(&bounds);
+        let members = first..first + points.len();
+        self.groups.push(Group { members, parts: Parts::Cell(self.cells), bounds });
+        if points.len() <= CELL {
+            points.sort_unstable();
+            self.cells += 1;
+            return;
         }
-        return;
+        // Halves that are whole numbers of cells leave no cell nearly empty.
+        let middle = points.len().div_ceil(2 * CELL) * CELL;
+        let middle = if middle < points.len() { middle } else { points.len() / 2 };
+        let value = |point: &u32| x.get(*point as usize, d);
+        points.select_nth_unstable_by(middle, |a, b| value(a).total_cmp(value(b)).then(a.cmp(b)));
+        let (low, high) = points.split_at_mut(middle);
+        self.cut(low, first);
+        self.groups[at].parts = Parts::Halves(self.groups.len());
+        self.cut(high, first + middle);
     }
-    let widest = (0..bounds.len()).max_by(|&a, &b| {
-        let width = |d: usize| bounds[d].1 - bounds[d].0;
-        width(a).total_cmp(&width(b)).then(b.cmp(&a))
-    });
-    let d = widest.unwrap_or(0);
-    // Halves that are whole numbers of cells leave no cell nearly empty.
-    let middle = points.len().div_ceil(2 * CELL) * CELL;
-    let middle = if middle < points.len() { middle } else { points.len() / 2 };
-    let value = |point: &u32| x.get(*point as usize, d);
-    points.select_nth_unstable_by(middle, |a, b| value(a).total_cmp(value(b)).then(a.cmp(b)));
-    let (low, high) = points.split_at_mut(middle);
-    cut_from(x, low, first, cells);
-    cut_from(x, high, first + middle, cells);
+}
+
+/// The first of the coordinates that vary most; 0 without coordinates.
+fn widest(bounds: &[(f64, f64)]) -> usize {
+    let width = |d: usize| bounds[d].1 - bounds[d].0;
+    (0..bounds.len()).max_by(|&a, &b| width(a).total_cmp(&width(b)).then(b.cmp(&a))).unwrap_or(0)
 }
 
 fn bounds(x: MatRef<'_, f64>, points: &[u32]) -> Vec<(f64, f64)> {

@@ -41,17 +41,23 @@
 //! ```
 
 mod blocks;
+mod candidates;
 mod cells;
 mod conditionals;
+mod distances;
+mod frontier;
+mod lists;
 mod members;
 mod metric;
+mod nearest;
 mod prediction;
 mod search;
 mod small;
 
 pub use blocks::{Block, Window, Windows};
 pub use conditionals::{Conditionals, PriorBar, Rows, RowsBar};
+pub use lists::Lists;
 pub use members::{Members, Source};
 pub use metric::{half_lengths, in_units_of};
 pub use prediction::Predictor;
-pub use search::{COMPARISONS, Index, Lists, nearest_before, nearest_others};
+pub use search::{COMPARISONS, Index, nearest_before, nearest_others};

@@ -2,8 +2,9 @@
 
 use super::blocks::{Block, Windows};
 use super::conditionals::{Conditionals, Rows};
+use super::lists::Lists;
 use super::members::{Members, Source};
-use super::search::{Index, Lists};
+use super::search::Index;
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer};
 use crate::linalg::{Shape, block_product};

@@ -213,60 +213,44 @@ impl HyperObjective for NeighbourObjective<'_> {
     }
 }
 
-/// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all.
+/// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all. Direct losses
+/// start from the evidence, which knows the amplitude.
 pub(super) fn train_neighbours(
-    model: LatentModel,
+    mut model: LatentModel,
     rows: &dyn TrainingRows,
-    (plan, neighbours): (&Plan, &NeighbourPlan),
+    (plan, neighbours, fresh): (&Plan, &NeighbourPlan, bool),
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let train = whole(rows, "⟨neighbours⟩")?;
-    let n = train.len();
-    let trains = plan.hyper.trains && !model.descriptors().is_empty();
-    let (all, few) = (neighbours.count, neighbours.count.min(TRAINED_WITH));
-    let first = if trains { (ROUNDS[0].0.min(n), few) } else { (n, all) };
+    let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
+    let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
+    if trains && fresh {
+        model = warmed(model, train, (plan, neighbours), monitor)?;
+    }
+    if plan.loss == LossKind::Square {
+        // Only the ratio of amplitude, noise and β matters to it.
+        model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+    }
+    let first = if trains { (TERMS.min(n), few) } else { (n, neighbours.count) };
     let mut objective = NeighbourObjective::new(model, train, *neighbours, (first.0, first.1, plan.seed))?;
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
-    let mut theta = objective.start();
-    let mut outcome = Outcome {
-        theta: theta.clone(),
-        value: f64::NAN,
-        iterations: 0,
-        evaluations: 1,
-        rollbacks: 0,
-        reason: StopReason::Converged,
-    };
-    if trains {
-        for (terms, iterations) in ROUNDS {
-            let terms = terms.min(n);
-            monitor.enter(Stage::WarmStart { rows: terms, iterations });
-            objective.look_up(terms, few);
-            let limits = Limits {
-                epochs: iterations.min(plan.limits.epochs),
-                plateaus: 0,
-                target: None,
-                ..*monitor.limits()
-            };
-            let mut round = monitor.nested(limits);
-            let found = minimize(&mut objective, theta, n as f64, &plan.hyper, &mut round);
-            monitor.check()?;
-            theta = found.theta;
-            objective.solve(&theta).ok_or_else(failed_start)?;
-        }
-        objective.look_up(TERMS.min(n), few);
-        objective.kept = None;
-        outcome = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
+    let theta = objective.start();
+    let outcome = if trains {
+        let mut found = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
         monitor.check()?;
-    }
-    if let Some(best) = objective.kept.take() {
-        outcome.theta = best;
-    }
-    if trains {
-        objective.solve(&outcome.theta).ok_or_else(failed_start)?;
-        objective.look_up(n, all);
-    }
+        if let Some(best) = objective.kept.take() {
+            found.theta = best;
+        }
+        objective.solve(&found.theta).ok_or_else(failed_start)?;
+        objective.look_up(n, neighbours.count);
+        found
+    } else {
+        let (iterations, evaluations, rollbacks) = (0, 1, 0);
+        let reason = StopReason::Converged;
+        Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
+    };
     let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
     if !trains {
         monitor.record(value / n as f64, None);
@@ -287,4 +271,32 @@ pub(super) fn train_neighbours(
         estimated_on: None,
         nearby,
     })
+}
+
+/// The model after some rounds on the evidence of few rows each.
+fn warmed(
+    model: LatentModel,
+    train: Dataset<'_>,
+    (plan, neighbours): (&Plan, &NeighbourPlan),
+    monitor: &mut Monitor<'_>,
+) -> Result<LatentModel> {
+    let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
+    let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
+    let first = ROUNDS[0].0.min(n);
+    let mut objective = NeighbourObjective::new(model, train, evidence, (first, few, plan.seed))?;
+    let mut theta = objective.start();
+    for (round, (terms, iterations)) in ROUNDS.into_iter().enumerate() {
+        let rows = terms.min(n);
+        monitor.enter(Stage::WarmStart { rows, iterations });
+        if round > 0 {
+            objective.look_up(rows, few);
+        }
+        let epochs = iterations.min(plan.limits.epochs);
+        let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
+        let mut nested = monitor.nested(limits);
+        theta = minimize(&mut objective, theta, n as f64, &plan.hyper, &mut nested).theta;
+        monitor.check()?;
+        objective.solve(&theta).ok_or_else(failed_start)?;
+    }
+    Ok(objective.into_parts().0)
 }

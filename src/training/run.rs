@@ -82,7 +82,7 @@ fn train(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let mut monitor = session.monitor(plan.limits);
-    if plan.loss == LossKind::Square {
+    if plan.loss == LossKind::Square && !matches!(plan.way, Way::Neighbours(_)) {
         if fresh && plan.hyper.trains {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
             start.model = evidence_start(start.model, rows.start_sample(), plan, &mut monitor)?;
@@ -91,7 +91,9 @@ fn train(
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
-        Way::Neighbours(neighbours) => train_neighbours(start.model, rows, (plan, neighbours), &mut monitor)?,
+        Way::Neighbours(neighbours) => {
+            train_neighbours(start.model, rows, (plan, neighbours, fresh), &mut monitor)?
+        }
         Way::Batches(steps) | Way::Alternating(steps) => {
             train_variational(start, fresh, rows, (plan, steps), &mut monitor)?
         }

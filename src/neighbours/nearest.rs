@@ -1,0 +1,43 @@
+//! The nearest points of one query so far, in order; which points to offer is the search's business.
+
+/// Room that a list begins with, at most: a caller may ask for more points than there are.
+const LONGEST: usize = 1024;
+
+/// At most `most` points with their squared distances, nearest first, of equally near ones the lower index first.
+pub(super) struct Nearest {
+    most: usize,
+    found: Vec<(f64, u32)>,
+}
+
+impl Nearest {
+    pub fn new(most: usize) -> Self {
+        Nearest { most, found: Vec::with_capacity(most.min(LONGEST)) }
+    }
+
+    /// The squared distance that a point has to be nearer than.
+    #[inline(always)]
+    pub fn farthest(&self) -> f64 {
+        match self.found.last() {
+            Some(&(distance, _)) if self.found.len() == self.most => distance,
+            _ if self.most == 0 => f64::NEG_INFINITY,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Takes a point nearer than the farthest, which it replaces where there are as many as wanted.
+    #[inline]
+    pub fn take(&mut self, distance: f64, point: u32) {
+        if self.found.len() == self.most {
+            self.found.pop();
+        }
+        let farther =
+            |&&(other, index): &&(f64, u32)| other > distance || (other == distance && index > point);
+        let at = self.found.len() - self.found.iter().rev().take_while(farther).count();
+        self.found.insert(at, (distance, point));
+    }
+
+    /// The points, nearest first.
+    pub fn points(&self) -> Vec<u32> {
+        self.found.iter().map(|&(_, point)| point).collect()
+    }
+}
