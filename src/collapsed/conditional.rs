@@ -39,6 +39,8 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
 pub struct PredictiveLoss {
     /// `Σ −log N(c̃; ãᵀm, D + ãᵀSã)`.
     pub value: f64,
+    /// `Σ e²/V` of the errors e and variances V of predictions: about their number, where the variances are right.
+    pub squares: f64,
     /// The derivative in m, M.
     pub mean: Vec<f64>,
     /// The derivative in S, `M × M`, symmetric.
@@ -49,6 +51,7 @@ impl PredictiveLoss {
     /// The loss of data of which these are a share.
     pub fn scale(&mut self, factor: f64) {
         self.value *= factor;
+        self.squares *= factor;
         self.mean.iter_mut().for_each(|x| *x *= factor);
         self.cov *= faer::Scale(factor);
     }

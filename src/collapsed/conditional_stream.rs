@@ -42,6 +42,7 @@ struct Slot {
     second: Vec<f64>,
     ac: Vec<f64>,
     value: f64,
+    squares: f64,
     log_weight: f64,
     noise: f64,
     layer: LayerGradient,
@@ -97,6 +98,7 @@ impl ConditionalStream {
             second: vec![0.0; most],
             ac: vec![0.0; m],
             value: 0.0,
+            squares: 0.0,
             log_weight: 0.0,
             noise: 0.0,
             layer: layer.zero_gradient(),
@@ -126,7 +128,7 @@ impl ConditionalStream {
         for slot in &mut self.slots {
             slot.ac.fill(0.0);
             slot.layer.clear();
-            (slot.value, slot.log_weight, slot.noise) = (0.0, 0.0, 0.0);
+            (slot.value, slot.squares, slot.log_weight, slot.noise) = (0.0, 0.0, 0.0, 0.0);
         }
         for window in &sweep.windows.all {
             self.members.load(sweep.layer, sweep.source, window);
@@ -210,6 +212,7 @@ impl ConditionalStream {
                 let (e, v) = (&slot.centred[..block.count], &mut slot.variance[..block.count]);
                 for (e, v) in e.iter().zip(v.iter()) {
                     slot.value += 0.5 * ((2.0 * PI * v).ln() + e * e / v);
+                    slot.squares += e * e / v;
                 }
                 // −ē and V̄.
                 let bar = &mut slot.first[..block.count];
@@ -226,9 +229,10 @@ impl ConditionalStream {
             |_| {},
         );
         reflect_lower(gram.as_mut());
-        let mut loss = PredictiveLoss { value: 0.0, mean: vec![0.0; m], cov: gram };
+        let mut loss = PredictiveLoss { value: 0.0, squares: 0.0, mean: vec![0.0; m], cov: gram };
         for slot in &self.slots {
             loss.value += slot.value;
+            loss.squares += slot.squares;
             loss.mean.iter_mut().zip(&slot.ac).for_each(|(a, b)| *a += b);
         }
         loss

@@ -59,7 +59,7 @@ pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
             let z = layer.z();
             let mut diag = vec![0.0; z.nrows()];
             layer.kernel().diag(z, &mut diag, &mut Scratch::new());
-            ratio * diag.iter().sum::<f64>() / diag.len() as f64
+            ratio * diag.iter().sum::<f64>() / diag.len().max(1) as f64
         }
     }
 }
@@ -93,6 +93,9 @@ fn about_noise(fit: &FitFacts<'_>) -> Option<Warning> {
 }
 
 fn about_inducing_inputs(layer: &InducingLayer) -> Option<Warning> {
+    if layer.z().nrows() == 0 {
+        return None;
+    }
     let condition = layer.condition_estimate().min(f64::MAX);
     let raised = layer.used_jitter() != layer.jitter();
     let crowding = Crowding::of(layer.kernel(), layer.z());

@@ -15,18 +15,30 @@ use crate::hyper::{FreeVector, HyperObjective, Limits, Monitor, Outcome, Stage, 
 use crate::latent::{InducingLayer, LayerScratch};
 use crate::model::{LatentModel, Nearby, Posterior, Score};
 use crate::neighbours::{
-    COMPARISONS, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+    COMPARISONS, Index, Lists, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
 use crate::options::{LossKind, NeighbourPlan, Plan};
 use crate::variational::{Family, Normal};
+use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
+use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
 /// Rows whose terms hyper-parameters are trained on: enough to place a few dozen of them to a percent.
 const TERMS: usize = 8192;
 
+/// Inducing inputs stay where they are unless there are so many terms for each of their coordinates: they would fit the noise, and
+/// predictions be too sure.
+const TERMS_PER_COORDINATE: usize = 2;
+
 /// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
 const TRAINED_WITH: usize = 20;
+
+/// Training rows whose predictions from their nearest others say how wide predictions have to be.
+const CALIBRATED_ON: usize = 4096;
+
+/// The most that all variances are multiplied or divided by for it.
+const MOST_CALIBRATION: f64 = 10.0;
 
 /// Rounds before the last: rows, and iterations of L-BFGS with the neighbours of the round's start.
 const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
@@ -112,16 +124,84 @@ impl<'a> NeighbourObjective<'a> {
             LossKind::Log | LossKind::Square => nearest_others(near, k, COMPARISONS),
             LossKind::Elbo | LossKind::Fitc => nearest_before(near, &self.order, k, COMPARISONS),
         };
-        let mut places: Vec<usize> = (0..n).collect();
-        if terms < n {
+        let (rows, m) = (self.sample(terms), layer.z().nrows());
+        self.share = n as f64 / rows.len().max(1) as f64;
+        self.windows = Windows::near(near, &rows, &lists, Windows::most_members(m));
+        self.stream = ConditionalStream::new(layer, &self.windows);
+    }
+
+    /// So many of the rows, in their order.
+    fn sample(&self, terms: usize) -> Vec<u32> {
+        let mut places: Vec<usize> = (0..self.order.len()).collect();
+        if terms < places.len() {
             places.shuffle(&mut generator(self.seed, Purpose::Neighbours, 2));
             places.truncate(terms);
             places.sort_unstable();
         }
-        let rows: Vec<u32> = places.iter().map(|&place| self.order[place]).collect();
-        self.share = n as f64 / rows.len().max(1) as f64;
-        self.windows = Windows::near(near, &rows, &lists, Windows::most_members(layer.z().nrows()));
-        self.stream = ConditionalStream::new(layer, &self.windows);
+        places.into_iter().map(|place| self.order[place]).collect()
+    }
+
+    /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
+    fn spread_of_errors(&self) -> Option<f64> {
+        let (layer, noise) = (self.model.layer.inducing()?, [self.model.likelihood.gaussian_noise()?]);
+        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let rows = self.sample(CALIBRATED_ON);
+        let index = Index::new(near.as_ref(), (0..self.order.len() as u32).collect(), COMPARISONS);
+        let own = Mat::from_fn(rows.len(), near.ncols(), |i, d| near[(rows[i] as usize, d)]);
+        let found = index.nearest(own.as_ref(), self.plan.count + 1).1;
+        // Of a row that repeats others it is one of them that is left out.
+        let mut lists = vec![Vec::new(); self.order.len()];
+        for (i, &row) in rows.iter().enumerate() {
+            let others = found.get(i).iter().copied().filter(|&other| other != row);
+            lists[row as usize] = others.take(self.plan.count).collect();
+        }
+        let lists = Lists::of(lists.iter().map(Vec::as_slice));
+        let windows = Windows::near(near.as_ref(), &rows, &lists, Windows::most_members(layer.z().nrows()));
+        let source = Source { x: self.data.x, y: self.data.targets.y, noise: &noise, queries: None };
+        let sweep = Sweep { layer, source, windows: &windows };
+        let posterior = (self.q.mean(), self.q.cov().full());
+        let loss = ConditionalStream::new(layer, &windows).losses(sweep, posterior);
+        Some(loss.squares / rows.len().max(1) as f64)
+    }
+
+    /// Multiplies the prior variance of f and the noise variance by what makes predictions of training rows from their nearest others
+    /// as wide as their errors, and solves for q again; what is said about these values goes first. Means stay what they are.
+    fn calibrate(&mut self) -> Option<f64> {
+        let factor = self.spread_of_errors().filter(|factor| factor.is_finite())?;
+        let factor = factor.clamp(1.0 / MOST_CALIBRATION, MOST_CALIBRATION);
+        let before = self.model.clone();
+        let value = self.scaled(factor);
+        if value.is_none() {
+            self.model = before;
+            self.natural = self.model.natural();
+        }
+        value
+    }
+
+    /// The objective with all variances multiplied by a factor; none where that is not all that changes, or not allowed.
+    fn scaled(&mut self, factor: f64) -> Option<f64> {
+        let spread = |model: &LatentModel, x: MatRef<'_, f64>| {
+            let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
+            if let Some(layer) = model.layer.inducing() {
+                layer.kernel().diag(x, &mut diagonal, &mut scratch);
+            }
+            diagonal
+        };
+        let some = self.data.x.subrows(0, self.data.len().min(16));
+        let before = spread(&self.model, some);
+        self.model.for_each_parameter_mut(&mut |parameter| {
+            if parameter.name.contains("variance") && !parameter.fixed {
+                parameter.values.iter_mut().for_each(|value| *value *= factor);
+            }
+        });
+        let as_wanted = |(before, after): (&f64, f64)| (after / before - factor).abs() <= 1e-9 * factor;
+        let natural = self.model.natural();
+        let theta = self.free.pack(&natural);
+        self.natural.clone_from(&natural);
+        self.free.unpack(&theta, &mut self.natural);
+        let allowed = natural.iter().zip(&self.natural).all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs());
+        let scales = before.iter().zip(spread(&self.model, some)).all(as_wanted);
+        if allowed && scales { self.solve(&theta) } else { None }
     }
 
     /// The free, unconstrained vector of the current parameters.
@@ -224,6 +304,9 @@ pub(super) fn train_neighbours(
     let train = whole(rows, "⟨neighbours⟩")?;
     let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
     let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
+    let stays = model.fix_inducing;
+    let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
+    model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
     if trains && fresh {
         model = warmed(model, train, (plan, neighbours), monitor)?;
     }
@@ -251,13 +334,17 @@ pub(super) fn train_neighbours(
         let reason = StopReason::Converged;
         Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
     };
-    let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    if trains && plan.loss != LossKind::Square {
+        value = objective.calibrate().unwrap_or(value);
+    }
     if !trains {
         monitor.record(value / n as f64, None);
         monitor.stop(StopReason::Converged);
     }
     let nearby = objective.nearby();
-    let (model, q) = objective.into_parts();
+    let (mut model, q) = objective.into_parts();
+    model.fix_inducing = stays;
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained {
         model,
