@@ -12,7 +12,9 @@ use sparsegp::gradient::Precision;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::options::{
+    Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, Neighbours, ObjectiveKind, StepOptions,
+};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::tables::{Table, read_csv};
 use sparsegp::tabular::{FitRequest, TableFit, TableModel, fit_table_in, select_beta};
@@ -76,6 +78,16 @@ fn cases() -> Vec<Case> {
         case("elbo", batches(epochs(5))),
         case("elbo with validation", FitOptions { validation_fraction: 0.2, ..batches(epochs(6)) }),
         case("dual", FitOptions { hyper: Some(Hyper::Dual), ..epochs(4) }),
+        case(
+            "neighbours",
+            FitOptions {
+                neighbours: Some(Neighbours::Number(6)),
+                objective: DlmLog,
+                validation_fraction: 0.2,
+                ..epochs(4)
+            },
+        ),
+        case("neighbours auto", FitOptions { neighbours: Some(Neighbours::Auto), ..epochs(4) }),
         case("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..epochs(5) }),
         case(
             "alternating by adam with validation",
