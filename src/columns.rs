@@ -280,6 +280,20 @@ pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64])
     );
 }
 
+/// `out_{p_j} += a_j` for the places `p`.
+pub fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f64>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (j, &place) in places.iter().enumerate() {
+                for (o, x) in column_mut(&mut out, place as usize).iter_mut().zip(column(&a, j)) {
+                    *o += x;
+                }
+            }
+        },
+    );
+}
+
 /// `out_j = a_{p_j}` for the places `p`.
 pub fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64>) {
     for (j, &place) in places.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The members of a window: their inputs, centred targets and whitened features, computed once, and what flows back into them.
 
 use super::blocks::{Block, Window};
+use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, LayerGradient, whiten, whiten_adjoint};
 use crate::linalg::{Part, Shape, product};
 use crate::threads::PerThread;
@@ -10,6 +11,9 @@ use sparsegp_kernels::Scratch;
 
 /// Members whose features are computed together.
 const COLUMNS: usize = 256;
+
+/// Rows of features that a thread adds up at a time, at least.
+const STRIPE: usize = 32;
 
 /// Where the members of windows come from.
 #[derive(Clone, Copy)]
@@ -118,14 +122,13 @@ impl Members {
             return;
         }
         let all = self.a_bar.as_mut().subcols_mut(0, count);
-        let stripes = all.par_row_chunks_mut(32).enumerate();
+        // Each thread has rows of its own, and takes the blocks in their order.
+        let height = STRIPE.max(all.nrows().div_ceil(4 * rayon::current_num_threads()));
+        let stripes = all.par_row_chunks_mut(height).enumerate();
         stripes.for_each(|(at, mut stripe)| {
             for (block, bar) in blocks {
-                let bar = bar.subrows(32 * at, stripe.nrows());
-                for (j, &member) in block.members.iter().enumerate() {
-                    let (from, to) = (bar.col(j), stripe.as_mut().col_mut(member as usize));
-                    to.iter_mut().zip(from.iter()).for_each(|(to, from)| *to += from);
-                }
+                let bar = bar.subrows(height * at, stripe.nrows());
+                columns::scatter(stripe.as_mut(), &block.members, bar);
             }
         });
     }
