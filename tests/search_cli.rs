@@ -172,3 +172,39 @@ fn what_has_no_effect_is_refused() {
     }
     work.run("compare data.csv --target y --objectives elbo --out c --restarts 2").fails(2, &["--restarts"]);
 }
+
+#[test]
+fn neighbours_are_said_written_kept_and_looked_up() {
+    let work = Work::new();
+    let auto = format!(
+        "fit data.csv --target y --neighbours auto --kernel matern32 {QUICK} --metrics j --model-out m"
+    );
+    let text = work.run(&auto).ok().stdout();
+    assert!(text.contains("by the loss of held-out rows, of 0 ("), "{text}");
+    let document = parsed(&work, "j");
+    let points = document["fit"]["neighbours"].as_array().expect("numbers of neighbours");
+    assert_eq!(points.len(), 4);
+    let chosen = points.iter().find(|point| point["chosen"] == true).expect("one of them");
+    let none = chosen["neighbours"] == 0 && document["config"]["neighbours"].is_null();
+    assert!(none || chosen["neighbours"] == document["config"]["neighbours"], "{document}");
+    assert!(work.run("inspect m").ok().stdout().contains("by the loss of held-out rows"));
+
+    let few =
+        format!("fit data.csv --target y --neighbours 8 --keep-rows 60 --keep-single {QUICK} --model-out k");
+    assert!(work.run(&few).ok().stdout().contains("inducing inputs, 8 neighbours"));
+    let shown = work.run("inspect k").ok().stdout();
+    assert!(shown.contains("8 nearest of 60 training rows, kept in single precision"), "{shown}");
+    let predictions = work.run("predict k data.csv").ok().stdout();
+    assert_eq!(predictions.lines().count(), 121);
+    // Hyper-parameters of a model with neighbours serve other numbers of them.
+    let next =
+        work.run("fit data.csv --target y --from k --hyper fixed --neighbours 20 --json --quiet").json();
+    assert_eq!(next["config"]["neighbours"], 20);
+
+    work.run("fit data.csv --target y --keep-rows 5").fails(2, &["--neighbours"]);
+    work.run("fit data.csv --target y --neighbours some").fails(2, &["auto", "number"]);
+    work.run("fit data.csv --target y --neighbours 5 --shuffle-buffer 50")
+        .fails(2, &["--neighbours", "memory"]);
+    work.run("fit data.csv --target y --from k --neighbours auto").fails(2, &["--neighbours auto", "--from"]);
+    work.run("fit data.csv --target y --model glm --neighbours 5").fails(2, &["--neighbours", "--model"]);
+}

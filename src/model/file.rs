@@ -1,9 +1,10 @@
 //! The model file: a safetensors container with one JSON description and a checksum; read back without trust; no fitting.
 
+use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;
 use super::latent::LatentModel;
 use super::nearby::Nearby;
-use super::posterior::{Posterior, Root, Roots};
+use super::posterior::{Posterior, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
 use crate::data::Scaling;
@@ -17,7 +18,6 @@ use crate::likelihood::{Likelihood, LikelihoodKind};
 use crate::options::{FitOptions, Neighbours};
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
-use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -50,21 +50,6 @@ mod key {
     pub const VERSION: &str = "version";
     pub const MODEL: &str = "model";
     pub const CHECKSUM: &str = "sha256";
-}
-
-/// Names of arrays.
-mod name {
-    pub const INDUCING: &str = "inducing_inputs";
-    pub const BASIS: &str = "basis";
-    pub const DEVIATIONS: &str = "prior_deviations";
-    pub const PRIOR_MEAN: &str = "prior_mean";
-    pub const COVARIANCE: &str = "q_covariance";
-    pub const MEAN: &str = "q_mean";
-    pub const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
-    pub const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
-    pub const INCREASE: &str = "variance_increase";
-    pub const REDUCTION: &str = "variance_reduction";
-    pub const WEIGHTS: &str = "weights";
 }
 
 /// Everything but the arrays.
@@ -110,49 +95,6 @@ enum LayerDescription {
     },
     /// A linear model with independent coefficients.
     Linear { intercept: bool },
-}
-
-/// A named array, row-major.
-struct Array {
-    name: &'static str,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Array {
-    fn vector(name: &'static str, values: &[f64]) -> Array {
-        Array {
-            name,
-            dtype: Dtype::F64,
-            shape: vec![values.len()],
-            bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        }
-    }
-
-    fn matrix(name: &'static str, values: MatRef<'_, f64>) -> Array {
-        let (rows, columns) = values.shape();
-        let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
-        let (dtype, shape) = (Dtype::F64, vec![rows, columns]);
-        Array { name, dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
-    }
-
-    /// The same in single precision, whose numbers the values are.
-    fn rounded(self, single: bool) -> Array {
-        if !single {
-            return self;
-        }
-        let (cells, _) = self.bytes.as_chunks::<8>();
-        let bytes = cells.iter().flat_map(|&cell| (f64::from_le_bytes(cell) as f32).to_le_bytes()).collect();
-        Array { dtype: Dtype::F32, bytes, ..self }
-    }
-
-    fn root(name: &'static str, root: &Root) -> Array {
-        match root {
-            Root::Upper(all) => Array::matrix(name, all.as_ref()),
-            Root::Diagonal(diagonal) => Array::vector(name, diagonal),
-        }
-    }
 }
 
 impl Model {
@@ -334,7 +276,7 @@ impl Checksum {
 }
 
 /// Why bytes are not a usable model.
-enum Unusable {
+pub(super) enum Unusable {
     Foreign,
     Newer(String),
     Damaged(String),
@@ -343,7 +285,7 @@ enum Unusable {
 }
 
 impl Unusable {
-    fn damaged(what: impl std::fmt::Display) -> Unusable {
+    pub fn damaged(what: impl std::fmt::Display) -> Unusable {
         Unusable::Damaged(what.to_string())
     }
 
@@ -389,7 +331,7 @@ pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
         .hint("copy it again from where it came from, or fit again")
 }
 
-type Checked<T> = std::result::Result<T, Unusable>;
+pub(super) type Checked<T> = std::result::Result<T, Unusable>;
 
 /// Checks the length of the header, which comes first.
 fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
@@ -450,60 +392,6 @@ fn described(text: &str, registry: &Registry) -> Checked<Description> {
     description.options.likelihood = named.filter(|named| !named.is_null()).map(|_| kind);
     description.options.registry = registry.clone();
     Ok(description)
-}
-
-/// The arrays of a file, each checked as it is taken.
-struct Arrays<'a> {
-    tensors: SafeTensors<'a>,
-}
-
-impl Arrays<'_> {
-    fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
-        let tensor = self.tensors.tensor(name).map_err(Unusable::damaged)?;
-        let values: Vec<f64> = match tensor.dtype() {
-            Dtype::F64 if tensor.shape() == shape => {
-                tensor.data().as_chunks::<8>().0.iter().map(|&cell| f64::from_le_bytes(cell)).collect()
-            }
-            Dtype::F32 if tensor.shape() == shape => {
-                let cells = tensor.data().as_chunks::<4>().0.iter();
-                cells.map(|&cell| f64::from(f32::from_le_bytes(cell))).collect()
-            }
-            _ => {
-                let what = format!("array {name} has another type or shape than expected");
-                return Err(Unusable::damaged(what));
-            }
-        };
-        if values.iter().all(|value| value.is_finite()) {
-            Ok(values)
-        } else {
-            Err(Unusable::damaged(format!("array {name} holds a value that is not finite")))
-        }
-    }
-
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Checked<Mat<f64>> {
-        let values = self.values(name, &[rows, columns])?;
-        Ok(Mat::from_fn(rows, columns, |i, j| values[i * columns + j]))
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.tensors.tensor(name).is_ok()
-    }
-
-    /// The shape of an array.
-    fn shape(&self, name: &str) -> Checked<Vec<usize>> {
-        Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
-    }
-
-    /// The root of a part of the variance, which may be absent.
-    fn root(&self, name: &str, m: usize) -> Checked<Option<Root>> {
-        if !self.has(name) {
-            return Ok(None);
-        }
-        Ok(Some(match self.shape(name)?.len() {
-            1 => Root::Diagonal(self.values(name, &[m])?),
-            _ => Root::Upper(self.matrix(name, m, m)?),
-        }))
-    }
 }
 
 /// Puts a model together from its parts, each checked against the others.

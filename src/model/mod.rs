@@ -1,5 +1,6 @@
 //! What a model is and tells: latent processes, posterior, predictions, the record of its fit, its file; no training, no tables.
 
+mod arrays;
 mod coefficients;
 mod constraints;
 mod file;

@@ -109,7 +109,7 @@ fn judged(
     session.enter(Stage::Neighbours { rows: data.train.len(), most: counts[0] });
     let plan = Plan::new(options, prototype.likelihood.as_ref(), data.train.len())?;
     let model = initial_model(data.train, &plan, prototype)?;
-    let fitted = fit_from(&data, &plan, Start { model, q: None }, true, &mut session.silent())?;
+    let fitted = fit_from(&data, &plan, Start { model, q: None }, true, session)?;
     let (score, seconds) = (Score::of(plan.loss), fitted.summary.seconds);
     let point = |&count: &usize| {
         let score = match fitted.posterior.with_fewer(count) {

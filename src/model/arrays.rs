@@ -1,0 +1,118 @@
+//! The arrays of a model file: as they are written, and as they are read, each checked as it is taken; no model.
+
+use super::file::{Checked, Unusable};
+use super::posterior::Root;
+use faer::{Mat, MatRef};
+use safetensors::tensor::{Dtype, SafeTensors};
+
+/// Names of arrays.
+pub(super) mod name {
+    pub const INDUCING: &str = "inducing_inputs";
+    pub const BASIS: &str = "basis";
+    pub const DEVIATIONS: &str = "prior_deviations";
+    pub const PRIOR_MEAN: &str = "prior_mean";
+    pub const COVARIANCE: &str = "q_covariance";
+    pub const MEAN: &str = "q_mean";
+    pub const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
+    pub const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
+    pub const INCREASE: &str = "variance_increase";
+    pub const REDUCTION: &str = "variance_reduction";
+    pub const WEIGHTS: &str = "weights";
+}
+
+/// A named array, row-major.
+pub(super) struct Array {
+    pub name: &'static str,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
+}
+
+impl Array {
+    pub fn vector(name: &'static str, values: &[f64]) -> Array {
+        Array {
+            name,
+            dtype: Dtype::F64,
+            shape: vec![values.len()],
+            bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        }
+    }
+
+    pub fn matrix(name: &'static str, values: MatRef<'_, f64>) -> Array {
+        let (rows, columns) = values.shape();
+        let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
+        let (dtype, shape) = (Dtype::F64, vec![rows, columns]);
+        Array { name, dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
+    }
+
+    /// The same in single precision, whose numbers the values are.
+    pub fn rounded(self, single: bool) -> Array {
+        if !single {
+            return self;
+        }
+        let (cells, _) = self.bytes.as_chunks::<8>();
+        let bytes = cells.iter().flat_map(|&cell| (f64::from_le_bytes(cell) as f32).to_le_bytes()).collect();
+        Array { dtype: Dtype::F32, bytes, ..self }
+    }
+
+    pub fn root(name: &'static str, root: &Root) -> Array {
+        match root {
+            Root::Upper(all) => Array::matrix(name, all.as_ref()),
+            Root::Diagonal(diagonal) => Array::vector(name, diagonal),
+        }
+    }
+}
+
+/// The arrays of a file, each checked as it is taken.
+pub(super) struct Arrays<'a> {
+    pub tensors: SafeTensors<'a>,
+}
+
+impl Arrays<'_> {
+    pub fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
+        let tensor = self.tensors.tensor(name).map_err(Unusable::damaged)?;
+        let values: Vec<f64> = match tensor.dtype() {
+            Dtype::F64 if tensor.shape() == shape => {
+                tensor.data().as_chunks::<8>().0.iter().map(|&cell| f64::from_le_bytes(cell)).collect()
+            }
+            Dtype::F32 if tensor.shape() == shape => {
+                let cells = tensor.data().as_chunks::<4>().0.iter();
+                cells.map(|&cell| f64::from(f32::from_le_bytes(cell))).collect()
+            }
+            _ => {
+                let what = format!("array {name} has another type or shape than expected");
+                return Err(Unusable::damaged(what));
+            }
+        };
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(Unusable::damaged(format!("array {name} holds a value that is not finite")))
+        }
+    }
+
+    pub fn matrix(&self, name: &str, rows: usize, columns: usize) -> Checked<Mat<f64>> {
+        let values = self.values(name, &[rows, columns])?;
+        Ok(Mat::from_fn(rows, columns, |i, j| values[i * columns + j]))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.tensor(name).is_ok()
+    }
+
+    /// The shape of an array.
+    pub fn shape(&self, name: &str) -> Checked<Vec<usize>> {
+        Ok(self.tensors.tensor(name).map_err(Unusable::damaged)?.shape().to_vec())
+    }
+
+    /// The root of a part of the variance, which may be absent.
+    pub fn root(&self, name: &str, m: usize) -> Checked<Option<Root>> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        Ok(Some(match self.shape(name)?.len() {
+            1 => Root::Diagonal(self.values(name, &[m])?),
+            _ => Root::Upper(self.matrix(name, m, m)?),
+        }))
+    }
+}
