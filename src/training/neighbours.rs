@@ -360,9 +360,9 @@ pub(super) fn train_neighbours(
     })
 }
 
-/// The model after some rounds on the evidence of few rows each.
+/// The model after some rounds on the evidence of few rows each, in which inducing inputs stay: hyper-parameters alone are soon found.
 fn warmed(
-    model: LatentModel,
+    mut model: LatentModel,
     train: Dataset<'_>,
     (plan, neighbours): (&Plan, &NeighbourPlan),
     monitor: &mut Monitor<'_>,
@@ -370,6 +370,7 @@ fn warmed(
     let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let first = ROUNDS[0].0.min(n);
+    let stays = std::mem::replace(&mut model.fix_inducing, true);
     let mut objective = NeighbourObjective::new(model, train, evidence, (first, few, plan.seed))?;
     let mut theta = objective.start();
     for (round, (terms, iterations)) in ROUNDS.into_iter().enumerate() {
@@ -385,5 +386,5 @@ fn warmed(
         monitor.check()?;
         objective.solve(&theta).ok_or_else(failed_start)?;
     }
-    Ok(objective.into_parts().0)
+    Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
 }
