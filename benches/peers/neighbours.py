@@ -137,9 +137,10 @@ def fit_one(options):
     # Imported here to keep it off the clock.
     library = __import__("lightgbm" if options.method == "lightgbm" else "gpboost")
     split = read_split(options.train, options.test, "y")
-    record = {"set": split.name, "method": options.method, "seed": options.seed, "n": len(split.x), "d": split.x.shape[1]}
+    record = {"set": split.name, "method": options.method, "seed": options.seed}
+    record |= {"library": f"{library.__name__} {library.__version__}", "n": len(split.x), "d": split.x.shape[1]}
     fit = fit_lightgbm if options.method == "lightgbm" else fit_gpboost
-    emit(record | {"library": f"{library.__name__} {library.__version__}"} | fit(split, options))
+    emit(record | fit(split, options))
 
 
 
