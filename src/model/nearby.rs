@@ -4,6 +4,7 @@ use crate::data::{Purpose, generator};
 use crate::latent::InducingLayer;
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of};
+use crate::options::Keeping;
 use crate::variational::Normal;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
@@ -11,15 +12,6 @@ use sparsegp_kernels::{Inputs, Scratch};
 
 /// Data that predictions at several rows together are conditioned on, at most.
 const MOST_JOINT: usize = 3000;
-
-/// Which training rows a model keeps, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keeping {
-    /// The most rows, drawn at random where there are more; all when absent.
-    pub rows: Option<usize>,
-    /// Whether numbers are rounded to single precision, which halves the file.
-    pub single: bool,
-}
 
 /// Training rows, found by nearness in the metric of a kernel.
 pub struct Nearby {

@@ -13,7 +13,7 @@ pub use betas::Betas;
 pub use check::foreign;
 pub use fit::FitOptions;
 pub use growth::Growth;
-pub use neighbours::Neighbours;
+pub use neighbours::{Keeping, Neighbours};
 pub use plan::{HyperPlan, LayerPlan, NeighbourPlan, Plan, StepPlan, Way};
 pub use steps::StepOptions;
 pub use words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};

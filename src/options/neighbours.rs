@@ -13,6 +13,15 @@ pub enum Neighbours {
     Auto,
 }
 
+/// Which training rows a model keeps, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// The most rows, drawn at random where there are more; all when absent.
+    pub rows: Option<usize>,
+    /// Whether numbers are rounded to single precision, which halves the file.
+    pub single: bool,
+}
+
 impl Neighbours {
     /// The most neighbours: their covariance matrix is factorised for every row.
     pub const MOST: usize = 500;

@@ -1,7 +1,7 @@
 //! What a fit does, with nothing left open: options that were checked, and what follows from them for so many data.
 
 use super::fit::FitOptions;
-use super::neighbours::Neighbours;
+use super::neighbours::{Keeping, Neighbours};
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::CollapsedBound;
 use crate::data::BatchPlan;
@@ -11,7 +11,6 @@ use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::model::Keeping;
 use crate::objective::Objective;
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
