@@ -194,8 +194,8 @@ fn neighbours_are_said_written_kept_and_looked_up() {
     assert!(work.run(&few).ok().stdout().contains("inducing inputs, 8 neighbours"));
     let shown = work.run("inspect k").ok().stdout();
     assert!(shown.contains("8 nearest of 60 training rows, kept in single precision"), "{shown}");
-    let predictions = work.run("predict k data.csv").ok().stdout();
-    assert_eq!(predictions.lines().count(), 121);
+    work.run("predict k data.csv --out p.csv").ok();
+    assert_eq!(work.read("p.csv").lines().count(), 121);
     // Hyper-parameters of a model with neighbours serve other numbers of them.
     let next =
         work.run("fit data.csv --target y --from k --hyper fixed --neighbours 20 --json --quiet").json();
