@@ -20,8 +20,9 @@ fn dot_lanes(x: &[f64], y: &[f64]) -> f64 {
     tail + sums.iter().sum::<f64>()
 }
 
+/// Column `j`; nothing of a matrix whose columns are not contiguous.
 #[inline(always)]
-fn column<'a, T>(a: &MatRef<'a, T>, j: usize) -> &'a [T] {
+pub(crate) fn column<'a, T>(a: &MatRef<'a, T>, j: usize) -> &'a [T] {
     a.col(j).try_as_col_major().map_or(&[], |c| c.as_slice())
 }
 

@@ -139,7 +139,7 @@ fn without_neighbours_it_is_fitc() {
         sums.finish(&layer, &mut LayerScratch::new(12));
         assert_close(value, wanted.value, 1e-12, expression);
         for (i, (a, b)) in gradient.iter().zip(flat(&sums)).enumerate() {
-            assert_close(*a, b, 1e-9, &format!("{expression}, entry {i}"));
+            assert_close(*a, b, 1e-10, &format!("{expression}, entry {i}"));
         }
     }
 }
@@ -408,6 +408,16 @@ fn held_out_rows_say_whether_there_are_neighbours() {
 }
 
 #[test]
+fn options_of_a_fit_that_chose_no_neighbours_are_those_without() {
+    let (x, y) = waves(40, 0);
+    let auto =
+        FitOptions { neighbours: Some(Neighbours::Auto), keep_rows: Some(30), ..FitOptions::default() };
+    let model = ModelBuilder::new().options(auto).fit(x.as_ref(), &y).expect("a fit");
+    let plain = ModelBuilder::new().fit(x.as_ref(), &y).expect("a fit");
+    assert_eq!(model.options(), plain.options());
+}
+
+#[test]
 fn what_neighbours_do_not_go_with_is_refused() {
     let (x, y) = waves(60, 0);
     let refused = |options: FitOptions, word: &str| {
@@ -420,6 +430,10 @@ fn what_neighbours_do_not_go_with_is_refused() {
     refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
     refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");
     refused(beside(501), "at most 500");
+    let auto = FitOptions { neighbours: Some(Neighbours::Auto), ..FitOptions::default() };
+    refused(FitOptions { restarts: 2, ..auto.clone() }, "restarts");
+    refused(FitOptions { inducing: Some(0), ..auto }, "nothing to predict from");
+    refused(FitOptions { inducing: Some(0), ..beside(0) }, "nothing to predict from");
     refused(FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without");
     refused(FitOptions { inducing: Some(0), ..FitOptions::default() }, "inducing");
     let weighted = ModelBuilder::new().options(beside(5)).weights(&[1.5; 60]).fit(x.as_ref(), &y);

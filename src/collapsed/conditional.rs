@@ -22,7 +22,7 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
     let mut mean = vec![0.0; ac.len()];
     linalg::matvec(cov.as_ref(), ac, &mut mean);
     mean.iter_mut().for_each(|x| *x /= beta);
-    let value = 0.5 * (count * (2.0 * PI).ln() - log_weight + cc - dot(ac, &mean) + beta * log_det);
+    let value = 0.5 * (count * (2.0 * PI).ln() - log_weight + beta * log_det + cc - dot(ac, &mean));
     let adjoint = StatisticsAdjoint {
         gram: Mat::from_fn(mean.len(), mean.len(), |i, j| 0.5 * (cov[(i, j)] + mean[i] * mean[j])),
         ac: mean.iter().map(|x| -x).collect(),

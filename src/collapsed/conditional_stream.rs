@@ -319,17 +319,14 @@ impl Slot {
         let Some((mean, cov, factor)) = by.loss else { return };
         let mut more = self.more.as_mut().subcols_mut(0, count);
         block_product(more.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        let more = more.as_ref();
         for i in 0..count {
-            let (Some(row), Some(image)) =
-                (rows.col(i).try_as_col_major(), more.as_ref().col(i).try_as_col_major())
-            else {
-                continue;
-            };
-            let e = self.centred[i] - dot(row.as_slice(), mean);
-            let v = self.variance[i] + dot(row.as_slice(), image.as_slice());
+            let (row, image) = (columns::column(&rows, i), columns::column(&more, i));
+            let e = self.centred[i] - dot(row, mean);
+            let v = self.variance[i] + dot(row, image);
             let (e_bar, v_bar) = (factor * e / v, 0.5 * factor * (1.0 - e * e / v) / v);
             let column = t.as_mut().col_mut(i);
-            for ((t, s), m) in column.iter_mut().zip(image.as_slice()).zip(mean) {
+            for ((t, s), m) in column.iter_mut().zip(image).zip(mean) {
                 *t += 2.0 * v_bar * s - e_bar * m;
             }
             self.first[i] += e_bar;

@@ -12,7 +12,7 @@ pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_boun
 pub use conditional::{PredictiveLoss, conditional_dlm, conditional_elbo};
 pub use conditional_stream::{ConditionalStream, RowWeight, RowsAdjoint, Sweep};
 pub use evidence::dense_upper_bound;
-pub use fitc::{FitcValue, fitc};
+pub use fitc::fitc;
 pub use stream::{DataStream, Dataset, Weighting};
 pub use sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
 

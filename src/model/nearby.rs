@@ -1,7 +1,7 @@
 //! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
 
 use crate::data::{Purpose, generator};
-use crate::latent::InducingLayer;
+use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
 use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of};
 use crate::options::Keeping;
@@ -137,16 +137,15 @@ fn conditional_covariance(
     points: MatRef<'_, f64>,
     given: usize,
 ) -> Mat<f64> {
-    let (all, m) = (points.nrows(), layer.z().nrows());
+    let (all, m) = (points.nrows(), layer.dim());
     let mut scratch = Scratch::new();
     let mut residual = Mat::zeros(all, all);
     layer.kernel().eval(Inputs::Gram(points), residual.as_mut(), &mut scratch);
-    let mut a = Mat::zeros(m, all);
+    let (mut raw, mut a) = (Mat::zeros(m, all), Mat::zeros(m, all));
     if m > 0 {
-        let inputs = Inputs::Cross { left: layer.z(), right: points };
-        let mut raw = Mat::zeros(m, all);
-        layer.kernel().eval(inputs, raw.as_mut(), &mut scratch);
-        a = layer.inverse_factor() * &raw;
+        let (mut base, mut offset) = (vec![0.0; all], vec![0.0; all]);
+        layer.features(points, raw.as_mut(), &mut base, &mut offset, &mut scratch);
+        whiten(layer, raw.as_ref(), a.as_mut());
         residual -= a.transpose() * &a;
     }
     let mut factor = residual.as_ref().submatrix(0, 0, given, given).to_owned();
@@ -157,12 +156,8 @@ fn conditional_covariance(
     }
     // L⁻¹ R_NQ and L⁻¹ A_Nᵀ.
     let solved = |right: MatRef<'_, f64>| {
-        let mut out = Mat::zeros(given, right.ncols());
-        for j in 0..right.ncols() {
-            let mut column: Vec<f64> = right.col(j).iter().copied().collect();
-            solve_lower(factor.as_ref(), &mut column);
-            out.col_mut(j).iter_mut().zip(&column).for_each(|(out, value)| *out = *value);
-        }
+        let mut out = right.to_owned();
+        (0..right.ncols()).for_each(|j| solve_lower(factor.as_ref(), out.col_as_slice_mut(j)));
         out
     };
     let cross = solved(residual.as_ref().submatrix(0, given, given, queries));

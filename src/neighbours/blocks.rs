@@ -81,11 +81,10 @@ impl Windows {
             blocks.push(places.block(&order[from..from + taken], lists));
             from += taken;
         }
-        let (mut all, mut at) = (Vec::new(), 0);
-        while at < blocks.len() {
-            let taken = places.fitting_blocks(&blocks[at..], most);
-            all.push(places.window(&mut blocks[at..at + taken]));
-            at += taken;
+        let mut all = Vec::new();
+        while !blocks.is_empty() {
+            let rest = blocks.split_off(places.fitting_blocks(&blocks, most));
+            all.push(places.window(std::mem::replace(&mut blocks, rest)));
         }
         Windows { all, rows: order.len() }
     }
@@ -195,7 +194,7 @@ impl Places {
     }
 
     /// The window of these blocks, whose members become places in it.
-    fn window(&mut self, blocks: &mut [Block]) -> Window {
+    fn window(&mut self, mut blocks: Vec<Block>) -> Window {
         let rows = |block: &Block| block.members[..block.count].to_vec();
         let mut members: Vec<u32> = blocks.iter().flat_map(rows).collect();
         let queries = if self.own { 0 } else { members.len() };
@@ -203,7 +202,7 @@ impl Places {
             members.iter().enumerate().for_each(|(place, &row)| self.of[row as usize] = place as u32);
         }
         let mut from = 0;
-        for block in &mut *blocks {
+        for block in &mut blocks {
             for member in &mut block.members[block.count..] {
                 if self.take(*member, members.len()) {
                     members.push(*member);
@@ -214,7 +213,7 @@ impl Places {
             from += block.count;
         }
         self.free(&members[queries..]);
-        Window { members, queries, blocks: blocks.to_vec() }
+        Window { members, queries, blocks }
     }
 }
 

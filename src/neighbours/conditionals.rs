@@ -60,7 +60,6 @@ pub struct Conditionals {
     weights: Vec<f64>,
     near: Near,
     solved: Vec<f64>,
-    zeros: Vec<f64>,
     scratch: Scratch,
     factorizer: Factorizer,
 }
@@ -141,7 +140,6 @@ impl Conditionals {
             weights: Vec::new(),
             near: Near::new(),
             solved: Vec::new(),
-            zeros: Vec::new(),
             scratch: Scratch::new(),
             factorizer: Factorizer::new(k),
         }
@@ -162,11 +160,12 @@ impl Conditionals {
             rows.centred[i] = centred;
             // ã = a − A b.
             self.near.weights.clear();
-            self.near.weights.extend(weights.iter().map(|b| -b).chain([1.0, 0.0]));
-            self.zeros.resize(members.a().nrows(), 0.0);
+            self.near.weights.extend(weights.iter().map(|b| -b).chain([1.0]));
             let mut feature = rows.features.as_mut().subcols_mut(i, 1);
             feature.fill(0.0);
-            let from = Combined { a: members.a(), places: &self.near.places, last: &self.zeros };
+            let (a, places) = (members.a(), &self.near.places[..weights.len()]);
+            let last = columns::column(&a, block.members[i] as usize);
+            let from = Combined { a, places, last };
             add_combinations(feature, &[0], from, &self.near.weights);
         }
     }
@@ -219,8 +218,8 @@ impl Conditionals {
             (covariances, priors) = priors.split_at((k + 1) * (k + 1));
             (factor, factors) = factors.split_at(k * k);
             (b, weights) = weights.split_at(k);
-            let (feature, centred, variance) = (bar.features.col(i), bar.centred[i], bar.variance[i]);
-            let feature = feature.try_as_col_major().map_or(&[][..], |column| column.as_slice());
+            let feature = columns::column(&bar.features, i);
+            let (centred, variance) = (bar.centred[i], bar.variance[i]);
             // −b̄, then t − D̄ b.
             let solved = &mut self.solved;
             solved.clear();

@@ -1,5 +1,6 @@
 //! Products of a few columns that lie anywhere in a matrix, in vectors: their Gram matrix and linear combinations of them; no GPs.
 
+use crate::columns::column;
 use faer::{MatMut, MatRef};
 use pulp::{Arch, Simd, WithSimd};
 
@@ -8,11 +9,6 @@ const TILE: usize = 3;
 
 /// Vectors of a column that are worked on together.
 const RUN: usize = 4;
-
-#[inline(always)]
-fn column<'a>(a: &MatRef<'a, f64>, j: u32) -> &'a [f64] {
-    a.col(j as usize).try_as_col_major().map_or(&[], |column| column.as_slice())
-}
 
 /// Takes the inner products of the columns `places` of `a` from the lower triangle of `out` (a square by columns).
 pub(super) fn subtract_gram(a: MatRef<'_, f64>, places: &[u32], out: &mut [f64]) {
@@ -34,7 +30,7 @@ impl WithSimd for Gram<'_> {
         for j0 in (0..n).step_by(TILE) {
             for i0 in (j0..n).step_by(TILE) {
                 // What goes beyond the last column repeats it.
-                let of = |at: usize| column(&self.a, self.places[at.min(n - 1)]);
+                let of = |at: usize| column(&self.a, self.places[at.min(n - 1)] as usize);
                 let (left, right) = ([0, 1, 2].map(|t| of(i0 + t)), [0, 1, 2].map(|t| of(j0 + t)));
                 let sums = inner_products(simd, left, right);
                 for (i, sums) in (i0..n).zip(sums) {
@@ -94,7 +90,7 @@ impl WithSimd for Inner<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let n = self.places.len();
         for j0 in (0..n).step_by(TILE) {
-            let left = [0, 1, 2].map(|t| column(&self.a, self.places[(j0 + t).min(n - 1)]));
+            let left = [0, 1, 2].map(|t| column(&self.a, self.places[(j0 + t).min(n - 1)] as usize));
             let sums = inner_products(simd, left, [self.x]);
             self.out[j0..].iter_mut().zip(sums).for_each(|(out, [sum])| *out += sum);
         }
@@ -110,8 +106,8 @@ pub(super) struct Combined<'a> {
 }
 
 /// `out_{p_j} += Σ_i w_ij a_i + w_nj x` for the columns `a_i` and x of `from`, with the weights of each j one after the other (n + 1).
-pub(super) fn add_combinations(mut out: MatMut<'_, f64>, to: &[u32], from: Combined<'_>, weights: &[f64]) {
-    Arch::new().dispatch(Combinations { out: out.as_mut(), to, from, weights });
+pub(super) fn add_combinations(out: MatMut<'_, f64>, to: &[u32], from: Combined<'_>, weights: &[f64]) {
+    Arch::new().dispatch(Combinations { out, to, from, weights });
 }
 
 struct Combinations<'a> {
@@ -141,7 +137,7 @@ impl WithSimd for Combinations<'_> {
         let terms = self.from.places.len() + 1;
         for (&to, weights) in self.to.iter().zip(self.weights.chunks_exact(terms)) {
             for row in single..m {
-                let columns = self.from.places.iter().map(|&place| column(&self.from.a, place)[row]);
+                let columns = self.from.places.iter().map(|&place| column(&self.from.a, place as usize)[row]);
                 let sum: f64 = columns.chain([self.from.last[row]]).zip(weights).map(|(a, w)| a * w).sum();
                 self.out[(row, to as usize)] += sum;
             }
@@ -159,7 +155,8 @@ impl Combinations<'_> {
             let weights = [0, 1, 2].map(|t| &self.weights[(j0 + t).min(count - 1) * terms..][..terms]);
             let mut sums = [[simd.splat_f64s(0.0); N]; TILE];
             for i in 0..terms {
-                let all = if i < n { column(&self.from.a, self.from.places[i]) } else { self.from.last };
+                let all =
+                    if i < n { column(&self.from.a, self.from.places[i] as usize) } else { self.from.last };
                 let (run, _) = S::as_simd_f64s(&all[start..start + length]);
                 for (sums, weights) in sums.iter_mut().zip(&weights) {
                     let weight = simd.splat_f64s(weights[i]);

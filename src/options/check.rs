@@ -191,6 +191,14 @@ impl FitOptions {
                 "⟨inducing auto⟩ cannot be had with ⟨neighbours⟩, which carry what inducing inputs do not"
                     .to_owned(),
             ),
+            (
+                neighbours == Neighbours::Auto && self.restarts > 1,
+                "⟨restarts⟩ cannot be had with ⟨neighbours auto⟩: each is a search of its own".to_owned(),
+            ),
+            (
+                !matches!(neighbours, Neighbours::Number(1..)) && self.inducing == Some(0),
+                format!("⟨neighbours {neighbours}⟩ may leave nothing to predict from: ⟨inducing⟩ is 0"),
+            ),
         ];
         match why.into_iter().find(|(wrong, _)| *wrong) {
             Some((_, why)) => Err(Error::usage(why).hint("leave one of the options out")),

@@ -305,6 +305,16 @@ impl FitOptions {
         FitOptions { hyper, ..self.clone() }
     }
 
+    /// The same beside so many nearest neighbours.
+    pub fn with_neighbours(&self, count: usize) -> FitOptions {
+        FitOptions { neighbours: Some(Neighbours::Number(count)), ..self.clone() }
+    }
+
+    /// The same without nearest neighbours, and without what is about them.
+    pub fn without_neighbours(&self) -> FitOptions {
+        FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..self.clone() }
+    }
+
     /// The same with everything that is about mini-batch steps as it is by default.
     pub fn without_steps(&self) -> FitOptions {
         let default = FitOptions::default();

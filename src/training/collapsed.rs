@@ -1,31 +1,28 @@
 //! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
 
+use super::place::Place;
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, StatisticsAdjoint, Weighting,
     collapsed_elbo, fitc, square_loss, upper_bound,
 };
 use crate::gradient::Form;
-use crate::hyper::{FreeVector, HyperObjective};
+use crate::hyper::HyperObjective;
 use crate::latent::LayerScratch;
 use crate::model::{LatentModel, Posterior, Score};
 use crate::variational::{Family, Normal};
 
 /// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
-    model: LatentModel,
+    at: Place,
     data: Dataset<'a>,
     bound: CollapsedBound,
     stream: DataStream,
     gradient: BoundGradient,
     layer_scratch: LayerScratch,
-    free: FreeVector,
-    natural: Vec<f64>,
     flat: Vec<f64>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
-    /// The point with the best validation score.
-    kept: Option<Vec<f64>>,
 }
 
 impl<'a> CollapsedObjective<'a> {
@@ -37,23 +34,18 @@ impl<'a> CollapsedObjective<'a> {
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
         let stream = DataStream::new(&*model.layer, data.len());
         let (gradient, m) = (BoundGradient::zeros(&*model.layer), model.layer.dim());
-        let free = FreeVector::new(&model.descriptors());
-        let natural = model.natural();
         let q = Normal::standard(Family::Full, m);
         let flat = Vec::new();
         CollapsedObjective {
-            model,
+            at: Place::new(model),
             data,
             bound,
             stream,
             gradient,
             layer_scratch: LayerScratch::new(m),
-            free,
-            natural,
             flat,
             q,
             validation: None,
-            kept: None,
         }
     }
 
@@ -65,30 +57,28 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The free vector with the best validation score, where there is validation.
     pub fn kept(&self) -> Option<Vec<f64>> {
-        self.kept.clone()
+        self.at.kept()
     }
 
     /// The free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
-        self.free.pack(&self.natural)
+        self.at.start()
     }
 
     /// Moves to `theta` and solves for q; the bound's value (a sum, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
-        self.free.unpack(theta, &mut self.natural);
-        self.model.set_natural(&self.natural);
-        self.model.refresh().ok()?;
+        self.at.move_to(theta)?;
         self.bound(false).map(|(value, _)| value)
     }
 
     /// The model and the whitened q of the last point that could be evaluated.
     pub fn into_parts(self) -> (LatentModel, Normal) {
-        (self.model, self.q)
+        (self.at.model, self.q)
     }
 
     /// The model as it stands.
     pub fn model(&self) -> &LatentModel {
-        &self.model
+        &self.at.model
     }
 
     /// The optimal whitened q at the last evaluated point.
@@ -98,43 +88,49 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
-        self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
         upper_bound(&self.stream.statistics, self.noise()).ok().map(|bound| bound.value)
     }
 
     /// The same with its flat natural gradient.
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        self.model.refresh().ok()?;
+        self.at.model.refresh().ok()?;
         let noise = self.noise();
-        self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
         let bound = upper_bound(&self.stream.statistics, noise).ok()?;
         self.backward(&bound.adjoint);
-        self.model.flatten_gradient(&self.gradient.layer, &[bound.noise_bar], &mut self.flat);
+        self.at.model.flatten_gradient(&self.gradient.layer, &[bound.noise_bar], &mut self.flat);
         Some((bound.value, self.flat.clone()))
     }
 
     /// Value and flat natural gradient (kernel, mean, noise, Z) at the current parameters; minimised quantities.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        self.model.refresh().ok()?;
-        let (value, noise_bar) = self.bound(true)?;
-        self.model.flatten_gradient(&self.gradient.layer, &[noise_bar], &mut self.flat);
+        self.at.model.refresh().ok()?;
+        let value = self.bound_with_gradient()?;
         Some((value, self.flat.clone()))
+    }
+
+    /// The value, with its flat natural gradient left in `flat`.
+    fn bound_with_gradient(&mut self) -> Option<f64> {
+        let (value, noise_bar) = self.bound(true)?;
+        self.at.model.flatten_gradient(&self.gradient.layer, &[noise_bar], &mut self.flat);
+        Some(value)
     }
 
     fn noise(&self) -> f64 {
         let mut noise = f64::NAN;
-        self.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
+        self.at.model.likelihood.for_each_parameter(&mut |p| noise = p.values[0]);
         noise
     }
 
     fn backward(&mut self, adjoint: &StatisticsAdjoint) {
-        let direct = self.model.layer.condition_is_at_most(Self::DIRECT_GUARD);
+        let direct = self.at.model.layer.condition_is_at_most(Self::DIRECT_GUARD);
         let form = if direct { Form::Direct } else { Form::Stable };
         self.gradient_by(BoundAdjoint::Unweighted { adjoint, form });
     }
 
     fn gradient_by(&mut self, by: BoundAdjoint<'_>) {
-        let layer = &*self.model.layer;
+        let layer = &*self.at.model.layer;
         self.gradient = BoundGradient::of_statistics(layer, &self.stream.statistics, by);
         self.stream.add_rows(layer, self.data, by, &mut self.gradient);
         self.gradient.finish(layer, &mut self.layer_scratch);
@@ -149,7 +145,7 @@ impl<'a> CollapsedObjective<'a> {
         let noise = self.noise();
         match self.bound {
             CollapsedBound::Elbo { beta } => {
-                self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
                 let bound = collapsed_elbo(&self.stream.statistics, noise, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -158,7 +154,7 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Square { beta } => {
-                self.stream.forward(&*self.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
                 let bound = square_loss(&self.stream.statistics, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -167,7 +163,7 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Fitc => {
-                self.stream.forward(&*self.model.layer, self.data, Weighting::Residual(noise));
+                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Residual(noise));
                 let bound = fitc(&self.stream.statistics).ok()?;
                 let mut noise_bar = 0.0;
                 if gradient {
@@ -184,31 +180,23 @@ impl<'a> CollapsedObjective<'a> {
 
 impl HyperObjective for CollapsedObjective<'_> {
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        self.free.unpack(theta, &mut self.natural);
-        if !self.natural.iter().all(|x| x.is_finite()) {
-            return f64::NAN;
-        }
-        self.model.set_natural(&self.natural);
-        match self.natural_gradient() {
-            Some((value, flat)) => value + self.free.pull_back(&self.natural, &flat, gradient),
-            None => f64::NAN,
-        }
+        let found = self.at.move_to(theta).and_then(|()| self.bound_with_gradient());
+        found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
     }
 
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
         Some(match self.solve(theta) {
-            Some(_) => Posterior::new(&self.model, &self.q).score(rows, score),
+            Some(_) => Posterior::new(&self.at.model, &self.q).score(rows, score),
             None => f64::NAN,
         })
     }
 
     fn keep(&mut self, theta: &[f64]) {
-        self.kept = Some(theta.to_vec());
+        self.at.keep(theta);
     }
 
     fn archive(&mut self, archive: &mut Archive) {
-        let length = self.free.len();
-        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
+        self.at.archive(archive);
     }
 }

@@ -13,6 +13,7 @@ mod inference;
 mod neighbours;
 mod outcome;
 mod owned;
+mod place;
 mod record;
 mod row_buffer;
 mod rows;

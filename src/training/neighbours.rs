@@ -2,8 +2,9 @@
 
 use super::failure::failed_start;
 use super::outcome::TakenBack;
+use super::place::Place;
 use super::rows::TrainingRows;
-use super::run::{Trained, minimize, whole};
+use super::run::{Trained, hold_amplitude, minimize, whole};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundGradient, BoundValue, ConditionalStream, Dataset, RowWeight, RowsAdjoint, Sweep, conditional_dlm,
@@ -11,7 +12,7 @@ use crate::collapsed::{
 };
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
-use crate::hyper::{FreeVector, HyperObjective, Limits, Monitor, Outcome, Stage, StopReason};
+use crate::hyper::{HyperObjective, Limits, Monitor, Outcome, Stage, StopReason};
 use crate::latent::{InducingLayer, LayerScratch};
 use crate::model::{LatentModel, Nearby, Posterior, Score};
 use crate::neighbours::{
@@ -45,7 +46,7 @@ const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
 
 /// A model of Gaussian noise with neighbours on a data set, seen as a function of its free parameters.
 pub struct NeighbourObjective<'a> {
-    model: LatentModel,
+    at: Place,
     data: Dataset<'a>,
     plan: NeighbourPlan,
     seed: u64,
@@ -57,12 +58,9 @@ pub struct NeighbourObjective<'a> {
     stream: ConditionalStream,
     gradient: BoundGradient,
     scratch: LayerScratch,
-    free: FreeVector,
-    natural: Vec<f64>,
     flat: Vec<f64>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
-    kept: Option<Vec<f64>>,
 }
 
 /// The layer of a model that has neighbours, which is a sparse GP.
@@ -90,15 +88,12 @@ impl<'a> NeighbourObjective<'a> {
             gradient: BoundGradient::zeros(inducing),
             scratch: LayerScratch::new(m),
             stream: ConditionalStream::new(inducing, &Windows::default()),
-            free: FreeVector::new(&model.descriptors()),
-            natural: model.natural(),
             flat: Vec::new(),
             q: Normal::standard(Family::Full, m),
             windows: Windows::default(),
             share: 1.0,
             validation: None,
-            kept: None,
-            model,
+            at: Place::new(model),
             data,
             plan,
             seed,
@@ -116,7 +111,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Looks up `k` neighbours of so many rows each, by the kernel as it stands.
     pub fn look_up(&mut self, terms: usize, k: usize) {
-        let Some(layer) = self.model.layer.inducing() else { return };
+        let Some(layer) = self.at.model.layer.inducing() else { return };
         let n = self.order.len();
         let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let near = near.as_ref();
@@ -143,7 +138,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
     fn spread_of_errors(&self) -> Option<f64> {
-        let (layer, noise) = (self.model.layer.inducing()?, [self.model.likelihood.gaussian_noise()?]);
+        let (layer, noise) = (self.at.model.layer.inducing()?, [self.at.model.likelihood.gaussian_noise()?]);
         let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let rows = self.sample(CALIBRATED_ON);
         let index = Index::new(near.as_ref(), (0..self.order.len() as u32).collect(), COMPARISONS);
@@ -169,11 +164,10 @@ impl<'a> NeighbourObjective<'a> {
     fn calibrate(&mut self) -> Option<f64> {
         let factor = self.spread_of_errors().filter(|factor| factor.is_finite())?;
         let factor = factor.clamp(1.0 / MOST_CALIBRATION, MOST_CALIBRATION);
-        let before = self.model.clone();
+        let before = self.at.model.clone();
         let value = self.scaled(factor);
         if value.is_none() {
-            self.model = before;
-            self.natural = self.model.natural();
+            self.at = Place::new(before);
         }
         value
     }
@@ -188,43 +182,42 @@ impl<'a> NeighbourObjective<'a> {
             diagonal
         };
         let some = self.data.x.subrows(0, self.data.len().min(16));
-        let before = spread(&self.model, some);
-        self.model.for_each_parameter_mut(&mut |parameter| {
+        let before = spread(&self.at.model, some);
+        self.at.model.for_each_parameter_mut(&mut |parameter| {
             if parameter.name.contains("variance") && !parameter.fixed {
                 parameter.values.iter_mut().for_each(|value| *value *= factor);
             }
         });
-        let as_wanted = |(before, after): (&f64, f64)| (after / before - factor).abs() <= 1e-9 * factor;
-        let natural = self.model.natural();
-        let theta = self.free.pack(&natural);
-        self.natural.clone_from(&natural);
-        self.free.unpack(&theta, &mut self.natural);
-        let allowed = natural.iter().zip(&self.natural).all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs());
-        let scales = before.iter().zip(spread(&self.model, some)).all(as_wanted);
-        if allowed && scales { self.solve(&theta) } else { None }
+        let as_wanted = |(before, after): (&f64, &f64)| (after / before - factor).abs() <= 1e-9 * factor;
+        let (wanted, scaled) = (self.at.model.natural(), spread(&self.at.model, some));
+        let theta = self.at.pack(&wanted);
+        // Bounds and ties may hold back what was multiplied.
+        self.at.move_to(&theta)?;
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * a.abs();
+        let allowed = wanted.iter().zip(&self.at.model.natural()).all(close);
+        let scales = before.iter().zip(&scaled).all(as_wanted);
+        if allowed && scales { self.evaluate(false) } else { None }
     }
 
     /// The free, unconstrained vector of the current parameters.
     pub fn start(&self) -> Vec<f64> {
-        self.free.pack(&self.natural)
+        self.at.start()
     }
 
     /// Moves to `theta`, and solves for q; the objective (a sum over all data, without priors), or `None` if that failed.
     pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
-        self.free.unpack(theta, &mut self.natural);
-        self.model.set_natural(&self.natural);
-        self.model.refresh().ok()?;
+        self.at.move_to(theta)?;
         self.evaluate(false)
     }
 
     /// The model and the whitened q of the last point that could be evaluated.
     pub fn into_parts(self) -> (LatentModel, Normal) {
-        (self.model, self.q)
+        (self.at.model, self.q)
     }
 
     /// Value, q and, if asked for, the gradient that goes through the layer.
     fn evaluate(&mut self, gradient: bool) -> Option<f64> {
-        let (layer, noise) = (self.model.layer.inducing()?, [self.model.likelihood.gaussian_noise()?]);
+        let (layer, noise) = (self.at.model.layer.inducing()?, [self.at.model.likelihood.gaussian_noise()?]);
         let source = Source { x: self.data.x, y: self.data.targets.y, noise: &noise, queries: None };
         let sweep = Sweep { layer, source, windows: &self.windows };
         let (stream, beta, square) = (&mut self.stream, self.plan.beta, self.plan.loss == LossKind::Square);
@@ -255,41 +248,32 @@ impl<'a> NeighbourObjective<'a> {
     /// The rows that predictions look up.
     fn nearby(&self) -> Option<Arc<Nearby>> {
         let data = (self.data.x, self.data.targets.y);
-        let layer = self.model.layer.inducing()?;
+        let layer = self.at.model.layer.inducing()?;
         Some(Arc::new(Nearby::new(layer, data, self.plan.count, (self.plan.keeping, self.seed))))
     }
 }
 
 impl HyperObjective for NeighbourObjective<'_> {
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        self.free.unpack(theta, &mut self.natural);
-        if !self.natural.iter().all(|x| x.is_finite()) {
-            return f64::NAN;
-        }
-        self.model.set_natural(&self.natural);
-        if self.model.refresh().is_err() {
-            return f64::NAN;
-        }
-        let Some(value) = self.evaluate(true) else { return f64::NAN };
-        self.model.flatten_gradient(&self.gradient.layer, &[self.gradient.noise], &mut self.flat);
-        value + self.free.pull_back(&self.natural, &self.flat, gradient)
+        let Some(value) = self.at.move_to(theta).and_then(|()| self.evaluate(true)) else { return f64::NAN };
+        self.at.model.flatten_gradient(&self.gradient.layer, &[self.gradient.noise], &mut self.flat);
+        value + self.at.pull_back(&self.flat, gradient)
     }
 
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
         let solved = self.solve(theta).and_then(|_| self.nearby());
         Some(solved.map_or(f64::NAN, |nearby| {
-            Posterior::new(&self.model, &self.q).with_neighbours(nearby, &self.q).score(rows, score)
+            Posterior::new(&self.at.model, &self.q).with_neighbours(nearby, &self.q).score(rows, score)
         }))
     }
 
     fn keep(&mut self, theta: &[f64]) {
-        self.kept = Some(theta.to_vec());
+        self.at.keep(theta);
     }
 
     fn archive(&mut self, archive: &mut Archive) {
-        let length = self.free.len();
-        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
+        self.at.archive(archive);
     }
 }
 
@@ -311,8 +295,7 @@ pub(super) fn train_neighbours(
         model = warmed(model, train, (plan, neighbours), monitor)?;
     }
     if plan.loss == LossKind::Square {
-        // Only the ratio of amplitude, noise and β matters to it.
-        model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+        hold_amplitude(&mut model);
     }
     let first = if trains { (TERMS.min(n), few) } else { (n, neighbours.count) };
     let mut objective = NeighbourObjective::new(model, train, *neighbours, (first.0, first.1, plan.seed))?;
@@ -323,7 +306,7 @@ pub(super) fn train_neighbours(
     let outcome = if trains {
         let mut found = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
         monitor.check()?;
-        if let Some(best) = objective.kept.take() {
+        if let Some(best) = objective.at.kept() {
             found.theta = best;
         }
         objective.solve(&found.theta).ok_or_else(failed_start)?;

@@ -5,7 +5,7 @@ use super::start::Start;
 use crate::data::Scaling;
 use crate::latent::Layer;
 use crate::model::{LatentModel, Model};
-use crate::options::{FitOptions, Neighbours, StepOptions};
+use crate::options::{FitOptions, StepOptions};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 
@@ -28,12 +28,13 @@ pub(crate) fn record(fitted: Fitted, scaling: Scaling, options: &FitOptions, row
 /// The options with what was left open filled in, as the fit used them.
 fn as_used(options: &FitOptions, fitted: &Fitted) -> FitOptions {
     let model = &fitted.model;
-    let nearby = fitted.posterior.neighbours();
-    let neighbours = nearby.map(|nearby| Neighbours::Number(nearby.count()));
+    let options = &match fitted.posterior.neighbours() {
+        Some(nearby) => options.with_neighbours(nearby.count()),
+        None => options.without_neighbours(),
+    };
     let step = if options.is_collapsed() { options.steps.step } else { Some(options.step_schedule()) };
     FitOptions {
         kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
-        neighbours,
         inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
         steps: StepOptions { step, ..options.steps.clone() },
         hyper: Some(options.hyper_mode()),

@@ -88,6 +88,7 @@ fn train(
             start.model = evidence_start(start.model, rows.start_sample(), plan, &mut monitor)?;
         }
         hold_amplitude(&mut start.model);
+        hold_likelihood(&mut start.model);
     }
     let trained = match &plan.way {
         Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
@@ -102,10 +103,13 @@ fn train(
     Ok(finish(trained, rows, plan, (monitor.records(), monitor.elapsed().as_secs_f64())))
 }
 
-/// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is,
-/// and so does the likelihood, which does not enter.
-fn hold_amplitude(model: &mut LatentModel) {
+/// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is.
+pub(super) fn hold_amplitude(model: &mut LatentModel) {
     model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+}
+
+/// The likelihood stays where it is: it does not enter.
+fn hold_likelihood(model: &mut LatentModel) {
     model.likelihood.for_each_parameter_mut(&mut |p| p.fixed = true);
 }
 

@@ -5,7 +5,7 @@ use crate::data::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, Stage};
 use crate::model::{NeighbourPoint, Score, Search};
-use crate::options::{FitOptions, Hyper, LossKind, Neighbours, Plan};
+use crate::options::{FitOptions, Hyper, LossKind, Plan};
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::run::{Fitted, fit_from};
@@ -41,11 +41,9 @@ pub(in crate::training) fn fit_beside(
     session: &mut Session<'_>,
 ) -> Result<Fitted> {
     let n = data.train.len();
-    let plain = without(options);
+    let plain = options.without_neighbours();
     if n < FEWEST_ROWS {
-        let plan = Plan::new(&plain, prototype.likelihood.as_ref(), n)?;
-        let model = initial_model(data.train, &plan, prototype)?;
-        return fit_from(&data, &plan, Start { model, q: None }, true, session);
+        return fresh(data, &plain, prototype, session);
     }
     let (rest, held) = split(data, options.seed);
     let part = TrainingData {
@@ -56,8 +54,7 @@ pub(in crate::training) fn fit_beside(
     let judge = held.as_ref().map(RowBuffer::data).or(data.validation).unwrap_or(part.train);
     let few = FitOptions { epochs: Some(plain.epoch_limit().div_ceil(SHARE)), ..plain.clone() };
     let without = judged(part, &few, prototype, judge, session);
-    let most = Neighbours::Number(COUNTS[0]);
-    let with = judged(part, &with(options, most), prototype, judge, session);
+    let with = judged(part, &options.with_neighbours(COUNTS[0]), prototype, judge, session);
     let (without, with) = match (without, with) {
         (Ok(without), Ok(with)) => (without, with),
         (Err(error), _) | (_, Err(error)) if error.kind() != ErrorKind::Fit => return Err(error),
@@ -66,16 +63,6 @@ pub(in crate::training) fn fit_beside(
     };
     let (own, other) = if with.best() < without.best() { (with, without) } else { (without, with) };
     finish(data, options, own, other.points, session)
-}
-
-/// The options without neighbours.
-fn without(options: &FitOptions) -> FitOptions {
-    FitOptions { neighbours: None, keep_rows: None, keep_single: false, ..options.clone() }
-}
-
-/// The options with so many neighbours.
-fn with(options: &FitOptions, neighbours: Neighbours) -> FitOptions {
-    FitOptions { neighbours: Some(neighbours), ..options.clone() }
 }
 
 /// The training rows but for some, and those; neither where there are validation rows to judge by.
@@ -97,6 +84,18 @@ fn split(data: TrainingData<'_>, seed: u64) -> (Option<RowBuffer>, Option<RowBuf
     (taken(rest), taken(held))
 }
 
+/// A fit from the data.
+fn fresh(
+    data: TrainingData<'_>,
+    options: &FitOptions,
+    prototype: &Prototype,
+    session: &mut Session<'_>,
+) -> Result<Fitted> {
+    let plan = Plan::new(options, prototype.likelihood.as_ref(), data.train.len())?;
+    let model = initial_model(data.train, &plan, prototype)?;
+    fit_from(&data, &plan, Start { model, q: None }, true, session)
+}
+
 /// A fit from the data, and what held-out rows say of it with fewer and fewer neighbours.
 fn judged(
     data: TrainingData<'_>,
@@ -107,10 +106,8 @@ fn judged(
 ) -> Result<Judged> {
     let counts: &[usize] = if options.neighbours.is_some() { &COUNTS } else { &[0] };
     session.enter(Stage::Neighbours { rows: data.train.len(), most: counts[0] });
-    let plan = Plan::new(options, prototype.likelihood.as_ref(), data.train.len())?;
-    let model = initial_model(data.train, &plan, prototype)?;
-    let fitted = fit_from(&data, &plan, Start { model, q: None }, true, session)?;
-    let (score, seconds) = (Score::of(plan.loss), fitted.summary.seconds);
+    let fitted = fresh(data, options, prototype, session)?;
+    let (score, seconds) = (Score::of(options.objective.loss()), fitted.summary.seconds);
     let point = |&count: &usize| {
         let score = match fitted.posterior.with_fewer(count) {
             Some(fewer) => fewer.score(held, score),
@@ -157,9 +154,9 @@ fn finish(
     let beside = best.fitted.posterior.neighbours().is_some();
     let options = if beside {
         let hyper = Some(Hyper::Fixed);
-        FitOptions { hyper, ..with(options, Neighbours::Number(count)) }
+        FitOptions { hyper, ..options.with_neighbours(count) }
     } else {
-        without(options)
+        options.without_neighbours()
     };
     let Judged { fitted, points } = best;
     let plan = Plan::new(&options, fitted.model.likelihood.as_ref(), data.train.len())?;

@@ -1,0 +1,62 @@
+//! A model as a function of its free parameters: where it is, how it moves, which place was best; no objective.
+
+use crate::checkpoint::Archive;
+use crate::hyper::FreeVector;
+use crate::model::LatentModel;
+
+/// A model with its place among its free parameters.
+pub(super) struct Place {
+    pub model: LatentModel,
+    free: FreeVector,
+    natural: Vec<f64>,
+    /// The place with the best validation score.
+    kept: Option<Vec<f64>>,
+}
+
+impl Place {
+    pub fn new(model: LatentModel) -> Self {
+        let (free, natural) = (FreeVector::new(&model.descriptors()), model.natural());
+        Place { model, free, natural, kept: None }
+    }
+
+    /// The free, unconstrained vector of the current parameters.
+    pub fn start(&self) -> Vec<f64> {
+        self.free.pack(&self.natural)
+    }
+
+    /// The free vector of parameters in natural units.
+    pub fn pack(&self, natural: &[f64]) -> Vec<f64> {
+        self.free.pack(natural)
+    }
+
+    /// Moves to `theta`; `None` where the model cannot be evaluated there.
+    pub fn move_to(&mut self, theta: &[f64]) -> Option<()> {
+        self.free.unpack(theta, &mut self.natural);
+        if !self.natural.iter().all(|x| x.is_finite()) {
+            return None;
+        }
+        self.model.set_natural(&self.natural);
+        self.model.refresh().ok()
+    }
+
+    /// Writes the gradient in the free vector, from the flat one in natural units, with that of the priors; the priors' penalty.
+    pub fn pull_back(&self, flat: &[f64], gradient: &mut [f64]) -> f64 {
+        self.free.pull_back(&self.natural, flat, gradient)
+    }
+
+    /// Remembers a place as the best one.
+    pub fn keep(&mut self, theta: &[f64]) {
+        self.kept = Some(theta.to_vec());
+    }
+
+    /// The best place, where one was remembered.
+    pub fn kept(&self) -> Option<Vec<f64>> {
+        self.kept.clone()
+    }
+
+    /// Passes the best place through an archive.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        let length = self.free.len();
+        archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
+    }
+}
