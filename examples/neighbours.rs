@@ -50,8 +50,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let order: Vec<u32> = (0..n as u32).collect();
-    let lists =
-        timed("search among predecessors", n, || nearest_before(near.as_ref(), &order, k, COMPARISONS));
+    let lists = timed("search among predecessors", n, || {
+        nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS)
+    });
     let most = Windows::most_members(m);
     let windows = timed("windows", n, || Windows::near(near.as_ref(), &order, &lists, most));
     println!("{:<34} {:8.2}", "features computed for each row", windows.overhead());
@@ -63,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map_err(|_| "the posterior's precision cannot be factorised")?;
     let mut sums = BoundGradient::zeros(&layer);
     timed("gradient", n, || {
-        let adjoint = RowsAdjoint { statistics: &found.adjoint, weight: RowWeight::Precision, loss: None };
+        let adjoint = RowsAdjoint::Statistics(&found.adjoint, RowWeight::Precision);
         stream.add_rows(sweep, adjoint, &mut sums);
         sums.finish(&layer, &mut LayerScratch::new(m));
     });

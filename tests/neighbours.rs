@@ -2,15 +2,14 @@
 
 use faer::{Mat, MatRef};
 use sparsegp::collapsed::{
-    BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, RowWeight, RowsAdjoint, Sweep,
-    Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
+    BoundAdjoint, BoundGradient, ConditionalStream, DataStream, Dataset, GaussianLoss, Predictions,
+    RowWeight, RowsAdjoint, Sweep, Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
 };
 use sparsegp::kernels::{Inputs, Scratch, parse};
 use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
-use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
-
+use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, Hyper, Neighbours, ObjectiveKind};
 use sparsegp::training::ModelBuilder;
 use sparsegp::{ErrorKind, model::Model};
@@ -47,7 +46,12 @@ fn order() -> Vec<u32> {
 
 /// Windows of every row with its predecessors: several, where `most` is small.
 fn windows(x: MatRef<'_, f64>, k: usize, most: usize) -> Windows {
-    Windows::new(&order(), &nearest_before(x, &order(), k, COMPARISONS), most)
+    Windows::new(&order(), &nearest_before(x, (&order(), &order()), k, COMPARISONS), most)
+}
+
+/// Windows of every row with its nearest others.
+fn others(x: MatRef<'_, f64>, k: usize) -> Windows {
+    Windows::new(&order(), &nearest_others(x, &order(), k, COMPARISONS).1, N)
 }
 
 /// What is minimised.
@@ -58,36 +62,35 @@ enum Kind {
     Square(f64),
 }
 
-/// The objective and its gradient: kernel parameters, mean, Z by columns, σ².
-fn objective(layer: &InducingLayer, windows: &Windows, noise: f64, kind: Kind) -> (f64, Vec<f64>) {
+/// The objective and its gradient: kernel parameters, mean, Z by columns, σ². Of two windows the second has the rows that are predicted.
+fn objective(layer: &InducingLayer, windows: [&Windows; 2], noise: f64, kind: Kind) -> (f64, Vec<f64>) {
     let (x, y) = data();
     let noise = [noise];
     let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
-    let sweep = Sweep { layer, source, windows };
-    let mut stream = ConditionalStream::new(layer, windows);
+    let [sweep, left] = windows.map(|windows| Sweep { layer, source, windows });
+    let mut stream = ConditionalStream::new(layer, windows[0]);
     let mut sums = BoundGradient::zeros(layer);
     let weight = if matches!(kind, Kind::Square(_)) { RowWeight::Unit } else { RowWeight::Precision };
     stream.forward(sweep, weight);
     let value = match kind {
         Kind::Elbo(beta) => {
             let bound = conditional_elbo(&stream.statistics, beta).expect("a value");
-            let by = RowsAdjoint { statistics: &bound.adjoint, weight, loss: None };
-            stream.add_rows(sweep, by, &mut sums);
+            stream.add_rows(sweep, RowsAdjoint::Statistics(&bound.adjoint, weight), &mut sums);
             bound.value
         }
         Kind::Square(beta) => {
             let bound = square_loss(&stream.statistics, beta).expect("a value");
-            let by = RowsAdjoint { statistics: &bound.adjoint, weight, loss: None };
-            stream.add_rows(sweep, by, &mut sums);
+            stream.add_rows(sweep, RowsAdjoint::Statistics(&bound.adjoint, weight), &mut sums);
             bound.value
         }
         Kind::LogLoss(beta) => {
             let q = conditional_elbo(&stream.statistics, beta).expect("a value").q;
-            let posterior = (q.mean(), q.cov().full());
-            let loss = stream.losses(sweep, posterior);
+            let by = Predictions { loss: &GaussianLoss, posterior: (q.mean(), q.cov().full()) };
+            let mut predictions = ConditionalStream::new(layer, windows[1]);
+            let loss = predictions.losses(left, by);
             let (value, adjoint) = conditional_dlm(&stream.statistics, (&q, beta), &loss);
-            let loss = Some((posterior.0, posterior.1, 1.0));
-            stream.add_rows(sweep, RowsAdjoint { statistics: &adjoint, weight, loss }, &mut sums);
+            stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, weight), &mut sums);
+            predictions.add_rows(left, RowsAdjoint::Predictions(by, 1.0), &mut sums);
             value
         }
     };
@@ -96,7 +99,7 @@ fn objective(layer: &InducingLayer, windows: &Windows, noise: f64, kind: Kind) -
 }
 
 fn evidence(layer: &InducingLayer, windows: &Windows, noise: f64) -> (f64, Vec<f64>) {
-    objective(layer, windows, noise, Kind::Elbo(1.0))
+    objective(layer, [windows; 2], noise, Kind::Elbo(1.0))
 }
 
 fn flat(sums: &BoundGradient) -> Vec<f64> {
@@ -172,15 +175,13 @@ fn gradients_are_those_of_finite_differences() {
     for (expression, m, k) in cases.into_iter().chain([("matern52(ard)", 0, 6)]) {
         for kind in kinds {
             let start = layer(expression, m);
-            let windows = match kind {
-                Kind::Elbo(_) => windows(x.as_ref(), k, 60),
-                _ => Windows::new(&order(), &nearest_others(x.as_ref(), k, COMPARISONS), N),
-            };
-            let (_, gradient) = objective(&start, &windows, NOISE, kind);
+            let (before, others) = (windows(x.as_ref(), k, 60), others(x.as_ref(), k));
+            let windows = [if matches!(kind, Kind::Square(_)) { &others } else { &before }, &others];
+            let (_, gradient) = objective(&start, windows, NOISE, kind);
             for (i, &slope) in gradient.iter().enumerate() {
                 let moved = |step: f64| {
                     let (layer, noise) = moved(&start, i, step);
-                    objective(&layer, &windows, noise, kind).0
+                    objective(&layer, windows, noise, kind).0
                 };
                 let h = 1e-5;
                 let wanted = (8.0 * (moved(h) - moved(-h)) - (moved(2.0 * h) - moved(-2.0 * h))) / (12.0 * h);
@@ -216,7 +217,7 @@ fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
 fn without_inducing_inputs_it_is_vecchias_approximation() {
     let ((x, y), k) = (data(), 7);
     let (layer, order) = (layer("matern32(ard)", 0), order());
-    let lists = nearest_before(x.as_ref(), &order, k, COMPARISONS);
+    let lists = nearest_before(x.as_ref(), (&order, &order), k, COMPARISONS);
     let windows = windows(x.as_ref(), k, 30);
     // Every row given its neighbours by dense algebra.
     let mut wanted = 0.0;
@@ -241,7 +242,7 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
     let (x, y) = data();
     for (m, k) in [(7, 5), (0, 9), (12, 0)] {
         let layer = layer("matern52(ard)", m);
-        let lists = nearest_others(x.as_ref(), k, COMPARISONS);
+        let lists = nearest_others(x.as_ref(), &order(), k, COMPARISONS).1;
         let windows = Windows::new(&order(), &lists, 50);
         let noise = [NOISE];
         let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
@@ -250,7 +251,7 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
         stream.forward(sweep, RowWeight::Precision);
         let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
         let posterior = (q.mean(), q.cov().full());
-        let loss = stream.losses(sweep, posterior).value;
+        let loss = stream.losses(sweep, Predictions { loss: &GaussianLoss, posterior }).value;
         // The same rows as if they were new, each given its neighbours.
         let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
         let (mean, variance) = predictor.given(x.as_ref(), &order(), &lists);
@@ -259,6 +260,37 @@ fn direct_losses_are_those_of_predictions_of_rows_left_out() {
             0.5 * ((std::f64::consts::TAU * v).ln() + (y[i] - mean[i]).powi(2) / v)
         };
         assert_close(loss, (0..N).map(one).sum(), 1e-12, "loss");
+    }
+}
+
+#[test]
+fn rows_that_q_forgets_are_predicted_as_by_the_exact_gp_of_the_others() {
+    let (x, y) = data();
+    for (expression, m) in [("rbf(ard)", 7), ("matern32(ard) + linear", 20), ("matern52", 0)] {
+        let (layer, noise) = (layer(expression, m), [NOISE]);
+        let windows = windows(x.as_ref(), N - 1, N);
+        let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
+        let mut stream = ConditionalStream::new(&layer, &windows);
+        stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);
+        let q = conditional_elbo(&stream.statistics, 1.0).expect("a posterior").q;
+        let posterior = (q.mean(), q.cov().full());
+        let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
+        let lists = nearest_others(x.as_ref(), &order(), N - 1, COMPARISONS).1;
+        let (mean, variance) = predictor.left_out(&order(), &lists, &[1.0; N]);
+        // With G = (K + σ²I)⁻¹: y_i − [Gc]_i/G_ii and 1/G_ii (Rasmussen & Williams 2006, equation 5.12).
+        let mut k = Mat::zeros(N, N);
+        layer.kernel().eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut Scratch::new());
+        (0..N).for_each(|i| k[(i, i)] += NOISE);
+        Factorizer::new(N).cholesky(k.as_mut()).expect("positive definite");
+        let mut weights: Vec<f64> = y.iter().map(|y| y - 0.3).collect();
+        solve_factored(k.as_ref(), &mut weights);
+        for i in 0..N {
+            let mut unit = vec![0.0; N];
+            unit[i] = 1.0;
+            solve_factored(k.as_ref(), &mut unit);
+            assert_close(mean[i], y[i] - weights[i] / unit[i], 1e-8, expression);
+            assert_close(variance[i] + NOISE, 1.0 / unit[i], 1e-8, expression);
+        }
     }
 }
 
@@ -425,7 +457,11 @@ fn what_neighbours_do_not_go_with_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains(word), "{error}");
     };
-    refused(FitOptions { likelihood: Some(LikelihoodKind::StudentT), ..beside(5) }, "gaussian likelihood");
+    let sampled = Estimator::Biased { samples: 4 };
+    refused(
+        FitOptions { estimator: sampled, objective: ObjectiveKind::DlmLog, ..beside(5) },
+        "estimator = exact",
+    );
     refused(FitOptions { objective: ObjectiveKind::Vfe, ..beside(5) }, "vfe");
     refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
     refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");

@@ -87,6 +87,14 @@ fn cases() -> Vec<Case> {
                 ..epochs(4)
             },
         ),
+        case(
+            "neighbours and sites",
+            FitOptions {
+                neighbours: Some(Neighbours::Number(6)),
+                likelihood: Some(LikelihoodKind::StudentT),
+                ..epochs(4)
+            },
+        ),
         case("neighbours auto", FitOptions { neighbours: Some(Neighbours::Auto), ..epochs(4) }),
         case("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..epochs(5) }),
         case(

@@ -34,13 +34,41 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
     Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
 }
 
-/// The predictive loss of rows under q(w) = N(m, S), a sum, and its derivatives.
+/// What predictions of rows lose, by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`, which include the rows' noise.
+pub trait RowLoss: Sync {
+    /// The sum of the losses of these rows of the data. Leaves the derivatives `ē` and `V̄` in the places of e and V, and adds those in
+    /// parameters of its own to `own`.
+    fn add(&self, rows: &[u32], e: &mut [f64], v: &mut [f64], own: &mut [f64]) -> f64;
+
+    /// How many parameters of its own there are.
+    fn own_len(&self) -> usize {
+        0
+    }
+}
+
+/// `−log N(e; 0, V)`: targets are seen with the noise that rows have.
+#[derive(Clone, Copy, Debug)]
+pub struct GaussianLoss;
+
+impl RowLoss for GaussianLoss {
+    fn add(&self, _: &[u32], e: &mut [f64], v: &mut [f64], _: &mut [f64]) -> f64 {
+        let mut value = 0.0;
+        for (e, v) in e.iter_mut().zip(v) {
+            let square = *e * *e / *v;
+            value += 0.5 * ((2.0 * PI * *v).ln() + square);
+            (*e, *v) = (*e / *v, 0.5 * (1.0 - square) / *v);
+        }
+        value
+    }
+}
+
+/// The loss of predictions of rows under q(w) = N(m, S), a sum, and its derivatives.
 #[derive(Clone, Debug)]
 pub struct PredictiveLoss {
-    /// `Σ −log N(c̃; ãᵀm, D + ãᵀSã)`.
+    /// The sum.
     pub value: f64,
-    /// `Σ e²/V` of the errors e and variances V of predictions: about their number, where the variances are right.
-    pub squares: f64,
+    /// The derivatives in parameters of the loss's own.
+    pub own: Vec<f64>,
     /// The derivative in m, M.
     pub mean: Vec<f64>,
     /// The derivative in S, `M × M`, symmetric.
@@ -51,7 +79,7 @@ impl PredictiveLoss {
     /// The loss of data of which these are a share.
     pub fn scale(&mut self, factor: f64) {
         self.value *= factor;
-        self.squares *= factor;
+        self.own.iter_mut().for_each(|x| *x *= factor);
         self.mean.iter_mut().for_each(|x| *x *= factor);
         self.cov *= faer::Scale(factor);
     }

@@ -1,15 +1,14 @@
 //! Sweeps over rows that are conditioned on their neighbours: sums, predictive losses and what rows add to gradients; no objectives.
 
-use super::conditional::PredictiveLoss;
+use super::conditional::{PredictiveLoss, RowLoss};
 use super::sums::{BoundGradient, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::latent::{InducingLayer, LatentLayer, LayerGradient};
-use crate::linalg::{self, Part, Shape, block_product, dot, product, reflect_lower};
+use crate::linalg::{self, Part, Shape, block_product, product, reflect_lower};
 use crate::neighbours::{Block, Conditionals, Members, PriorBar, Rows, RowsBar, Source, Windows};
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
-use std::f64::consts::PI;
 
 /// Blocks that are worked on together.
 const GROUP: usize = 32;
@@ -25,28 +24,36 @@ pub enum RowWeight {
 
 /// What the gradient of an objective asks of every row.
 #[derive(Clone, Copy)]
-pub struct RowsAdjoint<'a> {
-    /// Derivatives with respect to the statistics of all rows.
-    pub statistics: &'a StatisticsAdjoint,
-    /// What rows counted for in them.
-    pub weight: RowWeight,
-    /// m and S (`M × M`, both triangles), where the objective holds the predictive loss of every row, times a factor.
-    pub loss: Option<(&'a [f64], MatRef<'a, f64>, f64)>,
+pub enum RowsAdjoint<'a> {
+    /// Through statistics of all rows, by the derivatives with respect to them and what rows counted for.
+    Statistics(&'a StatisticsAdjoint, RowWeight),
+    /// Through the loss of every row's prediction, times a factor.
+    Predictions(Predictions<'a>, f64),
+}
+
+/// Predictions of rows from their neighbours and q(w) = N(m, S).
+#[derive(Clone, Copy)]
+pub struct Predictions<'a> {
+    /// What they lose.
+    pub loss: &'a dyn RowLoss,
+    /// m and S (`M × M`, both triangles).
+    pub posterior: (&'a [f64], MatRef<'a, f64>),
 }
 
 /// What one block of a group sums up, and its rows.
 struct Slot {
+    rows: Vec<u32>,
     centred: Vec<f64>,
     variance: Vec<f64>,
     first: Vec<f64>,
     second: Vec<f64>,
     ac: Vec<f64>,
+    own: Vec<f64>,
     value: f64,
-    squares: f64,
     log_weight: f64,
     noise: f64,
     layer: LayerGradient,
-    /// `M × rows` and, once a gradient is asked for, `M × members`.
+    /// `M × rows` each, and `M × members` once a gradient is asked for.
     t: Mat<f64>,
     more: Mat<f64>,
     members: Mat<f64>,
@@ -92,18 +99,19 @@ impl ConditionalStream {
         let longest = windows.longest();
         let count = windows.all.iter().map(|window| window.blocks.len()).max().unwrap_or(0).min(GROUP);
         let slot = || Slot {
+            rows: Vec::with_capacity(most),
             centred: vec![0.0; most],
             variance: vec![0.0; most],
             first: vec![0.0; most],
             second: vec![0.0; most],
             ac: vec![0.0; m],
+            own: Vec::new(),
             value: 0.0,
-            squares: 0.0,
             log_weight: 0.0,
             noise: 0.0,
             layer: layer.zero_gradient(),
             t: Mat::zeros(m, most),
-            more: Mat::new(),
+            more: Mat::zeros(m, most),
             members: Mat::new(),
         };
         ConditionalStream {
@@ -128,7 +136,8 @@ impl ConditionalStream {
         for slot in &mut self.slots {
             slot.ac.fill(0.0);
             slot.layer.clear();
-            (slot.value, slot.squares, slot.log_weight, slot.noise) = (0.0, 0.0, 0.0, 0.0);
+            slot.own.fill(0.0);
+            (slot.value, slot.log_weight, slot.noise) = (0.0, 0.0, 0.0);
         }
         for window in &sweep.windows.all {
             self.members.load(sweep.layer, sweep.source, window);
@@ -147,6 +156,8 @@ impl ConditionalStream {
                 works.into_par_iter().with_max_len(1).for_each(|mut own| {
                     self.per_thread.with(|room| {
                         let count = own.block.count;
+                        own.slot.rows.clear();
+                        own.slot.rows.extend(own.members.rows(&own.block.members[..count]));
                         let (centred, variance) =
                             (&mut own.slot.centred[..count], &mut own.slot.variance[..count]);
                         let mut out = Rows { features: own.rows.as_mut(), centred, variance };
@@ -200,27 +211,20 @@ impl ConditionalStream {
         }
     }
 
-    /// The predictive loss of all rows under q(w) = N(m, S).
-    pub fn losses(&mut self, sweep: Sweep<'_>, (mean, cov): (&[f64], MatRef<'_, f64>)) -> PredictiveLoss {
-        let m = mean.len();
+    /// The loss of predictions of all rows.
+    pub fn losses(&mut self, sweep: Sweep<'_>, by: Predictions<'_>) -> PredictiveLoss {
+        let (m, own) = (by.posterior.0.len(), by.loss.own_len());
         let mut gram = Mat::zeros(m, m);
+        self.slots.iter_mut().for_each(|slot| slot.own.resize(own, 0.0));
         self.run(
             (sweep, false),
             |_, Work { block, rows, scaled, slot, .. }| {
-                let rows = rows.as_ref();
-                slot.predict(rows, block.count, (mean, cov));
-                let (e, v) = (&slot.centred[..block.count], &mut slot.variance[..block.count]);
-                for (e, v) in e.iter().zip(v.iter()) {
-                    slot.value += 0.5 * ((2.0 * PI * v).ln() + e * e / v);
-                    slot.squares += e * e / v;
-                }
-                // −ē and V̄.
-                let bar = &mut slot.first[..block.count];
-                for ((bar, e), v) in bar.iter_mut().zip(e).zip(v) {
-                    (*bar, *v) = (-e / *v, 0.5 * (1.0 - e * e / *v) / *v);
-                }
-                columns::add_matvec(rows, bar, &mut slot.ac);
-                columns::scale_columns_transposed(rows, &slot.variance[..block.count], scaled);
+                let (rows, count) = (rows.as_ref(), block.count);
+                slot.value += slot.lose(rows, by);
+                let mean = &mut slot.first[..count];
+                mean.iter_mut().for_each(|bar| *bar = -*bar);
+                columns::add_matvec(rows, mean, &mut slot.ac);
+                columns::scale_columns_transposed(rows, &slot.second[..count], scaled);
             },
             |rows, scaled, _, _, _| {
                 let (left, right) = ((rows, Shape::Full), (scaled, Shape::Full));
@@ -229,10 +233,10 @@ impl ConditionalStream {
             |_| {},
         );
         reflect_lower(gram.as_mut());
-        let mut loss = PredictiveLoss { value: 0.0, squares: 0.0, mean: vec![0.0; m], cov: gram };
+        let mut loss = PredictiveLoss { value: 0.0, own: vec![0.0; own], mean: vec![0.0; m], cov: gram };
         for slot in &self.slots {
             loss.value += slot.value;
-            loss.squares += slot.squares;
+            loss.own.iter_mut().zip(&slot.own).for_each(|(a, b)| *a += b);
             loss.mean.iter_mut().zip(&slot.ac).for_each(|(a, b)| *a += b);
         }
         loss
@@ -244,7 +248,7 @@ impl ConditionalStream {
         let largest = sweep.windows.blocks().map(|block| block.members.len()).max().unwrap_or(0);
         for slot in &mut self.slots {
             if slot.members.ncols() < largest {
-                (slot.members, slot.more) = (Mat::zeros(m, largest), Mat::zeros(m, slot.t.ncols()));
+                slot.members = Mat::zeros(m, largest);
             }
         }
         if sums.g.nrows() == 0 {
@@ -254,7 +258,14 @@ impl ConditionalStream {
         self.run(
             (sweep, true),
             |room, Work { block, members, rows, slot, .. }| {
-                slot.rows_bar(rows.as_ref(), block.count, by);
+                match by {
+                    RowsAdjoint::Statistics(adjoint, weight) => {
+                        slot.statistics_bar(rows.as_ref(), (adjoint, weight));
+                    }
+                    RowsAdjoint::Predictions(by, factor) => {
+                        slot.predictions_bar(rows.as_ref(), (by, factor));
+                    }
+                }
                 let Slot { first, second, t, layer, noise, .. } = slot;
                 let bar = RowsBar {
                     features: t.as_ref().subcols(0, block.count),
@@ -283,54 +294,52 @@ impl ConditionalStream {
 }
 
 impl Slot {
-    /// Turns c̃ and D of rows into the errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã` of predictions; S ã is left in `t`.
-    fn predict(&mut self, rows: MatRef<'_, f64>, count: usize, (mean, cov): (&[f64], MatRef<'_, f64>)) {
-        let mut t = self.t.as_mut().subcols_mut(0, count);
-        block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
-        let (fit, spread) = (&mut self.first[..count], &mut self.second[..count]);
-        fit.fill(0.0);
-        spread.fill(0.0);
-        columns::add_moments(rows, (mean, t.as_ref()), fit, spread);
-        self.centred.iter_mut().zip(fit).for_each(|(c, fit)| *c -= *fit);
-        self.variance.iter_mut().zip(spread).for_each(|(d, spread)| *d += *spread);
+    /// What predictions of the rows lose by their errors `e = c̃ − ãᵀm` and variances `V = D + ãᵀSã`; `ē` is left in `first`, `V̄` in
+    /// `second` and S ã in `more`.
+    fn lose(&mut self, rows: MatRef<'_, f64>, by: Predictions<'_>) -> f64 {
+        let (count, (mean, cov)) = (rows.ncols(), by.posterior);
+        let mut image = self.more.as_mut().subcols_mut(0, count);
+        block_product(image.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
+        let (e, v) = (&mut self.first[..count], &mut self.second[..count]);
+        e.fill(0.0);
+        v.copy_from_slice(&self.variance[..count]);
+        columns::add_moments(rows, (mean, image.as_ref()), e, v);
+        e.iter_mut().zip(&self.centred).for_each(|(e, c)| *e = c - *e);
+        by.loss.add(&self.rows, e, v, &mut self.own)
     }
 
-    /// The adjoint of rows: `ã̄` into `t`, `c̃̄` into `first`, `D̄` into `second`.
-    ///
-    /// Statistics ask for `ã̄ = 2ωΦ̄ã + ω c̃ φ̄`, `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c`, `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω`, `D̄ = −ω²ω̄`; the loss
-    /// for `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē = e/V`, `D̄ = V̄ = ½ (1/V − e²/V²)`.
-    fn rows_bar(&mut self, rows: MatRef<'_, f64>, count: usize, by: RowsAdjoint<'_>) {
-        let bar = by.statistics;
+    /// The adjoint of rows that statistics ask for: `ã̄ = 2ωΦ̄ã + ω c̃ φ̄` into `t`, `c̃̄ = ω φ̄ᵀã + 2ω c̃ c̄c` into `first` and
+    /// `D̄ = −ω²ω̄` with `ω̄ = ãᵀΦ̄ã + c̃ φ̄ᵀã + c̃² c̄c + ω̄_log/ω` into `second`.
+    fn statistics_bar(&mut self, rows: MatRef<'_, f64>, (bar, weight): (&StatisticsAdjoint, RowWeight)) {
+        let count = rows.ncols();
         let mut t = self.t.as_mut().subcols_mut(0, count);
         block_product(t.as_mut(), Accum::Replace, (bar.gram.as_ref(), Shape::Full), rows, 2.0);
         let (linear, quadratic) = (&mut self.first[..count], &mut self.second[..count]);
         linear.fill(0.0);
         quadratic.fill(0.0);
         columns::add_moments(rows, (&bar.ac, t.as_ref()), linear, quadratic);
+        let unit = weight == RowWeight::Unit;
         for i in 0..count {
             let (c, d, slope) = (self.centred[i], self.variance[i], linear[i]);
-            let omega = if by.weight == RowWeight::Unit { 1.0 } else { 1.0 / d };
+            let omega = if unit { 1.0 } else { 1.0 / d };
             let column = t.as_mut().col_mut(i);
             column.iter_mut().zip(&bar.ac).for_each(|(t, ac)| *t = omega * (*t + c * ac));
             linear[i] = omega * (slope + 2.0 * c * bar.cc);
             let omega_bar = 0.5 * quadratic[i] + c * slope + c * c * bar.cc + bar.log_weight * d;
-            quadratic[i] = if by.weight == RowWeight::Unit { 0.0 } else { -omega * omega * omega_bar };
+            quadratic[i] = if unit { 0.0 } else { -omega * omega * omega_bar };
         }
-        let Some((mean, cov, factor)) = by.loss else { return };
-        let mut more = self.more.as_mut().subcols_mut(0, count);
-        block_product(more.as_mut(), Accum::Replace, (cov, Shape::Full), rows, 1.0);
-        let more = more.as_ref();
-        for i in 0..count {
-            let (row, image) = (columns::column(&rows, i), columns::column(&more, i));
-            let e = self.centred[i] - dot(row, mean);
-            let v = self.variance[i] + dot(row, image);
-            let (e_bar, v_bar) = (factor * e / v, 0.5 * factor * (1.0 - e * e / v) / v);
-            let column = t.as_mut().col_mut(i);
-            for ((t, s), m) in column.iter_mut().zip(image).zip(mean) {
-                *t += 2.0 * v_bar * s - e_bar * m;
+    }
+
+    /// The same that losses of predictions ask for: `ã̄ = 2V̄Sã − ē m`, `c̃̄ = ē` and `D̄ = V̄`.
+    fn predictions_bar(&mut self, rows: MatRef<'_, f64>, (by, factor): (Predictions<'_>, f64)) {
+        self.lose(rows, by);
+        for (i, (e_bar, v_bar)) in self.first.iter_mut().zip(&mut self.second).take(rows.ncols()).enumerate()
+        {
+            (*e_bar, *v_bar) = (factor * *e_bar, factor * *v_bar);
+            let (image, column) = (columns::column(&self.more.as_ref(), i), self.t.as_mut().col_mut(i));
+            for ((t, s), m) in column.iter_mut().zip(image).zip(by.posterior.0) {
+                *t = 2.0 * *v_bar * s - *e_bar * m;
             }
-            self.first[i] += e_bar;
-            self.second[i] += v_bar;
         }
     }
 }

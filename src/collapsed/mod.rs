@@ -9,8 +9,8 @@ mod stream;
 mod sums;
 
 pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_bound};
-pub use conditional::{PredictiveLoss, conditional_dlm, conditional_elbo};
-pub use conditional_stream::{ConditionalStream, RowWeight, RowsAdjoint, Sweep};
+pub use conditional::{GaussianLoss, PredictiveLoss, RowLoss, conditional_dlm, conditional_elbo};
+pub use conditional_stream::{ConditionalStream, Predictions, RowWeight, RowsAdjoint, Sweep};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
 pub use stream::{DataStream, Dataset, Weighting};

@@ -14,6 +14,7 @@ pub(super) mod name {
     pub const COVARIANCE: &str = "q_covariance";
     pub const MEAN: &str = "q_mean";
     pub const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
+    pub const NEIGHBOUR_NOISE: &str = "neighbour_noise";
     pub const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
     pub const INCREASE: &str = "variance_increase";
     pub const REDUCTION: &str = "variance_reduction";

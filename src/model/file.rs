@@ -3,7 +3,7 @@
 use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;
 use super::latent::LatentModel;
-use super::nearby::Nearby;
+use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Posterior, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
@@ -245,6 +245,8 @@ impl Model {
             let (x, y) = nearby.data();
             arrays.push(Array::matrix(name::NEIGHBOUR_INPUTS, x).rounded(nearby.is_single()));
             arrays.push(Array::vector(name::NEIGHBOUR_TARGETS, y).rounded(nearby.is_single()));
+            let noise = nearby.noise().map(|noise| Array::vector(name::NEIGHBOUR_NOISE, noise));
+            arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
         arrays.sort_by_key(|array| array.name);
         arrays
@@ -443,7 +445,8 @@ fn beside(
     let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
     let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
     latent.refresh().map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
-    let full = matches!(q.cov(), MatrixRef::Full(_)) && latent.likelihood.gaussian_noise().is_some();
+    let has_noise = arrays.has(name::NEIGHBOUR_NOISE) != latent.likelihood.gaussian_noise().is_some();
+    let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
     let (Some(layer), &[rows, dims], true) = (latent.layer.inducing(), &shape[..], full) else {
         return Err(Unusable::damaged("it has neighbours that its model has no use for"));
     };
@@ -452,7 +455,14 @@ fn beside(
     }
     let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
     let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
-    let nearby = Nearby::of_rows(layer, (x, y), count, single);
+    let noise = match arrays.has(name::NEIGHBOUR_NOISE) {
+        true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[rows])?),
+        false => None,
+    };
+    if noise.iter().flatten().any(|noise| *noise <= 0.0) {
+        return Err(Unusable::damaged("the noise of its neighbours is not positive"));
+    }
+    let nearby = Nearby::new(layer, NearbyRows { x, y, noise, single }, count);
     Ok(posterior.of_layer(latent.layer.clone()).with_neighbours(Arc::new(nearby), q))
 }
 

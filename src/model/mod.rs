@@ -23,7 +23,7 @@ pub use fitted::Model;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub use latent::LatentModel;
 pub use mixed::MixedUse;
-pub use nearby::Nearby;
+pub use nearby::{Nearby, NearbyRows};
 pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, NeighbourPoint, Restart, Search};

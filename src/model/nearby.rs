@@ -13,48 +13,63 @@ use sparsegp_kernels::{Inputs, Scratch};
 /// Data that predictions at several rows together are conditioned on, at most.
 const MOST_JOINT: usize = 3000;
 
-/// Training rows, found by nearness in the metric of a kernel.
-pub struct Nearby {
-    /// Inputs, `D × n`, and targets, n, on the scale the model sees.
-    x: Mat<f64>,
-    y: Vec<f64>,
-    count: usize,
-    single: bool,
-    units: Vec<f64>,
-    index: Index,
+/// What else predictions from neighbours are made of.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub layer: &'a InducingLayer,
+    /// Of the whitened inducing variables.
+    pub q: &'a Normal,
+    /// The likelihood's noise variance, where rows have none of their own.
+    pub noise: Option<f64>,
 }
 
-impl Nearby {
-    /// The rows `x` (`n × D`) with targets `y`, of which a prediction takes the `count` nearest, near by the layer's kernel.
+/// Training rows that a model keeps, on the scale it sees.
+pub struct NearbyRows {
+    /// Inputs, `D × n`.
+    pub(super) x: Mat<f64>,
+    /// Targets, n, or what stands for them.
+    pub(super) y: Vec<f64>,
+    /// Noise variances, n, where they are not the likelihood's.
+    pub(super) noise: Option<Vec<f64>>,
+    /// Whether numbers are those of single precision.
+    pub(super) single: bool,
+}
+
+impl NearbyRows {
+    /// The rows `x` (`n × D`) with targets `y` and noise variances of their own, or those of them that are kept.
     pub fn new(
-        layer: &InducingLayer,
-        (x, y): (MatRef<'_, f64>, &[f64]),
-        count: usize,
+        (x, y, noise): (MatRef<'_, f64>, &[f64], Option<&[f64]>),
         (keeping, seed): (Keeping, u64),
-    ) -> Nearby {
+    ) -> NearbyRows {
         let mut rows: Vec<usize> = (0..y.len()).collect();
         if let Some(most) = keeping.rows.filter(|most| *most < rows.len()) {
             rows.shuffle(&mut generator(seed, Purpose::Neighbours, 1));
             rows.truncate(most);
             rows.sort_unstable();
         }
-        let stored = |value: f64| if keeping.single { f64::from(value as f32) } else { value };
-        let kept = Mat::from_fn(x.ncols(), rows.len(), |d, i| stored(x[(rows[i], d)]));
-        let y = rows.iter().map(|&row| stored(y[row])).collect();
-        Nearby::of_rows(layer, (kept, y), count, keeping.single)
+        let single = keeping.single;
+        let stored = |value: f64| if single { f64::from(value as f32) } else { value };
+        let of = |values: &[f64]| rows.iter().map(|&row| stored(values[row])).collect();
+        let x = Mat::from_fn(x.ncols(), rows.len(), |d, i| stored(x[(rows[i], d)]));
+        NearbyRows { x, y: of(y), noise: noise.map(of), single }
     }
+}
 
-    /// The same of rows that were chosen before: inputs `D × n` and targets.
-    pub(super) fn of_rows(
-        layer: &InducingLayer,
-        (x, y): (Mat<f64>, Vec<f64>),
-        count: usize,
-        single: bool,
-    ) -> Nearby {
-        let units = half_lengths(layer.kernel(), x.as_ref().transpose());
-        let near = in_units_of(x.as_ref().transpose(), &units);
-        let index = Index::new(near.as_ref(), (0..y.len() as u32).collect(), COMPARISONS);
-        Nearby { x, y, count, single, units, index }
+/// Training rows, found by nearness in the metric of a kernel.
+pub struct Nearby {
+    rows: NearbyRows,
+    count: usize,
+    units: Vec<f64>,
+    index: Index,
+}
+
+impl Nearby {
+    /// The rows, of which a prediction takes the `count` nearest, near by the layer's kernel.
+    pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
+        let units = half_lengths(layer.kernel(), rows.x.as_ref().transpose());
+        let near = in_units_of(rows.x.as_ref().transpose(), &units);
+        let index = Index::new(near.as_ref(), (0..rows.y.len() as u32).collect(), COMPARISONS);
+        Nearby { rows, count, units, index }
     }
 
     /// How many of the rows a prediction takes.
@@ -64,38 +79,46 @@ impl Nearby {
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.y.len()
+        self.rows.y.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.y.is_empty()
+        self.rows.y.is_empty()
     }
 
     /// Whether numbers are those of single precision.
     pub fn is_single(&self) -> bool {
-        self.single
+        self.rows.single
     }
 
     /// The bytes that the rows take in a file.
     pub fn bytes(&self) -> usize {
-        (self.x.nrows() + 1) * self.len() * if self.single { 4 } else { 8 }
+        let columns = self.rows.x.nrows() + 1 + usize::from(self.rows.noise.is_some());
+        columns * self.len() * if self.rows.single { 4 } else { 8 }
     }
 
-    /// Inputs (`n × D`) and targets, on the scale the model sees.
+    /// Inputs (`n × D`) and targets, on the scale the model sees; of data whose noise is not Gaussian, the targets of the sites that stand for
+    /// them.
     pub fn data(&self) -> (MatRef<'_, f64>, &[f64]) {
-        (self.x.as_ref().transpose(), &self.y)
+        (self.rows.x.as_ref().transpose(), &self.rows.y)
+    }
+
+    /// Noise variances of the rows, where they are not the likelihood's.
+    pub fn noise(&self) -> Option<&[f64]> {
+        self.rows.noise.as_deref()
     }
 
     /// Means and variances of f at the rows `x` (`Q × D`) by `count` neighbours of each.
     pub(super) fn marginals(
         &self,
-        (layer, q, noise): (&InducingLayer, &Normal, f64),
+        Beside { layer, q, noise }: Beside<'_>,
         x: MatRef<'_, f64>,
         count: usize,
     ) -> (Vec<f64>, Vec<f64>) {
-        let (posterior, noise) = ((q.mean(), q.cov().full()), [noise]);
-        let predictor = Predictor { layer, posterior, noise: &noise, data: self.data() };
+        let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
+        let noise = self.noise().unwrap_or(&all);
+        let predictor = Predictor { layer, posterior, noise, data: self.data() };
         let near = in_units_of(x, &self.units);
         predictor.marginals(x, (&self.index, near.as_ref()), count)
     }
@@ -104,7 +127,7 @@ impl Nearby {
     /// where that are too many.
     pub(super) fn covariance(
         &self,
-        (layer, q, noise): (&InducingLayer, &Normal, f64),
+        Beside { layer, q, noise }: Beside<'_>,
         x: MatRef<'_, f64>,
         mut count: usize,
     ) -> Mat<f64> {
@@ -120,24 +143,27 @@ impl Nearby {
             count /= 2;
         };
         given.truncate(MOST_JOINT);
-        let data = self.x.as_ref();
+        let data = self.rows.x.as_ref();
         let (u, d) = (given.len(), x.ncols());
         let points = Mat::from_fn(u + x.nrows(), d, |i, j| match given.get(i) {
             Some(&row) => data[(j, row as usize)],
             None => x[(i - u, j)],
         });
-        conditional_covariance((layer, q, noise), points.as_ref(), u)
+        let of =
+            |&row: &u32| self.noise().map_or(noise, |noise| Some(noise[row as usize])).unwrap_or(f64::NAN);
+        let noise: Vec<f64> = given.iter().map(of).collect();
+        conditional_covariance((layer, q), points.as_ref(), &noise)
     }
 }
 
-/// The covariance of f at the last of some points given noisy values at the first `given`, and q(w): `R_QQ − B R_NQ + Ã S Ãᵀ` with
-/// `B = R_QN (R_NN + σ²I)⁻¹` and `Ã = A_Q − B A_N`.
+/// The covariance of f at the last of some points given values at the first ones with these noise variances, and q(w):
+/// `R_QQ − B R_NQ + Ã S Ãᵀ` with `B = R_QN (R_NN + Σ)⁻¹` and `Ã = A_Q − B A_N`.
 fn conditional_covariance(
-    (layer, q, noise): (&InducingLayer, &Normal, f64),
+    (layer, q): (&InducingLayer, &Normal),
     points: MatRef<'_, f64>,
-    given: usize,
+    noise: &[f64],
 ) -> Mat<f64> {
-    let (all, m) = (points.nrows(), layer.dim());
+    let (all, given, m) = (points.nrows(), noise.len(), layer.dim());
     let mut scratch = Scratch::new();
     let mut residual = Mat::zeros(all, all);
     layer.kernel().eval(Inputs::Gram(points), residual.as_mut(), &mut scratch);
@@ -149,7 +175,7 @@ fn conditional_covariance(
         residual -= a.transpose() * &a;
     }
     let mut factor = residual.as_ref().submatrix(0, 0, given, given).to_owned();
-    (0..given).for_each(|i| factor[(i, i)] += noise);
+    noise.iter().enumerate().for_each(|(i, noise)| factor[(i, i)] += noise);
     let queries = all - given;
     if Factorizer::new(given).cholesky(factor.as_mut()).is_err() {
         return Mat::from_fn(queries, queries, |_, _| f64::NAN);

@@ -1,10 +1,10 @@
 //! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
 
 use super::latent::LatentModel;
-use super::nearby::Nearby;
+use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::{InducingLayer, Layer};
+use crate::latent::Layer;
 use crate::likelihood::Likelihood;
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
@@ -32,12 +32,12 @@ pub struct Posterior {
     likelihood: Box<dyn Likelihood>,
     weights: Vec<f64>,
     roots: Roots,
-    beside: Option<Beside>,
+    neighbours: Option<Neighbours>,
 }
 
 /// Neighbours beside inducing inputs, which ask for q(w) itself.
 #[derive(Clone)]
-struct Beside {
+struct Neighbours {
     nearby: Arc<Nearby>,
     q: Normal,
     count: usize,
@@ -118,13 +118,19 @@ impl Posterior {
             linalg::matvec(w.transpose(), q.mean(), &mut weights);
         }
         let roots = roots(layer, q);
-        Posterior { layer: layer.clone(), likelihood: model.likelihood.clone(), weights, roots, beside: None }
+        Posterior {
+            layer: layer.clone(),
+            likelihood: model.likelihood.clone(),
+            weights,
+            roots,
+            neighbours: None,
+        }
     }
 
     /// From stored parts; see [`Posterior::factors`].
     pub fn from_factors(model: &LatentModel, weights: Vec<f64>, roots: Roots) -> Self {
         let (layer, likelihood) = (model.layer.clone(), model.likelihood.clone());
-        Posterior { layer, likelihood, weights, roots, beside: None }
+        Posterior { layer, likelihood, weights, roots, neighbours: None }
     }
 
     /// The same posterior with its layer refreshed.
@@ -135,30 +141,30 @@ impl Posterior {
     /// The same posterior (`q` of the whitened inducing variables) with training rows to look up beside it.
     pub fn with_neighbours(self, nearby: Arc<Nearby>, q: &Normal) -> Self {
         let count = nearby.count();
-        Posterior { beside: Some(Beside { nearby, q: q.clone(), count }), ..self }
+        Posterior { neighbours: Some(Neighbours { nearby, q: q.clone(), count }), ..self }
     }
 
     /// The training rows that are looked up, where there are any.
     pub fn neighbours(&self) -> Option<&Arc<Nearby>> {
-        self.beside.as_ref().map(|beside| &beside.nearby)
+        self.neighbours.as_ref().map(|neighbours| &neighbours.nearby)
     }
 
     /// The same posterior with fewer neighbours, where it has any.
     pub fn with_fewer(&self, count: usize) -> Option<Posterior> {
-        let beside = self.beside.as_ref()?;
+        let neighbours = self.neighbours.as_ref()?;
         Some(Posterior {
             layer: self.layer.clone(),
             likelihood: self.likelihood.clone(),
             weights: self.weights.clone(),
             roots: self.roots.clone(),
-            beside: Some(Beside { count: count.min(beside.count), ..beside.clone() }),
+            neighbours: Some(Neighbours { count: count.min(neighbours.count), ..neighbours.clone() }),
         })
     }
 
-    /// What neighbours are looked up in and for: rows, layer, q, noise variance.
-    fn beside(&self) -> Option<(&Nearby, usize, (&InducingLayer, &Normal, f64))> {
-        let (beside, layer) = (self.beside.as_ref()?, self.layer.inducing()?);
-        Some((&beside.nearby, beside.count, (layer, &beside.q, self.likelihood.gaussian_noise()?)))
+    /// What neighbours are looked up in, how many, and what they stand beside.
+    fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
+        let (Neighbours { nearby, q, count }, layer) = (self.neighbours.as_ref()?, self.layer.inducing()?);
+        Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
     }
 
     /// `Wᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.

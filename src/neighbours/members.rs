@@ -31,6 +31,8 @@ pub struct Source<'a> {
 /// Buffers of a window's members, which grow to the largest window and stay.
 pub struct Members {
     count: usize,
+    /// Which data or queries they are.
+    rows: Vec<u32>,
     /// Inputs, `D × u`, a column each.
     x: Mat<f64>,
     /// `c = y − o`.
@@ -61,6 +63,7 @@ impl Default for Members {
     fn default() -> Self {
         Members {
             count: 0,
+            rows: Vec::new(),
             x: Mat::new(),
             c: Vec::new(),
             noise: Vec::new(),
@@ -77,6 +80,11 @@ impl Members {
         self.x.as_ref().subcols(0, self.count)
     }
 
+    /// Which data or queries the members at these places are.
+    pub fn rows<'a>(&'a self, places: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        places.iter().map(|&place| self.rows[place as usize])
+    }
+
     /// Whitened features `a`, `M × u`.
     pub(super) fn a(&self) -> MatRef<'_, f64> {
         self.a.as_ref().subcols(0, self.count)
@@ -86,6 +94,7 @@ impl Members {
     pub fn load(&mut self, layer: &InducingLayer, source: Source<'_>, window: &Window) {
         let (m, u, d) = (layer.dim(), window.members.len(), source.x.ncols());
         self.count = u;
+        self.rows.clone_from(&window.members);
         let mut x = room(&mut self.x, d, u);
         let (mean, new) = (layer.mean().values[0], window.queries);
         [&mut self.c, &mut self.noise].into_iter().for_each(Vec::clear);

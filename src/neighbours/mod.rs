@@ -3,7 +3,7 @@
 //! Inducing inputs carry what is smooth over all of the input space; the residual they leave is local, and the nearest data carry it (full-scale
 //! Vecchia approximations: Gyger, Furrer & Sigrist 2025, arXiv 2507.05064). Given its k nearest predecessors in an order of the data, a datum
 //! is a row of a linear model in w with a noise variance of its own, so the evidence is FITC's of other rows: k = 0 is FITC, all
-//! predecessors are the exact GP, whatever the inducing inputs. Noise is Gaussian, with one variance.
+//! predecessors are the exact GP, whatever the inducing inputs. Noise is Gaussian, with one variance or one for every datum.
 //!
 //! ```
 //! use faer::Mat;
@@ -23,7 +23,7 @@
 //! let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
 //! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
 //! let evidence = |k: usize| {
-//!     let lists = nearest_before(near.as_ref(), &order, k, COMPARISONS);
+//!     let lists = nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS);
 //!     let windows = Windows::new(&order, &lists, Windows::most_members(10));
 //!     let mut stream = ConditionalStream::new(&layer, &windows);
 //!     stream.forward(Sweep { layer: &layer, source, windows: &windows }, RowWeight::Precision);

@@ -15,6 +15,9 @@ use rayon::prelude::*;
 /// Queries whose neighbours are searched for, and whose features are shared, together.
 const QUERIES: usize = 1 << 16;
 
+/// The most that a row may have told q of what it was predicted to be, as a share of what there is to know.
+const MOST_KNOWN: f64 = 0.99;
+
 /// Everything that predicts: layer, q(w) = N(m, S) and the data that neighbours are chosen among.
 pub struct Predictor<'a> {
     /// Kernel, inducing inputs and mean.
@@ -51,6 +54,23 @@ impl Predictor<'_> {
     /// Means and variances of f at the rows `x` (`Q × D`) given the data in `lists`, worked on in this order, in which near rows
     /// should follow each other.
     pub fn given(&self, x: MatRef<'_, f64>, order: &[u32], lists: &Lists) -> (Vec<f64>, Vec<f64>) {
+        self.predict((x, None), order, lists)
+    }
+
+    /// The same at rows of the data given others in `lists`, as if they had been no data: what they told q goes as well, in which row i
+    /// counted `counted[i]` times (n; a share 1/β of each under a KL term of weight β). Since `p(y | w) = p(y_−i | w) p(y_i | y_−i, w)`,
+    /// what is left is `S⁻¹ − κ ããᵀ/D`, which takes
+    /// `r = ãᵀSã` and `ãᵀm` to `r/(1 − κr/D)` and `(ãᵀm − κ r c̃/D)/(1 − κr/D)`. Rows that are not in `order` have zeros.
+    pub fn left_out(&self, order: &[u32], lists: &Lists, counted: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        self.predict((self.data.0, Some(counted)), order, lists)
+    }
+
+    fn predict(
+        &self,
+        (x, counted): (MatRef<'_, f64>, Option<&[f64]>),
+        order: &[u32],
+        lists: &Lists,
+    ) -> (Vec<f64>, Vec<f64>) {
         let most = Windows::most_members(self.layer.dim());
         let windows = Windows::of_queries(order, lists, self.data.1.len(), most);
         let longest = lists.longest();
@@ -64,7 +84,7 @@ impl Predictor<'_> {
         let (mut mean, mut variance) = (vec![0.0; x.nrows()], vec![0.0; x.nrows()]);
         for window in &windows.all {
             members.load(self.layer, source, window);
-            let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, room));
+            let of_block = |block: &Block| rooms.with(|room| self.block(&members, block, (counted, room)));
             let found: Vec<[Vec<f64>; 2]> = window.blocks.par_iter().map(of_block).collect();
             for (block, [means, variances]) in window.blocks.iter().zip(&found) {
                 for ((&place, m), v) in block.members.iter().zip(means).zip(variances) {
@@ -76,7 +96,12 @@ impl Predictor<'_> {
         (mean, variance)
     }
 
-    fn block(&self, members: &Members, block: &Block, room: &mut Room) -> [Vec<f64>; 2] {
+    fn block(
+        &self,
+        members: &Members,
+        block: &Block,
+        (counted, room): (Option<&[f64]>, &mut Room),
+    ) -> [Vec<f64>; 2] {
         let (m, b) = (self.layer.dim(), block.count);
         if room.features.ncols() < b {
             (room.features, room.t) = (Mat::zeros(m, b), Mat::zeros(m, b));
@@ -91,7 +116,19 @@ impl Predictor<'_> {
         block_product(t.as_mut(), Accum::Replace, (cov, Shape::Full), features, 1.0);
         let offset = self.layer.mean().values[0];
         centred.iter_mut().for_each(|c| *c = offset - *c);
-        columns::add_moments(features, (mean, t.as_ref()), &mut centred, &mut variance);
+        let Some(counted) = counted else {
+            columns::add_moments(features, (mean, t.as_ref()), &mut centred, &mut variance);
+            return [centred, variance];
+        };
+        let (mut fit, mut spread) = (vec![0.0; b], vec![0.0; b]);
+        columns::add_moments(features, (mean, t.as_ref()), &mut fit, &mut spread);
+        for (i, row) in members.rows(&block.members[..b]).map(|row| row as usize).enumerate() {
+            let noise = if self.noise.len() == 1 { self.noise[0] } else { self.noise[row] };
+            // Below 1 but for rounding, and for rows that q knew given other neighbours.
+            let known = (counted[row] * spread[i] / (variance[i] + noise)).min(MOST_KNOWN);
+            centred[i] += (fit[i] - known * (self.data.1[row] - centred[i])) / (1.0 - known);
+            variance[i] += spread[i] / (1.0 - known);
+        }
         [centred, variance]
     }
 }

@@ -200,27 +200,38 @@ impl Pass for Look<'_, '_> {
     }
 }
 
-/// The `k` nearest others of every row of `x` (`N × D`).
-pub fn nearest_others(x: MatRef<'_, f64>, k: usize, comparisons: usize) -> Lists {
+/// The `k` nearest others among the rows of `x` (`N × D`) of each of `rows`, with an order of these in which near ones follow each other;
+/// the lists of other rows are empty.
+pub fn nearest_others(x: MatRef<'_, f64>, rows: &[u32], k: usize, comparisons: usize) -> (Vec<u32>, Lists) {
     let index = Index::new(x, (0..x.nrows() as u32).collect(), comparisons);
-    let found = index.search(x, (&index.members, &index.groups), k, Allowed::Others);
-    Lists::by_query(x.nrows(), found)
+    let mut order = rows.to_vec();
+    let groups = cut(x, &mut order);
+    let found = index.search(x, (&order, &groups), k, Allowed::Others);
+    (order, Lists::by_query(x.nrows(), found))
 }
 
-/// For every row of `x` (`N × D`) the `k` nearest of those that come before it in `order`, a permutation of the rows; fewer at its
-/// beginning.
-pub fn nearest_before(x: MatRef<'_, f64>, order: &[u32], k: usize, comparisons: usize) -> Lists {
-    let mut rank = vec![0; order.len()];
+/// For each of `rows` the `k` nearest of those rows of `x` (`N × D`) that come before it in `order`, a permutation of all of them; fewer
+/// at its beginning. `rows` are in this order too, and the lists of other rows are empty.
+pub fn nearest_before(
+    x: MatRef<'_, f64>,
+    (order, rows): (&[u32], &[u32]),
+    k: usize,
+    comparisons: usize,
+) -> Lists {
+    let mut rank = vec![0_u32; order.len()];
     order.iter().zip(0..).for_each(|(&point, at)| rank[point as usize] = at);
-    let mut found = Vec::with_capacity(order.len());
+    let (mut found, mut rest) = (Vec::with_capacity(rows.len()), rows);
     // Points of one half of an order look among those of twice as many: half of them come before.
-    let (mut from, mut to) = (0, CELL.min(order.len()));
-    while from < to {
-        let index = Index::new(x, order[..to].to_vec(), comparisons);
-        let mut queries = order[from..to].to_vec();
-        let groups = cut(x, &mut queries);
-        found.extend(index.search(x, (&queries, &groups), k, Allowed::Before(&rank)));
-        (from, to) = (to, (2 * to).min(order.len()));
+    let mut to = CELL.min(order.len());
+    while !rest.is_empty() {
+        let (own, later) = rest.split_at(rest.partition_point(|&row| (rank[row as usize] as usize) < to));
+        if !own.is_empty() {
+            let index = Index::new(x, order[..to].to_vec(), comparisons);
+            let mut queries = own.to_vec();
+            let groups = cut(x, &mut queries);
+            found.extend(index.search(x, (&queries, &groups), k, Allowed::Before(&rank)));
+        }
+        (rest, to) = (later, (2 * to).min(order.len()));
     }
     Lists::by_query(order.len(), found)
 }
@@ -245,6 +256,11 @@ mod tests {
         x.row(a).iter().zip(x.row(b).iter()).map(|(a, b)| (a - b).powi(2)).sum()
     }
 
+    fn everyone(x: MatRef<'_, f64>, k: usize, comparisons: usize) -> Lists {
+        let rows: Vec<u32> = (0..x.nrows() as u32).collect();
+        nearest_others(x, &rows, k, comparisons).1
+    }
+
     /// Brute force, which tests hold the search against.
     fn slowly(x: MatRef<'_, f64>, query: usize, allowed: impl Fn(usize) -> bool, k: usize) -> Vec<u32> {
         let mut all: Vec<(Ordered, u32)> = (0..x.nrows())
@@ -266,7 +282,7 @@ mod tests {
             let mut rank = vec![0; n];
             order.iter().enumerate().for_each(|(at, &point)| rank[point as usize] = at);
             let (others, before) =
-                (nearest_others(x.as_ref(), k, n), nearest_before(x.as_ref(), &order, k, n));
+                (everyone(x.as_ref(), k, n), nearest_before(x.as_ref(), (&order, &order), k, n));
             let fresh = points(90, d, 3);
             let index = Index::new(x.as_ref(), (0..n as u32).collect(), n);
             let among = index.nearest(fresh.as_ref(), k).1;
@@ -274,6 +290,14 @@ mod tests {
             for row in 0..n {
                 assert_eq!(others.get(row), slowly(x.as_ref(), row, |other| other != row, k));
                 assert_eq!(before.get(row), slowly(x.as_ref(), row, |other| rank[other] < rank[row], k));
+            }
+            let some: Vec<u32> = order.iter().copied().step_by(3).collect();
+            let (near, part) = nearest_others(x.as_ref(), &some, k, n);
+            let of_some = nearest_before(x.as_ref(), (&order, &some), k, n);
+            assert_eq!(near.iter().collect::<HashSet<_>>(), some.iter().collect());
+            for (row, rank) in rank.iter().enumerate() {
+                let wanted = |all: &Lists| if rank % 3 == 0 { all.get(row).to_vec() } else { vec![] };
+                assert_eq!((part.get(row), of_some.get(row)), (&wanted(&others)[..], &wanted(&before)[..]));
             }
             let both = Mat::from_fn(n + 90, d, |i, j| if i < n { x[(i, j)] } else { fresh[(i - n, j)] });
             for row in 0..90 {
@@ -285,12 +309,12 @@ mod tests {
     #[test]
     fn repeated_points_and_no_neighbours_are_fine() {
         let x = Mat::from_fn(300, 2, |i, j| ((i / 50) * (j + 1)) as f64);
-        let lists = nearest_others(x.as_ref(), 49, 300);
+        let lists = everyone(x.as_ref(), 49, 300);
         for row in 0..300 {
             assert!(lists.get(row).iter().all(|&other| other as usize / 50 == row / 50), "{row}");
         }
-        assert_eq!(nearest_others(x.as_ref(), 0, 300).longest(), 0);
-        assert!(nearest_others(Mat::zeros(0, 3).as_ref(), 4, 10).is_empty());
+        assert_eq!(everyone(x.as_ref(), 0, 300).longest(), 0);
+        assert!(everyone(Mat::zeros(0, 3).as_ref(), 4, 10).is_empty());
     }
 
     proptest! {
@@ -301,7 +325,7 @@ mod tests {
         ) {
             let x = points(n, d, seed);
             let x = Mat::from_fn(n, d, |i, j| (x[(i, j)] * f64::from(values)).floor());
-            let lists = nearest_others(x.as_ref(), k, n);
+            let lists = everyone(x.as_ref(), k, n);
             for row in 0..n {
                 let apart = |&other: &u32| squared_distance(x.as_ref(), row, other as usize);
                 let found: Vec<f64> = lists.get(row).iter().map(apart).collect();
@@ -322,7 +346,7 @@ mod tests {
             let wave: f64 = (0..5).map(|l| source[(i, l)] * ((j * (l + 2)) as f64 * 0.7).sin()).sum();
             wave + 0.02 * noise[(i, j)]
         });
-        let lists = nearest_others(x.as_ref(), k, n / 4);
+        let lists = everyone(x.as_ref(), k, n / 4);
         let found = |row: usize| {
             let all = slowly(x.as_ref(), row, |other| other != row, k);
             lists.get(row).iter().filter(|point| all.contains(point)).count()
@@ -337,7 +361,7 @@ mod tests {
         for (x, budget) in [(Mat::from_fn(500, 1, |i, _| (i % 10) as f64), 500), (points(2000, 12, 6), 200)] {
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-                pool.install(|| nearest_others(x.as_ref(), 20, budget))
+                pool.install(|| everyone(x.as_ref(), 20, budget))
             };
             assert_eq!(run(1), run(3));
         }

@@ -169,11 +169,13 @@ impl FitOptions {
                 None => Ok(()),
             };
         };
-        let kind = self.likelihood_kind();
         let most = Neighbours::MOST;
         let why = [
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
-            (!kind.has_gaussian_noise(), format!("⟨neighbours⟩ need the gaussian likelihood, not {kind}")),
+            (
+                self.estimator != Estimator::Exact,
+                format!("⟨neighbours⟩ need ⟨estimator exact⟩, not {}", self.estimator),
+            ),
             (
                 self.objective == ObjectiveKind::Vfe,
                 "⟨objective vfe⟩ has no neighbours: use elbo, dlm-log or dlm-square".to_owned(),

@@ -86,6 +86,8 @@ pub struct NeighbourPlan {
     pub beta: f64,
     /// Which rows the model keeps.
     pub keeping: Keeping,
+    /// The nodes of quadrature; as many as needed when absent.
+    pub nodes: Option<usize>,
 }
 
 /// How hyper-parameters and inducing inputs are tuned.
@@ -153,7 +155,8 @@ impl Plan {
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
         let way = if let Some(Neighbours::Number(count)) = options.neighbours {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
-            Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping })
+            let nodes = options.quadrature_nodes;
+            Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })
         } else if options.is_collapsed() {
             Way::Collapsed(match loss {
                 LossKind::Fitc => CollapsedBound::Fitc,

@@ -101,15 +101,18 @@ pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usi
 /// Refuses what cannot be fitted without all rows in memory.
 fn check_without_table(options: &FitOptions) -> Result<()> {
     if options.is_collapsed() {
-        let asked = match options.hyper {
-            _ if options.neighbours.is_some() => "⟨neighbours⟩".to_owned(),
-            Some(hyper) if options.has_own_q() => format!("⟨hyper {hyper}⟩"),
-            _ => format!("⟨objective {}⟩", options.objective),
+        let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
+        let (asked, hint) = match options.hyper {
+            _ if options.neighbours.is_some() => {
+                ("⟨neighbours⟩".to_owned(), "leave one of the two out, or fit a part of the rows")
+            }
+            Some(hyper) if options.has_own_q() => (format!("⟨hyper {hyper}⟩"), by_batches),
+            _ => (format!("⟨objective {}⟩", options.objective), by_batches),
         };
         return Err(Error::usage(format!(
-            "{asked} needs all rows in memory and cannot be trained through ⟨shuffle_buffer⟩"
+            "{asked} cannot be had with ⟨shuffle_buffer⟩: all rows have to be in memory"
         ))
-        .hint("use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩"));
+        .hint(hint));
     }
     let whole = [
         ("⟨hyper alternating⟩", options.hyper == Some(Hyper::Alternating)),

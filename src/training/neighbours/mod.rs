@@ -1,0 +1,138 @@
+//! Hyper-parameters of models with neighbours by L-BFGS, in rounds between which neighbours are looked up anew; no objectives.
+
+mod objective;
+mod sites;
+
+use super::failure::failed_start;
+use super::outcome::TakenBack;
+use super::rows::TrainingRows;
+use super::run::{Trained, hold_amplitude, minimize, whole};
+use crate::collapsed::Dataset;
+use crate::error::Result;
+use crate::hyper::{Limits, Monitor, Outcome, Stage, StopReason};
+use crate::model::{LatentModel, Score};
+use crate::options::{LossKind, NeighbourPlan, Plan};
+pub use objective::NeighbourObjective;
+use objective::{TRAINED_WITH, layer};
+
+/// Rows whose terms hyper-parameters are trained on: enough to place a few dozen of them to a percent.
+const TERMS: usize = 8192;
+
+/// Inducing inputs stay where they are unless there are so many terms for each of their coordinates: they would fit the noise, and
+/// predictions be too sure.
+const TERMS_PER_COORDINATE: usize = 2;
+
+/// Rounds before the last: rows, and iterations of L-BFGS with the neighbours of the round's start.
+const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
+
+/// The same before the last where sites stand for the data, which are matched anew in every round.
+const SITE_ROUNDS: [(usize, usize); 2] = [(TERMS, 12), (TERMS, 12)];
+
+/// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all. Direct losses
+/// start from the evidence, which knows the amplitude.
+pub(super) fn train_neighbours(
+    mut model: LatentModel,
+    rows: &dyn TrainingRows,
+    (plan, neighbours, fresh): (&Plan, &NeighbourPlan, bool),
+    monitor: &mut Monitor<'_>,
+) -> Result<Trained> {
+    let train = whole(rows, "⟨neighbours⟩")?;
+    let (n, few) = (train.len(), neighbours.count.min(TRAINED_WITH));
+    let trains = plan.hyper.trains && model.descriptors().iter().any(|descriptor| !descriptor.fixed);
+    let stays = model.fix_inducing;
+    let coordinates = layer(&model)?.z().nrows() * train.x.ncols();
+    model.fix_inducing |= TERMS.min(n) < TERMS_PER_COORDINATE * coordinates;
+    if trains && fresh {
+        model = warmed(model, train, (plan, neighbours), monitor)?;
+    }
+    if plan.loss == LossKind::Square {
+        hold_amplitude(&mut model);
+    }
+    let mut objective = NeighbourObjective::new(model, train, *neighbours, plan.seed)?;
+    if let Some(validation) = rows.validation() {
+        objective = objective.with_validation(validation, Score::of(plan.loss));
+    }
+    let mut theta = objective.start();
+    let outcome = if trains {
+        if objective.has_sites() {
+            theta = rounds(&mut objective, theta, &SITE_ROUNDS, (plan, few), monitor)?;
+        }
+        objective.look_up(TERMS.min(n), few);
+        let mut found = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
+        monitor.check()?;
+        if let Some(best) = objective.kept() {
+            found.theta = best;
+        }
+        objective.solve(&found.theta).ok_or_else(failed_start)?;
+        objective.look_up(n, neighbours.count);
+        found
+    } else {
+        objective.look_up(n, neighbours.count);
+        let (iterations, evaluations, rollbacks) = (0, 1, 0);
+        let reason = StopReason::Converged;
+        Outcome { theta, value: f64::NAN, iterations, evaluations, rollbacks, reason }
+    };
+    let mut value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    if trains && plan.loss != LossKind::Square {
+        value = objective.calibrate().unwrap_or(value);
+    }
+    if !trains {
+        monitor.record(value / n as f64, None);
+        monitor.stop(StopReason::Converged);
+    }
+    let nearby = objective.nearby();
+    let (mut model, q) = objective.into_parts();
+    model.fix_inducing = stays;
+    let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
+    Ok(Trained {
+        model,
+        q,
+        value,
+        elbo: None,
+        upper: None,
+        sampling: None,
+        outcome,
+        taken_back,
+        estimated_on: None,
+        nearby,
+    })
+}
+
+/// The model after some rounds on the evidence of few rows each, in which inducing inputs stay: hyper-parameters alone are soon found.
+fn warmed(
+    mut model: LatentModel,
+    train: Dataset<'_>,
+    (plan, neighbours): (&Plan, &NeighbourPlan),
+    monitor: &mut Monitor<'_>,
+) -> Result<LatentModel> {
+    let few = neighbours.count.min(TRAINED_WITH);
+    let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
+    let stays = std::mem::replace(&mut model.fix_inducing, true);
+    let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?;
+    let theta = objective.start();
+    rounds(&mut objective, theta, &ROUNDS, (plan, few), monitor)?;
+    Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
+}
+
+/// Rounds of some rows and iterations each, in which neighbours are looked up anew between them; where they end.
+fn rounds(
+    objective: &mut NeighbourObjective<'_>,
+    mut theta: Vec<f64>,
+    rounds: &[(usize, usize)],
+    (plan, k): (&Plan, usize),
+    monitor: &mut Monitor<'_>,
+) -> Result<Vec<f64>> {
+    let n = objective.rows();
+    for &(terms, iterations) in rounds {
+        let rows = terms.min(n);
+        monitor.enter(Stage::WarmStart { rows, iterations });
+        objective.look_up(rows, k);
+        let epochs = iterations.min(plan.limits.epochs);
+        let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
+        let mut nested = monitor.nested(limits);
+        theta = minimize(objective, theta, n as f64, &plan.hyper, &mut nested).theta;
+        monitor.check()?;
+        objective.solve(&theta).ok_or_else(failed_start)?;
+    }
+    Ok(theta)
+}

@@ -1,0 +1,390 @@
+//! A model with neighbours as a function of its free parameters: q in closed form, sites where noise is not Gaussian; no training.
+
+use super::sites::{Observed, Sites};
+use crate::checkpoint::Archive;
+use crate::collapsed::{
+    BoundGradient, BoundValue, ConditionalStream, Dataset, GaussianLoss, Predictions, RowLoss, RowWeight,
+    RowsAdjoint, Sweep, conditional_dlm, conditional_elbo, square_loss,
+};
+use crate::data::{Purpose, generator};
+use crate::error::{Error, Result};
+use crate::hyper::HyperObjective;
+use crate::latent::{InducingLayer, LatentLayer, LayerScratch};
+use crate::model::{LatentModel, Nearby, NearbyRows, Posterior, Score};
+use crate::neighbours::{
+    COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+};
+use crate::options::{LossKind, NeighbourPlan};
+use crate::training::place::Place;
+use crate::variational::{Family, Normal};
+use faer::MatRef;
+use rand::seq::SliceRandom;
+use sparsegp_kernels::Scratch;
+use std::sync::Arc;
+
+/// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
+pub(super) const TRAINED_WITH: usize = 20;
+
+/// Training rows whose predictions from their nearest others say how wide predictions have to be.
+const CALIBRATED_ON: usize = 4096;
+
+/// The most that all variances are multiplied or divided by for it.
+const MOST_CALIBRATION: f64 = 10.0;
+
+/// Sites are matched in turn with q until predictions move less than this (in standard deviations), or so often.
+const MATCHED: (f64, usize) = (0.01, 12);
+
+/// A model with neighbours on a data set, seen as a function of its free parameters.
+pub struct NeighbourObjective<'a> {
+    at: Place,
+    data: Dataset<'a>,
+    plan: NeighbourPlan,
+    seed: u64,
+    /// All rows, in the order in which they know each other.
+    order: Vec<u32>,
+    /// The rows that are looked at, how many each stands for, and their neighbours.
+    rows: Vec<u32>,
+    share: f64,
+    windows: Windows,
+    /// Their nearest others, which predict them where the objective is the loss of that.
+    left: Option<Windows>,
+    /// What stands for the data where noise is not Gaussian, and the nearest others of every row, in an order that has near rows together.
+    sites: Option<Sites>,
+    others: (Vec<u32>, Lists),
+    room: Option<Room>,
+    q: Normal,
+    validation: Option<(Dataset<'a>, Score)>,
+}
+
+/// Buffers of an evaluation, with the flat gradient that it left.
+struct Room {
+    stream: ConditionalStream,
+    left: Option<ConditionalStream>,
+    scratch: LayerScratch,
+    flat: Vec<f64>,
+}
+
+/// The layer of a model that has neighbours, which is a sparse GP.
+pub(super) fn layer(model: &LatentModel) -> Result<&InducingLayer> {
+    model.layer.inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
+}
+
+impl<'a> NeighbourObjective<'a> {
+    /// The objective of a refreshed model, to be asked for once neighbours are [looked up](NeighbourObjective::look_up).
+    ///
+    /// # Errors
+    ///
+    /// When the model is no sparse GP.
+    pub fn new(model: LatentModel, data: Dataset<'a>, plan: NeighbourPlan, seed: u64) -> Result<Self> {
+        let m = layer(&model)?.dim();
+        let mut order: Vec<u32> = (0..data.len() as u32).collect();
+        order.shuffle(&mut generator(seed, Purpose::Neighbours, 0));
+        Ok(NeighbourObjective {
+            room: None,
+            q: Normal::standard(Family::Full, m),
+            rows: Vec::new(),
+            windows: Windows::default(),
+            left: None,
+            sites: None,
+            others: Default::default(),
+            share: 1.0,
+            validation: None,
+            at: Place::new(model),
+            data,
+            plan,
+            seed,
+            order,
+        })
+    }
+
+    /// Scores every iteration on held-out rows, so that the best can be kept.
+    pub fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
+        self.validation = Some((validation, score));
+        self
+    }
+
+    /// Looks up `k` neighbours of so many rows each, by the kernel as it stands, and matches sites where there are any.
+    pub fn look_up(&mut self, terms: usize, k: usize) {
+        let Some(layer) = self.at.model.layer.inducing() else { return };
+        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let near = near.as_ref();
+        self.rows = self.sample(terms);
+        let rows = &self.rows;
+        self.share = self.order.len() as f64 / rows.len().max(1) as f64;
+        let most = Windows::most_members(layer.dim());
+        let others = || Windows::near(near, rows, &nearest_others(near, rows, k, COMPARISONS).1, most);
+        let before = || nearest_before(near, (&self.order, rows), k, COMPARISONS);
+        self.windows = match self.plan.loss {
+            LossKind::Square => others(),
+            _ => Windows::near(near, rows, &before(), most),
+        };
+        self.left = (self.plan.loss == LossKind::Log).then(others);
+        self.room = Some(Room {
+            stream: ConditionalStream::new(layer, &self.windows),
+            left: self.left.as_ref().map(|left| ConditionalStream::new(layer, left)),
+            scratch: LayerScratch::new(layer.dim()),
+            flat: Vec::new(),
+        });
+        if self.has_sites() {
+            self.others = nearest_others(near, &self.order, k.min(TRAINED_WITH), COMPARISONS);
+            self.match_sites();
+        }
+    }
+
+    /// Matches sites to predictions of all data from their nearest others, in turn with the q that follows from them.
+    fn match_sites(&mut self) {
+        let Some(layer) = self.at.model.layer.inducing() else { return };
+        let nodes = self.plan.nodes;
+        if self.sites.is_none() {
+            let mut variance = vec![0.0; self.data.len()];
+            layer.kernel().diag(self.data.x, &mut variance, &mut Scratch::new());
+            self.sites = Some(Sites::new(self.observed(), &variance, nodes));
+        }
+        let (mut step, mut before) = (1.0, f64::INFINITY);
+        for _ in 0..MATCHED.1 {
+            let Some(predicted) =
+                self.solved().and_then(|()| self.left_out((&self.others.0, &self.others.1)))
+            else {
+                return;
+            };
+            let Some(mut sites) = self.sites.take() else { return };
+            let moved = sites.update(self.observed(), predicted, step);
+            self.sites = Some(sites);
+            if moved <= MATCHED.0 {
+                return;
+            }
+            // Sites that answer each other too loudly swing.
+            step *= if moved > before { 0.5 } else { 1.0 };
+            before = moved;
+        }
+    }
+
+    /// Solves for q.
+    fn solved(&mut self) -> Option<()> {
+        let mut room = self.room.take()?;
+        let closed = self.closed(&mut room.stream);
+        self.room = Some(room);
+        self.q = closed?.q;
+        Some(())
+    }
+
+    /// What was observed.
+    fn observed(&self) -> Observed<'_> {
+        Observed { likelihood: self.at.model.likelihood.as_ref(), targets: self.data.targets }
+    }
+
+    /// The data as neighbours see them; `noise` is room for one variance for all.
+    fn source<'s>(&'s self, noise: &'s mut [f64; 1]) -> Source<'s> {
+        let (y, noise) = match &self.sites {
+            Some(sites) => (&sites.targets[..], &sites.noise[..]),
+            None => {
+                noise[0] = self.at.model.likelihood.gaussian_noise().unwrap_or(f64::NAN);
+                (self.data.targets.y, &noise[..])
+            }
+        };
+        Source { x: self.data.x, y, noise, queries: None }
+    }
+
+    /// Means and variances of f at rows of the data given others, under what the q that was solved for last knows without them; nothing of
+    /// other rows.
+    fn left_out(&self, (order, lists): (&[u32], &Lists)) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let Source { x, y, noise, .. } = self.source(&mut noise);
+        let posterior = (self.q.mean(), self.q.cov().full());
+        let mut counted = vec![0.0; y.len()];
+        self.rows.iter().for_each(|&row| counted[row as usize] = self.share / self.plan.beta);
+        Some(Predictor { layer, posterior, data: (x, y), noise }.left_out(order, lists, &counted))
+    }
+
+    /// So many of the rows, in their order.
+    fn sample(&self, terms: usize) -> Vec<u32> {
+        let mut places: Vec<usize> = (0..self.order.len()).collect();
+        if terms < places.len() {
+            places.shuffle(&mut generator(self.seed, Purpose::Neighbours, 2));
+            places.truncate(terms);
+            places.sort_unstable();
+        }
+        places.into_iter().map(|place| self.order[place]).collect()
+    }
+
+    /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
+    fn spread_of_errors(&self) -> Option<f64> {
+        let (layer, noise) = (self.at.model.layer.inducing()?, self.at.model.likelihood.gaussian_noise()?);
+        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let rows = self.sample(CALIBRATED_ON);
+        let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
+        let (mean, variance) = self.left_out((&order, &lists))?;
+        let square = |&row: &u32| {
+            let i = row as usize;
+            (self.data.targets.y[i] - mean[i]).powi(2) / (variance[i] + noise)
+        };
+        Some(rows.iter().map(square).sum::<f64>() / rows.len().max(1) as f64)
+    }
+
+    /// Multiplies the prior variance of f and the noise variance by what makes predictions of training rows from their nearest others
+    /// as wide as their errors, and solves for q again; what is said about these values goes first. Means stay what they are.
+    pub(super) fn calibrate(&mut self) -> Option<f64> {
+        let factor = self.spread_of_errors().filter(|factor| factor.is_finite())?;
+        let factor = factor.clamp(1.0 / MOST_CALIBRATION, MOST_CALIBRATION);
+        let before = self.at.model.clone();
+        let value = self.scaled(factor);
+        if value.is_none() {
+            self.at = Place::new(before);
+        }
+        value
+    }
+
+    /// The objective with all variances multiplied by a factor; none where that is not all that changes, or not allowed.
+    fn scaled(&mut self, factor: f64) -> Option<f64> {
+        let spread = |model: &LatentModel, x: MatRef<'_, f64>| {
+            let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
+            if let Some(layer) = model.layer.inducing() {
+                layer.kernel().diag(x, &mut diagonal, &mut scratch);
+            }
+            diagonal
+        };
+        let some = self.data.x.subrows(0, self.data.len().min(16));
+        let before = spread(&self.at.model, some);
+        self.at.model.for_each_parameter_mut(&mut |parameter| {
+            if parameter.name.contains("variance") && !parameter.fixed {
+                parameter.values.iter_mut().for_each(|value| *value *= factor);
+            }
+        });
+        let as_wanted = |(before, after): (&f64, &f64)| (after / before - factor).abs() <= 1e-9 * factor;
+        let (wanted, scaled) = (self.at.model.natural(), spread(&self.at.model, some));
+        let theta = self.at.pack(&wanted);
+        // Bounds and ties may hold back what was multiplied.
+        self.at.move_to(&theta)?;
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * a.abs();
+        let allowed = wanted.iter().zip(&self.at.model.natural()).all(close);
+        let scales = before.iter().zip(&scaled).all(as_wanted);
+        if allowed && scales { self.evaluate(false) } else { None }
+    }
+
+    /// The number of data.
+    pub(super) fn rows(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether sites stand for the data.
+    pub(super) fn has_sites(&self) -> bool {
+        self.at.model.likelihood.gaussian_noise().is_none()
+    }
+
+    /// The place with the best validation score, where there was one.
+    pub(super) fn kept(&self) -> Option<Vec<f64>> {
+        self.at.kept()
+    }
+
+    /// The free, unconstrained vector of the current parameters.
+    pub fn start(&self) -> Vec<f64> {
+        self.at.start()
+    }
+
+    /// Moves to `theta`, and solves for q; the objective (a sum over all data, without priors), or `None` if that failed.
+    pub fn solve(&mut self, theta: &[f64]) -> Option<f64> {
+        self.at.move_to(theta)?;
+        self.evaluate(false)
+    }
+
+    /// The model and the whitened q of the last point that could be evaluated.
+    pub fn into_parts(self) -> (LatentModel, Normal) {
+        (self.at.model, self.q)
+    }
+
+    /// Value, q and, if asked for, the gradient that goes through the layer and that in the likelihood's parameters.
+    fn evaluate(&mut self, gradient: bool) -> Option<f64> {
+        let mut room = self.room.take()?;
+        let found = self.objective(&mut room, gradient);
+        self.room = Some(room);
+        let (value, q) = found?;
+        self.q = q;
+        value.is_finite().then_some(value)
+    }
+
+    /// The objective in which q has a closed form, and this q.
+    fn closed(&self, stream: &mut ConditionalStream) -> Option<BoundValue> {
+        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
+        stream.forward(sweep, self.weight());
+        stream.statistics.scale(self.share);
+        let (statistics, beta) = (&stream.statistics, self.plan.beta);
+        let squared = self.plan.loss == LossKind::Square;
+        let closed = if squared { square_loss(statistics, beta) } else { conditional_elbo(statistics, beta) };
+        closed.ok()
+    }
+
+    /// What rows count for in sums.
+    fn weight(&self) -> RowWeight {
+        if self.plan.loss == LossKind::Square { RowWeight::Unit } else { RowWeight::Precision }
+    }
+
+    fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Normal)> {
+        let Room { stream, left, scratch, flat } = room;
+        let BoundValue { mut value, q, mut adjoint, .. } = self.closed(stream)?;
+        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
+        let posterior = (q.mean(), q.cov().full());
+        let of_sites = self.sites.as_ref().map(|sites| sites.loss(self.observed()));
+        let loss: &dyn RowLoss = of_sites.as_ref().map_or(&GaussianLoss, |loss| loss);
+        let mut own = vec![0.0; loss.own_len()];
+        let by = Predictions { loss, posterior };
+        let mut predictions = self.left.as_ref().zip(left.as_mut());
+        if let Some((windows, left)) = &mut predictions {
+            let mut found = left.losses(Sweep { windows, ..sweep }, by);
+            found.scale(self.share);
+            (value, adjoint) = conditional_dlm(&stream.statistics, (&q, self.plan.beta), &found);
+            own.clone_from(&found.own);
+        } else if let Some(sites) = &self.sites {
+            value += self.share * sites.correction(self.observed(), &self.rows, &mut own);
+            own.iter_mut().for_each(|own| *own *= self.share);
+        }
+        if gradient {
+            adjoint.scale(self.share);
+            let mut sums = BoundGradient::zeros(layer);
+            stream.add_rows(sweep, RowsAdjoint::Statistics(&adjoint, self.weight()), &mut sums);
+            if let Some((windows, left)) = predictions {
+                let by = RowsAdjoint::Predictions(by, self.share);
+                left.add_rows(Sweep { windows, ..sweep }, by, &mut sums);
+            }
+            sums.finish(layer, scratch);
+            if self.sites.is_none() {
+                own = vec![sums.noise];
+            }
+            self.at.model.flatten_gradient(&sums.layer, &own, flat);
+        }
+        Some((value, q))
+    }
+
+    /// The rows that predictions look up.
+    pub(super) fn nearby(&self) -> Option<Arc<Nearby>> {
+        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let Source { x, y, noise, .. } = self.source(&mut noise);
+        let noise = self.sites.as_ref().map(|_| noise);
+        let rows = NearbyRows::new((x, y, noise), (self.plan.keeping, self.seed));
+        Some(Arc::new(Nearby::new(layer, rows, self.plan.count)))
+    }
+}
+
+impl HyperObjective for NeighbourObjective<'_> {
+    fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let Some(value) = self.at.move_to(theta).and_then(|()| self.evaluate(true)) else { return f64::NAN };
+        value + self.room.as_ref().map_or(f64::NAN, |room| self.at.pull_back(&room.flat, gradient))
+    }
+
+    fn validate(&mut self, theta: &[f64]) -> Option<f64> {
+        let (rows, score) = self.validation?;
+        let solved = self.solve(theta).and_then(|_| self.nearby());
+        Some(solved.map_or(f64::NAN, |nearby| {
+            Posterior::new(&self.at.model, &self.q).with_neighbours(nearby, &self.q).score(rows, score)
+        }))
+    }
+
+    fn keep(&mut self, theta: &[f64]) {
+        self.at.keep(theta);
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        self.at.archive(archive);
+    }
+}
