@@ -224,8 +224,9 @@ fn classes_and_counts_have_their_own_figures() {
     // One training-set size makes no curve.
     assert!(!report.contains("Training-set size"));
 
-    let run =
-        work.compare("count.csv --target y --objectives beta-elbo,dlm-log --betas 1,0.1 --out count").ok();
+    let run = work
+        .compare("count.csv --target y --task count --objectives beta-elbo,dlm-log --betas 1,0.1 --out count")
+        .ok();
     assert!(run.stdout().contains("mean relative error") && run.stdout().contains("95 % coverage"));
     let results = Cells::of(&work.read("count/results.csv"));
     // The ELBO that both start from was not asked for.
@@ -338,7 +339,11 @@ fn what_makes_no_sense_is_refused_before_any_work() {
         ("real.csv --target y --objectives elbo --beta 2 --out out", 2, &["--beta"]),
         ("- --target y --objectives elbo --out out", 2, &["standard input"]),
         ("class.csv --target y --objectives elbo,fitc --out out", 2, &["fitc needs the gaussian likelihood"]),
-        ("count.csv --target y --objectives dlm-square --out out", 2, &["dlm-square needs the gaussian"]),
+        (
+            "count.csv --target y --task count --objectives dlm-square --out out",
+            2,
+            &["dlm-square needs the gaussian"],
+        ),
         ("real.csv --target z --objectives elbo --out out", 3, &["'z'"]),
         ("real.csv --target y --objectives elbo --test-fraction 0.99 --out out", 3, &["fewer than 2"]),
         ("absent.csv --target y --objectives elbo --out out", 3, &["absent.csv"]),

@@ -259,7 +259,8 @@ fn identifiers_are_refused_or_warned_of() {
     let many = format!("name,y\n{}", rows(1001));
     assert_eq!(refused(&many), "f.csv: column 'name' has 1001 categories, expected at most 1000");
     let table = csv(&format!("name,y\n{}", rows(5))).unwrap();
-    let (_, warnings) = Schema::infer(&table, &options("y")).unwrap();
+    let numbers = SchemaOptions { numbers: true, ..options("y") };
+    let (_, warnings) = Schema::infer(&table, &numbers).unwrap();
     assert_eq!(
         warnings,
         ["f.csv: column 'name' has a different category in every row; it is likely an identifier"]

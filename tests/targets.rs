@@ -64,11 +64,13 @@ fn the_kind_is_found_by_the_values() {
         (&["-1", "1", "-1", "+1"], Binary),
         (&["no", "1", "no"], Binary),
         (&["0", "1"], Real),
-        (&["0", "1", "2"], Count),
-        (&["3", "5", "7.0", "0"], Count),
-        (&["6", "10", "15"], Count),
-        (&["0", "9999", "10000"], Count),
-        (&["0", "9999", "10001"], Real),
+        (&["0", "1", "2"], Real),
+        (&["0", "0", "0", "1", "1", "2", "0", "3"], Count),
+        (&["1", "1", "1", "2", "2", "3", "1", "4"], Real),
+        (&["1", "1", "7.0", "2", "11", "2", "7", "1", "1", "2"], Count),
+        (&["1", "1", "7.5", "2", "11", "2", "7.5", "1", "1", "2"], Real),
+        (&["0", "1", "1", "1", "2", "3", "9999", "9999", "1", "3"], Count),
+        (&["0", "1", "1", "1", "2", "3", "9999", "10001", "1", "3"], Real),
         (&["0", "10", "20"], Real),
         (&["10", "20", "30", "40"], Real),
         (&["-1", "0", "1"], Real),
@@ -76,7 +78,7 @@ fn the_kind_is_found_by_the_values() {
     ] {
         assert_eq!(kind(cells), expected, "{cells:?}");
     }
-    let schema = schema(&["0", "1", "2"], &options());
+    let schema = schema(&["0", "1", "1", "1", "2", "2", "0", "3"], &options());
     assert_eq!((schema.encoding().task(), schema.encoding().levels().len()), (Task::Count, 0));
     assert_eq!((schema.encoding().positive(), schema.encoding().negative()), (None, None));
 }
@@ -157,7 +159,7 @@ fn the_positive_class_can_be_chosen() {
     );
     let error = self::error(&["1", "2", "3"], &chosen("1"));
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().contains("is of kind count, which has no positive class"), "{error}");
+    assert!(error.to_string().contains("is of kind real, which has no positive class"), "{error}");
 }
 
 #[test]
@@ -296,7 +298,7 @@ fn later_tables_are_coded_as_the_training_table() {
     }
     assert_eq!(codes(&levels, &["4", "inf"]), at(2, "found inf, expected a finite number"));
 
-    let count = schema(&["1", "2", "3"], &options());
+    let count = schema(&["1", "2", "3"], &of_kind(TargetKind::Count));
     assert_eq!(codes(&count, &["7", "?", "0"]), Ok(vec![7.0, -1.0, 0.0]));
     assert_eq!(codes(&count, &["7", "?", "-1"]), at(3, "found -1, expected a count (0, 1, 2, …)"));
     let positive = schema(&["1", "2"], &of_kind(TargetKind::Positive));
@@ -556,4 +558,37 @@ fn any_pair() -> impl Strategy<Value = (String, String)> {
     (class.clone(), class).prop_filter("distinct text", move |(a, b)| {
         a != b && [a, b].iter().all(|cell| !numbers.contains(&cell.as_str()))
     })
+}
+
+/// Columns of whole numbers from open data sets: how often each value occurs (of at most 3,000 rows), and what people take them for.
+#[test]
+fn whole_numbers_of_real_columns_are_taken_for_what_they_are() {
+    let lines = include_str!("reference/target_columns.csv").lines().skip(1);
+    let mut wrong = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let &[_, set, column, wanted, values] = &fields[..] else { panic!("{line}") };
+        let mut csv = "y\n".to_owned();
+        for pair in values.split(' ') {
+            let (value, rows) = pair.split_once(':').expect("a value and its rows");
+            csv.extend(std::iter::repeat_n(format!("{value}\n"), rows.parse().expect("rows")));
+        }
+        let table = read_csv("data.csv", Cursor::new(csv)).expect("a table");
+        let (encoding, notes) = TargetEncoding::infer(&table, "y", None, None).expect("an encoding");
+        let wanted = if wanted == "count" { TargetKind::Count } else { TargetKind::Real };
+        if encoding.kind() != wanted {
+            wrong.push(format!("{set} {column}: {} {notes:?}", encoding.kind()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_objective_of_gaussian_noise_wants_numbers_and_finds_them_in_numbers_alone() {
+    let numbers = SchemaOptions { numbers: true, ..options() };
+    for cells in [&["0", "1", "1"][..], &["0", "0", "0", "1", "1", "2", "0", "3"]] {
+        assert_eq!(schema(cells, &numbers).encoding().kind(), TargetKind::Real);
+        assert_ne!(kind(cells), TargetKind::Real);
+    }
+    assert_eq!(schema(&["no", "yes", "no"], &numbers).encoding().kind(), TargetKind::Binary);
 }

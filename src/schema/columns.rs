@@ -56,8 +56,10 @@ pub struct SchemaOptions {
     pub categorical: Vec<String>,
     /// Whether the first category makes no input (for linear models, whose intercept stands for it).
     pub drop_first: bool,
-    /// The kind of target; `None` finds it by the values (see [`TargetEncoding::infer`]).
+    /// The kind of target; `None` takes counts where there is an exposure, and else finds it by the values (see [`TargetEncoding::infer`]).
     pub target_kind: Option<TargetKind>,
+    /// Whether a target that is written as numbers is one of numbers, not of counts or classes, where no kind is asked for.
+    pub numbers: bool,
     /// The class of a target of two classes that is coded 1; `None` chooses (see [`TargetEncoding::infer`]).
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.

@@ -389,9 +389,12 @@ impl ColumnFacts {
         if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
     }
 
-    /// Whether all numbers are small, whole, not negative and not all multiples of some number above 1.
-    pub(crate) fn looks_like_counts(&self) -> bool {
-        self.countable && self.divisor == 1
+    /// The distinct numbers with the training rows of each, where all are small, whole and not negative. Of those in steps of ten, which are
+    /// amounts that were rounded, and of more than can be told apart: nothing.
+    pub(crate) fn whole_numbers(&self) -> Option<Vec<(f64, u64)>> {
+        let value = |level: &Level| Some((level.text.parse().ok()?, level.training));
+        let whole = self.countable && self.divisor == 1 && !self.distinct.more;
+        whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
     }
 
     /// The first cell that is missing or infinite.

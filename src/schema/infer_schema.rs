@@ -36,9 +36,7 @@ impl Schema {
             ))
             .hint("exclude fewer columns, or name features with ⟨features⟩"));
         }
-        let positive = options.positive_label.as_deref();
-        let (encoding, notes) =
-            TargetEncoding::of_facts(facts, &options.target, options.target_kind, positive)?;
+        let (encoding, notes) = TargetEncoding::of_facts(facts, options)?;
         warnings.extend(notes);
         let schema = Schema {
             features,
@@ -130,12 +128,17 @@ impl SchemaOptions {
         self.demand(name).is_some()
     }
 
+    /// The kind of target, where it is said: an exposure makes sense for counts alone.
+    pub(crate) fn kind(&self) -> Option<TargetKind> {
+        self.target_kind.or(self.exposure.as_ref().map(|_| TargetKind::Count))
+    }
+
     /// What is asked of the values of a column, `None` of one that nobody looks at.
     pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
         if name == self.target {
             // Where no kind is asked for, these are the ones that are guessed.
             let guessed = || vec![TargetKind::Real, TargetKind::Count];
-            return Some(Demand::Target(self.target_kind.map_or_else(guessed, |kind| vec![kind])));
+            return Some(Demand::Target(self.kind().map_or_else(guessed, |kind| vec![kind])));
         }
         let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];
         match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::columns::SchemaOptions;
+use super::counts::Whole;
 use super::facts::{ColumnFacts, Level, TableFacts};
 use super::target::{TargetEncoding, constant, values_listed};
 use crate::error::{Error, Result};
@@ -24,13 +25,13 @@ impl TargetEncoding {
     /// Finds the encoding of the target of a training table.
     ///
     /// Where no kind is asked for: text, or true and false, of two distinct values and more than two rows of numbers of
-    /// two distinct values are binary; whole numbers from 0 to 10000 with no common divisor and at least three distinct
-    /// values are counts; other numbers are real.
+    /// two distinct values are binary; whole numbers that begin at 0 or 1 and thin out are counts (see `counts`); other numbers are
+    /// real.
     ///
     /// The positive class is the one asked for; else the one that says yes where the other says no (as in yes and no, true
     /// and false, 1 and -1); else the larger number or the later text in sorted order.
     ///
-    /// Returns the encoding, and a note where the choice of the positive class was a guess.
+    /// Returns the encoding, and a note where the choice of the positive class, or between counts and numbers, was a guess.
     ///
     /// # Errors
     ///
@@ -43,32 +44,36 @@ impl TargetEncoding {
         kind: Option<TargetKind>,
         positive_label: Option<&str>,
     ) -> Result<(TargetEncoding, Vec<String>)> {
-        let options =
-            SchemaOptions { target: name.to_owned(), target_kind: kind, ..SchemaOptions::default() };
+        let options = SchemaOptions {
+            target: name.to_owned(),
+            target_kind: kind,
+            positive_label: positive_label.map(str::to_owned),
+            ..SchemaOptions::default()
+        };
         let names = table.columns().iter().map(|named| named.name.as_str());
         let demand = |column: &str| options.demand(column).filter(|_| column == name);
         let mut facts = TableFacts::new(table.source(), names, &demand);
         facts.push(table, None);
-        TargetEncoding::of_facts(&facts, name, kind, positive_label)
+        TargetEncoding::of_facts(&facts, &options)
     }
 
-    /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same kind in mind.
+    /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same options.
     pub(crate) fn of_facts(
         facts: &TableFacts,
-        name: &str,
-        kind: Option<TargetKind>,
-        positive_label: Option<&str>,
+        options: &SchemaOptions,
     ) -> Result<(TargetEncoding, Vec<String>)> {
+        let (name, positive_label) = (&options.target, options.positive_label.as_deref());
         let target = Target {
             facts: facts.require(name)?,
             rows: facts.rows(),
             column: format!("{}: the target {}", facts.source(), quoted(name)),
         };
-        let kind = match kind {
-            Some(kind) => kind,
-            None => target.guess()?,
-        };
         let mut notes = Vec::new();
+        let kind = match options.kind() {
+            Some(kind) => kind,
+            None if options.numbers && !target.facts.has_text() => TargetKind::Real,
+            None => target.guess(&mut notes)?,
+        };
         let encoding = match (kind, positive_label) {
             (TargetKind::Binary, _) => target.classes(positive_label, &mut notes)?,
             (_, Some(label)) => return Err(target.no_positive(kind, label)),
@@ -93,18 +98,23 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// The kind of target by its values alone.
-    fn guess(&self) -> Result<TargetKind> {
+    fn guess(&self, notes: &mut Vec<String>) -> Result<TargetKind> {
         self.facts.supported()?;
-        if self.facts.has_text() { self.guess_text() } else { Ok(self.guess_numbers()) }
+        if self.facts.has_text() { self.guess_text() } else { Ok(self.guess_numbers(notes)) }
     }
 
-    fn guess_numbers(&self) -> TargetKind {
+    fn guess_numbers(&self, notes: &mut Vec<String>) -> TargetKind {
         let distinct = self.facts.distinct.levels().len();
         if distinct == 2 && self.rows > 2 {
             return TargetKind::Binary;
         }
-        // Whole numbers in steps of ten are amounts that were rounded.
-        if distinct > 2 && self.facts.looks_like_counts() { TargetKind::Count } else { TargetKind::Real }
+        if distinct <= 2 {
+            return TargetKind::Real;
+        }
+        let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
+        let whole = Whole::of(values);
+        notes.push(format!("{}: {}", self.column, whole.words(self.facts.range)));
+        if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
     }
 
     fn guess_text(&self) -> Result<TargetKind> {

@@ -2,6 +2,7 @@
 
 mod check;
 mod columns;
+mod counts;
 pub(crate) mod facts;
 mod infer_schema;
 mod infer_target;

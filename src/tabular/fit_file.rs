@@ -110,7 +110,7 @@ fn check_without_table(options: &FitOptions) -> Result<()> {
             _ => (format!("⟨objective {}⟩", options.objective), by_batches),
         };
         return Err(Error::usage(format!(
-            "{asked} cannot be had with ⟨shuffle_buffer⟩: all rows have to be in memory"
+            "{asked} needs all rows in memory and cannot be trained through ⟨shuffle_buffer⟩"
         ))
         .hint(hint));
     }

@@ -84,11 +84,11 @@ pub(crate) fn find_schema(
 /// Which columns a fit uses and how, with what follows from how it is fitted.
 pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
     let kind = asked_kind(options)?.or(columns.target_kind);
-    // An exposure makes sense for counts alone, so it says what the target is.
-    let kind = kind.or(columns.exposure.as_ref().map(|_| TargetKind::Count));
     // The intercept of a linear model stands for the first category of every column.
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
-    Ok(SchemaOptions { target_kind: kind, drop_first, ..columns.clone() })
+    // An objective with a q in closed form is one of Gaussian noise.
+    let numbers = columns.numbers || !options.has_own_q();
+    Ok(SchemaOptions { target_kind: kind, numbers, drop_first, ..columns.clone() })
 }
 
 /// Checks that a model to start from predicts what is asked for.

@@ -8,6 +8,7 @@ use sparsegp::compare::{
     summarise, summary_csv, table,
 };
 use sparsegp::files::AtomicFile;
+use sparsegp::model::Warning;
 use sparsegp::tables::read_table;
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -23,7 +24,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
     output::check_paths(&outputs.each_ref().map(|path| path.as_path()), &[&args.data])?;
     for note in plan.notes() {
-        output::note(&format!("note: {note}"));
+        output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
     }
     let total = plan.elbo_units().len() + plan.other_units().len();
     let mut progress = Progress::of_fits(args.data.display().to_string(), total, args.quiet);

@@ -1,0 +1,81 @@
+//! Whether whole numbers are counts, levels or amounts, by how often each occurs; no columns, no files.
+//!
+//! Counts begin at 0 or 1, repeat, and thin out: there are more small ones than large ones. So whole numbers from 0 to 10,000 without a
+//! common divisor, at least three of them, are taken for counts where the least is 0 or 1, there are two rows or more for each that
+//! occurs, and
+//!
+//! - where the largest is at most 10 (and so few may be levels or classes): the least is 0, half of the rows are 0 or 1, and the largest
+//!   has at most half the rows that it would have if all occurred alike;
+//! - where it is at most 30: the median lies in the lower half of the range, and at most an eighth of the rows in its upper quarter;
+//! - where it is larger: 1, 2 and 3 occur at least three times as often as if all numbers of the range occurred alike, and in a hundredth
+//!   of the rows.
+
+/// The most levels that may be classes or an ordered scale.
+const FEW: f64 = 10.0;
+
+/// The largest value of small numbers.
+const SMALL: f64 = 30.0;
+
+/// What whole numbers are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// Counts.
+    Counts,
+    /// Numbers, of which so few occur that they may be levels.
+    Few,
+    /// Numbers: none is near 0.
+    Far,
+    /// Numbers: hardly any occurs twice.
+    Single,
+    /// Numbers: small ones are no more frequent than others.
+    Even,
+}
+
+impl Whole {
+    /// What these values are taken for, each with the number of its rows.
+    pub fn of(mut values: Vec<(f64, u64)>) -> Whole {
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (Some(&(low, _)), Some(&(high, largest))) = (values.first(), values.last()) else {
+            return Whole::Single;
+        };
+        let rows = values.iter().map(|(_, rows)| rows).sum::<u64>() as f64;
+        let share = |least: f64, most: f64| {
+            let inside = values.iter().filter(|(value, _)| (least..=most).contains(value));
+            inside.map(|(_, rows)| rows).sum::<u64>() as f64 / rows
+        };
+        let few = high <= FEW;
+        if few {
+            let thins_out = share(0.0, 1.0) >= 0.5 && largest as f64 * 2.0 * values.len() as f64 <= rows;
+            return if low == 0.0 && thins_out { Whole::Counts } else { Whole::Few };
+        }
+        if low > 1.0 {
+            return Whole::Far;
+        }
+        if rows < 2.0 * values.len() as f64 {
+            return Whole::Single;
+        }
+        let counts = if high <= SMALL {
+            share(low, 0.5 * (low + high)) > 0.5 && share(0.25 * low + 0.75 * high, high) <= 0.125
+        } else {
+            share(1.0, 3.0) >= (9.0 / (high - low + 1.0)).max(0.01)
+        };
+        if counts { Whole::Counts } else { Whole::Even }
+    }
+
+    /// What was decided of numbers between these, why, and which options decide otherwise.
+    pub fn words(self, (low, high): (f64, f64)) -> String {
+        let range = format!("whole numbers from {low} to {high}");
+        let (why, options) = match self {
+            Whole::Counts => {
+                return format!(
+                    "{range}, more small ones than large ones: they are taken for counts; ⟨task regression⟩ takes them for numbers"
+                );
+            }
+            Whole::Few => ("so few that they may be levels", ", ⟨likelihood ordinal⟩ for ordered levels"),
+            Whole::Far => ("none near 0", ""),
+            Whole::Single => ("hardly any of them twice", ""),
+            Whole::Even => ("no more small ones than large ones", ""),
+        };
+        format!("{range}, {why}: they are taken for numbers; ⟨task count⟩ takes them for counts{options}")
+    }
+}
