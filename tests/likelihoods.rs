@@ -212,3 +212,30 @@ fn odd_arguments_do_no_harm() {
         }
     }
 }
+
+#[test]
+fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
+    let mut families = 0;
+    for kind in every_kind().filter(|kind| kind.target_kind() == TargetKind::Count) {
+        let likelihood = any_family(kind, [0.4; 4]).0;
+        // f of a mean, with exposure 1: by bisection, for any link.
+        let f = |mean: f64| {
+            let (mut low, mut high) = (-60.0, 60.0);
+            for _ in 0..200 {
+                let middle: f64 = 0.5 * (low + high);
+                let below = likelihood.conditional_moments(middle, 1.0).0 < mean;
+                (low, high) = if below { (middle, high) } else { (low, middle) };
+            }
+            low
+        };
+        for (y, mean) in [(0.0, 0.7), (1.0, 3.0), (4.0, 4.0), (17.0, 2.5), (3.0, 40.0)] {
+            let density = |mean: f64| log_density(&*likelihood, Observation::of(y), f(mean)).0;
+            // Nothing is as likely as with no rate at all.
+            let best = if y == 0.0 { 0.0 } else { density(y) };
+            let (got, want) = (likelihood.unit_deviance(y, mean), 2.0 * (best - density(mean)));
+            assert!(close(got, want, 1e-9, 1.0), "{kind} at {y} and {mean}: {got} and {want}");
+        }
+        families += 1;
+    }
+    assert!(families >= 3, "{families}");
+}

@@ -236,6 +236,13 @@ pub trait Likelihood: Send + Sync + Debug {
     /// Mean and variance of y given f; infinite or NaN where there are none.
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64);
 
+    /// The unit deviance of a count y from a mean: twice the log of the density that the best mean gives y over what this one gives. NaN for
+    /// families that have none.
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        let _ = (y, mean);
+        f64::NAN
+    }
+
     /// `P(Y ≤ y | f)`.
     fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64;
 

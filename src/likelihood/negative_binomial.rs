@@ -2,7 +2,7 @@
 
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
-use super::poisson::{log_link_peak, log_link_response, mean_rate, poisson_draw, strip_of_width};
+use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poisson_draw, strip_of_width};
 use super::sums::{Terms, weighted_sums};
 use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
 use crate::functions::gamma::{beta_cdf, ln_rising};
@@ -76,6 +76,12 @@ impl Likelihood for NegativeBinomial {
 
     fn working_response(&self, at: Observation) -> f64 {
         log_link_response(at)
+    }
+
+    /// `2 (y log(y/m) − (y + 1/α) log((1 + αy)/(1 + αm)))`.
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        let alpha = self.alpha();
+        2.0 * (log_ratio(y, mean) - (y + 1.0 / alpha) * ((alpha * y).ln_1p() - (alpha * mean).ln_1p()))
     }
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {

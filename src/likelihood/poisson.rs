@@ -34,6 +34,16 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
+/// The unit deviance, `2 (y log(y/m) − (y − m))`.
+fn poisson_deviance(y: f64, mean: f64) -> f64 {
+    2.0 * (log_ratio(y, mean) - (y - mean))
+}
+
+/// `y log(y/m)`, 0 for no events.
+pub(super) fn log_ratio(y: f64, mean: f64) -> f64 {
+    if y > 0.0 { y * (y / mean).ln() } else { 0.0 }
+}
+
 /// A draw from a Poisson distribution: the rate itself from 1.8e19 on, where draws differ from it by parts in 10⁹.
 pub(super) fn poisson_draw(rate: f64, random: &mut ChaCha8Rng) -> f64 {
     if rate == 0.0 {
@@ -100,6 +110,10 @@ impl Likelihood for PoissonExp {
         _: &mut Integrator,
     ) -> Local {
         terms(at).expectation(marginal)
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        poisson_deviance(y, mean)
     }
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
@@ -173,6 +187,10 @@ impl Likelihood for PoissonSoftplus {
 
     fn working_response(&self, at: Observation) -> f64 {
         softplus_inverse((at.y + 0.5) / at.exposure)
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        poisson_deviance(y, mean)
     }
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {

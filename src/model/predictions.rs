@@ -159,7 +159,7 @@ impl Predictions<'_> {
             log_density: self.log_density_with(row, target, integrator),
             pit,
             interval_width_95: width,
-            deviance: if kind == TargetKind::Count { poisson_deviance(target, mean) } else { f64::NAN },
+            deviance: self.posterior.likelihood().unit_deviance(target, mean),
             most_probable: match kind.task() {
                 Task::Classification => f64::from(u8::from(mean > 0.5)),
                 Task::Ordinal => self.most_probable_level(row, integrator),
@@ -179,10 +179,4 @@ impl Predictions<'_> {
         }
         best
     }
-}
-
-/// Twice the Poisson log likelihood ratio of the saturated model, `2 (y log(y/m) − (y − m))`.
-fn poisson_deviance(y: f64, mean: f64) -> f64 {
-    let fit = if y > 0.0 { y * (y / mean).ln() } else { 0.0 };
-    2.0 * (fit - (y - mean))
 }

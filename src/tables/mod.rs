@@ -6,6 +6,7 @@ pub(crate) mod column;
 mod columnar;
 mod csv;
 mod format;
+mod gzip;
 #[cfg(all(test, feature = "parquet"))]
 #[path = "../../tests/common/parquet.rs"]
 pub(crate) mod parquet_file;

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-
 use super::column::{Column, ColumnBuilder};
 use super::columnar;
 use super::csv::CsvRows;
 use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
+use super::gzip::Gunzip;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
@@ -160,7 +159,7 @@ impl TableBlocks {
             return Ok(TableBlocks::with(source, opened, block_rows));
         }
         let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, input)))
+            Box::new(Gunzip::new(BufReader::with_capacity(1 << 16, input)))
         } else {
             input
         };

@@ -6,9 +6,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use flate2::read::MultiGzDecoder;
-
 use super::format::GZIP;
+use super::gzip::Gunzip;
 use super::read::{TableBlocks, rows_of};
 
 /// Text that is looked at to estimate the length of lines.
@@ -63,11 +62,8 @@ fn text_rows(path: &Path, size: u64, least: u64) -> Option<u64> {
     let file = Counted { file: File::open(path).ok()?, bytes: Rc::clone(&bytes) };
     // Small reads, so that little is counted that was not yet decompressed.
     let buffered = BufReader::with_capacity(1 << 12, file);
-    let (lines, ended) = if compressed {
-        count_lines(&mut MultiGzDecoder::new(buffered))?
-    } else {
-        count_lines(&mut { buffered })?
-    };
+    let (lines, ended) =
+        if compressed { count_lines(&mut Gunzip::new(buffered))? } else { count_lines(&mut { buffered })? };
     let share = if ended { 1.0 } else { bytes.get() as f64 / size as f64 };
     Some((lines as f64 / share.max(f64::MIN_POSITIVE)) as u64)
 }
