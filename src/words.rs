@@ -18,11 +18,16 @@ macro_rules! word_option {
         impl $name {
             /// The accepted words, the first one being the default.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// The word it is written as.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
         }
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self { $($name::$variant => $word),+ })
+                f.write_str(self.word())
             }
         }
 

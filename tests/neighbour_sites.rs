@@ -11,7 +11,7 @@ use sparsegp::likelihood::{
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::model::{LatentModel, Model};
 use sparsegp::objective::Targets;
-use sparsegp::options::{FitOptions, Hyper, Keeping, LossKind, NeighbourPlan, Neighbours, ObjectiveKind};
+use sparsegp::options::{FitOptions, Hyper, Keeping, LossKind, NeighbourPlan, ObjectiveKind};
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{ModelBuilder, NeighbourObjective};
 
@@ -142,7 +142,7 @@ fn waves(n: usize, first: usize) -> (Mat<f64>, Vec<f64>) {
 fn beside(likelihood: LikelihoodKind, count: usize) -> FitOptions {
     FitOptions {
         likelihood: Some(likelihood),
-        neighbours: Some(Neighbours::Number(count)),
+        neighbours: Some(count),
         inducing: Some(10),
         kernel: "matern52".into(),
         epochs: Some(10),
@@ -171,6 +171,12 @@ fn classes_that_inducing_inputs_cannot_tell_are_told_by_neighbours() {
     }
     let without = FitOptions { neighbours: None, ..beside(kind, 0) };
     assert!(error(&fitted(without, x.as_ref(), &y)) > 0.3);
+    // There may be more new rows than rows that the model keeps.
+    let (few, f) = waves(100, 0);
+    let y: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.2)).collect();
+    let model = fitted(beside(kind, 12), few.as_ref(), &y);
+    let predictions = model.predict(new.as_ref(), &[]).expect("predictions");
+    assert!((0..400).all(|row| (0.0..=1.0).contains(&predictions.row(row).mean)));
 }
 
 #[test]

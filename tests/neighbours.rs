@@ -10,7 +10,7 @@ use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, Hyper, Neighbours, ObjectiveKind};
+use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, Open, Part};
 use sparsegp::training::ModelBuilder;
 use sparsegp::{ErrorKind, model::Model};
 
@@ -370,7 +370,7 @@ fn fitted(options: FitOptions) -> Model {
 }
 
 fn beside(count: usize) -> FitOptions {
-    FitOptions { neighbours: Some(Neighbours::Number(count)), ..FitOptions::default() }
+    FitOptions { neighbours: Some(count), ..FitOptions::default() }
 }
 
 fn rmse(model: &Model) -> f64 {
@@ -424,26 +424,37 @@ fn every_objective_has_neighbours_and_inducing_inputs_are_not_needed() {
 
 #[test]
 fn held_out_rows_say_whether_there_are_neighbours() {
-    let auto = FitOptions { neighbours: Some(Neighbours::Auto), ..FitOptions::default() };
-    let model = fitted(auto);
-    let points = &model.search().neighbours;
-    assert_eq!(points.iter().map(|point| point.neighbours).collect::<Vec<_>>(), [0, 20, 50, 100]);
-    let chosen = points.iter().find(|point| point.chosen).expect("a choice").neighbours;
-    assert!(chosen > 0 && model.options().neighbours == Some(Neighbours::Number(chosen)));
+    let model = fitted(auto());
+    let choices = model.search().choices.as_ref().expect("choices");
+    let [choice] = &choices.parts[..] else { panic!("one part: {choices:?}") };
+    let tried: Vec<(usize, f64, bool)> = choice
+        .tried
+        .iter()
+        .map(|tried| (tried.value.parse().unwrap_or(0), tried.loss.expect("a loss"), tried.chosen))
+        .collect();
+    let mut counts: Vec<usize> = tried.iter().map(|tried| tried.0).collect();
+    counts.sort_unstable();
+    assert_eq!((choice.part, counts), (Part::Neighbours, vec![0, 20, 50, 100]));
+    let chosen = tried.iter().find(|tried| tried.2).expect("a choice").0;
+    assert!(chosen > 0 && model.options().neighbours == Some(chosen));
     assert!(rmse(&model) < 0.15, "{}", rmse(&model));
     // What was taken is as good as the best of what was tried, and no more than it takes.
-    let best = points.iter().filter_map(|point| point.score).fold(f64::INFINITY, f64::min);
-    for point in points {
-        let good = point.score.is_some_and(|score| score <= best + 0.005);
-        assert!(if point.chosen { good } else { !good || point.neighbours > chosen }, "{points:?}");
+    let best = tried.iter().map(|tried| tried.1).fold(f64::INFINITY, f64::min);
+    for (count, loss, taken) in tried {
+        let good = loss <= best + 0.005;
+        assert!(if taken { good } else { !good || count > chosen }, "{choices:?}");
     }
+}
+
+/// Held-out rows decide about neighbours alone.
+fn auto() -> FitOptions {
+    FitOptions { open: Open::NOTHING.with(Part::Neighbours), ..FitOptions::default() }
 }
 
 #[test]
 fn options_of_a_fit_that_chose_no_neighbours_are_those_without() {
     let (x, y) = waves(40, 0);
-    let auto =
-        FitOptions { neighbours: Some(Neighbours::Auto), keep_rows: Some(30), ..FitOptions::default() };
+    let auto = FitOptions { keep_rows: Some(30), ..auto() };
     let model = ModelBuilder::new().options(auto).fit(x.as_ref(), &y).expect("a fit");
     let plain = ModelBuilder::new().fit(x.as_ref(), &y).expect("a fit");
     assert_eq!(model.options(), plain.options());
@@ -466,9 +477,6 @@ fn what_neighbours_do_not_go_with_is_refused() {
     refused(FitOptions { hyper: Some(Hyper::Joint), ..beside(5) }, "closed form");
     refused(FitOptions { growth: Some(Growth::default()), ..beside(5) }, "cannot be had");
     refused(beside(501), "at most 500");
-    let auto = FitOptions { neighbours: Some(Neighbours::Auto), ..FitOptions::default() };
-    refused(FitOptions { restarts: 2, ..auto.clone() }, "restarts");
-    refused(FitOptions { inducing: Some(0), ..auto }, "nothing to predict from");
     refused(FitOptions { inducing: Some(0), ..beside(0) }, "nothing to predict from");
     refused(FitOptions { keep_rows: Some(3), ..FitOptions::default() }, "without");
     refused(FitOptions { inducing: Some(0), ..FitOptions::default() }, "inducing");

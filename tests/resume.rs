@@ -13,7 +13,7 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{
-    Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, Neighbours, ObjectiveKind, StepOptions,
+    Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, StepOptions,
 };
 use sparsegp::schema::SchemaOptions;
 use sparsegp::tables::{Table, read_csv};
@@ -81,7 +81,7 @@ fn cases() -> Vec<Case> {
         case(
             "neighbours",
             FitOptions {
-                neighbours: Some(Neighbours::Number(6)),
+                neighbours: Some(6),
                 objective: DlmLog,
                 validation_fraction: 0.2,
                 ..epochs(4)
@@ -90,12 +90,12 @@ fn cases() -> Vec<Case> {
         case(
             "neighbours and sites",
             FitOptions {
-                neighbours: Some(Neighbours::Number(6)),
+                neighbours: Some(6),
                 likelihood: Some(LikelihoodKind::StudentT),
                 ..epochs(4)
             },
         ),
-        case("neighbours auto", FitOptions { neighbours: Some(Neighbours::Auto), ..epochs(4) }),
+        case("choices", FitOptions { open: Open::EVERYTHING, ..epochs(4) }),
         case("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..epochs(5) }),
         case(
             "alternating by adam with validation",

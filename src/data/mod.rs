@@ -10,9 +10,11 @@ mod size_schedule;
 mod split;
 #[cfg(feature = "tables")]
 pub(crate) mod spread;
+mod warp;
 
 pub use batches::{BatchPlan, BatchStream};
 pub use random::{Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};
 pub use size_schedule::SizeSchedule;
 pub use split::{Role, Roles, Split, check_fractions, split};
+pub use warp::{InputWarp, NormalScores, TargetMap, TargetWarp};

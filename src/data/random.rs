@@ -29,6 +29,8 @@ pub enum Purpose {
     Merge,
     /// The order in which rows know their neighbours, and which of them a model keeps.
     Neighbours,
+    /// The rows that short fits are made to, and those that judge them.
+    Choices,
 }
 
 impl Purpose {
@@ -46,6 +48,7 @@ impl Purpose {
             Purpose::Sample => 9,
             Purpose::Merge => 10,
             Purpose::Neighbours => 11,
+            Purpose::Choices => 12,
         }
     }
 }

@@ -1,9 +1,12 @@
-//! Shift and scale of inputs and target, and the way back to original units; no choice of when to scale.
+//! Shift and scale of inputs and target, after maps of single columns, and the way back to original units; no choice of when.
 
 use faer::{MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
+use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
+use crate::error::Result;
+use crate::quadrature::Integrator;
 
 /// How far from the centre, in standard deviations, an input is still told apart: beyond it the squares of differences
 /// would overflow, while every kernel has long forgotten where it is.
@@ -67,23 +70,78 @@ impl Affine {
 /// How a model sees its inputs and target; part of the model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// One per input.
+    /// One per input, of what its map makes of it.
     pub inputs: Vec<Affine>,
-    /// The target's.
+    /// The target's, of what its map makes of it.
     pub target: Affine,
+    /// The map of every input, where any has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scores: Vec<Option<NormalScores>>,
+    /// The map of the target.
+    #[serde(default, skip_serializing_if = "TargetMap::is_none")]
+    map: TargetMap,
 }
 
 impl Scaling {
     /// No scaling of `d` inputs and the target.
     pub fn none(d: usize) -> Scaling {
-        Scaling { inputs: vec![Affine::IDENTITY; d], target: Affine::IDENTITY }
+        Scaling::linear(vec![Affine::IDENTITY; d], Affine::IDENTITY)
     }
 
     /// Standardises every input of `x` (`n × D`, finite) and the target `y` (n, finite) to mean 0 and population standard
     /// deviation 1. What is constant is shifted to 0 and not scaled.
     pub fn standardise(x: MatRef<'_, f64>, y: &[f64]) -> Scaling {
         let inputs = x.col_iter().map(|input| Affine::standardise(|| input.iter().copied())).collect();
-        Scaling { inputs, target: Affine::standardise(|| y.iter().copied()) }
+        Scaling::linear(inputs, Affine::standardise(|| y.iter().copied()))
+    }
+
+    /// Shifts and scales alone.
+    pub fn linear(inputs: Vec<Affine>, target: Affine) -> Scaling {
+        Scaling { inputs, target, scores: Vec::new(), map: TargetMap::None }
+    }
+
+    /// Standardises what the warps make of every input of `x` (`n × D`, finite) and of the target `y` (n, finite).
+    ///
+    /// # Errors
+    ///
+    /// A data error when the target does not suit its warp.
+    pub fn warped(x: MatRef<'_, f64>, y: &[f64], (inputs, target): (InputWarp, TargetWarp)) -> Result<Scaling> {
+        let mut scaling = Scaling::standardise(x, y);
+        if inputs == InputWarp::NormalScores {
+            scaling.scores = x.col_iter().map(|input| NormalScores::of(input.iter().copied())).collect();
+            for ((input, scores), affine) in x.col_iter().zip(&scaling.scores).zip(&mut scaling.inputs) {
+                if let Some(scores) = scores {
+                    let mapped: Vec<f64> = input.iter().map(|&value| scores.apply(value)).collect();
+                    *affine = Affine::standardise(|| mapped.iter().copied());
+                }
+            }
+        }
+        scaling.map = TargetMap::of(target, y)?;
+        if !scaling.map.is_none() {
+            let mapped: Vec<f64> = y.iter().map(|&value| scaling.map.apply(value)).collect();
+            scaling.target = Affine::standardise(|| mapped.iter().copied());
+        }
+        Ok(scaling)
+    }
+
+    /// Whether inputs or target have maps besides shift and scale.
+    pub fn is_warped(&self) -> bool {
+        !self.scores.is_empty() || !self.map.is_none()
+    }
+
+    /// Whether the input has a map besides shift and scale.
+    pub fn warps_input(&self, input: usize) -> bool {
+        self.scores.get(input).is_some_and(Option::is_some)
+    }
+
+    /// The map of the target besides shift and scale.
+    pub fn target_map(&self) -> &TargetMap {
+        &self.map
+    }
+
+    /// Whether numbers from a file make sense together: maps for all inputs or none.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.scores.is_empty() || self.scores.len() == self.inputs.len()
     }
 
     /// The same inputs with the target left as it is (for likelihoods whose target has a meaning of its own).
@@ -105,7 +163,11 @@ impl Scaling {
     pub fn scale_inputs(&self, mut x: MatMut<'_, f64>) {
         assert_eq!(x.ncols(), self.dims(), "one column of x per input");
         for row in 0..x.nrows() {
-            for (value, affine) in x.as_mut().row_mut(row).iter_mut().zip(&self.inputs) {
+            let mut row = x.as_mut().row_mut(row);
+            for (value, scores) in row.as_mut().iter_mut().zip(&self.scores) {
+                *value = scores.as_ref().map_or(*value, |scores| scores.apply(*value));
+            }
+            for (value, affine) in row.iter_mut().zip(&self.inputs) {
                 if *affine != Affine::IDENTITY {
                     *value = affine.apply(*value).clamp(-FARTHEST, FARTHEST);
                 }
@@ -121,8 +183,12 @@ impl Scaling {
     pub fn unscale_inputs(&self, mut x: MatMut<'_, f64>) {
         assert_eq!(x.ncols(), self.dims(), "one column of x per input");
         for row in 0..x.nrows() {
-            for (value, affine) in x.as_mut().row_mut(row).iter_mut().zip(&self.inputs) {
+            let mut row = x.as_mut().row_mut(row);
+            for (value, affine) in row.as_mut().iter_mut().zip(&self.inputs) {
                 *value = affine.invert(*value);
+            }
+            for (value, scores) in row.iter_mut().zip(&self.scores) {
+                *value = scores.as_ref().map_or(*value, |scores| scores.invert(*value));
             }
         }
     }
@@ -130,23 +196,38 @@ impl Scaling {
     /// Scales targets in place.
     pub fn scale_target(&self, y: &mut [f64]) {
         for value in y {
-            *value = self.target.apply(*value);
+            *value = self.scaled_target(*value);
         }
     }
 
-    /// A mean (or quantile) of the target in original units.
+    /// A target as the model sees it.
+    pub fn scaled_target(&self, y: f64) -> f64 {
+        self.target.apply(self.map.apply(y))
+    }
+
+    /// The target of a scaled one, such as a quantile or a draw, in original units.
+    pub fn unscaled_target(&self, scaled: f64) -> f64 {
+        self.map.invert(self.target.invert(scaled))
+    }
+
+    /// A mean of what the map makes of the target: that of the target itself where it has none.
     pub fn unscale_mean(&self, mean: f64) -> f64 {
         self.target.invert(mean)
     }
 
-    /// A variance of the target in original units (squared).
+    /// A variance of what the map makes of the target.
     pub fn unscale_variance(&self, variance: f64) -> f64 {
         variance * self.target.scale * self.target.scale
     }
 
-    /// What to add to a log density of the scaled target to have it in original units: minus the log of the scale.
-    pub fn log_density_shift(&self) -> f64 {
-        -self.target.scale.ln()
+    /// Mean and variance of the target, whose scaled value has these and is normal if the target has a map.
+    pub fn unscale_moments(&self, (mean, variance): (f64, f64), integrator: &mut Integrator) -> (f64, f64) {
+        self.map.moments((self.unscale_mean(mean), self.unscale_variance(variance)), integrator)
+    }
+
+    /// What to add to a log density of the scaled target at y to have it in original units.
+    pub fn log_density_shift(&self, y: f64) -> f64 {
+        self.map.log_slope(y) - self.target.scale.ln()
     }
 }
 
@@ -171,7 +252,7 @@ mod tests {
         assert!((0..4).all(|row| x[(row, 1)] == 0.0 && x[(row, 2)].abs() == 1.0));
         assert_eq!(scaling.unscale_mean(-1.0), 10.0);
         assert_eq!(scaling.unscale_variance(0.5), 50.0);
-        assert_relative_eq!(scaling.log_density_shift(), -(10f64.ln()));
+        assert_relative_eq!(scaling.log_density_shift(7.0), -(10f64.ln()));
         assert_eq!(scaling.with_original_target().target, Affine::IDENTITY);
     }
 

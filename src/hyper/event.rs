@@ -48,12 +48,12 @@ pub enum Stage {
         /// The most there may be.
         most: usize,
     },
-    /// A fit to a part of the rows, with neighbours or without, that held-out rows judge (`neighbours auto`).
-    Neighbours {
+    /// A short fit to a part of the rows that held-out rows judge, to choose a part of the options.
+    Choice {
+        /// Which part.
+        part: &'static str,
         /// The rows it is fitted to.
         rows: usize,
-        /// The most neighbours it may have, 0 for none.
-        most: usize,
     },
     /// A fit with one β of a grid (`betas`).
     Beta {
@@ -83,8 +83,7 @@ impl fmt::Display for Stage {
             Stage::Growth { inducing, most } => {
                 write!(f, "inducing inputs: {inducing} of at most {most}")
             }
-            Stage::Neighbours { rows, most: 0 } => write!(f, "without neighbours: {rows} rows"),
-            Stage::Neighbours { rows, most } => write!(f, "at most {most} neighbours: {rows} rows"),
+            Stage::Choice { part, rows } => write!(f, "choosing {part}: short fits to {rows} rows"),
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
         }

@@ -15,7 +15,7 @@ use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::Task;
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::options::{FitOptions, Neighbours};
+use crate::options::{FitOptions, MOST_NEIGHBOURS};
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -33,9 +33,12 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
-/// The version of a file without neighbours.
+/// The version of a file without warps.
+const WITHOUT_WARPS: u32 = 4;
+
+/// The version of a file without warps or neighbours.
 const WITHOUT_NEIGHBOURS: u32 = 3;
 
 /// The version of a file with columns of a table, which all had before version 3.
@@ -140,7 +143,8 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
-            (Some(_), _) => VERSION,
+            _ if self.scaling.is_warped() => VERSION,
+            (Some(_), _) => WITHOUT_WARPS,
             (None, Some(_)) => WITH_COLUMNS,
             (None, None) => WITHOUT_NEIGHBOURS,
         };
@@ -403,6 +407,9 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     if scaling.into_iter().any(|affine| affine.scale <= 0.0) {
         return Err(Unusable::damaged("a scale is not above 0"));
     }
+    if !description.scaling.is_consistent() {
+        return Err(Unusable::damaged("its maps are for another number of inputs"));
+    }
     let (layer, fix_inducing) = layer(&description.layer, arrays, dims, registry)?;
     let m = layer.dim();
     let cov = match arrays.shape(name::COVARIANCE)?.len() {
@@ -450,7 +457,7 @@ fn beside(
     let (Some(layer), &[rows, dims], true) = (latent.layer.inducing(), &shape[..], full) else {
         return Err(Unusable::damaged("it has neighbours that its model has no use for"));
     };
-    if dims != layer.z().ncols() || count > Neighbours::MOST || u32::try_from(rows).is_err() {
+    if dims != layer.z().ncols() || count > MOST_NEIGHBOURS || u32::try_from(rows).is_err() {
         return Err(Unusable::damaged("its neighbours do not suit its model"));
     }
     let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();

@@ -159,11 +159,20 @@ impl Model {
 
     /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum).
     pub(crate) fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
+        self.predict_by(&self.posterior, x, exposure)
+    }
+
+    /// The same by another posterior on the same scale.
+    pub(crate) fn predict_by<'a>(
+        &'a self,
+        posterior: &'a Posterior,
+        x: MatRef<'_, f64>,
+        exposure: Vec<f64>,
+    ) -> Predictions<'a> {
         let mut x = x.transpose().to_owned();
         self.scaling.scale_inputs(x.as_mut().transpose_mut());
-        let latent = self.posterior.marginals(x.transpose());
-        let (scaling, posterior) = (&self.scaling, &self.posterior);
-        Predictions { scaling, posterior, latent, exposure, mean_only: self.mean_only() }
+        let latent = posterior.marginals(x.transpose());
+        Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
     /// `count` draws of the latent function at all rows of `x` (`n × D`, original units) together, in original units: one
@@ -193,7 +202,7 @@ impl Model {
         let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
         let deviations = &root * &noise;
         let draw = |k: usize| {
-            mean.iter().zip(deviations.col(k).iter()).map(|(m, d)| self.scaling.unscale_mean(m + d)).collect()
+            mean.iter().zip(deviations.col(k).iter()).map(|(m, d)| self.scaling.unscaled_target(m + d)).collect()
         };
         Ok((0..count).map(draw).collect())
     }

@@ -26,6 +26,6 @@ pub use mixed::MixedUse;
 pub use nearby::{Nearby, NearbyRows};
 pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
-pub use search::{BetaCurve, BetaPoint, NeighbourPoint, Restart, Search};
+pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use summary::FitSummary;
 pub use warning::{Input, Warning};

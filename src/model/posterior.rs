@@ -149,15 +149,15 @@ impl Posterior {
         self.neighbours.as_ref().map(|neighbours| &neighbours.nearby)
     }
 
-    /// The same posterior with fewer neighbours, where it has any.
-    pub fn with_fewer(&self, count: usize) -> Option<Posterior> {
+    /// The same posterior with another number of neighbours, where it has any.
+    pub fn with_count(&self, count: usize) -> Option<Posterior> {
         let neighbours = self.neighbours.as_ref()?;
         Some(Posterior {
             layer: self.layer.clone(),
             likelihood: self.likelihood.clone(),
             weights: self.weights.clone(),
             roots: self.roots.clone(),
-            neighbours: Some(Neighbours { count: count.min(neighbours.count), ..neighbours.clone() }),
+            neighbours: Some(Neighbours { count, ..neighbours.clone() }),
         })
     }
 

@@ -30,9 +30,9 @@ pub struct Prediction {
     pub mean: f64,
     /// The variance of y.
     pub variance: f64,
-    /// The mean of the latent function.
+    /// The mean of the latent function; where the target is warped, of what the warp makes of it.
     pub latent_mean: f64,
-    /// The variance of the latent function.
+    /// The variance of the latent function, likewise.
     pub latent_variance: f64,
 }
 
@@ -67,7 +67,7 @@ impl Predictions<'_> {
         let z: f64 = StandardNormal.sample(random);
         let f = mu + v.max(0.0).sqrt() * z;
         let y = self.posterior.likelihood().sample(f, self.exposure_at(row), random);
-        self.defined(self.scaling.unscale_mean(y))
+        self.defined(self.scaling.unscaled_target(y))
     }
 
     /// What a comparison of each row with its observed target needs.
@@ -111,10 +111,11 @@ impl Predictions<'_> {
     fn moments(&self, row: usize, integrator: &mut Integrator) -> Prediction {
         let (mu, v) = self.latent_at(row);
         let likelihood = self.posterior.likelihood();
-        let (mean, variance) = likelihood.predictive_moments((mu, v), self.exposure_at(row), integrator);
+        let moments = likelihood.predictive_moments((mu, v), self.exposure_at(row), integrator);
+        let (mean, variance) = self.scaling.unscale_moments(moments, integrator);
         Prediction {
-            mean: self.scaling.unscale_mean(mean),
-            variance: self.defined(self.scaling.unscale_variance(variance)),
+            mean,
+            variance: self.defined(variance),
             latent_mean: self.scaling.unscale_mean(mu),
             latent_variance: self.defined(self.scaling.unscale_variance(v)),
         }
@@ -126,21 +127,21 @@ impl Predictions<'_> {
         }
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
         let quantile = self.posterior.likelihood().predictive_quantile(p, latent, exposure, integrator);
-        self.scaling.unscale_mean(quantile)
+        self.scaling.unscaled_target(quantile)
     }
 
     fn log_density_with(&self, row: usize, target: f64, integrator: &mut Integrator) -> f64 {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
-        let at = Observation { y: self.scaling.target.apply(target), exposure: self.exposure_at(row) };
+        let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
         let local = self.posterior.likelihood().log_predictive(at, self.latent_at(row), &mut [], integrator);
-        local.value + self.scaling.log_density_shift()
+        local.value + self.scaling.log_density_shift(target)
     }
 
     fn cdf(&self, row: usize, y: f64, integrator: &mut Integrator) -> f64 {
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
-        self.posterior.likelihood().predictive_cdf(self.scaling.target.apply(y), latent, exposure, integrator)
+        self.posterior.likelihood().predictive_cdf(self.scaling.scaled_target(y), latent, exposure, integrator)
     }
 
     fn compared(&self, row: usize, target: f64, integrator: &mut Integrator) -> Compared {

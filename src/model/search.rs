@@ -1,6 +1,7 @@
 //! What the searches around a fit found, as it is kept with the model: inducing inputs, starts, neighbours, β; no searching.
 
 use super::inducing_curve::InducingCurve;
+use crate::options::Part;
 use serde::{Deserialize, Serialize};
 
 /// How the start of a fit was found; empty for the start that the data give.
@@ -11,19 +12,40 @@ pub struct Search {
     pub inducing: Option<InducingCurve>,
     /// The starts that were compared.
     pub restarts: Vec<Restart>,
-    /// The numbers of neighbours that were compared, 0 being none.
-    pub neighbours: Vec<NeighbourPoint>,
+    /// What held-out training rows decided of what nobody named.
+    pub choices: Option<Choices>,
 }
 
-/// A number of neighbours as held-out rows judge it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NeighbourPoint {
-    /// How many.
-    pub neighbours: usize,
-    /// The log loss (dlm-square: the squared error) of held-out rows on the scale the model sees, smaller is better; absent when not
-    /// finite.
-    pub score: Option<f64>,
-    /// Seconds of the fit, which serves all numbers above 0.
+/// The parts of a fit that short fits and held-out rows decided, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choices {
+    /// The rows of every short fit.
+    pub training_rows: usize,
+    /// The rows that judged them.
+    pub held_out_rows: usize,
+    /// Seconds of all of it.
+    pub seconds: f64,
+    /// The parts.
+    pub parts: Vec<Choice>,
+}
+
+/// A part of a fit with the values that were tried; each was tried with the values chosen for the parts before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Which part.
+    pub part: Part,
+    /// The values, the one that stood before first.
+    pub tried: Vec<Tried>,
+}
+
+/// A value of a part as held-out rows judge it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// As its option is written.
+    pub value: String,
+    /// The mean log loss of held-out rows in the user's units, smaller is better; absent when the fit failed or a row was impossible.
+    pub loss: Option<f64>,
+    /// Seconds of the short fit.
     pub seconds: f64,
     /// Whether it was taken.
     pub chosen: bool,

@@ -101,9 +101,13 @@ impl Members {
         for (at, &member) in window.members.iter().enumerate() {
             let (member, query) = (member as usize, source.queries.filter(|_| at < new));
             x.as_mut().col_mut(at).copy_from(query.unwrap_or(source.x).row(member).transpose());
-            let noise = if source.noise.len() == 1 { source.noise[0] } else { source.noise[member] };
-            self.c.push(if query.is_some() { 0.0 } else { source.y[member] - mean });
-            self.noise.push(if query.is_some() { 0.0 } else { noise });
+            let (c, noise) = match (query, source.noise) {
+                (Some(_), _) => (0.0, 0.0),
+                (None, [noise]) => (source.y[member] - mean, *noise),
+                (None, noise) => (source.y[member] - mean, noise[member]),
+            };
+            self.c.push(c);
+            self.noise.push(noise);
         }
         let (a, x) = (room(&mut self.a, m, u), self.x.as_ref());
         if m == 0 {

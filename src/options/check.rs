@@ -1,8 +1,10 @@
 //! Which values options may have and which of them go together, checked before any work; no defaults.
 
 use super::fit::FitOptions;
-use super::neighbours::Neighbours;
+use super::neighbours::MOST_NEIGHBOURS;
+use super::open::Part;
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use crate::data::{InputWarp, TargetWarp};
 use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::latent::Jitter;
@@ -83,6 +85,7 @@ impl FitOptions {
     fn validate_combination(&self) -> Result<()> {
         self.check_model()?;
         self.check_search()?;
+        self.check_warps()?;
         self.check_neighbours()?;
         let collapsed = !self.has_own_q();
         let kind = self.likelihood_kind();
@@ -160,16 +163,52 @@ impl FitOptions {
         Ok(())
     }
 
+    /// Refuses warps of what is not standardised, or has a meaning of its own.
+    fn check_warps(&self) -> Result<()> {
+        let (inputs, target) = (self.warp_inputs, self.warp_target);
+        let (warps_inputs, warps_target) = (inputs != InputWarp::None, target != TargetWarp::None);
+        let gaussian = self.likelihood_kind().has_gaussian_noise();
+        let why = [
+            (
+                (warps_inputs || warps_target) && !self.standardize,
+                "⟨warp_inputs⟩ and ⟨warp_target⟩ change the scale of columns, which ⟨standardize false⟩ keeps".to_owned(),
+            ),
+            (
+                warps_inputs && self.model == ModelKind::Glm,
+                format!("⟨warp_inputs {inputs}⟩ would leave the coefficients of ⟨model glm⟩ without units"),
+            ),
+            (
+                warps_target && !gaussian,
+                format!("⟨warp_target {target}⟩ needs the gaussian likelihood, not {}", self.likelihood_kind()),
+            ),
+            (
+                warps_target && self.model == ModelKind::Glm,
+                format!("⟨warp_target {target}⟩ would leave the coefficients of ⟨model glm⟩ without units"),
+            ),
+            (
+                warps_target && self.objective == ObjectiveKind::DlmSquare,
+                format!("⟨objective dlm-square⟩ has no distribution that ⟨warp_target {target}⟩ could be undone with"),
+            ),
+        ];
+        match why.into_iter().find(|(wrong, _)| *wrong) {
+            Some((_, why)) => Err(Error::usage(why).hint("leave one of the options out")),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what neighbours do not go with, and what asks for them where there are none.
     fn check_neighbours(&self) -> Result<()> {
         let Some(neighbours) = self.neighbours else {
+            if self.open.contains(Part::Neighbours) {
+                return Ok(());
+            }
             let given = [("⟨keep_rows⟩", self.keep_rows.is_some()), ("⟨keep_single⟩", self.keep_single)];
             return match given.into_iter().find_map(|(name, given)| given.then_some(name)) {
                 Some(name) => Err(Error::usage(format!("{name} has no effect without ⟨neighbours⟩"))),
                 None => Ok(()),
             };
         };
-        let most = Neighbours::MOST;
+        let most = MOST_NEIGHBOURS;
         let why = [
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
             (
@@ -181,7 +220,7 @@ impl FitOptions {
                 "⟨objective vfe⟩ has no neighbours: use elbo, dlm-log or dlm-square".to_owned(),
             ),
             (
-                matches!(neighbours, Neighbours::Number(count) if count > most),
+                neighbours > most,
                 format!("⟨neighbours⟩ is {neighbours}, expected at most {most}"),
             ),
             (
@@ -194,12 +233,8 @@ impl FitOptions {
                     .to_owned(),
             ),
             (
-                neighbours == Neighbours::Auto && self.restarts > 1,
-                "⟨restarts⟩ cannot be had with ⟨neighbours auto⟩: each is a search of its own".to_owned(),
-            ),
-            (
-                !matches!(neighbours, Neighbours::Number(1..)) && self.inducing == Some(0),
-                format!("⟨neighbours {neighbours}⟩ may leave nothing to predict from: ⟨inducing⟩ is 0"),
+                neighbours == 0 && self.inducing == Some(0),
+                "⟨neighbours 0⟩ leave nothing to predict from: ⟨inducing⟩ is 0".to_owned(),
             ),
         ];
         match why.into_iter().find(|(wrong, _)| *wrong) {

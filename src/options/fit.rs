@@ -1,9 +1,10 @@
 //! What a user can ask of a fit, with defaults, and what follows where nothing was said; no checks.
 
 use super::growth::Growth;
-use super::neighbours::Neighbours;
+use super::open::Open;
 use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
+use crate::data::{InputWarp, TargetWarp};
 use crate::gradient::Precision;
 use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
@@ -67,8 +68,8 @@ pub struct FitOptions {
     pub inducing_init: InducingInit,
     /// Whether they stay where they are.
     pub fix_inducing: bool,
-    /// How many nearest training rows are beside them, for Gaussian noise; none when absent.
-    pub neighbours: Option<Neighbours>,
+    /// How many nearest training rows are beside them; none when absent.
+    pub neighbours: Option<usize>,
     /// The most training rows that the model keeps to look neighbours up in; all when absent.
     pub keep_rows: Option<usize>,
     /// Whether it keeps them in single precision.
@@ -112,6 +113,15 @@ pub struct FitOptions {
     pub default_priors: bool,
     /// Whether inputs and target are standardised.
     pub standardize: bool,
+    /// What is done to inputs before that.
+    pub warp_inputs: InputWarp,
+    /// What is done to the target before that.
+    pub warp_target: TargetWarp,
+    /// What held-out training rows decide instead of these options, where a whole model is fitted ([`ModelBuilder::fit`], fits to tables and
+    /// files); options hold as they are everywhere else, and where a model is started from.
+    ///
+    /// [`ModelBuilder::fit`]: crate::training::ModelBuilder::fit
+    pub open: Open,
     /// What the names of kernels and likelihoods stand for; not stored with the others.
     #[serde(skip)]
     pub registry: Registry,
@@ -156,6 +166,9 @@ impl Default for FitOptions {
             constraints: Constraints::default(),
             default_priors: true,
             standardize: true,
+            warp_inputs: InputWarp::None,
+            warp_target: TargetWarp::None,
+            open: Open::NOTHING,
             registry: Registry::default(),
         }
     }
@@ -307,7 +320,7 @@ impl FitOptions {
 
     /// The same beside so many nearest neighbours.
     pub fn with_neighbours(&self, count: usize) -> FitOptions {
-        FitOptions { neighbours: Some(Neighbours::Number(count)), ..self.clone() }
+        FitOptions { neighbours: Some(count), ..self.clone() }
     }
 
     /// The same without nearest neighbours, and without what is about them.

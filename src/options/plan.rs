@@ -1,7 +1,7 @@
 //! What a fit does, with nothing left open: options that were checked, and what follows from them for so many data.
 
 use super::fit::FitOptions;
-use super::neighbours::{Keeping, Neighbours};
+use super::neighbours::Keeping;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::CollapsedBound;
 use crate::data::BatchPlan;
@@ -153,7 +153,7 @@ impl Plan {
         options.validate()?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
-        let way = if let Some(Neighbours::Number(count)) = options.neighbours {
+        let way = if let Some(count) = options.neighbours {
             let keeping = Keeping { rows: options.keep_rows, single: options.keep_single };
             let nodes = options.quadrature_nodes;
             Way::Neighbours(NeighbourPlan { count, loss, beta: options.beta, keeping, nodes })

@@ -4,7 +4,7 @@ use crate::error::Say;
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{BetaCurve, Coefficient, InducingCurve, InducingPoint, MixedUse, NeighbourPoint, Restart};
+use crate::model::{BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, MixedUse, Restart};
 use crate::objective::EstimatorCounts;
 use crate::options::{FitOptions, ModelKind};
 use crate::tabular::TableModel;
@@ -73,7 +73,7 @@ pub struct FitFigures {
     inducing_certificate: Option<Value>,
     restarts: Option<Vec<Restart>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    neighbours: Option<Vec<NeighbourPoint>>,
+    choices: Option<Choices>,
     warnings: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl FitFigures {
             inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
             inducing_certificate: search.inducing.as_ref().map(certificate),
             restarts: Some(search.restarts.clone()).filter(|restarts| !restarts.is_empty()),
-            neighbours: Some(search.neighbours.clone()).filter(|points| !points.is_empty()),
+            choices: search.choices.clone(),
             objective: summary.objective,
             objective_sum: summary.objective_sum,
             estimated_on: summary.estimated_on,

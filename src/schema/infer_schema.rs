@@ -110,7 +110,7 @@ impl Schema {
                 }
             }
         }
-        Ok(Scaling { inputs, target: number(facts.require(&self.target)?) })
+        Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
     }
 }
 

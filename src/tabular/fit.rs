@@ -2,7 +2,7 @@
 
 use super::model::TableModel;
 use super::resolve::{
-    check_start_target, check_training_target, find_schema, resolved, scaling_for, two_valued, two_values,
+    check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
 };
 use super::rows::{CodedTable, TableRows};
 use crate::data::split;
@@ -11,7 +11,7 @@ use crate::hyper::{Listener, Session};
 use crate::options::FitOptions;
 use crate::schema::{Schema, SchemaOptions, input_warnings};
 use crate::tables::Table;
-use crate::training::{TrainingData, fit_arrays_in};
+use crate::training::{TrainingData, choose, fit_arrays_in, scaling_of};
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
 #[derive(Clone, Copy)]
@@ -87,15 +87,20 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
-    let options = &options.decided_for(rows.train.len());
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
     notes.extend(input_warnings(&schema.input_names(), train.inputs()));
     notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
+    let levels = schema.encoding().levels().len();
+    let (options, choices) = match request.start {
+        Some(_) => (options, None),
+        None => choose((train.dataset(), levels), &options, session)?,
+    };
+    let options = &options.decided_for(train.targets.len());
     let scaling = match request.start {
         Some(start) => start.scaling().clone(),
-        None => scaling_for(options, &train),
+        None => scaling_of(options, train.inputs(), &train.targets)?,
     };
     train.scale(&scaling);
     let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows));
@@ -110,7 +115,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let training = TrainingData {
         train: train.dataset(),
         validation: scaled.as_ref().map(TableRows::dataset),
-        levels: schema.encoding().levels().len(),
+        levels,
     };
     let start = request.start.map(|start| start.start(options, Some(train.inputs()), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
@@ -118,6 +123,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     if let Some(start) = request.start.filter(|_| request.keep_posterior) {
         fitted.search = start.search().clone();
     }
+    fitted.search.choices = choices.or(fitted.search.choices);
     let model = TableModel::of(fitted, (schema, scaling), options, train.targets.len(), notes);
     if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
         checkpoint.finish_fit(mark, model.to_bytes()?);

@@ -1,19 +1,21 @@
 //! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
 
 use super::model::TableModel;
-use super::resolve::{check_start_target, resolved, schema_options, standardised, two_valued};
+use super::resolve::{check_start_target, resolved, schema_options, two_valued};
 use super::rows::{CodedTable, TableRows};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Role, Roles, check_fractions};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
-use crate::options::{FitOptions, Hyper, ModelKind};
+use crate::options::{FitOptions, Hyper, ModelKind, Part};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
 use crate::tables::read::rows_in;
 use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
-use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, fit_rows};
+use crate::training::{
+    AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, asks_for_warps, choose, fit_rows, scaling_of, suited,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -153,21 +155,31 @@ pub fn fit_file(
     check_file_fit(request.path, request.options, request.buffer_rows)?;
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
-    let options = &options_for(request, &surveyed)?;
+    let options = resolved(request.options, &surveyed.schema, request.start)?;
     options.validate()?;
     let levels = surveyed.schema.encoding().levels().len();
     let Surveyed { schema, mut warnings, two_values, rows, train, validation, groups, .. } = surveyed;
     warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
-    let scaling = match request.start {
-        Some(start) => start.scaling().clone(),
-        None => standardised(options, surveyed.scaling),
-    };
     let part = |sample: Sample| -> Result<TableRows> {
         let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
         part.rows = sample.rows;
         Ok(part)
     };
     let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
+    let (options, choices) = match request.start {
+        Some(_) => (options, None),
+        // What needs all rows in memory stays as it is.
+        None => {
+            let open = options.open.without(&[Part::Neighbours, Part::Objective]);
+            choose((start_rows.dataset(), levels), &FitOptions { open, ..options }, session)?
+        }
+    };
+    let options = &by_batches(options, train);
+    let scaling = match request.start {
+        Some(start) => start.scaling().clone(),
+        None if asks_for_warps(options) => scaling_of(options, start_rows.inputs(), &start_rows.targets)?,
+        None => suited(options, surveyed.scaling),
+    };
     start_rows.scale(&scaling);
     check_rows.scale(&scaling);
     let held_out = surveyed.validation_sample.map(part).transpose()?;
@@ -193,7 +205,8 @@ pub fn fit_file(
         Some(start) => Origin::Start(start),
         None => Origin::Prototype(Prototype::of(options, file.schema.dims(), levels)?),
     };
-    let fitted = fit_rows(&streamed, options, origin, session)?;
+    let mut fitted = fit_rows(&streamed, options, origin, session)?;
+    fitted.search.choices = choices;
     let columns = (file.schema.clone(), file.scaling.clone());
     let model = TableModel::of(fitted, columns, options, train, warnings);
     Ok(FileFit { model, validation: held_out, rows, plan, file })
@@ -248,12 +261,11 @@ fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     }
 }
 
-/// The options with what follows from the target and the number of rows.
-fn options_for(request: &FileFitRequest<'_>, surveyed: &Surveyed) -> Result<FitOptions> {
-    let options = resolved(request.options, &surveyed.schema, request.start)?;
+/// The options with what follows from so many training rows.
+fn by_batches(options: FitOptions, train: usize) -> FitOptions {
     let sparse = options.model == ModelKind::Gp;
-    let inducing = if sparse { Some(options.inducing_for(surveyed.train)) } else { options.inducing };
-    Ok(FitOptions { inducing, ..options }.by_batches())
+    let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
+    FitOptions { inducing, ..options }.by_batches()
 }
 
 /// The rows of a file, with the samples of them that are in memory, on the scale the model sees.

@@ -1,8 +1,6 @@
 //! What the columns of a table decide about a fit, and what the fit decides about the columns; no fitting.
 
 use super::model::TableModel;
-use super::rows::TableRows;
-use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
 use crate::likelihood::TargetKind;
@@ -44,19 +42,6 @@ pub(super) fn resolved(
         standardize: prior.standardize,
         ..options.clone()
     })
-}
-
-/// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
-pub(super) fn scaling_for(options: &FitOptions, train: &TableRows) -> Scaling {
-    standardised(options, Scaling::standardise(train.inputs(), &train.targets))
-}
-
-/// The scaling of a fit, `scaling` being what standardises everything.
-pub(super) fn standardised(options: &FitOptions, scaling: Scaling) -> Scaling {
-    if !options.standardize {
-        return Scaling::none(scaling.dims());
-    }
-    if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
 }
 
 /// The kind of target that task and likelihood ask for together, if they say anything.

@@ -3,13 +3,13 @@
 use super::check::check_data;
 use super::rows::{TrainingData, TrainingRows};
 use super::run::{Fitted, fit_from};
-use super::search::{fit_beside, fit_grown, fit_restarted};
+use super::search::{fit_grown, fit_restarted};
 use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Listener, Session};
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::options::{FitOptions, LossKind, Neighbours, Plan};
+use crate::options::{FitOptions, LossKind, Plan};
 
 /// Fits a model to rows in memory that are on the scale the model sees. `listener` hears of every stage and epoch.
 ///
@@ -91,19 +91,12 @@ pub(crate) fn fit_rows(
             .hint("vfe, elbo, dlm-log and dlm-square without neighbours do"));
     }
     let prototype = match origin {
-        Origin::Start(_) if options.neighbours == Some(Neighbours::Auto) => {
-            return Err(Error::usage("⟨neighbours auto⟩ compares fits from the data, not from ⟨from⟩")
-                .hint("give a number of ⟨neighbours⟩, or leave ⟨from⟩ out"));
-        }
         Origin::Start(start) => return fit_from(rows, &plan, start.clone(), false, session),
         Origin::Prototype(prototype) => prototype,
     };
     match rows.in_memory() {
         Some(train) if options.growth.is_some() => {
             fit_grown(memory(rows, train), options, &prototype, session)
-        }
-        Some(train) if options.neighbours == Some(Neighbours::Auto) => {
-            fit_beside(memory(rows, train), options, &prototype, session)
         }
         Some(train) if options.restarts > 1 => {
             fit_restarted(memory(rows, train), options, &prototype, session)

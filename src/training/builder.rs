@@ -3,14 +3,18 @@
 use super::arrays::{Origin, fit_rows};
 use super::check::check_data;
 use super::owned::{OwnedData, OwnedRows};
+use super::choices::choose;
 use super::record::record;
+use super::scaling::scaling_of;
 use super::start::Prototype;
 use super::trainer::Trainer;
+use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Event, Session};
 use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::model::Model;
+use crate::model::{Choices, Model};
+use crate::objective::Targets;
 use crate::options::FitOptions;
 use faer::MatRef;
 use sparsegp_kernels::Kernel;
@@ -99,9 +103,27 @@ impl ModelBuilder {
     ///
     /// As for [`ModelBuilder::fit`]; `Interrupted` when the session was.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
-        let Prepared { prototype, options, scaling, rows } = self.prepare(x, y)?;
-        let fitted = fit_rows(&rows, &options, Origin::Prototype(prototype), session)?;
+        let (chosen, choices) = self.chosen((x, y), session)?;
+        let Prepared { prototype, options, scaling, rows } = chosen.prepare(x, y)?;
+        let mut fitted = fit_rows(&rows, &options, Origin::Prototype(prototype), session)?;
+        fitted.search.choices = choices;
         Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()))
+    }
+
+    /// The same fit with everything decided that options leave open. A kernel or a likelihood that was given as a value decides all.
+    fn chosen(
+        &self,
+        (x, y): (MatRef<'_, f64>, &[f64]),
+        session: &mut Session<'_>,
+    ) -> Result<(ModelBuilder, Option<Choices>)> {
+        if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
+            return Ok((self.clone(), None));
+        }
+        // What is wrong with arrays or options is said before any work.
+        self.prepare(x, y)?;
+        let targets = Targets { y, exposure: &self.exposure, weights: &self.weights };
+        let (options, choices) = choose((Dataset { x, targets }, levels(y)), &self.options, session)?;
+        Ok((ModelBuilder { options, ..self.clone() }, choices))
     }
 
     /// Mini-batch training of the same, a step at a time by the caller's own loop. An ELBO that would collapse is trained by
@@ -116,8 +138,7 @@ impl ModelBuilder {
 
     /// Everything that a fit takes, on the scale that the model sees.
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
-        let levels = y.iter().fold(0.0, |most: f64, &level| most.max(level)) as usize + 1;
-        let mut prototype = Prototype::of(&self.options, x.ncols(), levels.clamp(2, MOST_LEVELS))?;
+        let mut prototype = Prototype::of(&self.options, x.ncols(), levels(y))?;
         if let Some(kernel) = &self.kernel {
             prototype.kernel = Some(kernel.clone());
         }
@@ -140,13 +161,7 @@ impl ModelBuilder {
                 y.len()
             )));
         }
-        let scaling = match options.standardize {
-            false => Scaling::none(x.ncols()),
-            true => {
-                let scaling = Scaling::standardise(rows.train.dataset().x, &rows.train.y);
-                if prototype.likelihood.scales_target() { scaling } else { scaling.with_original_target() }
-            }
-        };
+        let scaling = scaling_of(&options, x, y)?;
         rows.scale(&scaling);
         Ok(Prepared { prototype, options, scaling, rows: Arc::new(rows) })
     }
@@ -154,6 +169,12 @@ impl ModelBuilder {
 
 /// The most ordered levels that targets are taken to have: more are numbers.
 const MOST_LEVELS: usize = 1000;
+
+/// The ordered levels of targets, if they are that.
+fn levels(y: &[f64]) -> usize {
+    let most = y.iter().fold(0.0, |most: f64, &level| most.max(level)) as usize;
+    (most + 1).clamp(2, MOST_LEVELS)
+}
 
 /// What a fit to arrays takes, on the scale that the model sees.
 pub(super) struct Prepared {

@@ -5,6 +5,7 @@ mod arrays;
 mod batch_training;
 mod builder;
 mod check;
+mod choices;
 mod collapsed;
 mod diagnose;
 mod failure;
@@ -18,6 +19,7 @@ mod record;
 mod row_buffer;
 mod rows;
 mod run;
+mod scaling;
 pub mod search;
 mod solve;
 mod start;
@@ -39,7 +41,9 @@ pub use variational::VariationalModel;
 #[cfg(feature = "tables")]
 pub(crate) use self::{
     arrays::{Origin, fit_rows},
+    choices::choose,
     record::record,
     row_buffer::RowBuffer,
+    scaling::{asks_for_warps, scaling_of, suited},
     start::WARM_ROWS,
 };

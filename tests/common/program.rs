@@ -47,7 +47,7 @@ impl Work {
         names
     }
 
-    /// Runs the program in the folder; arguments are separated by blanks.
+    /// Runs the program in the folder; arguments are separated by blanks. A fit chooses nothing by itself unless it is told to.
     pub fn run(&self, arguments: &str) -> Run {
         Run(self.command(arguments).output().expect("the program runs"))
     }
@@ -55,6 +55,10 @@ impl Work {
     pub fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sparsegp"));
         command.current_dir(self.folder.path()).args(arguments.split_whitespace());
+        let chooses = arguments.contains("--auto") || arguments.contains("--from");
+        if arguments.starts_with("fit ") && !chooses {
+            command.args(["--auto", "none"]);
+        }
         command
     }
 

@@ -1,7 +1,7 @@
 //! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
 
 use super::output;
-use sparsegp::model::{InducingCurve, InducingPoint, NeighbourPoint, Restart};
+use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
 use sparsegp::report::{self, CurveSeries, Curves};
 use sparsegp::tabular::TableModel;
 
@@ -20,7 +20,10 @@ pub fn rows(model: &TableModel) -> Vec<Vec<String>> {
             row("distance to the exact GP", format!("KL at most {kl} nats, {each} per row"))
         }));
     }
-    rows.extend(beside(&search.neighbours).map(|text| row("neighbours", text)));
+    if let Some(choices) = search.choices.as_ref().filter(|choices| !choices.parts.is_empty()) {
+        rows.push(row("chosen", chosen(choices)));
+        rows.push(row("the same with", options(choices)));
+    }
     rows.extend(start(&search.restarts).map(|text| row("start", text)));
     rows
 }
@@ -33,15 +36,32 @@ fn found(curve: &InducingCurve) -> String {
     format!("{first} (tried {})", sizes.join(", "))
 }
 
-/// Which number of neighbours was taken, among which.
-fn beside(points: &[NeighbourPoint]) -> Option<String> {
-    let chosen = points.iter().find(|point| point.chosen)?;
-    let score = |point: &NeighbourPoint| {
-        let score = point.score.map_or("not finite".to_owned(), output::number);
-        format!("{} ({score})", point.neighbours)
+/// What was chosen of every part, with its loss, among which others.
+fn chosen(choices: &Choices) -> String {
+    let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), output::number);
+    let part = |choice: &Choice| {
+        let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
+        let others: Vec<String> = others.iter().map(|tried| format!("{} {}", tried.value, loss(tried))).collect();
+        let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
+        format!("{} {taken} ({})", choice.part, others.join(", "))
     };
-    let scores: Vec<String> = points.iter().map(score).collect();
-    Some(format!("{} by the loss of held-out rows, of {}", chosen.neighbours, scores.join(", ")))
+    let parts: Vec<String> = choices.parts.iter().map(part).collect();
+    let (rows, held, seconds) = (choices.training_rows, choices.held_out_rows, output::number(choices.seconds));
+    format!(
+        "by the log loss of {held} held-out rows, short fits to {rows} rows, {seconds} s: {}",
+        parts.join("; ")
+    )
+}
+
+/// The options that say what was chosen.
+pub fn options(choices: &Choices) -> String {
+    let chosen = |choice: &Choice| {
+        let taken = choice.tried.iter().find(|tried| tried.chosen)?;
+        let word = if taken.value.contains(['(', ' ', '*']) { format!("'{}'", taken.value) } else { taken.value.clone() };
+        Some(format!("--{} {word}", choice.part))
+    };
+    let options: Vec<String> = choices.parts.iter().filter_map(chosen).collect();
+    format!("--auto none {}", options.join(" "))
 }
 
 /// Which start was taken, among which.

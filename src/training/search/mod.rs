@@ -3,12 +3,10 @@
 
 mod beta;
 mod growth;
-mod neighbours;
 mod restarts;
 
 pub use beta::{FitWith, GridFit, beta_curve, fit_beta_grid, grid_validation, refit_options};
 pub(super) use growth::fit_grown;
-pub(super) use neighbours::fit_beside;
 pub(super) use restarts::fit_restarted;
 
 use crate::options::FitOptions;

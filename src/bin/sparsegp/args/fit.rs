@@ -1,9 +1,10 @@
 //! The options of `fit`: what is minimised, which rows are held out, what is written; no work.
 
-use super::parsers::{betas, unseen, words};
+use super::parsers::{Beside, betas, unseen, words};
 use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
-use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use sparsegp::Error;
+use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, Part};
 use sparsegp::schema::UnseenLevels;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,6 +29,11 @@ pub struct FitArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
+    /// What short fits and held-out training rows decide where no option does: all, none, or some of likelihood, warp-inputs,
+    /// warp-target, kernel, neighbours and objective, separated by commas. What was decided is printed as the options that say the
+    /// same
+    #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
+    pub auto: Open,
     /// The number of starts with other inducing inputs and hyper-parameters, of which short fits keep the better half again
     /// and again until one is left
     #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
@@ -77,8 +83,8 @@ pub struct InterruptionArgs {
 pub struct ObjectiveArgs {
     /// What is minimised: the (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error
     /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
-    #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str), default_value_t = FitOptions::default().objective)]
-    pub objective: ObjectiveKind,
+    #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
+    pub objective: Option<ObjectiveKind>,
     /// The weight of the KL term (all but fitc)
     #[arg(long, default_value_t = FitOptions::default().beta, conflicts_with = "betas", allow_negative_numbers = true)]
     pub beta: f64,
@@ -165,17 +171,35 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
+impl ObjectiveArgs {
+    /// What is minimised.
+    fn kind(&self) -> ObjectiveKind {
+        self.objective.unwrap_or(FitOptions::default().objective)
+    }
+}
+
 impl FitArgs {
     /// The first option that was given although it only has an effect on mini-batches.
     pub fn mini_batch_option(&self) -> Option<&'static str> {
         let warm_start =
-            self.training.warm_start.filter(|_| self.objective.objective != ObjectiveKind::DlmSquare);
+            self.training.warm_start.filter(|_| self.objective.kind() != ObjectiveKind::DlmSquare);
         self.training.mini_batch_option(self.uses_rate()).or(warm_start.map(|_| "--warm-start"))
     }
 
     /// Whether full-batch steps have a learning rate.
     fn uses_rate(&self) -> bool {
         self.objective.hyper_optimizer == Some(HyperOptimizer::Adam)
+    }
+
+    /// What held-out rows decide.
+    fn open(&self) -> Open {
+        let objective = &self.objective;
+        if objective.from.is_some() || objective.betas.is_some() {
+            return Open::NOTHING;
+        }
+        let open = self.model.open(self.auto);
+        let named = objective.objective.is_some() || objective.beta != FitOptions::default().beta;
+        if named { open.without(&[Part::Objective]) } else { open }
     }
 
     /// What the model is: as asked for, or as the model that is started from.
@@ -185,6 +209,17 @@ impl FitArgs {
 
     /// Refuses options that the model, or the rule that moves q, has no use for.
     pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
+        if self.model.neighbours == Some(Beside::Auto) {
+            if self.objective.from.is_some() {
+                return Err(Error::usage("--neighbours auto compares fits from the data, not from --from")
+                    .hint("give a number of --neighbours, or leave --from out"));
+            }
+            if self.restarts > 1 || self.objective.betas.is_some() {
+                return Err(Error::usage("--neighbours auto is a search of its own, as --restarts and --betas are")
+                    .hint("find the number of neighbours first, then give it"));
+            }
+            options.with_neighbours(1).validate()?;
+        }
         shared::check(options.model, &self.model, &self.training)
     }
 
@@ -194,16 +229,17 @@ impl FitArgs {
         let model = self.model_kind(start);
         let options = FitOptions {
             model,
-            objective: objective.objective,
+            objective: objective.kind(),
             beta: objective.beta,
             hyper: objective.hyper,
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
             restarts: self.restarts,
+            open: self.open(),
             ..options(&self.columns, &self.model, &self.training)
         };
         // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
-        let batches = objective.objective == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
+        let batches = objective.kind() == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
         if batches { options.by_batches() } else { options }
     }
 }

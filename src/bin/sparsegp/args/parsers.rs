@@ -45,6 +45,23 @@ pub fn inducing(text: &str) -> Result<Inducing, String> {
     if text == "auto" { Ok(Inducing::Auto) } else { text.parse().map(Inducing::Number).map_err(number) }
 }
 
+/// How many neighbours there are: a number, none, or as held-out rows decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    Auto,
+    None,
+    Number(usize),
+}
+
+pub fn beside(text: &str) -> Result<Beside, String> {
+    let number = |_| format!("'{text}' is neither auto nor none nor a number");
+    match text {
+        "auto" => Ok(Beside::Auto),
+        "none" => Ok(Beside::None),
+        _ => text.parse().map(Beside::Number).map_err(number),
+    }
+}
+
 /// Two numbers separated by a comma.
 pub fn bounds(text: &str) -> Result<(f64, f64), String> {
     let (low, high) = text.split_once(',').ok_or("expected LO,HI")?;

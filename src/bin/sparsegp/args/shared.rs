@@ -1,16 +1,16 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{Inducing, bounds, inducing, jitter, on, words};
+use super::parsers::{Beside, Inducing, beside, bounds, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
-use sparsegp::data::SizeSchedule;
+use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
 use sparsegp::gradient::Precision;
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, Neighbours, StepOptions, foreign};
+use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, Open, Part, StepOptions, foreign};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 use std::str::FromStr;
@@ -72,6 +72,15 @@ pub struct ModelArgs {
     /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: rbf(ard)]
     #[arg(long, value_name = "EXPRESSION")]
     pub kernel: Option<String>,
+    /// What is done to inputs before they are standardised: nothing, or every column of more than ten values is replaced by its
+    /// normal scores, so that it has a normal distribution whatever its own (gp) [default: none]
+    #[arg(long, value_parser = words(InputWarp::WORDS, InputWarp::from_str))]
+    pub warp_inputs: Option<InputWarp>,
+    /// What is done to a positive target before it is standardised: nothing, its logarithm, or y = s log(1 + e^z), s being its
+    /// median, which is like the logarithm below s and like y above; predictions are in its own units (gp, gaussian)
+    /// [default: none]
+    #[arg(long, value_parser = words(TargetWarp::WORDS, TargetWarp::from_str))]
+    pub warp_target: Option<TargetWarp>,
     /// The prior mean of the (standardised) latent function: a constant (trained with gp, an intercept with a wide prior with
     /// glm) or zero
     #[arg(long, value_parser = words(MeanKind::WORDS, MeanKind::from_str), default_value_t = FitOptions::default().mean)]
@@ -100,9 +109,9 @@ pub struct ModelArgs {
     #[arg(long)]
     pub fix_inducing: bool,
     /// How many nearest training rows are beside the inducing inputs, of which there may then be none: what they do not carry
-    /// is local. auto: as held-out rows decide. The model keeps the training rows (gp, Gaussian noise)
-    #[arg(long, value_name = "K|auto")]
-    pub neighbours: Option<Neighbours>,
+    /// is local. The model keeps the training rows. auto: as held-out rows decide, among none, 20, 50 and 100 (gp)
+    #[arg(long, value_name = "K|none|auto", value_parser = beside)]
+    pub neighbours: Option<Beside>,
     /// With --neighbours: the most training rows that the model keeps [default: all]
     #[arg(long, value_name = "ROWS", requires = "neighbours")]
     pub keep_rows: Option<usize>,
@@ -309,6 +318,8 @@ pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> spa
             ("--inducing-init", model.inducing_init.is_some()),
             ("--fix-inducing", model.fix_inducing),
             ("--neighbours", model.neighbours.is_some()),
+            ("--warp-inputs", model.warp_inputs.is_some()),
+            ("--warp-target", model.warp_target.is_some()),
             ("--jitter", model.jitter.is_some()),
             ("--warm-start", training.warm_start.is_some()),
             ("--default-priors", model.constraints.default_priors.is_some()),
@@ -320,6 +331,21 @@ pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> spa
 }
 
 impl ModelArgs {
+    /// What held-out rows decide of these parts, which nobody named.
+    pub fn open(&self, all: Open) -> Open {
+        let named = [
+            (Part::Likelihood, self.likelihood.is_some()),
+            (Part::Kernel, self.kernel.is_some()),
+            // Periods and the like are in the units of the columns.
+            (Part::WarpInputs, self.warp_inputs.is_some() || self.kernel.is_some()),
+            (Part::WarpTarget, self.warp_target.is_some()),
+            (Part::Neighbours, self.neighbours.is_some()),
+        ];
+        let named = named.into_iter().filter_map(|(part, named)| named.then_some(part));
+        let open = all.without(&named.collect::<Vec<_>>());
+        if self.neighbours == Some(Beside::Auto) { open.with(Part::Neighbours) } else { open }
+    }
+
     /// How inducing inputs are found, where they are.
     fn growth(&self) -> Option<Growth> {
         let growth = Growth { tolerance: self.inducing_tolerance, most: self.max_inducing };
@@ -368,6 +394,8 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         quadrature_nodes: model.quadrature_nodes,
         kernel: model.kernel.clone().unwrap_or(default.kernel),
         mean: model.mean,
+        warp_inputs: model.warp_inputs.unwrap_or(default.warp_inputs),
+        warp_target: model.warp_target.unwrap_or(default.warp_target),
         inducing: model.inducing.and_then(|inducing| match inducing {
             Inducing::Auto => None,
             Inducing::Number(m) => Some(m),
@@ -375,7 +403,10 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         growth: model.growth(),
         inducing_init: model.inducing_init.unwrap_or(default.inducing_init),
         fix_inducing: model.fix_inducing,
-        neighbours: model.neighbours,
+        neighbours: match model.neighbours {
+            Some(Beside::Number(count)) => Some(count),
+            _ => None,
+        },
         keep_rows: model.keep_rows,
         keep_single: model.keep_single,
         steps: training.steps(),
@@ -392,6 +423,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         constraints: model.constraints.constraints(),
         default_priors: model.constraints.default_priors.unwrap_or(default.default_priors),
         standardize: !columns.no_standardize,
+        open: model.open(Open::NOTHING),
         ..default
     }
 }

@@ -1,0 +1,86 @@
+//! The values that each part of a fit is chosen among, and where the choice begins; no fitting.
+
+use crate::collapsed::Dataset;
+use crate::data::{InputWarp, TargetWarp};
+use crate::likelihood::{LikelihoodKind, TargetKind};
+use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part};
+
+/// The kernel that choices begin with: rough enough for most tables.
+const FIRST_KERNEL: &str = "matern32(ard)";
+
+/// The others.
+const KERNELS: [&str; 4] = ["matern12(ard)", "matern52(ard)", "rbf(ard)", "matern32(ard) + linear"];
+
+/// The neighbours that choices begin with.
+const NEIGHBOURS: usize = 50;
+
+/// Other numbers, which the same fit is judged with.
+pub(super) const COUNTS: [usize; 2] = [100, 20];
+
+/// More rows are not kept in a model that nobody asked to keep them.
+const MOST_KEPT: usize = 1_000_000;
+
+/// The options that choices begin with.
+pub(super) fn base(options: &FitOptions, open: Open, data: Dataset<'_>) -> FitOptions {
+    let mut base = FitOptions { open: Open::NOTHING, ..options.clone() };
+    if open.contains(Part::Likelihood) {
+        let kind = options.likelihood_kind();
+        base.likelihood = Some(if kind == LikelihoodKind::Poisson { LikelihoodKind::NegativeBinomial } else { kind });
+    }
+    if open.contains(Part::Kernel) {
+        base.kernel = FIRST_KERNEL.into();
+    }
+    if open.contains(Part::Neighbours) && data.len() <= MOST_KEPT {
+        let with = base.with_neighbours(NEIGHBOURS);
+        if with.validate().is_ok() {
+            return with;
+        }
+    }
+    if base.neighbours.is_none() { base.without_neighbours() } else { base }
+}
+
+/// The values of a part besides the one that options have, each as options that can be fitted.
+pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec<FitOptions> {
+    let kind = options.likelihood_kind();
+    let with = |change: &dyn Fn(&mut FitOptions)| {
+        let mut value = options.clone();
+        change(&mut value);
+        value
+    };
+    let values = match part {
+        Part::Likelihood => likelihoods(kind, options.model)
+            .iter()
+            .map(|&kind| {
+                with(&|value| {
+                    value.likelihood = Some(kind);
+                    if !kind.has_gaussian_noise() {
+                        value.warp_target = TargetWarp::None;
+                    }
+                })
+            })
+            .collect(),
+        Part::WarpInputs => vec![with(&|value| value.warp_inputs = InputWarp::NormalScores)],
+        Part::WarpTarget if kind.target_kind() == TargetKind::Real && data.targets.y.iter().all(|&y| y > 0.0) => {
+            vec![with(&|value| value.warp_target = TargetWarp::Softplus)]
+        }
+        Part::WarpTarget => Vec::new(),
+        Part::Kernel => KERNELS.iter().map(|&kernel| with(&|value| value.kernel = kernel.into())).collect(),
+        Part::Neighbours if options.neighbours.is_some() => vec![options.without_neighbours()],
+        // Without neighbours direct losses are minimised by mini-batches, which short fits cannot judge.
+        Part::Objective if options.neighbours.is_some() => {
+            vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]
+        }
+        Part::Neighbours | Part::Objective => Vec::new(),
+    };
+    values.into_iter().filter(|value| value != options && value.validate().is_ok()).collect()
+}
+
+/// Other likelihoods of targets of the same kind.
+fn likelihoods(kind: LikelihoodKind, model: ModelKind) -> &'static [LikelihoodKind] {
+    match kind.target_kind() {
+        TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp => &[LikelihoodKind::StudentT],
+        TargetKind::Count if kind == LikelihoodKind::NegativeBinomial => &[LikelihoodKind::Poisson],
+        TargetKind::Binary if kind == LikelihoodKind::BernoulliProbit => &[LikelihoodKind::BernoulliLogit],
+        _ => &[],
+    }
+}

@@ -1,0 +1,165 @@
+//! What nobody named, chosen one part after the other by short fits that held-out training rows judge; no fit of its own to all rows.
+//!
+//! The fit that follows is the one that a user gets who names everything that was chosen: nothing but options goes on.
+
+mod candidates;
+mod trial;
+
+use crate::collapsed::Dataset;
+use crate::error::{ErrorKind, Result};
+use crate::hyper::{Session, Stage};
+use crate::model::{Choice, Choices, Tried};
+use crate::options::{FitOptions, ModelKind, Open, Part};
+use candidates::{COUNTS, base, values};
+use std::time::Instant;
+use trial::{Judged, Trials};
+
+/// A value is taken for another one when it lowers the log loss of held-out rows by more than this many nats a row, …
+const LEAST_GAIN: f64 = 0.002;
+
+/// … or than this where it asks for a likelihood other than the task's first one: that costs time, and often means, …
+const LIKELIHOOD_GAIN: f64 = 0.05;
+
+/// … by more than this share of the standard error of the differences, …
+const STANDARD_ERRORS: f64 = 0.5;
+
+/// … and raises the squared error by no more than this factor: a sharper density is not worth worse means.
+const MOST_ERROR: f64 = 1.05;
+
+/// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
+const NEGLIGIBLE: f64 = 0.005;
+
+/// The options with every open part decided, and how. `data` are training rows in the user's units, of a target of so many ordered levels
+/// (0 for others): all of them, or a sample of those that are on disk.
+///
+/// # Errors
+///
+/// Those that are about the options or the data, and interruptions; values whose fits fail are not taken.
+pub(crate) fn choose(
+    (data, levels): (Dataset<'_>, usize),
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<(FitOptions, Option<Choices>)> {
+    if options.open.is_empty() {
+        return Ok((options.clone(), None));
+    }
+    let open = allowed(options, data);
+    // Without neighbours nothing holds that is said about them.
+    let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
+    let plain = FitOptions { open: Open::NOTHING, ..plain };
+    let Some(trials) = Trials::new((data, levels), options.seed) else { return Ok((plain, None)) };
+    let options = base(options, open, data);
+    let mut search = Search { trials, started: Instant::now(), session, limit: options.max_seconds };
+    let mut best = match search.trials.judge(&options, None, search.session) {
+        Ok(judged) => judged,
+        Err(error) if error.kind() == ErrorKind::Fit => return Ok((plain, None)),
+        Err(error) => return Err(error),
+    };
+    let mut parts = Vec::new();
+    for part in Part::ALL {
+        let values = if open.contains(part) { values(part, &best.options, data) } else { Vec::new() };
+        if !values.is_empty() && !search.is_late() {
+            let choice;
+            (best, choice) = search.decide(part, best, values)?;
+            parts.push(choice);
+        }
+    }
+    let choices = Choices {
+        training_rows: search.trials.train_rows(),
+        held_out_rows: search.trials.held_rows(),
+        seconds: search.started.elapsed().as_secs_f64(),
+        parts,
+    };
+    Ok((best.options, Some(choices)))
+}
+
+/// The open parts that can be chosen beside what was named.
+fn allowed(options: &FitOptions, data: Dataset<'_>) -> Open {
+    let mut open = options.open;
+    if options.model == ModelKind::Glm {
+        let others = Part::ALL.into_iter().filter(|&part| part != Part::Likelihood);
+        return open.without(&others.collect::<Vec<_>>());
+    }
+    if !options.standardize {
+        open = open.without(&[Part::WarpInputs, Part::WarpTarget]);
+    }
+    if !options.constraints.is_empty() {
+        // Names of hyper-parameters, and values on the scale of standardised columns, were meant for the kernel that is named.
+        open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
+    }
+    let solves = options.with_neighbours(1).validate().is_ok() && data.targets.weights.is_empty();
+    if !solves || options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some() {
+        open = open.without(&[Part::Neighbours, Part::Objective]);
+    }
+    open
+}
+
+/// A search under way.
+struct Search<'s, 'a> {
+    trials: Trials,
+    started: Instant,
+    session: &'s mut Session<'a>,
+    limit: Option<f64>,
+}
+
+impl Search<'_, '_> {
+    /// Whether half of the time limit has passed, which leaves the other half to the fit.
+    fn is_late(&self) -> bool {
+        self.limit.is_some_and(|limit| self.started.elapsed().as_secs_f64() > 0.5 * limit)
+    }
+
+    /// The best value of a part, and what was found of all of them.
+    fn decide(
+        &mut self,
+        part: Part,
+        best: Judged,
+        values: Vec<FitOptions>,
+    ) -> Result<(Judged, Choice)> {
+        let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
+        let mut judged: Vec<Judged> = Vec::new();
+        if part == Part::Neighbours {
+            // One fit serves all numbers.
+            judged.extend(COUNTS.iter().filter_map(|&count| best.with_count(count, &self.trials)));
+        }
+        for options in values {
+            self.session.enter(Stage::Choice { part: part.word(), rows: self.trials.train_rows() });
+            match self.trials.judge(&options, Some(&best), self.session) {
+                Ok(value) => judged.push(value),
+                Err(error) if error.kind() == ErrorKind::Fit => {
+                    tried.push(Tried { value: options.word_of(part), ..Tried::default() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        tried.extend(judged.iter().map(|one| Tried { value: one.options.word_of(part), ..one.tried() }));
+        let best = match part {
+            Part::Neighbours => fewest(best, judged),
+            Part::Likelihood => lowest(best, judged, LIKELIHOOD_GAIN),
+            _ => lowest(best, judged, LEAST_GAIN),
+        };
+        let chosen = best.options.word_of(part);
+        tried.iter_mut().for_each(|one| one.chosen = one.value == chosen);
+        Ok((best, Choice { part, tried }))
+    }
+}
+
+/// The value with the lowest loss of those that are clearly better than the present one, or that one.
+fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
+    let better = others.into_iter().filter(|other| {
+        let (gain, error) = best.gain_of(other);
+        gain > least.max(STANDARD_ERRORS * error) && other.error() <= MOST_ERROR * best.error()
+    });
+    let mut better: Vec<Judged> = better.collect();
+    better.sort_by(|a, b| a.loss().total_cmp(&b.loss()));
+    better.into_iter().next().unwrap_or(best)
+}
+
+/// The fewest neighbours whose loss is close to the lowest.
+fn fewest(best: Judged, others: Vec<Judged>) -> Judged {
+    let mut all: Vec<Judged> = others;
+    all.push(best);
+    let lowest = all.iter().map(Judged::loss).fold(f64::INFINITY, f64::min);
+    all.retain(|one| one.loss() <= lowest + NEGLIGIBLE);
+    all.sort_by_key(|one| one.options.neighbours.unwrap_or(0));
+    all.swap_remove(0)
+}

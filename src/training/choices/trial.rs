@@ -1,0 +1,218 @@
+//! Short fits to a part of the training rows and the losses of others that are held out, in the user's units; no choosing.
+
+use crate::collapsed::Dataset;
+use crate::data::{Purpose, generator};
+use crate::error::{Error, Result};
+use crate::hyper::Session;
+use crate::likelihood::Task;
+use crate::metrics::Compared;
+use crate::model::{LatentModel, Model, Posterior, Tried};
+use crate::options::{FitOptions, Plan};
+use crate::training::arrays::fit_arrays_in;
+use crate::training::owned::OwnedRows;
+use crate::training::record::record;
+use crate::training::row_buffer::RowBuffer;
+use crate::training::rows::TrainingData;
+use crate::training::scaling::scaling_of;
+use crate::training::start::{Prototype, Start, initial_model};
+use rand::seq::SliceRandom;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// With fewer rows there is nothing to hold out.
+const FEWEST_ROWS: usize = 60;
+
+/// Rows of a short fit: an eighth of all, but no fewer and no more than these.
+const TRAINED_ON: (usize, usize) = (500, 4000);
+
+/// The share of the rows that are held out, and the most of them.
+const HELD_OUT: (f64, usize) = (0.3, 2000);
+
+/// Epochs of the first short fit: with neighbours (after rounds that are no longer), in closed form, and by mini-batches.
+const EPOCHS: (usize, usize, usize) = (8, 30, 15);
+
+/// The same for the others, which start from the values that one before them found.
+const EPOCHS_ON: (usize, usize, usize) = (6, 20, 10);
+
+/// Inducing inputs of a short fit beside neighbours, and without.
+const INDUCING: (usize, usize) = (50, 100);
+
+/// The rows of short fits, in the user's units.
+pub(super) struct Trials {
+    train: OwnedRows,
+    held: OwnedRows,
+    levels: usize,
+}
+
+/// Options as held-out rows judge them.
+pub(super) struct Judged {
+    pub options: FitOptions,
+    model: Arc<Model>,
+    losses: Vec<f64>,
+    error: f64,
+    seconds: f64,
+}
+
+impl Trials {
+    /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
+    pub fn new((data, levels): (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
+        let n = data.len();
+        if n < FEWEST_ROWS {
+            return None;
+        }
+        let mut rows: Vec<usize> = (0..n).collect();
+        rows.shuffle(&mut generator(seed, Purpose::Choices, 0));
+        let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
+        let trained = (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1).min(n - held);
+        let part = |rows: &mut [usize]| {
+            rows.sort_unstable();
+            let mut buffer = RowBuffer::new(data, rows.len());
+            buffer.take(data, rows);
+            let part = buffer.data();
+            OwnedRows {
+                exposure: part.targets.exposure.to_vec(),
+                weights: part.targets.weights.to_vec(),
+                ..OwnedRows::of(part.x, part.targets.y)
+            }
+        };
+        let (held, rest) = rows.split_at_mut(held);
+        let trials = Trials { train: part(&mut rest[..trained]), held: part(held), levels };
+        let varies = |rows: &OwnedRows| rows.y.iter().any(|&y| y != rows.y[0]);
+        (varies(&trials.train)).then_some(trials)
+    }
+
+    pub fn train_rows(&self) -> usize {
+        self.train.y.len()
+    }
+
+    pub fn held_rows(&self) -> usize {
+        self.held.y.len()
+    }
+
+    /// A short fit with these options, judged.
+    ///
+    /// # Errors
+    ///
+    /// As for a fit, and a fit error when a held-out row is impossible.
+    pub fn judge(
+        &self,
+        options: &FitOptions,
+        from: Option<&Judged>,
+        session: &mut Session<'_>,
+    ) -> Result<Judged> {
+        let started = Instant::now();
+        let short = short(options, self.train_rows(), from.is_some());
+        let scaling = scaling_of(&short, self.train.dataset().x, &self.train.y)?;
+        let mut train = self.train.clone();
+        train.scale(&scaling);
+        let data = TrainingData { train: train.dataset(), validation: None, levels: self.levels };
+        let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
+        let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
+        let model = Arc::new(record(fitted, scaling, &short, self.train_rows()));
+        let (losses, error) = self.losses(&model, model.posterior())?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Judged { options: options.clone(), losses, error, seconds, model })
+    }
+
+    /// A start with the values that another fit found, as far as hyper-parameters have the same names.
+    fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentModel) -> Result<Start> {
+        let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
+        let plan = Plan::new(options, prototype.likelihood.as_ref(), train.len())?;
+        let mut model = initial_model(train, &plan, &prototype)?;
+        let known: HashMap<String, f64> =
+            from.named_values().into_iter().map(|(name, value)| (stem(&name), value)).collect();
+        let mut natural = model.natural();
+        for (descriptor, value) in model.descriptors().iter().zip(&mut natural) {
+            let found = known.get(&stem(&descriptor.name)).filter(|_| descriptor.is_named());
+            *value = found.copied().unwrap_or(*value);
+        }
+        model.set_natural(&natural);
+        Ok(Start { model, q: None })
+    }
+
+    /// The log loss of every held-out row, and the mean squared error (classes and levels: the share that is wrong).
+    fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Vec<f64>, f64)> {
+        let held = self.held.dataset();
+        let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
+        let compared = predictions.compare(held.targets.y);
+        let losses: Vec<f64> = compared.iter().map(|row| -row.log_density).collect();
+        if losses.iter().any(|loss| !loss.is_finite()) {
+            return Err(Error::fit("a held-out row is impossible"));
+        }
+        let task = posterior.likelihood().target_kind().task();
+        let error = |row: &Compared| match task {
+            Task::Regression | Task::Count => (row.target - row.mean).powi(2),
+            Task::Classification | Task::Ordinal => f64::from(u8::from(row.target != row.most_probable)),
+        };
+        let error = compared.iter().map(error).sum::<f64>() / compared.len() as f64;
+        Ok((losses, error))
+    }
+}
+
+impl Judged {
+    /// The mean log loss.
+    pub fn loss(&self) -> f64 {
+        self.losses.iter().sum::<f64>() / self.losses.len() as f64
+    }
+
+    /// The mean squared error, or the share that is wrong.
+    pub fn error(&self) -> f64 {
+        self.error
+    }
+
+    /// How much lower the loss of another one is, and the standard error of that.
+    pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
+        let n = self.losses.len() as f64;
+        let gains = || self.losses.iter().zip(&other.losses).map(|(own, other)| own - other);
+        let mean = gains().sum::<f64>() / n;
+        let variance = gains().map(|gain| (gain - mean).powi(2)).sum::<f64>() / n;
+        (mean, (variance / n).sqrt())
+    }
+
+    /// The same fit judged with another number of neighbours.
+    pub fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
+        let started = Instant::now();
+        let posterior = self.model.posterior().with_count(count)?;
+        let (losses, error) = trials.losses(&self.model, &posterior).ok()?;
+        let options = self.options.with_neighbours(count);
+        let seconds = started.elapsed().as_secs_f64();
+        Some(Judged { options, model: Arc::clone(&self.model), losses, error, seconds })
+    }
+
+    /// What is told of it.
+    pub fn tried(&self) -> Tried {
+        Tried { loss: Some(self.loss()), seconds: self.seconds, ..Tried::default() }
+    }
+}
+
+/// What a hyper-parameter is called, whichever stationary kernel it is of.
+fn stem(name: &str) -> String {
+    match name.strip_prefix("kernel.") {
+        Some(rest) if rest.contains("lengthscales") => rest[rest.find("lengthscales").unwrap_or(0)..].to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+/// The options of a short fit to so many rows.
+fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
+    let (beside, closed, batches) = if goes_on { EPOCHS_ON } else { EPOCHS };
+    let (epochs, inducing) = match options.neighbours {
+        Some(_) => (beside, INDUCING.0),
+        None if options.decided_for(rows).is_collapsed() => (closed, INDUCING.1),
+        None => (batches, INDUCING.1),
+    };
+    let most = options.inducing.unwrap_or(inducing).min(inducing);
+    FitOptions {
+        epochs: Some(options.epochs.unwrap_or(epochs).min(epochs)),
+        inducing: Some(most.min(rows)),
+        growth: None,
+        restarts: 1,
+        validation_fraction: 0.0,
+        max_seconds: None,
+        stop_at: None,
+        keep_rows: None,
+        keep_single: false,
+        ..options.clone()
+    }
+}
