@@ -80,20 +80,11 @@ fn cases() -> Vec<Case> {
         case("dual", FitOptions { hyper: Some(Hyper::Dual), ..epochs(4) }),
         case(
             "neighbours",
-            FitOptions {
-                neighbours: Some(6),
-                objective: DlmLog,
-                validation_fraction: 0.2,
-                ..epochs(4)
-            },
+            FitOptions { neighbours: Some(6), objective: DlmLog, validation_fraction: 0.2, ..epochs(4) },
         ),
         case(
             "neighbours and sites",
-            FitOptions {
-                neighbours: Some(6),
-                likelihood: Some(LikelihoodKind::StudentT),
-                ..epochs(4)
-            },
+            FitOptions { neighbours: Some(6), likelihood: Some(LikelihoodKind::StudentT), ..epochs(4) },
         ),
         case("choices", FitOptions { open: Open::EVERYTHING, ..epochs(4) }),
         case("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..epochs(5) }),

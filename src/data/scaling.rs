@@ -105,7 +105,11 @@ impl Scaling {
     /// # Errors
     ///
     /// A data error when the target does not suit its warp.
-    pub fn warped(x: MatRef<'_, f64>, y: &[f64], (inputs, target): (InputWarp, TargetWarp)) -> Result<Scaling> {
+    pub fn warped(
+        x: MatRef<'_, f64>,
+        y: &[f64],
+        (inputs, target): (InputWarp, TargetWarp),
+    ) -> Result<Scaling> {
         let mut scaling = Scaling::standardise(x, y);
         if inputs == InputWarp::NormalScores {
             scaling.scores = x.col_iter().map(|input| NormalScores::of(input.iter().copied())).collect();

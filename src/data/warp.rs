@@ -68,7 +68,8 @@ impl NormalScores {
             return None;
         }
         let most = scores.len().min(KNOTS);
-        let knots: Vec<(f64, f64)> = (0..most).map(|knot| scores[knot * (scores.len() - 1) / (most - 1)]).collect();
+        let knots: Vec<(f64, f64)> =
+            (0..most).map(|knot| scores[knot * (scores.len() - 1) / (most - 1)]).collect();
         NormalScores::try_from(knots).ok()
     }
 
@@ -155,8 +156,10 @@ impl TargetMap {
         sorted.sort_by(f64::total_cmp);
         let (least, scale) = (sorted[0], sorted[sorted.len() / 2]);
         if least <= 0.0 {
-            return Err(Error::data(format!("⟨warp_target {warp}⟩ is for targets above 0, there is {least}"))
-                .hint("use ⟨warp_target none⟩"));
+            return Err(Error::data(format!(
+                "⟨warp_target {warp}⟩ is for targets above 0, there is {least}"
+            ))
+            .hint("use ⟨warp_target none⟩"));
         }
         let floor = (0.5 * least).max(f64::MIN_POSITIVE);
         Ok(match warp {
@@ -205,8 +208,9 @@ impl TargetMap {
                 (y, y * y * variance.exp_m1())
             }
             TargetMap::Softplus { .. } => {
-                let mut average =
-                    |g: &mut dyn FnMut(f64) -> f64| integrator.average(mean, variance, std::f64::consts::PI, g);
+                let mut average = |g: &mut dyn FnMut(f64) -> f64| {
+                    integrator.average(mean, variance, std::f64::consts::PI, g)
+                };
                 let y = average(&mut |z| self.invert(z));
                 (y, average(&mut |z| (self.invert(z) - y).powi(2)))
             }
@@ -269,12 +273,17 @@ mod tests {
         assert_eq!(NormalScores::of(tied[..9].iter().copied()), None);
         assert_eq!(NormalScores::of((0..50).map(|i| f64::from(i % 10))), None);
         let ties: Vec<f64> = (0..200).map(|i| if i < 100 { 0.0 } else { f64::from(i) }).collect();
-        assert_relative_eq!(super::NormalScores::apply(&self::scores(&ties), 0.0), quantile(0.25), max_relative = 1e-12);
+        assert_relative_eq!(
+            super::NormalScores::apply(&self::scores(&ties), 0.0),
+            quantile(0.25),
+            max_relative = 1e-12
+        );
     }
 
     /// The maps of positive targets, with one target that is far below the others.
     fn maps() -> [TargetMap; 2] {
-        [TargetWarp::Log, TargetWarp::Softplus].map(|warp| TargetMap::of(warp, &[0.02, 3.0, 5.0, 40.0]).expect("positive"))
+        [TargetWarp::Log, TargetWarp::Softplus]
+            .map(|warp| TargetMap::of(warp, &[0.02, 3.0, 5.0, 40.0]).expect("positive"))
     }
 
     #[test]
@@ -287,11 +296,16 @@ mod tests {
     #[test]
     fn moments_are_those_of_a_slow_integral() {
         let mut integrator = Integrator::default();
-        for (map, at) in maps().into_iter().flat_map(|map| [(map, (0.4, 0.09)), (map, (2.0, 1.0)), (map, (-1.0, 0.25))]) {
+        for (map, at) in
+            maps().into_iter().flat_map(|map| [(map, (0.4, 0.09)), (map, (2.0, 1.0)), (map, (-1.0, 0.25))])
+        {
             let (mean, variance): (f64, f64) = at;
             let nodes = (-4000..=4000).map(|i| f64::from(i) * 0.0025);
             let slow = |g: &dyn Fn(f64) -> f64| -> f64 {
-                nodes.clone().map(|z| g(mean + variance.sqrt() * z) * (-0.5 * z * z).exp() * 0.0025).sum::<f64>()
+                nodes
+                    .clone()
+                    .map(|z| g(mean + variance.sqrt() * z) * (-0.5 * z * z).exp() * 0.0025)
+                    .sum::<f64>()
                     / (2.0 * std::f64::consts::PI).sqrt()
             };
             let first = slow(&|z| map.invert(z));

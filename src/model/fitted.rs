@@ -202,7 +202,10 @@ impl Model {
         let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
         let deviations = &root * &noise;
         let draw = |k: usize| {
-            mean.iter().zip(deviations.col(k).iter()).map(|(m, d)| self.scaling.unscaled_target(m + d)).collect()
+            mean.iter()
+                .zip(deviations.col(k).iter())
+                .map(|(m, d)| self.scaling.unscaled_target(m + d))
+                .collect()
         };
         Ok((0..count).map(draw).collect())
     }

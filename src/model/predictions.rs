@@ -141,7 +141,12 @@ impl Predictions<'_> {
 
     fn cdf(&self, row: usize, y: f64, integrator: &mut Integrator) -> f64 {
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
-        self.posterior.likelihood().predictive_cdf(self.scaling.scaled_target(y), latent, exposure, integrator)
+        self.posterior.likelihood().predictive_cdf(
+            self.scaling.scaled_target(y),
+            latent,
+            exposure,
+            integrator,
+        )
     }
 
     fn compared(&self, row: usize, target: f64, integrator: &mut Integrator) -> Compared {

@@ -109,8 +109,20 @@ pub enum Warning {
     },
     /// Training did not improve on its start.
     NoProgress,
-    /// The epoch limit came first.
-    EpochLimit,
+    /// The epoch limit came while the objective was still falling.
+    EpochLimit {
+        /// By so many nats per datum, …
+        fall: f64,
+        /// … over so many epochs.
+        epochs: usize,
+    },
+    /// The bounds on the log evidence are far apart: inducing inputs are too few.
+    LooseBound {
+        /// Their distance in nats per datum.
+        gap: f64,
+        /// The inducing inputs.
+        inducing: usize,
+    },
     /// Predictions of held-out rows are far worse than those of training rows.
     Overfitted {
         /// NLL per training row, on the scale the model sees.
@@ -141,7 +153,8 @@ impl Warning {
             Warning::QSteps { .. } => &["q_step"],
             Warning::TooRough { .. } => &["precision f64"],
             Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
-            Warning::EpochLimit => &["epochs"],
+            Warning::EpochLimit { .. } => &["epochs"],
+            Warning::LooseBound { .. } => &["neighbours auto", "inducing"],
             Warning::Overfitted { .. } => &["inducing", "beta", "objective elbo", "prior"],
         }
     }
@@ -241,7 +254,14 @@ impl fmt::Display for Marked<'_> {
             Warning::NoProgress => f.write_str(
                 "training did not improve on its start, which was kept; try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨q_guard trust⟩",
             ),
-            Warning::EpochLimit => f.write_str("the epoch limit came before convergence; try more ⟨epochs⟩"),
+            Warning::EpochLimit { fall, epochs } => write!(
+                f,
+                "the objective still fell by {fall:.2} nats per row over the last {epochs} epochs when their limit came; try more ⟨epochs⟩"
+            ),
+            Warning::LooseBound { gap, inducing } => write!(
+                f,
+                "the bounds on the log evidence are {gap:.2} nats per row apart: {inducing} inducing inputs carry only a part of what the data say; try ⟨neighbours auto⟩, or more ⟨inducing⟩"
+            ),
             Warning::Overfitted { training, validation, error } => write!(
                 f,
                 "validation rows have an NLL of {validation:.2}, training rows {training:.2} (difference ± {error:.2}): the model overfits; try fewer ⟨inducing⟩, a larger ⟨beta⟩ or ⟨objective elbo⟩, or a ⟨prior⟩ on the lengthscales"
@@ -304,7 +324,8 @@ mod tests {
             Warning::QSteps { count: 1, of: 9 },
             Warning::TooRough { disagreement: 0.1 },
             Warning::NoProgress,
-            Warning::EpochLimit,
+            Warning::EpochLimit { fall: 0.04, epochs: 10 },
+            Warning::LooseBound { gap: 0.5, inducing: 80 },
             Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
         ];
         for warning in warnings {

@@ -219,10 +219,7 @@ impl FitOptions {
                 self.objective == ObjectiveKind::Vfe,
                 "⟨objective vfe⟩ has no neighbours: use elbo, dlm-log or dlm-square".to_owned(),
             ),
-            (
-                neighbours > most,
-                format!("⟨neighbours⟩ is {neighbours}, expected at most {most}"),
-            ),
+            (neighbours > most, format!("⟨neighbours⟩ is {neighbours}, expected at most {most}")),
             (
                 matches!(self.hyper, Some(Hyper::Joint | Hyper::Alternating | Hyper::Dual)),
                 "⟨neighbours⟩ solve for q in closed form: use ⟨hyper collapsed⟩ or fixed".to_owned(),

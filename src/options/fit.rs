@@ -174,6 +174,12 @@ impl Default for FitOptions {
     }
 }
 
+/// The most n·M² for which other ELBOs are minimised with q solved for on all rows at every step, which takes seconds then.
+const ALTERNATING_WORK: usize = 50_000_000;
+
+/// Steps on mini-batches that a fit may take at least.
+const LEAST_STEPS: usize = 1500;
+
 /// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.
 const COLLAPSED_ROWS: usize = 100_000;
 
@@ -251,6 +257,15 @@ impl FitOptions {
         asked && self.model == ModelKind::Gp && self.steps.family == Family::Full
     }
 
+    /// The epoch limit for `n` data: few data have few steps in an epoch, and more epochs.
+    pub fn epoch_limit_for(&self, n: usize) -> usize {
+        let limit = self.epoch_limit();
+        if self.epochs.is_some() || self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
+            return limit;
+        }
+        limit.max(LEAST_STEPS / n.div_ceil(self.steps.batch_size.max(1)).max(1))
+    }
+
     /// The epoch limit, by the objective where nothing was said.
     pub fn epoch_limit(&self) -> usize {
         self.epochs.unwrap_or(match self.objective.loss() {
@@ -258,7 +273,7 @@ impl FitOptions {
             _ if self.neighbours.is_some() => 50,
             // Cheap iterations, and slow progress: nothing pulls the noise up while the fit is poor.
             LossKind::Square => 500,
-            _ if self.is_collapsed() => 200,
+            _ if self.is_collapsed() || self.hyper_mode() == Hyper::Alternating => 200,
             // Sites make a step dearer and better: half as many are worth more.
             LossKind::Elbo if self.hyper_mode() == Hyper::Dual => 50,
             _ => 100,
@@ -314,7 +329,18 @@ impl FitOptions {
         let few = n <= COLLAPSED_ROWS
             || self.model == ModelKind::Glm
             || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
-        let hyper = if conjugate && untold && few { Some(Hyper::Collapsed) } else { self.hyper };
+        let m = self.inducing_for(n);
+        let hyper = if conjugate && untold && few {
+            Some(Hyper::Collapsed)
+        } else if untold
+            && self.can_keep_sites()
+            && n * m * m <= ALTERNATING_WORK
+            && self.neighbours.is_none()
+        {
+            Some(Hyper::Alternating)
+        } else {
+            self.hyper
+        };
         FitOptions { hyper, ..self.clone() }
     }
 
@@ -343,8 +369,12 @@ impl FitOptions {
     /// The number of inducing inputs for `n` data.
     pub fn inducing_for(&self, n: usize) -> usize {
         // Neighbours carry what inducing inputs do not, so that fewer are enough.
-        let most = if self.neighbours.is_some() { 200 } else { 500 };
-        self.inducing.unwrap_or((n / 10).clamp(50, most)).min(n)
+        if self.neighbours.is_some() {
+            return self.inducing.unwrap_or((n / 10).clamp(50, 200)).min(n);
+        }
+        let most = 500;
+        let root = 5.0 * (n as f64).sqrt();
+        self.inducing.unwrap_or((n / 10).max(root as usize).clamp(50, most)).min(n)
     }
 
     /// The step schedule of the q update, by the rule where nothing was said.

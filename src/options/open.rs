@@ -92,7 +92,9 @@ impl FromStr for Open {
         match text {
             "none" => Ok(Open::NOTHING),
             "all" => Ok(Open::EVERYTHING),
-            parts => parts.split(',').try_fold(Open::NOTHING, |open, part| Ok(open.with(part.trim().parse()?))),
+            parts => {
+                parts.split(',').try_fold(Open::NOTHING, |open, part| Ok(open.with(part.trim().parse()?)))
+            }
         }
     }
 }

@@ -184,7 +184,7 @@ impl Plan {
                 weak_priors: options.has_default_priors(),
             },
             limits: Limits {
-                epochs: options.epoch_limit(),
+                epochs: options.epoch_limit_for(n),
                 steps: options.max_steps,
                 seconds: options.max_seconds,
                 tolerance: options.stopping_tolerance(),

@@ -112,11 +112,8 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
         return Ok(TableFit { model: TableModel::from_bytes(&path, &found)?, validation, test });
     }
     let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
-    let training = TrainingData {
-        train: train.dataset(),
-        validation: scaled.as_ref().map(TableRows::dataset),
-        levels,
-    };
+    let training =
+        TrainingData { train: train.dataset(), validation: scaled.as_ref().map(TableRows::dataset), levels };
     let start = request.start.map(|start| start.start(options, Some(train.inputs()), request.keep_posterior));
     let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
     // A fit that goes on with another one's posterior owes its start to that one's search.

@@ -14,7 +14,8 @@ use crate::tables::Ahead;
 use crate::tables::read::rows_in;
 use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
 use crate::training::{
-    AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, asks_for_warps, choose, fit_rows, scaling_of, suited,
+    AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, asks_for_warps, choose, fit_rows,
+    scaling_of, suited,
 };
 use std::path::Path;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::check::check_data;
-use super::owned::{OwnedData, OwnedRows};
 use super::choices::choose;
+use super::owned::{OwnedData, OwnedRows};
 use super::record::record;
 use super::scaling::scaling_of;
 use super::start::Prototype;

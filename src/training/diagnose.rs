@@ -5,7 +5,7 @@ use super::outcome::TakenBack;
 use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::moments::Moments;
-use crate::hyper::{Outcome, StopReason};
+use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, Likelihood, TargetKind};
 use crate::model::{Input, LatentModel, Posterior, Score, Warning};
@@ -38,6 +38,15 @@ const MOST_TRAINING_ROWS: usize = 2000;
 /// The difference of validation and training NLL that looks like overfitting, in nats and in standard errors.
 const OVERFITTED: (f64, f64) = (0.5, 3.0);
 
+/// Training was not over when the objective fell by more than this, in nats per datum, over its last epochs.
+const STILL_FALLING: f64 = 0.01;
+
+/// So many of them.
+const LAST_EPOCHS: usize = 10;
+
+/// Bounds on the log evidence are loose when they are so many nats per datum apart.
+const LOOSE: f64 = 0.2;
+
 /// What diagnosis knows of a finished fit.
 pub(super) struct FitFacts<'a> {
     pub model: &'a LatentModel,
@@ -48,6 +57,9 @@ pub(super) struct FitFacts<'a> {
     pub plan: &'a Plan,
     pub outcome: &'a Outcome,
     pub taken_back: TakenBack,
+    pub trace: &'a [Record],
+    /// The evidence between its bounds, where both are known.
+    pub evidence: Option<(f64, f64)>,
 }
 
 /// The absolute jitter in use.
@@ -79,6 +91,7 @@ pub(super) fn diagnose(fit: &FitFacts<'_>) -> Vec<Warning> {
     warnings.extend(about_overfitting(fit));
     warnings.extend(about_steps(fit));
     warnings.extend(about_the_end(fit));
+    warnings.extend(about_evidence(fit));
     warnings
 }
 
@@ -218,7 +231,19 @@ fn about_steps(fit: &FitFacts<'_>) -> Vec<Warning> {
 fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
     match fit.outcome.reason {
         StopReason::NoProgress => Some(Warning::NoProgress),
-        StopReason::MaxEpochs if fit.plan.epochs_by_default => Some(Warning::EpochLimit),
+        StopReason::MaxEpochs if fit.plan.epochs_by_default => {
+            let (last, others) = fit.trace.split_last()?;
+            let before = others.iter().rev().take(LAST_EPOCHS).last()?;
+            let (fall, epochs) = (before.objective - last.objective, last.epoch - before.epoch);
+            (fall > STILL_FALLING).then_some(Warning::EpochLimit { fall, epochs })
+        }
         _ => None,
     }
+}
+
+fn about_evidence(fit: &FitFacts<'_>) -> Option<Warning> {
+    let (lower, upper) = fit.evidence?;
+    let inducing = fit.model.layer.inducing()?.z().nrows();
+    let gap = (upper - lower) / fit.train.len() as f64;
+    (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing })
 }

@@ -12,7 +12,7 @@ use faer::MatRef;
 /// The model that a fit with these options to so many rows ended with, of data on this scale.
 pub(crate) fn record(fitted: Fitted, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
     Model {
-        options: as_used(options, &fitted),
+        options: as_used(options, &fitted, rows),
         scaling,
         latent: fitted.model,
         q: fitted.q,
@@ -26,7 +26,7 @@ pub(crate) fn record(fitted: Fitted, scaling: Scaling, options: &FitOptions, row
 }
 
 /// The options with what was left open filled in, as the fit used them.
-fn as_used(options: &FitOptions, fitted: &Fitted) -> FitOptions {
+fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
     let model = &fitted.model;
     let options = &match fitted.posterior.neighbours() {
         Some(nearby) => options.with_neighbours(nearby.count()),
@@ -38,7 +38,7 @@ fn as_used(options: &FitOptions, fitted: &Fitted) -> FitOptions {
         inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
         steps: StepOptions { step, ..options.steps.clone() },
         hyper: Some(options.hyper_mode()),
-        epochs: Some(options.epoch_limit()),
+        epochs: Some(options.epoch_limit_for(rows)),
         tolerance: Some(options.stopping_tolerance()),
         jitter: model.layer.jitter().unwrap_or(options.jitter),
         ..options.clone()

@@ -502,6 +502,8 @@ pub(super) fn finish(
         plan,
         outcome: &outcome,
         taken_back,
+        trace,
+        evidence: elbo.zip(upper),
     };
     let warnings = diagnose(&finished);
     let summary = FitSummary {

@@ -41,12 +41,14 @@ fn chosen(choices: &Choices) -> String {
     let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), output::number);
     let part = |choice: &Choice| {
         let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
-        let others: Vec<String> = others.iter().map(|tried| format!("{} {}", tried.value, loss(tried))).collect();
+        let others: Vec<String> =
+            others.iter().map(|tried| format!("{} {}", tried.value, loss(tried))).collect();
         let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
         format!("{} {taken} ({})", choice.part, others.join(", "))
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
-    let (rows, held, seconds) = (choices.training_rows, choices.held_out_rows, output::number(choices.seconds));
+    let (rows, held, seconds) =
+        (choices.training_rows, choices.held_out_rows, output::number(choices.seconds));
     format!(
         "by the log loss of {held} held-out rows, short fits to {rows} rows, {seconds} s: {}",
         parts.join("; ")
@@ -57,7 +59,11 @@ fn chosen(choices: &Choices) -> String {
 pub fn options(choices: &Choices) -> String {
     let chosen = |choice: &Choice| {
         let taken = choice.tried.iter().find(|tried| tried.chosen)?;
-        let word = if taken.value.contains(['(', ' ', '*']) { format!("'{}'", taken.value) } else { taken.value.clone() };
+        let word = if taken.value.contains(['(', ' ', '*']) {
+            format!("'{}'", taken.value)
+        } else {
+            taken.value.clone()
+        };
         Some(format!("--{} {word}", choice.part))
     };
     let options: Vec<String> = choices.parts.iter().filter_map(chosen).collect();

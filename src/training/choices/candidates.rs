@@ -25,7 +25,8 @@ pub(super) fn base(options: &FitOptions, open: Open, data: Dataset<'_>) -> FitOp
     let mut base = FitOptions { open: Open::NOTHING, ..options.clone() };
     if open.contains(Part::Likelihood) {
         let kind = options.likelihood_kind();
-        base.likelihood = Some(if kind == LikelihoodKind::Poisson { LikelihoodKind::NegativeBinomial } else { kind });
+        base.likelihood =
+            Some(if kind == LikelihoodKind::Poisson { LikelihoodKind::NegativeBinomial } else { kind });
     }
     if open.contains(Part::Kernel) {
         base.kernel = FIRST_KERNEL.into();
@@ -60,7 +61,9 @@ pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec
             })
             .collect(),
         Part::WarpInputs => vec![with(&|value| value.warp_inputs = InputWarp::NormalScores)],
-        Part::WarpTarget if kind.target_kind() == TargetKind::Real && data.targets.y.iter().all(|&y| y > 0.0) => {
+        Part::WarpTarget
+            if kind.target_kind() == TargetKind::Real && data.targets.y.iter().all(|&y| y > 0.0) =>
+        {
             vec![with(&|value| value.warp_target = TargetWarp::Softplus)]
         }
         Part::WarpTarget => Vec::new(),
@@ -78,7 +81,9 @@ pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec
 /// Other likelihoods of targets of the same kind.
 fn likelihoods(kind: LikelihoodKind, model: ModelKind) -> &'static [LikelihoodKind] {
     match kind.target_kind() {
-        TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp => &[LikelihoodKind::StudentT],
+        TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp => {
+            &[LikelihoodKind::StudentT]
+        }
         TargetKind::Count if kind == LikelihoodKind::NegativeBinomial => &[LikelihoodKind::Poisson],
         TargetKind::Binary if kind == LikelihoodKind::BernoulliProbit => &[LikelihoodKind::BernoulliLogit],
         _ => &[],

@@ -109,12 +109,7 @@ impl Search<'_, '_> {
     }
 
     /// The best value of a part, and what was found of all of them.
-    fn decide(
-        &mut self,
-        part: Part,
-        best: Judged,
-        values: Vec<FitOptions>,
-    ) -> Result<(Judged, Choice)> {
+    fn decide(&mut self, part: Part, best: Judged, values: Vec<FitOptions>) -> Result<(Judged, Choice)> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let mut judged: Vec<Judged> = Vec::new();
         if part == Part::Neighbours {

@@ -189,7 +189,9 @@ impl Judged {
 /// What a hyper-parameter is called, whichever stationary kernel it is of.
 fn stem(name: &str) -> String {
     match name.strip_prefix("kernel.") {
-        Some(rest) if rest.contains("lengthscales") => rest[rest.find("lengthscales").unwrap_or(0)..].to_owned(),
+        Some(rest) if rest.contains("lengthscales") => {
+            rest[rest.find("lengthscales").unwrap_or(0)..].to_owned()
+        }
         _ => name.to_owned(),
     }
 }

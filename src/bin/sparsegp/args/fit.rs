@@ -215,8 +215,10 @@ impl FitArgs {
                     .hint("give a number of --neighbours, or leave --from out"));
             }
             if self.restarts > 1 || self.objective.betas.is_some() {
-                return Err(Error::usage("--neighbours auto is a search of its own, as --restarts and --betas are")
-                    .hint("find the number of neighbours first, then give it"));
+                return Err(Error::usage(
+                    "--neighbours auto is a search of its own, as --restarts and --betas are",
+                )
+                .hint("find the number of neighbours first, then give it"));
             }
             options.with_neighbours(1).validate()?;
         }
