@@ -66,7 +66,7 @@ fn main() -> sparsegp::Result<()> {
             let clock = Instant::now();
             let fitted = fit_arrays(TrainingData::of(train.set()), &options, None, &mut |_| ())?;
             let elapsed = clock.elapsed().as_secs_f64();
-            let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift();
+            let nll = fitted.posterior.score(test.set(), Score::LogLoss) - scaling.log_density_shift(0.0);
             println!(
                 "{name}, {word}: objective {:.4} per row, test NLL {nll:.4}, {elapsed:.1} s, {} epochs",
                 fitted.summary.objective, fitted.summary.epochs

@@ -83,6 +83,7 @@ pub struct InterruptionArgs {
 pub struct ObjectiveArgs {
     /// What is minimised: the (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error
     /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
+    /// [default: elbo, or dlm-log where it is chosen beside neighbours]
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
     pub objective: Option<ObjectiveKind>,
     /// The weight of the KL term (all but fitc)

@@ -56,8 +56,8 @@ pub struct ModelArgs {
     /// The kind of target [default: by its values: two of them classification, small whole numbers count]
     #[arg(long, value_parser = words(Task::WORDS, Task::from_str))]
     pub task: Option<Task>,
-    /// The distribution of the target around the latent function [default: gaussian, bernoulli-probit, poisson or
-    /// ordinal, by the task]
+    /// The distribution of the target around the latent function [default: chosen among those of the
+    /// task; with --auto none gaussian, bernoulli-probit, poisson or ordinal]
     #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
     pub likelihood: Option<LikelihoodKind>,
     /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
@@ -69,16 +69,16 @@ pub struct ModelArgs {
     /// landing); or of a bound with that many pieces (elbo with bernoulli-logit): piecewise:PIECES
     #[arg(long, default_value_t = FitOptions::default().estimator)]
     pub estimator: Estimator,
-    /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: rbf(ard)]
+    /// The kernel, for example 'matern52(ard)' or 'rbf[0] + periodic[0] * rbf[0]' (gp) [default: chosen; rbf(ard) with --auto none]
     #[arg(long, value_name = "EXPRESSION")]
     pub kernel: Option<String>,
     /// What is done to inputs before they are standardised: nothing, or every column of more than ten values is replaced by its
-    /// normal scores, so that it has a normal distribution whatever its own (gp) [default: none]
+    /// normal scores, so that it has a normal distribution whatever its own (gp) [default: chosen where the kernel is; none with --auto none]
     #[arg(long, value_parser = words(InputWarp::WORDS, InputWarp::from_str))]
     pub warp_inputs: Option<InputWarp>,
     /// What is done to a positive target before it is standardised: nothing, its logarithm, or y = s log(1 + e^z), s being its
     /// median, which is like the logarithm below s and like y above; predictions are in its own units (gp, gaussian)
-    /// [default: none]
+    /// [default: chosen; none with --auto none]
     #[arg(long, value_parser = words(TargetWarp::WORDS, TargetWarp::from_str))]
     pub warp_target: Option<TargetWarp>,
     /// The prior mean of the (standardised) latent function: a constant (trained with gp, an intercept with a wide prior with
@@ -92,7 +92,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
     pub prior_variance: Option<f64>,
     /// The number of inducing inputs, or auto: as many as it takes until the bounds on the log evidence are close and rise
-    /// no more (Gaussian noise, up to 16384 rows), or held-out rows gain nothing (gp) [default: a tenth of the training rows, within 50 and 500]
+    /// no more (Gaussian noise, up to 16384 rows), or held-out rows gain nothing (gp) [default: a
+    /// tenth of the training rows or 5√n, the larger, within 50 and 500; a tenth within 50 and 200 beside neighbours]
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
     /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
@@ -110,6 +111,7 @@ pub struct ModelArgs {
     pub fix_inducing: bool,
     /// How many nearest training rows are beside the inducing inputs, of which there may then be none: what they do not carry
     /// is local. The model keeps the training rows. auto: as held-out rows decide, among none, 20, 50 and 100 (gp)
+    /// [default: auto; none with --auto none]
     #[arg(long, value_name = "K|none|auto", value_parser = beside)]
     pub neighbours: Option<Beside>,
     /// With --neighbours: the most training rows that the model keeps [default: all]
@@ -221,8 +223,8 @@ pub struct TrainingArgs {
     /// power:K or max:N:K
     #[arg(long, value_name = "SCHEDULE")]
     pub sample_schedule: Option<SizeSchedule>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 100 for elbo and dlm-log, 500
-    /// for dlm-square, else 200]
+    /// The most passes over the data, or iterations of L-BFGS [default: 50 by mini-batches for elbo with --hyper dual and 100 else,
+    /// 1500 steps at least; 500 for dlm-square; 50 beside neighbours, after shorter rounds; else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// The most mini-batch steps (elbo, dlm-log)
