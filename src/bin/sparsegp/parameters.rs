@@ -29,7 +29,24 @@ pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<Stri
     let bare = shorten(&values, 0, where_all);
     let lists = bare.iter().filter(|row| row.len() > 2).count();
     let room = lines.saturating_sub(bare.len()) / lists.max(1);
-    shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all)
+    of_columns(model, shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all))
+}
+
+/// The rows with the names of the columns that values of lists with one value for every input are about.
+fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let (values, inputs) = (model.hyperparameters(), model.schema().input_names());
+    for row in &mut rows {
+        let of_list = stem(&row[0]).filter(|list| {
+            list.starts_with("kernel.")
+                && values.iter().filter(|value| stem(&value.0) == Some(list)).count() == inputs.len()
+        });
+        let place =
+            of_list.and_then(|list| row[0][list.len()..].trim_start_matches('.').parse::<usize>().ok());
+        if let Some(name) = place.and_then(|place| inputs.get(place)) {
+            row[0] = format!("{} ({name})", row[0]);
+        }
+    }
+    rows
 }
 
 fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
@@ -37,7 +54,7 @@ fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
     for row in &mut rows {
         row.extend(notes.iter().find(|note| note.0 == row[0]).map(|note| note.1.clone()));
     }
-    rows
+    of_columns(model, rows)
 }
 
 fn row((name, value): &Named) -> Vec<String> {
@@ -68,8 +85,8 @@ fn others(list: &str) -> &'static str {
     }
 }
 
-/// Rows of values in their order. Of a list with more than [`MOST_SHOWN`] values, the `most` relevant ones stand where its first
-/// value is, then a row of three cells about the others, the last of which is `where_all`.
+/// Rows of values in their order, those of a list where its first one is, the most relevant first. Of a list with more than
+/// [`MOST_SHOWN`] values these are the `most` relevant ones, and then a row of three cells about the others, the last of which is `where_all`.
 fn shorten(values: &[Named], most: usize, where_all: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -78,15 +95,17 @@ fn shorten(values: &[Named], most: usize, where_all: &str) -> Vec<Vec<String>> {
             rows.push(row(value));
             continue;
         };
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
         let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
-        if alike.len() <= MOST_SHOWN {
-            rows.push(row(value));
-        } else if !seen.contains(&name) {
-            seen.push(name);
-            // A stable sort: equal ones stay in their order.
-            alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
-            rows.extend(alike.iter().take(most).map(|value| row(value)));
-            let left = alike.len() - most.min(alike.len());
+        // A stable sort: equal ones stay in their order.
+        alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
+        let shown = if alike.len() <= MOST_SHOWN { alike.len() } else { most };
+        rows.extend(alike.iter().take(shown).map(|value| row(value)));
+        let left = alike.len() - shown;
+        if left > 0 {
             rows.push(vec![format!("… {left} more {name}"), others(name).to_owned(), where_all.to_owned()]);
         }
     }
