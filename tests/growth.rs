@@ -331,5 +331,5 @@ fn few_inducing_inputs_that_take_the_targets_for_noise_are_doubted() {
     assert!(few > 1.0 && usual < 0.2, "{few} {usual}");
     let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 0.02, 100));
     assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
-    assert_eq!((curve.points[0].m, curve.points[1].m), (32, 50), "{curve:?}");
+    assert_eq!((curve.points[0].m, curve.points[1].m), (32, 70), "{curve:?}");
 }

@@ -27,7 +27,7 @@ const STANDARD_ERRORS: f64 = 0.5;
 const MOST_ERROR: f64 = 1.05;
 
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
-const NEGLIGIBLE: f64 = 0.005;
+const NEGLIGIBLE: f64 = 0.002;
 
 /// The options with every open part decided, and how. `data` are training rows in the user's units, of a target of so many ordered levels
 /// (0 for others): all of them, or a sample of those that are on disk.
