@@ -1,6 +1,6 @@
 //! Checks of a finished fit for what a user should know, each with its evidence; no training, no words.
 
-use super::geometry::{Crowding, Neighbours, influence, sample, spread};
+use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
 use super::outcome::TakenBack;
 use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
@@ -139,10 +139,8 @@ fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning>
     let f = fit.posterior.means(sample(train, MOST_TRAINING_ROWS).as_ref());
     let spread = Moments::of(f).variance().filter(|variance| *variance > 0.0);
     if let Some(variance) = spread {
-        let influence = influence(layer.kernel(), train);
-        let small = |share: &Option<f64>| share.is_some_and(|share| share < IRRELEVANT_SHARE * variance);
-        let irrelevant = influence.iter().enumerate().filter(|(_, share)| small(share));
-        let inputs: Vec<Input> = irrelevant.map(|(index, _)| Input { index, name: None }).collect();
+        let irrelevant = irrelevant(layer.kernel(), train, IRRELEVANT_SHARE * variance);
+        let inputs: Vec<Input> = irrelevant.into_iter().map(|index| Input { index, name: None }).collect();
         if !inputs.is_empty() {
             warnings.push(Warning::Irrelevant { inputs });
         }
@@ -233,7 +231,7 @@ fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
         StopReason::NoProgress => Some(Warning::NoProgress),
         StopReason::MaxEpochs if fit.plan.epochs_by_default => {
             let (last, others) = fit.trace.split_last()?;
-            let before = others.iter().rev().take(LAST_EPOCHS).last()?;
+            let before = others[others.len().saturating_sub(LAST_EPOCHS)..].first()?;
             let (fall, epochs) = (before.objective - last.objective, last.epoch - before.epoch);
             (fall > STILL_FALLING).then_some(Warning::EpochLimit { fall, epochs })
         }

@@ -73,26 +73,57 @@ pub(super) fn spread(n: usize, most: usize) -> Vec<usize> {
     (0..count).map(|i| i * n / count).collect()
 }
 
-/// For every input, the prior variance of the change of f as that input crosses its whole range (averaged over rows), and
-/// `None` for constant inputs.
-pub(super) fn influence(kernel: &dyn Kernel, data: Dataset<'_>) -> Vec<Option<f64>> {
-    const ROWS: usize = 16;
-    let base = sample(data, ROWS);
+/// The most groups of inputs that are moved: fewer inputs are moved one by one, and more by bisection of groups, whose cost is linear
+/// in the inputs.
+const MOST_GROUPS: usize = 256;
+
+/// The inputs that vary without influence: across their whole range the prior variance of the change of f, averaged over rows, is below
+/// `least`. Of many inputs groups are moved together, and the halves of those that matter; what is undecided in the end is not listed.
+pub(super) fn irrelevant(kernel: &dyn Kernel, data: Dataset<'_>, least: f64) -> Vec<usize> {
     let all = sample(data, MOST_POINTS);
-    let mean_diag = |k: &Mat<f64>| (0..k.nrows()).map(|i| k[(i, i)]).sum::<f64>() / k.nrows() as f64;
-    (0..base.ncols())
-        .map(|input| {
-            let (low, high) = range(all.col(input).iter().copied())?;
-            let at = |value: f64| {
-                let mut moved = base.clone();
-                moved.col_mut(input).iter_mut().for_each(|x| *x = value);
-                moved
-            };
-            let (a, b) = (at(low), at(high));
-            let k = |a: &Mat<f64>, b: &Mat<f64>| mean_diag(&cross(kernel, a.as_ref(), b.as_ref()));
-            Some((k(&a, &a) + k(&b, &b) - 2.0 * k(&a, &b)).max(0.0))
-        })
-        .collect()
+    let ranges: Vec<_> = (0..all.ncols()).map(|input| range(all.col(input).iter().copied())).collect();
+    let varying: Vec<usize> = (0..ranges.len()).filter(|&input| ranges[input].is_some()).collect();
+    let across = Across { kernel, base: sample(data, 16), ranges };
+    let mut groups = match varying.len() <= MOST_GROUPS {
+        true => varying.chunks(1).collect(),
+        false => vec![varying.as_slice()],
+    };
+    let (mut found, mut left) = (Vec::new(), MOST_GROUPS);
+    while let Some(group) = groups.pop().filter(|_| left > 0) {
+        left -= 1;
+        if across.influence(group) < least {
+            found.extend_from_slice(group);
+        } else if group.len() > 1 {
+            let (a, b) = group.split_at(group.len() / 2);
+            groups.extend([a, b]);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// What is needed to move inputs across their ranges.
+struct Across<'a> {
+    kernel: &'a dyn Kernel,
+    base: Mat<f64>,
+    ranges: Vec<Option<(f64, f64)>>,
+}
+
+impl Across<'_> {
+    /// The prior variance of the change of f as these inputs cross their ranges together, averaged over rows.
+    fn influence(&self, inputs: &[usize]) -> f64 {
+        let rows = (0..self.base.nrows()).map(|row| {
+            let (mut a, mut b) = (self.base.subrows(row, 1).to_owned(), self.base.subrows(row, 1).to_owned());
+            for &input in inputs {
+                if let Some((low, high)) = self.ranges[input] {
+                    (a[(0, input)], b[(0, input)]) = (low, high);
+                }
+            }
+            let k = |a: &Mat<f64>, b: &Mat<f64>| cross(self.kernel, a.as_ref(), b.as_ref())[(0, 0)];
+            (k(&a, &a) + k(&b, &b) - 2.0 * k(&a, &b)).max(0.0)
+        });
+        rows.sum::<f64>() / self.base.nrows() as f64
+    }
 }
 
 /// The ends of values, `None` when all are the same.
@@ -130,14 +161,27 @@ impl Neighbours {
             let rho = |j: usize| k[(0, j)] / (scale[row] * scale[j]).sqrt();
             let nearest = (0..n).filter(|&j| j != row).max_by(|&a, &b| rho(a).total_cmp(&rho(b)))?;
             correlations.push(rho(nearest));
-            for (input, sum) in separation.iter_mut().enumerate() {
+            let apart = |inputs: std::ops::Range<usize>| {
                 let mut moved = own(row).to_owned();
-                moved[(0, input)] = points[(nearest, input)];
+                inputs.for_each(|input| moved[(0, input)] = points[(nearest, input)]);
                 let k = |a, b| cross(kernel, a, b)[(0, 0)];
                 let along =
                     k(own(row), moved.as_ref()) / (scale[row] * k(moved.as_ref(), moved.as_ref())).sqrt();
-                *sum += lengthscales_apart(along).min(10.0);
+                lengthscales_apart(along).min(10.0)
+            };
+            if separation.len() <= MOST_GROUPS {
+                separation.iter_mut().enumerate().for_each(|(input, sum)| *sum += apart(input..input + 1));
+                continue;
             }
+            // The half that separates more, again and again: as many moves as an input's number has digits.
+            let mut inputs = 0..separation.len();
+            while inputs.len() > 1 {
+                let middle = inputs.start + inputs.len() / 2;
+                let (low, high) = (inputs.start..middle, middle..inputs.end);
+                inputs = if apart(low.clone()) >= apart(high.clone()) { low } else { high };
+            }
+            let input = inputs.start;
+            separation[input] += apart(inputs);
         }
         correlations.sort_by(f64::total_cmp);
         let input = (0..separation.len()).max_by(|&a, &b| separation[a].total_cmp(&separation[b]))?;
