@@ -12,6 +12,7 @@ use crate::tables::Table;
 use crate::tabular::find_schema;
 use crate::words::word_option;
 use rand::seq::SliceRandom;
+use std::borrow::Cow;
 
 word_option! {
     /// One of the things compared: an objective and how it is used.
@@ -236,7 +237,8 @@ pub struct Unit {
 
 /// A comparison on a table, checked as far as can be before any fit.
 pub struct Plan<'a> {
-    table: &'a Table,
+    /// The rows that have a target.
+    table: Cow<'a, Table>,
     settings: Settings,
     task: Task,
     sizes: Vec<usize>,
@@ -254,8 +256,9 @@ impl<'a> Plan<'a> {
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
         let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
+        let table = table.with_values(schema.target_name());
         // Bad cells are found here, where their places in the file are known.
-        schema.design(table, UnseenLevels::Error)?;
+        schema.design(&table, UnseenLevels::Error)?;
         let task = schema.encoding().task();
         let likelihood = settings.options.likelihood.unwrap_or(LikelihoodKind::default_for(task));
         settings.validate_likelihood(likelihood)?;

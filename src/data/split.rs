@@ -57,6 +57,19 @@ impl Roles {
         Ok(Roles { rows: Some(n), validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
     }
 
+    /// The same roles for those of `n` rows that are listed, in their order.
+    pub(crate) fn among(self, rows: &[u32], n: usize) -> Roles {
+        if self.rows.is_none() {
+            return self;
+        }
+        let chosen = |role: Role| -> Vec<u32> {
+            let of_role = rows.iter().enumerate().filter(|(index, _)| self.of(*index) == role);
+            of_role.map(|(_, &row)| row).collect()
+        };
+        let (validation, test) = (chosen(Role::Validation), chosen(Role::Test));
+        Roles { rows: Some(n), validation: RowSet::of(n, &validation), test: RowSet::of(n, &test) }
+    }
+
     /// The role of a row, counted from 0.
     pub fn of(&self, row: usize) -> Role {
         if self.test.has(row) {

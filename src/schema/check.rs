@@ -6,6 +6,24 @@ use faer::MatRef;
 
 use crate::tables::table::quoted;
 
+/// The most columns that a warning names.
+const MOST_NAMED: usize = 5;
+
+/// The first few of a list in words, and how many more there are.
+pub(crate) fn folded(items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    if items.len() > MOST_NAMED + 1 {
+        let more = items.len() - MOST_NAMED;
+        items.truncate(MOST_NAMED);
+        items.push(format!("{more} more"));
+    }
+    match items.split_last() {
+        Some((last, rest @ [_, ..])) => format!("{} and {last}", rest.join(", ")),
+        Some((only, [])) => only.clone(),
+        None => String::new(),
+    }
+}
+
 /// Warnings about inputs `x` (`n × D`, a row per datum) whose D names are `names`.
 ///
 /// Constant inputs, inputs equal to another one in every row, and rows equal to another row are all handled by the

@@ -219,6 +219,8 @@ pub(crate) struct ColumnFacts {
     pub distinct: Distinct,
     /// The first cell without a value.
     pub missing: Option<Misfit>,
+    /// Cells without a value, of all rows and of the training rows.
+    pub gaps: (usize, usize),
     /// The first infinite number.
     pub infinite: Option<Misfit>,
     /// For each kind of target in question, the first value that does not suit it.
@@ -248,6 +250,7 @@ impl ColumnFacts {
             numbers: 0,
             distinct: Distinct::default(),
             missing: None,
+            gaps: (0, 0),
             infinite: None,
             not_positive: None,
             range: (f64::INFINITY, f64::NEG_INFINITY),
@@ -265,6 +268,7 @@ impl ColumnFacts {
         self.numbers += later.numbers;
         self.distinct.merge(later.distinct);
         keep_earlier(&mut self.missing, later.missing);
+        self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);
         keep_earlier(&mut self.infinite, later.infinite);
         for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
             keep_earlier(first, later);
@@ -286,7 +290,7 @@ impl ColumnFacts {
             Column::Number(values) => {
                 for (row, &value) in values.iter().enumerate() {
                     if value.is_nan() {
-                        self.push_missing(table, name, row);
+                        self.push_missing(table, name, row, trains(row));
                         continue;
                     }
                     (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
@@ -308,7 +312,7 @@ impl ColumnFacts {
         let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
         for (row, code) in text.codes().enumerate() {
             let Some(code) = code else {
-                self.push_missing(table, name, row);
+                self.push_missing(table, name, row, trains(row));
                 continue;
             };
             self.present += 1;
@@ -328,15 +332,17 @@ impl ColumnFacts {
         }
     }
 
-    fn push_missing(&mut self, table: &Table, name: &str, row: usize) {
+    fn push_missing(&mut self, table: &Table, name: &str, row: usize, trains: bool) {
+        self.gaps.0 += 1;
+        self.gaps.1 += usize::from(trains);
         if self.missing.is_none() {
             let error = table.missing(row, name);
-            self.missing = Some(Misfit { row: table.first_row() + row, error });
+            self.missing = Some(Misfit { row: table.row(row), error });
         }
     }
 
     fn push_value(&mut self, table: &Table, name: &str, (row, value): (usize, f64), trains: bool) {
-        let at = table.first_row() + row;
+        let at = table.row(row);
         self.range = (self.range.0.min(value), self.range.1.max(value));
         if value.is_infinite() {
             keep_first(&mut self.infinite, at, table.finite(row, name, value).map(|_| ()));
@@ -410,19 +416,36 @@ impl ColumnFacts {
         self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
     }
 
-    /// Shift and scale that standardise the numbers of the training rows.
+    /// Shift and scale that standardise the numbers of the training rows, the mean standing in for those that are missing.
     pub(crate) fn affine(&self) -> Affine {
-        self.spread.affine()
+        let Affine { shift, scale } = self.spread.affine();
+        match (self.spread.count(), self.gaps.1) {
+            (0, _) | (_, 0) => Affine { shift, scale },
+            (present, missing) => {
+                let share = present as f64 / (present as f64 + missing as f64);
+                Affine { shift, scale: if self.varies_in_training() { scale * share.sqrt() } else { scale } }
+            }
+        }
+    }
+
+    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the cell is missing.
+    pub(crate) fn gap_affine(&self, rows: usize) -> Affine {
+        share_affine(self.gaps.1, rows)
     }
 
     /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
     /// 0 elsewhere.
     pub(crate) fn level_affine(&self, text: &str, rows: usize) -> Affine {
         let level = self.distinct.levels.iter().find(|level| level.text == text);
-        let share = level.map_or(0.0, |level| level.training as f64 / rows.max(1) as f64);
-        let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
-        Affine { shift: share, scale }
+        share_affine(level.map_or(0, |level| level.training as usize), rows)
     }
+}
+
+/// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
+fn share_affine(ones: usize, rows: usize) -> Affine {
+    let share = ones as f64 / rows.max(1) as f64;
+    let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
+    Affine { shift: share, scale }
 }
 
 /// The greatest common divisor, 0 of two zeros.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
 use super::target::TargetEncoding;
@@ -45,7 +46,10 @@ impl Schema {
             exposure: options.exposure.clone(),
             weights: options.weights.clone(),
             drop_first: options.drop_first,
+            fills: Vec::new(),
         };
+        let schema = Schema { fills: schema.means(facts)?, ..schema };
+        warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 {
             return Err(Error::data(format!(
                 "{}: every feature is a column of a single category, expected one that varies",
@@ -62,14 +66,49 @@ impl Schema {
         Ok((schema, warnings))
     }
 
+    /// The mean of each numeric feature over the training rows, 0 for others.
+    fn means(&self, facts: &TableFacts) -> Result<Vec<f64>> {
+        let mean = |feature: &Feature| match feature {
+            Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
+            Feature::Categorical { .. } => Ok(0.0),
+        };
+        self.features.iter().map(mean).collect()
+    }
+
+    /// What is done about missing cells, in one line.
+    fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
+        let (mut numbers, mut categories) = (Vec::new(), Vec::new());
+        for feature in &self.features {
+            let missing = facts.require(feature.name())?.gaps.0;
+            let list = match feature {
+                Feature::Numeric { .. } => &mut numbers,
+                Feature::Categorical { .. } => &mut categories,
+            };
+            list.extend(
+                (missing > 0).then(|| (feature.name(), format!("{} ({missing})", quoted(feature.name())))),
+            );
+        }
+        let list = |columns: &[(&str, String)]| folded(columns.iter().map(|(_, words)| words.clone()));
+        let mut done = Vec::new();
+        if let Some((first, _)) = numbers.first() {
+            let input = quoted(&format!("{first} is missing"));
+            done.push(format!("in {} they take the mean, and an input {input} says where", list(&numbers)));
+        }
+        if !categories.is_empty() {
+            done.push(format!("in {} they are a category of their own", list(&categories)));
+        }
+        let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
+        Ok((!done.is_empty()).then_some(words))
+    }
+
     /// Checks that every row of the features can be used, as [`Schema::design`] does.
     pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
         let mut first: Option<&Misfit> = None;
         for feature in &self.features {
             let column = facts.require(feature.name())?;
             let misfit = match feature {
-                Feature::Numeric { .. } => column.not_finite(),
-                Feature::Categorical { .. } => column.missing.as_ref(),
+                Feature::Numeric { .. } => column.infinite.as_ref(),
+                Feature::Categorical { .. } => None,
             };
             first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
         }
@@ -91,6 +130,8 @@ impl Schema {
                     }));
                 }
             }
+            let share = column.gap_affine(rows).shift;
+            constant.extend(feature.tells_missing().then_some(share == 0.0 || share == 1.0));
         }
         let names = self.input_names().into_iter().zip(constant);
         Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
@@ -109,6 +150,7 @@ impl Schema {
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
                 }
             }
+            inputs.extend(feature.tells_missing().then(|| column.gap_affine(rows)));
         }
         Ok(Scaling { inputs, target: number(facts.require(&self.target)?) })
     }
@@ -204,7 +246,7 @@ fn infer_feature(
         return categorical(facts, name, column, warnings);
     }
     if !column.has_text() || column.is_boolean() {
-        return Ok(Feature::Numeric { name: name.to_owned() });
+        return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
     if column.numbers * 2 >= column.present {
         return Err(column.not_a_number().hint(format!(
@@ -236,5 +278,5 @@ fn categorical(
         warnings.push(format!("{column} has a category of several lines, {}", shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels })
+    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0 })
 }

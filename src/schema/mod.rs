@@ -3,6 +3,7 @@
 mod check;
 mod columns;
 mod counts;
+mod design;
 pub(crate) mod facts;
 mod infer_schema;
 mod infer_target;
@@ -10,6 +11,6 @@ pub(crate) mod target;
 
 pub(crate) use check::constant_input;
 pub use check::input_warnings;
-pub(crate) use columns::check_rows;
 pub use columns::{Feature, Schema, SchemaOptions, UnseenLevels};
+pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
 pub use target::TargetEncoding;

@@ -52,6 +52,28 @@ impl Column {
         self.len() == 0
     }
 
+    /// Whether a row has no value.
+    pub(crate) fn is_missing(&self, row: usize) -> bool {
+        match self {
+            Column::Number(values) => values[row].is_nan(),
+            Column::Text(text) => text.code(row).is_none(),
+            Column::Unsupported { .. } => false,
+        }
+    }
+
+    /// The same column as numbers where no text is left in it.
+    pub(crate) fn typed(self) -> Column {
+        match self {
+            Column::Text(text) if text.numbers == text.present() => {
+                let values: Vec<f64> =
+                    text.levels.iter().map(|level| level.parse().unwrap_or(f64::NAN)).collect();
+                let value = |&code: &usize| values.get(code).copied().unwrap_or(f64::NAN);
+                Column::Number(text.codes.iter().map(value).collect())
+            }
+            other => other,
+        }
+    }
+
     /// The values at some rows, in their order. The distinct values of text stay those of the whole column.
     ///
     /// # Panics

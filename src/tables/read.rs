@@ -12,9 +12,6 @@ use super::gzip::Gunzip;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
-/// Rows that are counted at once.
-const COUNTED_ROWS: usize = 8192;
-
 /// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
 /// cannot be Parquet).
 ///
@@ -47,18 +44,6 @@ pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
 pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
     let (source, file, format) = open_file(path)?;
     format.map(|format| columnar::count_rows(&source, file, format)).transpose()
-}
-
-/// The number of rows of a file, counted by reading it where it does not state it.
-///
-/// # Errors
-///
-/// As for [`rows_of`], and when a text is no table.
-pub(crate) fn rows_in(path: &Path) -> Result<usize> {
-    if let Some(rows) = rows_of(path)? {
-        return Ok(usize::try_from(rows).unwrap_or(usize::MAX));
-    }
-    TableBlocks::new(path, COUNTED_ROWS, &|_| false, None)?.map(|block| block.map(|block| block.rows())).sum()
 }
 
 /// What messages call a file, the file, and its format if that is not text.

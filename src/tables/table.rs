@@ -31,6 +31,8 @@ pub struct Table {
     rows: usize,
     first_row: usize,
     lines: Lines,
+    /// Which rows of the block these are, where others were left out.
+    kept: Option<Vec<usize>>,
 }
 
 impl Table {
@@ -50,7 +52,7 @@ impl Table {
                 odd.column.len()
             )));
         }
-        Ok(Table { source, columns, rows, first_row: 0, lines: Lines::default() })
+        Ok(Table { source, columns, rows, first_row: 0, lines: Lines::default(), kept: None })
     }
 
     /// A block of a file, whose names are known to be distinct and whose lengths are equal.
@@ -61,7 +63,7 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        Table { source, columns, rows, first_row, lines }
+        Table { source, columns, rows, first_row, lines, kept: None }
     }
 
     /// The same rows as a part of a larger table, in which `first_row` rows come before them.
@@ -128,7 +130,40 @@ impl Table {
             rows: rows.len(),
             first_row: 0,
             lines: Lines::default(),
+            kept: None,
         }
+    }
+
+    /// The rows that have a value in a column, all of them where there is no such column. Messages call them by their places in the
+    /// whole.
+    pub(crate) fn with_values(&self, name: &str) -> Cow<'_, Table> {
+        let missing = |row: usize| self.column(name).is_some_and(|column| column.is_missing(row));
+        if !(0..self.rows).any(missing) {
+            return Cow::Borrowed(self);
+        }
+        let rows: Vec<usize> = (0..self.rows).filter(|&row| !missing(row)).collect();
+        let columns = self.columns.iter().map(|NamedColumn { name, column }| NamedColumn {
+            name: name.clone(),
+            column: column.take(&rows).typed(),
+        });
+        Cow::Owned(Table {
+            source: self.source.clone(),
+            columns: columns.collect(),
+            rows: rows.len(),
+            first_row: self.first_row,
+            lines: self.lines.clone(),
+            kept: Some(rows.into_iter().map(|row| self.within(row)).collect()),
+        })
+    }
+
+    /// The place of a row in the block that was read.
+    fn within(&self, row: usize) -> usize {
+        self.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
+    }
+
+    /// The row of the file, counted from 0, that a row of the table is.
+    pub(crate) fn row(&self, row: usize) -> usize {
+        self.first_row + self.within(row)
     }
 
     /// The column of this name.
@@ -203,8 +238,9 @@ impl Table {
 
     /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub fn place(&self, row: usize, column: &str) -> String {
-        let line = self.lines.line(row).map_or_else(String::new, |line| format!(" (line {line})"));
-        format!("{}: row {}{line}, column {}", self.source, self.first_row + row + 1, quoted(column))
+        let line =
+            self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
+        format!("{}: row {}{line}, column {}", self.source, self.row(row) + 1, quoted(column))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
 
+use super::held_out::roles_of_file;
 use super::model::TableModel;
 use super::resolve::{check_start_target, resolved, schema_options, standardised, two_valued};
 use super::rows::{CodedTable, TableRows};
@@ -11,7 +12,6 @@ use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
-use crate::tables::read::rows_in;
 use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
 use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, fit_rows};
 use std::path::Path;
@@ -224,7 +224,8 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
     if test + validation == 0.0 {
         return Ok(Roles::default());
     }
-    Roles::new(rows_in(request.path)?, test, validation, request.options.seed)
+    let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
+    roles_of_file(request.path, target, (test, validation), request.options.seed)
 }
 
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {

@@ -2,6 +2,7 @@
 
 mod fit;
 mod fit_file;
+mod held_out;
 mod model;
 mod reservoir;
 mod resolve;

@@ -166,7 +166,7 @@ impl Reservoir {
         if place >= self.most {
             return;
         }
-        self.rows[place] = table.first_row() + row;
+        self.rows[place] = table.row(row);
         if self.columns.is_empty() {
             let cells = |named: &NamedColumn| Cells {
                 name: named.name.clone(),

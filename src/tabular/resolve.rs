@@ -1,7 +1,6 @@
 //! What the columns of a table decide about a fit, and what the fit decides about the columns; no fitting.
 
 use super::model::TableModel;
-use super::rows::TableRows;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
@@ -46,12 +45,8 @@ pub(super) fn resolved(
     })
 }
 
-/// Inputs are standardised, and targets where location and scale mean nothing to the likelihood.
-pub(super) fn scaling_for(options: &FitOptions, train: &TableRows) -> Scaling {
-    standardised(options, Scaling::standardise(train.inputs(), &train.targets))
-}
-
-/// The scaling of a fit, `scaling` being what standardises everything.
+/// The scaling of a fit, `scaling` being what standardises everything: that of inputs, and of targets where location and scale mean
+/// nothing to the likelihood.
 pub(super) fn standardised(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());

@@ -88,10 +88,10 @@ impl Parts {
             return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
         };
         self.seen += block.rows();
-        let first = block.first_row();
-        let chosen = (0..block.rows()).filter(|row| self.file.roles.of(first + row) == self.role);
+        let block = block.with_values(self.file.schema.target_name());
+        let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
         let mut part = CodedTable::of(&self.file.schema, &block)?.part(chosen.collect());
-        part.rows.iter_mut().for_each(|row| *row += first);
+        part.rows.iter_mut().for_each(|row| *row = block.row(*row));
         Ok(Some(part))
     }
 }

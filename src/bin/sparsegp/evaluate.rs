@@ -2,7 +2,7 @@
 
 use super::args::EvaluateArgs;
 use super::output;
-use super::predict::BLOCK_ROWS;
+use super::predict::{BLOCK_ROWS, Filled};
 use sparsegp::Result;
 use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
@@ -40,13 +40,16 @@ impl Evaluation {
 
 /// Compares a model's predictions with the targets in a file.
 pub fn evaluate(model: &TableModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
-    Evaluation::of(model, |push| {
-        model
-            .schema()
-            .open(data, BLOCK_ROWS)?
-            .ahead()?
-            .try_for_each(|block| model.compare(&block?, unseen, push))
-    })
+    let mut filled = Filled::default();
+    let evaluation = Evaluation::of(model, |push| {
+        model.schema().open(data, BLOCK_ROWS)?.ahead()?.try_for_each(|block| {
+            let block = block?;
+            filled.add(model, &block);
+            model.compare(&block, unseen, push)
+        })
+    })?;
+    filled.tell(data);
+    Ok(evaluation)
 }
 
 /// Compares the predictions of held-out rows with their targets.
