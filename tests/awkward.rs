@@ -196,3 +196,246 @@ fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
     let none = rows("a,y", 20, |row| format!("{},NA", noise(row)));
     assert_eq!(refused(&none, &columns()), "f: the target 'y' is missing in every row");
 }
+
+#[test]
+fn numbers_are_read_as_written_and_told() {
+    let text = rows("price,share,net,x,y", 100, |row| {
+        let price = 900 + 37 * row;
+        let price = if price < 1000 {
+            format!("${price}")
+        } else {
+            format!("\"${},{:03}\"", price / 1000, price % 1000)
+        };
+        let net = format!("{} {:03}", 1 + row % 7, (row * 131) % 1000);
+        format!("{price},{:.1} %,{net},{},{}", 10.0 * noise(row), noise(row + 3), noise(row + 9))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(said.len(), 1);
+    assert!(
+        said[0].starts_with("f: numbers and dates as written: 'price' (\"$900\" is 900), 'share' (\"")
+            && said[0].contains(", in percent) and 'net' (\"1 000\" is 1000)"),
+        "{said:?}"
+    );
+    let x = inputs(&model, "price,share,net,x\n\"$1,234\",5 %,2 500,1\n7.5,2.5,3,1\n").expect("inputs");
+    assert_eq!(x, [[1234.0, 5.0, 2500.0, 1.0], [7.5, 2.5, 3.0, 1.0]]);
+    let error = inputs(&model, "price,share,net,x\n$1,5 %,2 500,1\n12 kg,2,3,1\n").expect_err("no number");
+    assert_eq!(error.to_string(), "new: row 2 (line 3), column 'price': found \"12 kg\", expected a number");
+}
+
+#[test]
+fn a_target_of_amounts_is_a_number() {
+    let text =
+        rows("x,y", 80, |row| format!("{},\"€ {},{:03}\"", noise(row), 1 + row % 9, (row * 377) % 1000));
+    let (model, said) = fitted(&text);
+    assert!(
+        said[0].contains("'y' (\"€ 1,000\" is 1000, although the mark could be a decimal one)"),
+        "{said:?}"
+    );
+    assert_eq!(model.schema().target(&csv("x,y\n1,\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
+}
+
+#[test]
+fn decimal_commas_and_other_delimiters_are_found() {
+    let cells = |row: usize, mark: char| {
+        let comma = |value: f64| format!("{value:.3}").replace('.', ",");
+        format!("{}{mark}1.{:03}{mark}{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
+    };
+    let (model, said) = fitted(&rows("a;b;y", 60, |row| cells(row, ';')));
+    assert_eq!(
+        said,
+        [format!(
+            "f: numbers and dates as written: all with a decimal comma ({:?} is {})",
+            format!("{:.3}", noise(0)).replace('.', ","),
+            format!("{:.3}", noise(0))
+        )]
+    );
+    assert_eq!(inputs(&model, "a;b\n2,5;1.500\n").expect("inputs"), [[2.5, 1500.0]]);
+    assert_eq!(inputs(&model, "a,b\n2.5,1500\n").expect("inputs"), [[2.5, 1500.0]]);
+    for (mark, name) in [('\t', "tab"), ('|', "bar"), (';', "semicolon")] {
+        let text = rows(&format!("a{mark}b{mark}y"), 60, |row| {
+            format!("{}{mark}{}{mark}{}", noise(row), noise(row + 1), noise(row + 2))
+        });
+        let (model, said) = fitted(&text);
+        assert_eq!((model.schema().dims(), said), (2, Vec::<String>::new()), "{name}");
+    }
+    // What is said goes before what is found.
+    let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
+    let (_folder, path) = file("f.csv", odd);
+    let said = SchemaOptions { delimiter: Some(b':'), ..columns() };
+    assert_eq!(from_disk(&path, &said, 0.2).expect("a fit").0.schema().dims(), 2);
+    assert_eq!(sparsegp::tables::read_table_with(&path, Some(b':')).expect("a table").columns().len(), 3);
+}
+
+/// The text of a day of the year 2020 or later, in the order of a format.
+fn day(number: usize, form: &str) -> String {
+    let (mut year, mut left) = (2020, number);
+    let months =
+        |year: usize| [31, if year % 4 == 0 { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while left >= months(year)[month] {
+        left -= months(year)[month];
+        month += 1;
+        if month == 12 {
+            (year, month) = (year + 1, 0);
+        }
+    }
+    let (y, m, d) = (year.to_string(), format!("{:02}", month + 1), format!("{:02}", left + 1));
+    form.replace('Y', &y).replace('M', &m).replace('D', &d)
+}
+
+#[test]
+fn dates_make_a_trend_and_the_periods_that_they_show() {
+    for (form, zone, first) in [
+        ("Y-M-DT06:30:00Z", "", "2020-01-01 06:30"),
+        ("Y/M/D", "", "2020-01-01"),
+        ("D.M.Y", "", "2020-01-01"),
+        ("M/D/Y", "", "2020-01-01"),
+        ("D/M/Y 10:00", "", "2020-01-01 10:00"),
+    ] {
+        let text = rows("when,x,y", 500, |row| {
+            format!("{}{zone},{},{}", day(row, form), noise(row), noise(row + 5))
+        });
+        let (model, said) = fitted(&text);
+        let cell = day(0, form);
+        assert_eq!(said, [format!("f: numbers and dates as written: 'when' ({cell:?} is {first})")]);
+        let names = [
+            "when (years)",
+            "when (sin of week)",
+            "when (cos of week)",
+            "when (sin of year)",
+            "when (cos of year)",
+            "x",
+        ];
+        assert_eq!(model.schema().input_names(), names, "{form}");
+        let new = format!("when,x\n{},0\n", day(366, form));
+        let x = inputs(&model, &new).expect("inputs");
+        assert!((x[0][0] - 366.0 / 365.2425).abs() < 1e-9, "{x:?}");
+        // The first of January 2021 was a Friday.
+        let angle = std::f64::consts::TAU * 4.0 / 7.0;
+        assert!((x[0][1] - angle.sin()).abs() < 1e-9 && (x[0][2] - angle.cos()).abs() < 1e-9);
+        assert!(x[0][4] > 0.99);
+        let error = inputs(&model, "when,x\nyesterday,0\n").expect_err("no date").to_string();
+        assert!(
+            error.starts_with("new: row 1 (line 2), column 'when': found \"yesterday\", expected a date"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn dates_of_unknown_order_are_told_and_times_and_gaps_have_inputs() {
+    let text = rows("when,x,y", 60, |row| {
+        let when = if row == 7 {
+            String::new()
+        } else {
+            format!("0{}/0{}/2021 {:02}:15", 1 + row % 9, 1 + row % 5, row % 24)
+        };
+        format!("{when},{},{}", noise(row), noise(row + 5))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: numbers and dates as written: 'when' (\"01/01/2021 00:15\" is 2021-01-01 00:15, month first, although all days could be months)",
+            "f: cells are missing: in 'when' (1) they take the mean, and an input 'when is missing' says where"
+        ]
+    );
+    let names = [
+        "when (years)",
+        "when (sin of day)",
+        "when (cos of day)",
+        "when (sin of week)",
+        "when (cos of week)",
+    ];
+    assert_eq!(model.schema().input_names()[..5], names);
+    assert_eq!(model.schema().input_names()[5], "when is missing");
+    let x = inputs(&model, "when,x\n,0\n01/02/2021 06:15,0\n").expect("inputs");
+    assert_eq!(x[0][1..6], [0.0, 0.0, 0.0, 0.0, 1.0]);
+    assert!((x[1][0] - 1.25 / 365.2425).abs() < 1e-9 && x[1][5] == 0.0, "{x:?}");
+}
+
+#[test]
+fn identifiers_are_left_out_unless_they_are_kept() {
+    let text = rows("id,name,order_id,t,n,empty,x,y", 100, |row| {
+        let n = (row * 37) % 100 + 1;
+        let t = 100 + 3 * row;
+        format!("{},p{row},{},{t},{n},,{},{}", row + 1, 7000 + (row * 31) % 997, noise(row), noise(row + 5))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(model.schema().input_names(), ["x"]);
+    assert_eq!(
+        said,
+        ["f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a value of its own in nearly every row), \
+          'order_id' (distinct whole numbers, named as identifiers are), 't' (whole numbers in the order of the rows, which the target does \
+          not follow), 'n' (whole numbers that count the rows) and 'empty' (no value in any row); ⟨keep id,name,order_id,t,n,empty⟩ keeps \
+          them"
+            .replace("⟨keep id,name,order_id,t,n,empty⟩", "⟨keep id,name,order_id,t,n,empty⟩")]
+    );
+    let (_folder, path) = file("f.csv", &text);
+    let keep = SchemaOptions { keep: vec!["id".into(), "n".into()], ..columns() };
+    let (model, _) = fitted_with(&path, &keep, 0.2);
+    assert_eq!(model.schema().input_names(), ["id", "n", "x"]);
+    // A time that the target follows is an input, and so are distinct whole numbers in no order and numbers with fractions.
+    let text = rows("t,z,w,y", 100, |row| {
+        format!(
+            "{row},{},{},{}",
+            5000 + (row * row * 7919) % 100_003,
+            row as f64 + 0.5,
+            (row as f64 * 0.1).sin()
+        )
+    });
+    assert_eq!(fitted(&text).0.schema().input_names(), ["t", "z", "w"]);
+}
+
+#[test]
+fn one_absurd_value_is_told_and_heavy_tails_are_not() {
+    let text = rows("a,pareto,zeros,y", 400, |row| {
+        let a = if row == 123 { "-4e9".to_owned() } else { noise(row).to_string() };
+        let zeros = if row % 50 == 0 { 1e6 * noise(row + 2) } else { 0.0 };
+        format!("{a},{},{zeros},{}", noise(row + 7).recip(), noise(row + 5))
+    });
+    let (_, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: a number far from all others of its column, more than 10000 times the distance of its quartiles: -4000000000 in row 124 of 'a'; \
+          check it"
+        ]
+    );
+}
+
+/// A Parquet file of these columns.
+fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
+    let schema =
+        parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
+    parquet_file::write(Vec::new(), schema, columns, (rows, 37), Default::default()).expect("written")
+}
+
+#[test]
+fn parquet_is_read_as_csv_is() {
+    let numbers = |from: usize| Cells::Double((0..100).map(|row| Some(noise(row + from))).collect());
+    let days: Vec<Option<i32>> = (0..100).map(|row| (row != 9).then_some(18_262 + row)).collect();
+    let texts: Vec<String> = (0..100).map(|row| format!("{} {:03},5", 1 + row % 3, row)).collect();
+    let gaps = Cells::Double((0..100).map(|row| (row % 9 != 1).then(|| noise(row))).collect());
+    let targets = Cells::Double((0..100).map(|row| (row % 10 != 4).then(|| noise(row + 77))).collect());
+    let columns_of = [
+        Cells::Int32(days),
+        Cells::text(texts.iter().map(|text| Some(text.as_str()))),
+        gaps,
+        numbers(3),
+        targets,
+    ];
+    let fields = "optional int32 when (DATE); optional binary amount (UTF8); optional double gap; optional double x; optional double y;";
+    let (_folder, path) = file("f.parquet", parquet(fields, &columns_of, 100));
+    let (model, (said, test)) = fitted_with(&path, &columns(), 0.2);
+    assert_eq!(
+        model.schema().input_names()[..5],
+        ["when (years)", "when (sin of week)", "when (cos of week)", "when is missing", "amount"]
+    );
+    assert_eq!(said[0], "f: numbers and dates as written: 'amount' (\"1 000,5\" is 1000.5)");
+    assert!(said.contains(&"f: 10 of 100 rows have no target 'y' and are left out".to_owned()), "{said:?}");
+    assert!(test.len() == 18 && test.iter().all(|row| row % 10 != 4));
+    // New rows may come as text.
+    let x = inputs(&model, "when,amount,gap,x\n2020-01-08,\"2 000,5\",1,2\n").expect("inputs");
+    assert!((x[0][0] - 7.0 / 365.2425).abs() < 0.01 && x[0][4] == 2000.5, "{x:?}");
+}

@@ -5,11 +5,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Cycle;
 use super::facts::TableFacts;
+use super::odd::odd_values;
 use super::target::TargetEncoding;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::TableBlocks;
+use crate::tables::read::How;
+use crate::tables::reading::Readings;
 use crate::tables::table::{Table, absent, listed, quoted};
 
 /// A column that a model takes as input.
@@ -21,6 +25,19 @@ pub enum Feature {
         /// The name of the column.
         name: String,
         /// Whether another input says where the cell was missing and the mean stands in for it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+    },
+    /// A date: the years since the first training row, and sine and cosine of the time of day, the day of the week and of the year, as far as
+    /// the training rows show such periods.
+    Date {
+        /// The name of the column.
+        name: String,
+        /// The first instant of the training rows, in seconds since 1970.
+        origin: f64,
+        /// The periods.
+        cycles: Vec<Cycle>,
+        /// Whether another input says where the cell was missing; the trend then has its mean and the phases are 0.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
@@ -45,14 +62,18 @@ impl Feature {
     /// Whether the last of its inputs is 1 where the cell is missing and 0 elsewhere.
     pub fn tells_missing(&self) -> bool {
         match self {
-            Feature::Numeric { missing, .. } | Feature::Categorical { missing, .. } => *missing,
+            Feature::Numeric { missing, .. }
+            | Feature::Date { missing, .. }
+            | Feature::Categorical { missing, .. } => *missing,
         }
     }
 
     /// The name of the column.
     pub fn name(&self) -> &str {
         match self {
-            Feature::Numeric { name, .. } | Feature::Categorical { name, .. } => name,
+            Feature::Numeric { name, .. }
+            | Feature::Date { name, .. }
+            | Feature::Categorical { name, .. } => name,
         }
     }
 }
@@ -81,6 +102,13 @@ pub struct SchemaOptions {
     pub exposure: Option<String>,
     /// The column of weights, which say how much each training row counts.
     pub weights: Option<String>,
+    /// Columns to keep although they look like identifiers.
+    pub keep: Vec<String>,
+    /// What separates the columns of a CSV file; `None` finds it in the first lines.
+    pub delimiter: Option<u8>,
+    /// How columns of text are read as numbers or dates; `None` finds that.
+    #[serde(skip)]
+    pub readings: Option<Readings>,
     /// The schema of a table that this one is a part of, to be used as it is: a part need not have every category, or the
     /// kind of target by its values, that the whole has.
     #[serde(skip)]
@@ -111,6 +139,9 @@ pub struct Schema {
     pub(crate) weights: Option<String>,
     #[serde(default)]
     pub(crate) drop_first: bool,
+    /// How columns of text are read as numbers or dates.
+    #[serde(default, skip_serializing_if = "Readings::is_empty")]
+    pub(crate) readings: Readings,
     /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fills: Vec<f64>,
@@ -124,7 +155,17 @@ impl Schema {
     ///
     /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
     pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
-        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), None)?;
+        self.open_with(path, block_rows, None)
+    }
+
+    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::open`].
+    pub fn open_with(&self, path: &Path, block_rows: usize, delimiter: Option<u8>) -> Result<TableBlocks> {
+        let how = How { groups: None, delimiter };
+        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), how)?;
         self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(blocks)
     }
@@ -145,17 +186,30 @@ impl Schema {
     /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
     /// would be two things, or an exposure is given for a target that is not a count.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
-        let labelled = table.with_values(&options.target);
+        let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {
             known.check_training(&labelled)?;
             return Ok((known.clone(), Vec::new()));
         }
+        let readings = options.readings.clone().unwrap_or_default();
+        let read = labelled.read(&readings, &|_| true)?;
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
-        facts.push(&labelled, None);
+        facts.push(&read, None);
         check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
-        let (schema, mut notes) = Schema::of_facts(&facts, options)?;
+        if options.readings.is_none() {
+            let (found, note) = options.readings_of(&facts);
+            if !found.is_empty() {
+                let options = SchemaOptions { readings: Some(found), ..options.clone() };
+                let (schema, notes) = Schema::infer(table, &options)?;
+                return Ok((schema, note.into_iter().chain(notes).collect()));
+            }
+            notes.extend(note);
+        }
+        let (schema, found) = Schema::of_facts(&facts, options)?;
+        notes.extend(found);
         notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
+        notes.extend(odd_values(&facts, &schema, &read)?);
         Ok((schema, notes))
     }
 
@@ -200,6 +254,13 @@ impl Schema {
         for feature in &self.features {
             match feature {
                 Feature::Numeric { name, .. } => names.push(name.clone()),
+                Feature::Date { name, cycles, .. } => {
+                    names.push(format!("{name} (years)"));
+                    for cycle in cycles {
+                        let word = cycle.word();
+                        names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
+                    }
+                }
                 Feature::Categorical { name, levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     names.extend(levels.map(|level| format!("{name}={level}")));
@@ -232,7 +293,8 @@ impl Schema {
     pub fn check_training(&self, table: &Table) -> Result<()> {
         table.require(&self.target)?;
         check_rows(table.source(), table.rows())?;
-        self.encoding.check_training(table, &self.target)?;
+        let read = table.read(&self.readings, &|name| name == self.target)?;
+        self.encoding.check_training(&read, &self.target)?;
         self.exposure(table)?;
         self.weights(table).map(|_| ())
     }
@@ -294,6 +356,7 @@ impl Schema {
     pub(super) fn width(&self, feature: &Feature) -> usize {
         let own = match feature {
             Feature::Numeric { .. } => 1,
+            Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
             Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
         };
         own + usize::from(feature.tells_missing())

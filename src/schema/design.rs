@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use faer::Mat;
 
+use super::calendar::{Calendar, Cycle, years};
 use super::columns::{Feature, Schema, UnseenLevels};
 use super::facts::Positive;
 use crate::data::Scaling;
 use crate::data::spread::Spread;
 use crate::error::{Error, Result};
 use crate::tables::column::{Column, TextColumn, number_text};
-use crate::tables::table::{Table, listed, shown};
+use crate::tables::table::{Table, listed, quoted, shown};
 
 impl Schema {
     /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
@@ -23,6 +24,7 @@ impl Schema {
     /// When a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in
     /// training (with [`UnseenLevels::Error`]); when one is missing in a model of before means were kept.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
+        let table = &*table.read(&self.readings, &|name| self.trains_on(name))?;
         self.check_features(table.source(), table.columns().iter().map(|named| named.name.as_str()))?;
         let mut inputs = Vec::with_capacity(self.features.len());
         let mut offset = 0;
@@ -38,6 +40,18 @@ impl Schema {
                         design[(row, *offset)] = *fill;
                         if *missing {
                             design[(row, offset + 1)] = 1.0;
+                        }
+                    }
+                    Input::Time { values, origin, cycles, fill, missing } => {
+                        let gap = values[row].is_nan();
+                        let seconds = if gap { *fill } else { values[row] };
+                        design[(row, *offset)] = years(*origin, seconds);
+                        let phases = cycles.iter().flat_map(|cycle| cycle.phase(seconds));
+                        for (phase, at) in phases.zip(offset + 1..) {
+                            design[(row, at)] = if gap { 0.0 } else { phase };
+                        }
+                        if *missing && gap {
+                            design[(row, offset + 1 + 2 * cycles.len())] = 1.0;
                         }
                     }
                     Input::Number { name, values, .. } => {
@@ -61,11 +75,13 @@ impl Schema {
     pub(crate) fn settle(&mut self, table: &Table, train: &[usize], whole: bool) -> Result<()> {
         self.fills.resize(self.features.len(), 0.0);
         for (feature, fill) in self.features.iter_mut().zip(&mut self.fills) {
-            let name = feature.name();
+            if matches!(feature, Feature::Date { .. }) {
+                *fill = settle_date(feature, table, train, whole)?;
+            }
             if !feature.tells_missing() {
                 continue;
             }
-            let column = table.require(name)?;
+            let column = table.require(feature.name())?;
             let gaps = train.iter().any(|&row| column.is_missing(row));
             match feature {
                 Feature::Numeric { name, missing } => {
@@ -76,7 +92,9 @@ impl Schema {
                     *fill = spread.affine().shift;
                     *missing &= gaps || whole;
                 }
-                Feature::Categorical { missing, .. } => *missing &= gaps || whole,
+                Feature::Categorical { missing, .. } | Feature::Date { missing, .. } => {
+                    *missing &= gaps || whole;
+                }
             }
         }
         Ok(())
@@ -85,20 +103,21 @@ impl Schema {
     /// Takes what standardises the training rows for what the mean of each numeric feature was.
     pub(crate) fn take_means(&mut self, scaling: &Scaling) {
         let mut offset = 0;
-        let mut fills = Vec::with_capacity(self.features.len());
-        for feature in &self.features {
-            let number = matches!(feature, Feature::Numeric { .. });
-            fills.push(scaling.inputs.get(offset).filter(|_| number).map_or(0.0, |affine| affine.shift));
+        for index in 0..self.features.len().min(self.fills.len()) {
+            let feature = &self.features[index];
+            if let (Feature::Numeric { .. }, Some(affine)) = (feature, scaling.inputs.get(offset)) {
+                self.fills[index] = affine.shift;
+            }
             offset += self.width(feature);
         }
-        self.fills = fills;
     }
 
     /// The features of numbers in which training met no missing cell, with how many a table has, where it has any: the mean stands in
     /// for them, and no input says so.
     pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
-        let numbers =
-            self.features.iter().filter(|feature| matches!(feature, Feature::Numeric { missing: false, .. }));
+        let numbers = self.features.iter().filter(|feature| {
+            matches!(feature, Feature::Numeric { missing: false, .. } | Feature::Date { missing: false, .. })
+        });
         let gaps = numbers.map(|feature| {
             let column = table.column(feature.name());
             let count =
@@ -131,7 +150,8 @@ impl Schema {
         if table.column(&self.target).is_none() {
             return Ok(None);
         }
-        self.encoding.encode(table, &self.target).map(Some)
+        let table = table.read(&self.readings, &|name| name == self.target)?;
+        self.encoding.encode(&table, &self.target).map(Some)
     }
 
     /// The exposure of each row, or `None` when the model has none.
@@ -140,7 +160,7 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.exposure.as_ref().map(|name| positive_numbers(table, name, Positive::Exposure)).transpose()
+        self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Positive::Exposure)).transpose()
     }
 
     /// The weight of each row, or `None` when the model has none.
@@ -149,22 +169,49 @@ impl Schema {
     ///
     /// When the column is absent, or a value is missing, infinite, text or not above 0.
     pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.weights.as_ref().map(|name| positive_numbers(table, name, Positive::Weight)).transpose()
+        self.weights.as_ref().map(|name| self.positive_numbers(table, name, Positive::Weight)).transpose()
     }
 }
 
-/// The values of a column of which every one is above 0.
-fn positive_numbers(table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
-    let values = table.numbers(name)?;
-    for (row, &value) in values.iter().enumerate() {
-        positive.check(table, row, name, value)?;
+impl Schema {
+    /// The values of a column of which every one is above 0.
+    fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
+        let table = table.read(&self.readings, &|column| column == name)?;
+        let values = table.numbers(name)?;
+        for (row, &value) in values.iter().enumerate() {
+            positive.check(&table, row, name, value)?;
+        }
+        Ok(values.into_owned())
     }
-    Ok(values.into_owned())
+}
+
+/// Settles the periods of a date by the training rows, unless every part of a `whole` table is to have the same ones; the mean instant.
+fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: bool) -> Result<f64> {
+    let Feature::Date { name, origin, cycles, .. } = feature else { return Ok(0.0) };
+    let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+    let mut calendar = Calendar::default();
+    let present = train.iter().map(|&row| values[row]).filter(|value| !value.is_nan());
+    present.for_each(|seconds| calendar.push(seconds));
+    *origin = calendar.origin();
+    if !whole {
+        *cycles = calendar.cycles();
+    }
+    Ok(calendar.mean())
+}
+
+/// The error for a column of numbers, or of text that is none, where dates are expected.
+fn not_a_date(table: &Table, name: &str) -> Error {
+    Error::data(format!(
+        "{}: column {} holds no dates, expected dates as in training",
+        table.source(),
+        quoted(name)
+    ))
 }
 
 /// How one feature is read from a table.
 enum Input<'a> {
     Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
+    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
     Category(CategoryInput<'a>),
 }
 
@@ -173,6 +220,11 @@ impl<'a> Input<'a> {
         match feature {
             Feature::Numeric { name, missing } => {
                 Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
+            }
+            Feature::Date { name, origin, cycles, missing } => {
+                let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+                let fill = fill.unwrap_or(*origin);
+                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
             }
             Feature::Categorical { name, levels, missing } => {
                 let cells = Cells::new(table, name, levels)?;
@@ -210,6 +262,7 @@ impl<'a> Cells<'a> {
                 let of_code = text.levels().iter().map(|level| index.get(level.as_str()).copied());
                 Ok(Cells::Text { text, of_code: of_code.collect() })
             }
+            Column::Time(_) => Err(table.unsupported(name, "date")),
             Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
         }
     }

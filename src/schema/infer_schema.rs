@@ -5,12 +5,15 @@ use std::collections::{HashMap, HashSet};
 use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
+use super::left_out::reason;
 use super::target::TargetEncoding;
 use crate::data::scaling::{Affine, Scaling};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::column::level_order;
+use crate::tables::reading::Readings;
 use crate::tables::table::{quoted, shown};
+use crate::tables::written::with_point;
 
 /// The most categories of one column; more are almost surely an identifier, and each would be an input.
 const MOST_LEVELS: usize = 1000;
@@ -25,7 +28,9 @@ impl Schema {
         };
         let mut features = Vec::new();
         let mut warnings = Vec::new();
-        for name in names.into_iter().filter(|name| options.is_feature(name)) {
+        let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
+        let left_out = left_out(facts, &names, options, &mut warnings)?;
+        for name in names.into_iter().filter(|name| !left_out.contains(name)) {
             let declared = options.categorical.iter().any(|categorical| categorical == name);
             features.push(infer_feature(facts, name, declared, &mut warnings)?);
         }
@@ -47,6 +52,7 @@ impl Schema {
             weights: options.weights.clone(),
             drop_first: options.drop_first,
             fills: Vec::new(),
+            readings: options.readings.clone().unwrap_or_default(),
         };
         let schema = Schema { fills: schema.means(facts)?, ..schema };
         warnings.extend(schema.gaps_note(facts)?);
@@ -70,6 +76,9 @@ impl Schema {
     fn means(&self, facts: &TableFacts) -> Result<Vec<f64>> {
         let mean = |feature: &Feature| match feature {
             Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
+            Feature::Date { name, .. } => {
+                Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
+            }
             Feature::Categorical { .. } => Ok(0.0),
         };
         self.features.iter().map(mean).collect()
@@ -81,7 +90,7 @@ impl Schema {
         for feature in &self.features {
             let missing = facts.require(feature.name())?.gaps.0;
             let list = match feature {
-                Feature::Numeric { .. } => &mut numbers,
+                Feature::Numeric { .. } | Feature::Date { .. } => &mut numbers,
                 Feature::Categorical { .. } => &mut categories,
             };
             list.extend(
@@ -108,7 +117,7 @@ impl Schema {
             let column = facts.require(feature.name())?;
             let misfit = match feature {
                 Feature::Numeric { .. } => column.infinite.as_ref(),
-                Feature::Categorical { .. } => None,
+                Feature::Categorical { .. } | Feature::Date { .. } => None,
             };
             first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
         }
@@ -122,6 +131,10 @@ impl Schema {
             let column = facts.require(feature.name())?;
             match feature {
                 Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
+                Feature::Date { cycles, .. } => {
+                    constant.push(!column.varies_in_training());
+                    constant.extend(cycles.iter().flat_map(|_| [false; 2]));
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     constant.extend(levels.map(|level| {
@@ -145,6 +158,12 @@ impl Schema {
             let column = facts.require(feature.name())?;
             match feature {
                 Feature::Numeric { .. } => inputs.push(number(column)),
+                Feature::Date { origin, cycles, .. } => {
+                    let calendar = column.calendar().into_iter();
+                    inputs.extend(
+                        calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
+                    );
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
@@ -168,6 +187,26 @@ impl SchemaOptions {
     /// Whether a column that the file has is looked at.
     pub fn uses(&self, name: &str) -> bool {
         self.demand(name).is_some()
+    }
+
+    /// How columns of text are to be read, as their cells say, and what is told of it, in one line.
+    pub(crate) fn readings_of(&self, facts: &TableFacts) -> (Readings, Option<String>) {
+        let (mut readings, mut words) = (Readings::new(), Vec::new());
+        words.extend(facts.decimal_comma().map(|cell| {
+            let value = with_point(cell);
+            format!("all with a decimal comma ({cell:?} is {value})")
+        }));
+        for name in facts.names().filter(|name| !self.categorical.iter().any(|known| known == name)) {
+            let classes = name == self.target && self.positive_label.is_some();
+            let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
+            if let Some((reading, example)) = column.reading() {
+                words.push(format!("{} {example}", quoted(name)));
+                readings.insert(name.to_owned(), reading);
+            }
+        }
+        let told =
+            format!("{}: numbers and dates as written: {}", facts.source(), folded(words.iter().cloned()));
+        (readings, (!words.is_empty()).then_some(told))
     }
 
     /// The kind of target, where it is said: an exposure makes sense for counts alone.
@@ -196,7 +235,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
         facts.require_name(name)?;
     }
     let features = options.features.as_deref().unwrap_or_default();
-    for name in features.iter().chain(&options.exclude).chain(&options.categorical) {
+    for name in features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep) {
         facts.require_name(name)?;
     }
     check_roles(options)?;
@@ -233,6 +272,37 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
+/// The columns that are left out although nothing was said of them, told in one line. All are kept where none would be left.
+fn left_out<'a>(
+    facts: &TableFacts,
+    names: &[&'a str],
+    options: &SchemaOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<&'a str>> {
+    if options.features.is_some() {
+        return Ok(Vec::new());
+    }
+    let follows = facts.require(&options.target)?.follows_rows();
+    let mut found = Vec::new();
+    for &name in names {
+        let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
+        let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
+        found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
+    }
+    if found.is_empty() || found.len() == names.len() {
+        return Ok(Vec::new());
+    }
+    let words = folded(found.iter().map(|(name, reason)| format!("{} ({reason})", quoted(name))));
+    let kept: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
+    notes.push(format!(
+        "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
+        facts.source(),
+        kept.join(",")
+    ));
+    Ok(kept)
+}
+
 /// The meaning of one column; see [`Schema::infer`] for the rule.
 fn infer_feature(
     facts: &TableFacts,
@@ -242,6 +312,18 @@ fn infer_feature(
 ) -> Result<Feature> {
     let column = facts.require(name)?;
     column.supported()?;
+    if let Some(calendar) = column.calendar() {
+        if declared {
+            return Err(Error::data(format!(
+                "{}: column {} holds dates, expected categories",
+                facts.source(),
+                quoted(name)
+            ))
+            .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
+        }
+        let (origin, cycles) = (calendar.origin(), calendar.cycles());
+        return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
+    }
     if declared {
         return categorical(facts, name, column, warnings);
     }

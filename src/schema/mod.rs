@@ -1,5 +1,6 @@
 //! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
 
+mod calendar;
 mod check;
 mod columns;
 mod counts;
@@ -7,10 +8,14 @@ mod design;
 pub(crate) mod facts;
 mod infer_schema;
 mod infer_target;
+mod left_out;
+mod odd;
 pub(crate) mod target;
 
+pub use calendar::Cycle;
 pub(crate) use check::constant_input;
 pub use check::input_warnings;
 pub use columns::{Feature, Schema, SchemaOptions, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
+pub(crate) use odd::odd_values;
 pub use target::TargetEncoding;

@@ -84,7 +84,8 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
     let options = request.options;
     let (mut schema, mut notes) = schema_of(request)?;
-    let table = &*request.table.with_values(schema.target_name());
+    let table = request.table.with_values(schema.target_name());
+    let table = &*table.read(&schema.readings, &|_| true)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
     let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;

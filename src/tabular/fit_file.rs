@@ -175,8 +175,8 @@ pub fn fit_file(
     if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
         warnings.push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
     }
-    let path = request.path.to_owned();
-    let file = Arc::new(DataFile { path, schema, scaling, roles, groups, rows, train });
+    let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
+    let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
     let mut streamed = StreamedRows {
         all: FileRows(Arc::clone(&file)),
         start: start_rows.dataset(),
@@ -225,7 +225,7 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
         return Ok(Roles::default());
     }
     let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
-    roles_of_file(request.path, target, (test, validation), request.options.seed)
+    roles_of_file(request.path, (target, request.columns.delimiter), (test, validation), request.options.seed)
 }
 
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {

@@ -6,16 +6,18 @@ use super::survey::BLOCK_ROWS;
 use crate::data::Roles;
 use crate::error::Result;
 use crate::tables::TableBlocks;
+use crate::tables::read::How;
 
 /// The roles of the rows of a file that have a target: those that [`split`](crate::data::split) gives them in memory.
 pub(super) fn roles_of_file(
     path: &Path,
-    target: &str,
+    (target, delimiter): (&str, Option<u8>),
     (test, validation): (f64, f64),
     seed: u64,
 ) -> Result<Roles> {
     let mut labelled = Labelled::default();
-    for block in TableBlocks::new(path, BLOCK_ROWS, &|name| name == target, None)? {
+    for block in TableBlocks::new(path, BLOCK_ROWS, &|name| name == target, How { delimiter, groups: None })?
+    {
         let block = block?;
         let missing = |row: usize| block.column(target).is_some_and(|column| column.is_missing(row));
         (0..block.rows()).for_each(|row| labelled.push(!missing(row)));

@@ -1,5 +1,6 @@
 //! The one pass over a table before training from disk: columns, scaling, checks of every row, and samples; no training.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,10 +12,12 @@ use crate::data::{Role, Roles};
 use crate::error::{Error, Result};
 use crate::schema::constant_input;
 use crate::schema::facts::{Demand, TableFacts};
-use crate::schema::{Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, unlabelled_note};
-use crate::tables::Ahead;
-use crate::tables::read::{TableBlocks, groups_of};
+use crate::schema::{
+    Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, unlabelled_note,
+};
+use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
+use crate::tables::{Ahead, Readings};
 
 /// Rows of a file that are read at once.
 pub(crate) const BLOCK_ROWS: usize = 8192;
@@ -92,13 +95,23 @@ pub struct TableSums {
 /// known), and when too few rows are left to train on or the target does not vary among them.
 pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
-    let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), None)?;
+    let how = How { groups: None, delimiter: survey.columns.delimiter };
+    let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
     let names = blocks.names().iter().map(String::as_str);
     let mut sums = TableSums::new(blocks.source(), names, survey, 0)?;
     for block in blocks.ahead()? {
         sums.take(survey, &block?)?;
     }
-    Ok(Surveyed { groups, ..sums.finish(survey)? })
+    let (readings, note) = sums.readings(survey);
+    let mut surveyed = if readings.is_empty() {
+        Surveyed { groups, ..sums.finish(survey)? }
+    } else {
+        // Columns whose text stands for numbers are looked at once more, as numbers.
+        let columns = SchemaOptions { readings: Some(readings), ..survey.columns.clone() };
+        self::survey(path, &Survey { columns: &columns, ..*survey })?
+    };
+    surveyed.warnings.splice(..0, note);
+    Ok(surveyed)
 }
 
 impl Survey<'_> {
@@ -150,7 +163,15 @@ impl TableSums {
     /// When columns are known and a cell does not suit them.
     pub fn take(&mut self, survey: &Survey<'_>, block: &Table) -> Result<()> {
         self.rows += block.rows();
-        let block = &*block.with_values(survey.target());
+        let block = block.with_values(survey.target());
+        let readings = match survey.known {
+            Some(schema) => Some(&schema.readings),
+            None => survey.columns.readings.as_ref(),
+        };
+        let block = &*match readings {
+            Some(readings) => block.read(readings, &|_| true)?,
+            None => Cow::Borrowed(&*block),
+        };
         if let Some(schema) = survey.known {
             self.check_known(schema, block)?;
         }
@@ -197,6 +218,15 @@ impl TableSums {
         Ok(())
     }
 
+    /// How columns of text are to be read as numbers or dates, where that is not known, with a line that says so: where there are some, the
+    /// table is to be looked at again with these in [`SchemaOptions::readings`].
+    pub fn readings(&self, survey: &Survey<'_>) -> (Readings, Option<String>) {
+        if survey.known.is_some() || survey.columns.readings.is_some() {
+            return (Readings::new(), None);
+        }
+        survey.columns.readings_of(&self.facts)
+    }
+
     /// What the rows say that were taken in.
     ///
     /// # Errors
@@ -206,6 +236,7 @@ impl TableSums {
         let facts = &self.facts;
         let counts = (facts.rows(), self.rows);
         check_labelled(survey.target(), facts.source(), counts)?;
+        let mut odd = false;
         let (schema, mut warnings) = match survey.known {
             Some(schema) => {
                 check_rows(facts.source(), facts.rows())?;
@@ -216,6 +247,7 @@ impl TableSums {
             None => {
                 let (schema, warnings) = Schema::of_facts(facts, survey.columns)?;
                 schema.check_facts(facts)?;
+                odd = true;
                 (schema, warnings)
             }
         };
@@ -231,6 +263,10 @@ impl TableSums {
             ))
             .hint("make the test or validation fraction smaller"));
         };
+        if odd {
+            let rows = check.table.read(&schema.readings, &|_| true)?;
+            warnings.extend(odd_values(facts, &schema, &rows)?);
+        }
         let target = facts.require(schema.target_name())?;
         if !target.varies_in_training() {
             return Err(constant_target(facts.source(), &schema, train));
@@ -450,7 +486,7 @@ mod tests {
                         Column::Number(values) => {
                             Column::Number(rows.iter().map(|&row| values[row]).collect())
                         }
-                        Column::Unsupported { .. } => unreachable!(),
+                        Column::Time(_) | Column::Unsupported { .. } => unreachable!(),
                     },
                 });
                 let block = Table::new(table.source(), columns.collect())?.from_row(first);

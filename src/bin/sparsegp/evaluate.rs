@@ -39,10 +39,14 @@ impl Evaluation {
 }
 
 /// Compares a model's predictions with the targets in a file.
-pub fn evaluate(model: &TableModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
+pub fn evaluate(
+    model: &TableModel,
+    (data, delimiter): (&Path, Option<u8>),
+    unseen: UnseenLevels,
+) -> Result<Evaluation> {
     let mut filled = Filled::default();
     let evaluation = Evaluation::of(model, |push| {
-        model.schema().open(data, BLOCK_ROWS)?.ahead()?.try_for_each(|block| {
+        model.schema().open_with(data, BLOCK_ROWS, delimiter)?.ahead()?.try_for_each(|block| {
             let block = block?;
             filled.add(model, &block);
             model.compare(&block, unseen, push)
@@ -65,7 +69,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
     output::check_paths(&outputs, &[&args.model, &args.data])?;
     let model = TableModel::load(&args.model)?;
-    let Evaluation { rows, report, .. } = evaluate(&model, &args.data, args.unseen.unseen)?;
+    let Evaluation { rows, report, .. } = evaluate(&model, (&args.data, args.delimiter), args.unseen.unseen)?;
     let data = DataSummary {
         rows,
         train: 0,

@@ -24,7 +24,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
     let model = fitted.model();
     let test = match &args.held_out.test {
-        Some(path) => Some(evaluate(model, path, args.held_out.unseen)?),
+        Some(path) => Some(evaluate(model, (path, args.columns.delimiter), args.held_out.unseen)?),
         None if args.held_out.test_fraction > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
@@ -194,7 +194,7 @@ fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
 fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
     let columns = test_columns(model);
     let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
-    for block in model.schema().open(test, BLOCK_ROWS)?.ahead()? {
+    for block in model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter)?.ahead()? {
         writer = writer.write_rows(block_values(model, &block?, args.held_out.unseen, &columns, &[])?)?;
     }
     writer.finish()

@@ -9,7 +9,7 @@ use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::tables::{large_size, read_table};
+use sparsegp::tables::{large_size, read_table_with};
 use sparsegp::tabular::{
     FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows, check_file_fit,
     fit_file, fit_table_in, select_beta,
@@ -121,7 +121,7 @@ pub fn fit(
             fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
         });
     }
-    let table = read_table(&args.data)?;
+    let table = read_table_with(&args.data, args.columns.delimiter)?;
     let request = FitRequest {
         table: &table,
         columns: &args.columns.schema_options(),

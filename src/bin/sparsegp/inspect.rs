@@ -153,6 +153,10 @@ pub fn prior(options: &FitOptions) -> String {
 
 fn features(model: &TableModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| match feature {
+        Feature::Date { name, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            vec![format!("  {name}"), format!("date{missing}")]
+        }
         Feature::Numeric { name, .. } => {
             let missing = if feature.tells_missing() { ", or missing" } else { "" };
             vec![format!("  {name}"), format!("number{missing}")]

@@ -102,7 +102,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
-    let blocks = model.schema().open(&args.data, most)?;
+    let blocks = model.schema().open_with(&args.data, most, args.delimiter)?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
     let columns = PredictedColumns {
         latent: args.latent,

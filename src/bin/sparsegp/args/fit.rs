@@ -103,8 +103,9 @@ pub struct ObjectiveArgs {
 }
 
 /// What a saved model that a fit starts from decides.
-const DECIDED_BY_FROM: [&str; 16] = [
+const DECIDED_BY_FROM: [&str; 17] = [
     "features",
+    "keep",
     "exclude",
     "categorical",
     "no_standardize",

@@ -1,6 +1,6 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{Inducing, bounds, inducing, jitter, on, words};
+use super::parsers::{Inducing, bounds, delimiter, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::data::SizeSchedule;
@@ -31,6 +31,12 @@ pub struct ColumnArgs {
     /// Columns of categories although they look like numbers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
+    /// Columns to keep although they look like identifiers, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub keep: Vec<String>,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: the one of , ; tab | that the first lines show]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     /// Take inputs and target as they are instead of standardising them
     #[arg(long)]
     pub no_standardize: bool,
@@ -350,6 +356,8 @@ impl ColumnArgs {
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
             weights: self.weights.clone(),
+            keep: self.keep.clone(),
+            delimiter: self.delimiter,
             ..Default::default()
         }
     }
