@@ -3,16 +3,19 @@
 
 #[path = "common/parquet.rs"]
 mod parquet_file;
+#[path = "common/program.rs"]
+mod program;
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use parquet_file::Cells;
+use program::Work;
 use sparsegp::Error;
 use sparsegp::hyper::Session;
 use sparsegp::model::Warning;
 use sparsegp::options::{FitOptions, ModelKind, StepOptions};
-use sparsegp::schema::{SchemaOptions, UnseenLevels};
+use sparsegp::schema::{SchemaOptions, SplitBy, UnseenLevels};
 use sparsegp::tables::{Table, read_csv, read_table};
 use sparsegp::tabular::{FileFitRequest, FitRequest, TableModel, fit_file, fit_table};
 use tempfile::TempDir;
@@ -200,7 +203,7 @@ fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
 #[test]
 fn numbers_are_read_as_written_and_told() {
     let text = rows("price,share,net,x,y", 100, |row| {
-        let price = 900 + 37 * row;
+        let price = 900 + 37 * (row * 7 % 100);
         let price = if price < 1000 {
             format!("${price}")
         } else {
@@ -210,11 +213,12 @@ fn numbers_are_read_as_written_and_told() {
         format!("{price},{:.1} %,{net},{},{}", 10.0 * noise(row), noise(row + 3), noise(row + 9))
     });
     let (model, said) = fitted(&text);
-    assert_eq!(said.len(), 1);
-    assert!(
-        said[0].starts_with("f: numbers and dates as written: 'price' (\"$900\" is 900), 'share' (\"")
-            && said[0].contains(", in percent) and 'net' (\"1 000\" is 1000)"),
-        "{said:?}"
+    assert_eq!(
+        said,
+        [
+            "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the mark could be a decimal one), 'share' (\"1.8 %\" \
+          is 1.8, in percent) and 'net' (\"1 000\" is 1000)"
+        ]
     );
     let x = inputs(&model, "price,share,net,x\n\"$1,234\",5 %,2 500,1\n7.5,2.5,3,1\n").expect("inputs");
     assert_eq!(x, [[1234.0, 5.0, 2500.0, 1.0], [7.5, 2.5, 3.0, 1.0]]);
@@ -438,4 +442,87 @@ fn parquet_is_read_as_csv_is() {
     // New rows may come as text.
     let x = inputs(&model, "when,amount,gap,x\n2020-01-08,\"2 000,5\",1,2\n").expect("inputs");
     assert!((x[0][0] - 7.0 / 365.2425).abs() < 0.01 && x[0][4] == 2000.5, "{x:?}");
+}
+
+#[test]
+fn whole_groups_and_the_latest_rows_are_held_out() {
+    let text = rows("who,when,x,y", 200, |row| {
+        let y = if row % 11 == 3 { String::new() } else { noise(row + 5).to_string() };
+        format!("p{},{},{},{y}", (row * 7) % 23, day((row * 37) % 200, "D.M.Y"), noise(row))
+    });
+    let (_folder, path) = file("f.csv", &text);
+    let labelled = |row: &usize| row % 11 != 3;
+    let by = |split: SplitBy| SchemaOptions { split: Some(split), ..columns() };
+    let groups = by(SplitBy::Group("who".into()));
+    let (model, (_, test)) = fitted_with(&path, &groups, 0.2);
+    assert!(!model.schema().input_names().iter().any(|name| name.starts_with("who")));
+    let held: std::collections::BTreeSet<usize> = test.iter().map(|row| (row * 7) % 23).collect();
+    let whole: Vec<usize> =
+        (0..200).filter(labelled).filter(|row| held.contains(&((row * 7) % 23))).collect();
+    assert_eq!(test, whole);
+    assert!((30..43).contains(&test.len()) && held.len() > 1, "{test:?}");
+    let asked = SchemaOptions { features: Some(vec!["who".into(), "x".into()]), ..groups };
+    assert!(fitted_with(&path, &asked, 0.2).0.schema().input_names()[0].starts_with("who="));
+    let (model, (_, test)) = fitted_with(&path, &by(SplitBy::Time("when".into())), 0.25);
+    assert!(model.schema().input_names().contains(&"when (years)".to_owned()));
+    let time = |row: &usize| (row * 37) % 200;
+    let trained = (0..200).filter(labelled).filter(|row| !test.contains(row));
+    assert!(trained.map(|row| time(&row)).max() < test.iter().map(time).min());
+    assert_eq!(test.len(), ((0..200).filter(labelled).count() as f64 * 0.25).round() as usize);
+    // The column to split by need not be one to predict from.
+    let excluded = SchemaOptions { exclude: vec!["when".into()], ..by(SplitBy::Time("when".into())) };
+    let (model, (_, again)) = fitted_with(&path, &excluded, 0.25);
+    assert_eq!(
+        (again, model.schema().input_names().iter().any(|name| name.starts_with("when"))),
+        (test, false)
+    );
+    let error = refused(&text.replace("p7,", ",").replace("\n,", "\nNA,"), &by(SplitBy::Group("who".into())));
+    assert!(error.starts_with("f: row 2 (line 3), column 'who': the value is missing"), "{error}");
+    let one = rows("g,x,y", 30, |row| format!("a,{},{}", noise(row), noise(row + 5)));
+    assert_eq!(
+        refused(&one, &by(SplitBy::Group("g".into()))),
+        "of 1 groups with 30 rows, those held out leave 0 rows to train on, expected at least 2"
+    );
+    assert!(
+        refused(&one, &by(SplitBy::Time("g".into())))
+            .contains("column 'g': found \"a\", expected a date or a number")
+    );
+}
+
+#[test]
+fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
+    let work = Work::empty();
+    let text = rows("a;g;when;y", 120, |row| {
+        let a = if row % 10 == 3 { String::new() } else { format!("{:.3}", noise(row)).replace('.', ",") };
+        let y = format!("{:.4}", noise(row + 5)).replace('.', ",");
+        format!("{a};g{};{};{y}", row % 12, day(row, "D.M.Y"))
+    });
+    work.write("f.csv", &text);
+    let quick = "--quiet --inducing 5 --epochs 2";
+    let run = work.run(&format!("fit f.csv --target y --split-by g --model-out m {quick}")).ok();
+    assert!(run.stderr().contains("warning: f.csv: cells are missing: in 'a' (12)"), "{}", run.stderr());
+    assert!(run.stdout().contains("20 rows"), "{}", run.stdout());
+    let document = work.run(&format!("fit f.csv --target y --split-time when --json {quick}")).json();
+    assert_eq!(
+        (document["data"]["test"].as_u64(), document["config"]["split_time"].as_str()),
+        (Some(24), Some("when"))
+    );
+    work.write("new.csv", "a\twhen\n1.5\t\n\t01.02.2020\n");
+    let run = work.run("predict m new.csv --out p.csv").ok();
+    assert_eq!(
+        run.stderr(),
+        "warning: new.csv: cells are missing in columns that had all in training: 'when' (1); the mean of training stands in for them\n"
+    );
+    work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
+        .fails(2, &["--split-by has no effect where no rows are held out"]);
+    assert_eq!(work.run(&format!("fit f.csv --target y --delimiter x {quick}")).code(), 2);
+    work.run(&format!("fit f.csv --target y --delimiter , {quick}"))
+        .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);
+    work.run("predict m new.csv --out p.csv --delimiter tab").ok();
+    let compared = work
+        .run(&format!(
+            "compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet"
+        ))
+        .ok();
+    assert!(compared.stdout().contains("vfe"));
 }

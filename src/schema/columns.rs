@@ -102,6 +102,8 @@ pub struct SchemaOptions {
     pub exposure: Option<String>,
     /// The column of weights, which say how much each training row counts.
     pub weights: Option<String>,
+    /// The column by which rows are held out, instead of at random.
+    pub split: Option<SplitBy>,
     /// Columns to keep although they look like identifiers.
     pub keep: Vec<String>,
     /// What separates the columns of a CSV file; `None` finds it in the first lines.
@@ -113,6 +115,24 @@ pub struct SchemaOptions {
     /// kind of target by its values, that the whole has.
     #[serde(skip)]
     pub known: Option<Schema>,
+}
+
+/// By which column rows are held out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum SplitBy {
+    /// Whole groups of rows that have the same value; the column is an input only if it is named as one.
+    Group(String),
+    /// The latest rows, by a column of dates or numbers.
+    Time(String),
+}
+
+impl SplitBy {
+    /// The column.
+    pub fn column(&self) -> &str {
+        match self {
+            SplitBy::Group(name) | SplitBy::Time(name) => name,
+        }
+    }
 }
 
 /// What to do with a category that training did not see.

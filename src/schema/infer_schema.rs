@@ -3,15 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use super::check::folded;
-use super::columns::{Feature, Schema, SchemaOptions, check_rows};
+use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
 use super::left_out::reason;
 use super::target::TargetEncoding;
 use crate::data::scaling::{Affine, Scaling};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
+use crate::tables::DateOrder;
 use crate::tables::column::level_order;
-use crate::tables::reading::Readings;
+use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
 
@@ -27,13 +28,14 @@ impl Schema {
             None => facts.names().collect(),
         };
         let mut features = Vec::new();
-        let mut warnings = Vec::new();
+        let (mut warnings, mut doubts) = (Vec::new(), Doubts::default());
         let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
         let left_out = left_out(facts, &names, options, &mut warnings)?;
         for name in names.into_iter().filter(|name| !left_out.contains(name)) {
             let declared = options.categorical.iter().any(|categorical| categorical == name);
-            features.push(infer_feature(facts, name, declared, &mut warnings)?);
+            features.push(infer_feature(facts, name, declared, &mut doubts)?);
         }
+        warnings.extend(doubts.told(facts.source()));
         if features.is_empty() {
             return Err(Error::data(format!(
                 "{}: no feature is left besides the target {}",
@@ -54,7 +56,14 @@ impl Schema {
             fills: Vec::new(),
             readings: options.readings.clone().unwrap_or_default(),
         };
-        let schema = Schema { fills: schema.means(facts)?, ..schema };
+        let mut schema = Schema { fills: schema.means(facts)?, ..schema };
+        for feature in &schema.features {
+            // Dates that came as dates may come as text in a table to predict.
+            if let Feature::Date { name, .. } = feature {
+                let order = DateOrder::YearMonthDay;
+                schema.readings.entry(name.clone()).or_insert(Reading::Date { order });
+            }
+        }
         warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 {
             return Err(Error::data(format!(
@@ -179,7 +188,12 @@ impl SchemaOptions {
     /// Whether a column that the file has is a feature.
     fn is_feature(&self, name: &str) -> bool {
         let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
+        let group = match &self.split {
+            Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
+            _ => false,
+        };
         named
+            && !group
             && !special(self).any(|(_, column)| column == name)
             && !self.exclude.iter().any(|known| known == name)
     }
@@ -238,6 +252,7 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
     for name in features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep) {
         facts.require_name(name)?;
     }
+    options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
     check_roles(options)?;
     let mut seen = HashSet::new();
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
@@ -272,6 +287,42 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
+/// What looks wrong about columns of categories, by column.
+#[derive(Default)]
+struct Doubts {
+    /// Those with another category in every row.
+    identifiers: Vec<String>,
+    /// Those with a category of several lines, with that.
+    lines: Vec<(String, String)>,
+}
+
+impl Doubts {
+    /// A line for each kind of doubt.
+    fn told(&self, source: &str) -> Vec<String> {
+        let identifiers = match self.identifiers.as_slice() {
+            [] => None,
+            [name] => Some(format!(
+                "{source}: column {name} has a different category in every row; it is likely an identifier"
+            )),
+            names => Some(format!(
+                "{source}: columns {} have a different category in every row; they are likely identifiers",
+                folded(names.iter().cloned())
+            )),
+        };
+        let lines = match self.lines.as_slice() {
+            [] => None,
+            [(name, level)] => {
+                Some(format!("{source}: column {name} has a category of several lines, {level}"))
+            }
+            columns => Some(format!(
+                "{source}: columns have categories of several lines: {}",
+                folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
+            )),
+        };
+        identifiers.into_iter().chain(lines).collect()
+    }
+}
+
 /// The columns that are left out although nothing was said of them, told in one line. All are kept where none would be left.
 fn left_out<'a>(
     facts: &TableFacts,
@@ -286,6 +337,8 @@ fn left_out<'a>(
     let mut found = Vec::new();
     for &name in names {
         let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
+        // Nobody writes identifiers with a currency or with thousands set apart.
+        let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
         let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
@@ -304,12 +357,7 @@ fn left_out<'a>(
 }
 
 /// The meaning of one column; see [`Schema::infer`] for the rule.
-fn infer_feature(
-    facts: &TableFacts,
-    name: &str,
-    declared: bool,
-    warnings: &mut Vec<String>,
-) -> Result<Feature> {
+fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Doubts) -> Result<Feature> {
     let column = facts.require(name)?;
     column.supported()?;
     if let Some(calendar) = column.calendar() {
@@ -325,7 +373,7 @@ fn infer_feature(
         return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
     }
     if declared {
-        return categorical(facts, name, column, warnings);
+        return categorical(facts, name, column, doubts);
     }
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
@@ -335,15 +383,10 @@ fn infer_feature(
             "correct or remove the row; if the column holds categories, say ⟨categorical {name}⟩"
         )));
     }
-    categorical(facts, name, column, warnings)
+    categorical(facts, name, column, doubts)
 }
 
-fn categorical(
-    facts: &TableFacts,
-    name: &str,
-    values: &ColumnFacts,
-    warnings: &mut Vec<String>,
-) -> Result<Feature> {
+fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mut Doubts) -> Result<Feature> {
     let column = format!("{}: column {}", facts.source(), quoted(name));
     let mut levels = values.distinct.texts();
     if levels.len() > MOST_LEVELS {
@@ -354,10 +397,10 @@ fn categorical(
         .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
     }
     if levels.len() > 2 && levels.len() == facts.rows() {
-        warnings.push(format!("{column} has a different category in every row; it is likely an identifier"));
+        doubts.identifiers.push(quoted(name));
     }
     if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
-        warnings.push(format!("{column} has a category of several lines, {}", shown(level)));
+        doubts.lines.push((quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
     Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0 })

@@ -13,9 +13,9 @@ mod odd;
 pub(crate) mod target;
 
 pub use calendar::Cycle;
-pub(crate) use check::constant_input;
+pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
-pub use columns::{Feature, Schema, SchemaOptions, UnseenLevels};
+pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
 pub(crate) use odd::odd_values;
 pub use target::TargetEncoding;

@@ -1,11 +1,12 @@
 //! A fit to a table: its columns and rows to what training takes, and back to a model of tables; no reading of files.
 
+use super::held_out::{Shares, split_table};
 use super::model::TableModel;
 use super::resolve::{
     check_start_target, check_training_target, find_schema, resolved, standardised, two_valued, two_values,
 };
 use super::rows::{CodedTable, TableRows};
-use crate::data::{Scaling, split};
+use crate::data::Scaling;
 use crate::error::Result;
 use crate::hyper::{Listener, Session};
 use crate::options::FitOptions;
@@ -88,7 +89,9 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let table = &*table.read(&schema.readings, &|_| true)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
-    let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
+    let shares =
+        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
+    let rows = split_table(table, request.columns.split.as_ref(), shares)?;
     let options = &options.decided_for(rows.train.len());
     if request.start.is_none() {
         schema.settle(table, &rows.train, request.columns.known.is_some())?;

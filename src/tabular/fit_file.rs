@@ -1,6 +1,6 @@
 //! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
 
-use super::held_out::roles_of_file;
+use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, resolved, schema_options, standardised, two_valued};
 use super::rows::{CodedTable, TableRows};
@@ -225,7 +225,8 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
         return Ok(Roles::default());
     }
     let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
-    roles_of_file(request.path, (target, request.columns.delimiter), (test, validation), request.options.seed)
+    let shares = Shares { test, validation, seed: request.options.seed };
+    roles_of_file(request.path, target, request.columns, shares)
 }
 
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {

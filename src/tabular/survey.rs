@@ -10,7 +10,7 @@ pub use super::reservoir::Sample;
 use crate::data::scaling::Scaling;
 use crate::data::{Role, Roles};
 use crate::error::{Error, Result};
-use crate::schema::constant_input;
+use crate::schema::constant_inputs;
 use crate::schema::facts::{Demand, TableFacts};
 use crate::schema::{
     Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, unlabelled_note,
@@ -271,8 +271,8 @@ impl TableSums {
         if !target.varies_in_training() {
             return Err(constant_target(facts.source(), &schema, train));
         }
-        warnings
-            .extend(schema.constant_inputs(facts, train)?.iter().map(|name| constant_input(&quoted(name))));
+        let constant = schema.constant_inputs(facts, train)?;
+        warnings.extend(constant_inputs(constant.iter().map(|name| quoted(name))));
         Ok(Surveyed {
             scaling: schema.scaling_of_facts(facts, train)?,
             two_values: (target.distinct.levels().len() == 2 && train > 2).then_some(target.range),

@@ -107,7 +107,7 @@ pub fn fit(
             path: &args.data,
             columns: &columns,
             options,
-            test_fraction: args.held_out.test_fraction,
+            test_fraction: args.test_fraction(),
             start,
             buffer_rows: args.shuffle_buffer,
         };
@@ -126,7 +126,7 @@ pub fn fit(
         table: &table,
         columns: &args.columns.schema_options(),
         options,
-        test_fraction: args.held_out.test_fraction,
+        test_fraction: args.test_fraction(),
         start,
         keep_posterior: false,
     };
@@ -178,7 +178,7 @@ fn identity(
     }
     let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
     identity.push(("betas".into(), betas));
-    identity.push(("test_fraction".into(), args.held_out.test_fraction.to_string()));
+    identity.push(("test_fraction".into(), args.test_fraction().to_string()));
     let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
     identity.push(("shuffle_buffer".into(), buffer));
     Ok(identity)
