@@ -179,11 +179,6 @@ fn two_classes_are_exactly_two() {
         assert_eq!(refused(&cells), expected);
     }
     assert_eq!(error(&["red", "red"], &options()).to_string(), refused(&["red", "red"]));
-    for cells in [["a", "?", "b"], ["0", "", "1"], ["true", "NA", "false"]] {
-        let missing = "f.csv: row 2 (line 3), column 'y': the value is missing, expected one in every row";
-        assert_eq!(refused(&cells), missing);
-        assert_eq!(error(&cells, &options()).to_string(), missing);
-    }
     assert!(refused(&["0", "inf", "0"]).contains("row 2 (line 3), column 'y': found inf"));
 }
 
@@ -197,7 +192,6 @@ fn numbers_must_be_of_the_kind() {
         (Count, "2.5", format!("found 2.5, {count}")),
         (Count, "1e17", "found 1e17, expected a count of at most 2^53".into()),
         (Count, "inf", "found inf, expected a finite number".into()),
-        (Count, "?", "the value is missing, expected one in every row".into()),
         (Count, "red", "found \"red\", expected a number".into()),
         (Positive, "0", "found 0, expected a number above 0".into()),
         (Positive, "-2.5", "found -2.5, expected a number above 0".into()),
@@ -247,7 +241,6 @@ fn ordered_levels_are_consecutive_whole_numbers() {
     assert!(refused(&["1", "2", "1e300"]).contains("row 3 (line 4), column 'y': found 1e300"));
     assert!(refused(&["low", "mid", "high"]).contains("row 1 (line 2), column 'y': found \"low\""));
     assert!(error(&["low", "mid", "high"], &ordinal).advice().unwrap().contains("number the levels"));
-    assert!(refused(&["1", "", "3"]).contains("row 2 (line 3), column 'y': the value is missing"));
     assert!(refused(&["4", "4", "4"]).contains("is 4 in every row"));
     let two = error(&["3", "4", "4"], &ordinal);
     assert!(two.to_string().contains("has the 2 levels 3 and 4, expected at least 3"), "{two}");

@@ -1,6 +1,5 @@
 //! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
 
-use crate::data::split;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
@@ -9,9 +8,10 @@ use crate::objective::Estimator;
 use crate::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
 use crate::schema::{SchemaOptions, UnseenLevels};
 use crate::tables::Table;
-use crate::tabular::find_schema;
+use crate::tabular::{Shares, find_schema, split_table};
 use crate::words::word_option;
 use rand::seq::SliceRandom;
+use std::borrow::Cow;
 
 word_option! {
     /// One of the things compared: an objective and how it is used.
@@ -236,7 +236,8 @@ pub struct Unit {
 
 /// A comparison on a table, checked as far as can be before any fit.
 pub struct Plan<'a> {
-    table: &'a Table,
+    /// The rows that have a target.
+    table: Cow<'a, Table>,
     settings: Settings,
     task: Task,
     sizes: Vec<usize>,
@@ -254,15 +255,17 @@ impl<'a> Plan<'a> {
     pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
         settings.validate()?;
         let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
+        let table = table.with_values(schema.target_name());
         // Bad cells are found here, where their places in the file are known.
-        schema.design(table, UnseenLevels::Error)?;
+        schema.design(&table, UnseenLevels::Error)?;
         let task = schema.encoding().task();
         let likelihood = settings.options.likelihood.unwrap_or(LikelihoodKind::default_for(task));
         settings.validate_likelihood(likelihood)?;
         let columns = SchemaOptions { known: Some(schema), ..settings.columns.clone() };
         let options =
             FitOptions { task: Some(task), likelihood: Some(likelihood), ..settings.options.clone() };
-        let available = split(table.rows(), settings.test_fraction, 0.0, settings.options.seed)?.train.len();
+        let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
+        let available = split_table(&table, columns.split.as_ref(), shares)?.train.len();
         let sizes = sizes(&settings.train_sizes, available, &mut notes);
         Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
     }
@@ -322,7 +325,8 @@ impl<'a> Plan<'a> {
     /// When too few rows are left.
     pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
         let seed = self.settings.seed(repeat);
-        let parts = split(self.table.rows(), self.settings.test_fraction, 0.0, seed)?;
+        let shares = Shares { test: self.settings.test_fraction, validation: 0.0, seed };
+        let parts = split_table(&self.table, self.settings.columns.split.as_ref(), shares)?;
         let mut train = parts.train;
         train.shuffle(&mut generator(seed, Purpose::Subset, 0));
         train.truncate(size);

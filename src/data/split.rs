@@ -57,6 +57,98 @@ impl Roles {
         Ok(Roles { rows: Some(n), validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
     }
 
+    /// Whole groups at random by seed: of the groups in a random order those are held out that bring the number of their rows nearest to each
+    /// fraction, at least one. `groups` has the number of the group of every row, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Roles::new`], and when no group would be left to train on.
+    #[cfg(feature = "tables")]
+    pub(crate) fn of_groups(groups: &[u32], test: f64, validation: f64, seed: u64) -> Result<Roles> {
+        check_fractions(test, validation)?;
+        let n = groups.len();
+        let mut sizes = vec![0usize; groups.iter().max().map_or(0, |&last| last as usize + 1)];
+        groups.iter().for_each(|&group| sizes[group as usize] += 1);
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.shuffle(&mut generator(seed, Purpose::Split, 0));
+        let mut roles = vec![Role::Train; sizes.len()];
+        let mut left = n;
+        for (role, fraction) in [(Role::Test, test), (Role::Validation, validation)] {
+            let (wanted, mut held) = (held_out(n, fraction), 0);
+            for &group in &order {
+                let with = held + sizes[group];
+                let first = held == 0 && wanted > 0;
+                if roles[group] == Role::Train && (first || with.abs_diff(wanted) < wanted.abs_diff(held)) {
+                    (roles[group], held) = (role, with);
+                }
+            }
+            left -= held;
+        }
+        if left < 2 {
+            return Err(Error::data(format!(
+                "of {} groups with {n} rows, those held out leave {left} rows to train on, expected at least 2",
+                sizes.len()
+            )));
+        }
+        Ok(Roles::of_rows(n, |row| roles[groups[row] as usize]))
+    }
+
+    /// The latest rows for testing and the latest of the others for validation; rows of one time stay together.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Roles::new`].
+    #[cfg(feature = "tables")]
+    pub(crate) fn of_times(times: &[f64], test: f64, validation: f64) -> Result<Roles> {
+        check_fractions(test, validation)?;
+        let n = times.len();
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+        let mut cut = |count: usize| {
+            let first =
+                count.checked_sub(1).and_then(|last| sorted.get(last)).copied().unwrap_or(f64::INFINITY);
+            sorted.retain(|&time| time < first);
+            first
+        };
+        let (of_test, of_validation) = (cut(held_out(n, test)), cut(held_out(n, validation)));
+        let left = sorted.len();
+        if left < 2 {
+            return Err(Error::data(format!(
+                "of {n} rows, those of the latest times leave {left} to train on, expected at least 2"
+            ))
+            .hint("make the test or validation fraction smaller"));
+        }
+        Ok(Roles::of_rows(n, |row| match times[row] {
+            time if time >= of_test => Role::Test,
+            time if time >= of_validation => Role::Validation,
+            _ => Role::Train,
+        }))
+    }
+
+    #[cfg(feature = "tables")]
+    fn of_rows(n: usize, role: impl Fn(usize) -> Role) -> Roles {
+        let mut roles = Roles { rows: Some(n), ..Roles::default() };
+        for (set, wanted) in [(&mut roles.test, Role::Test), (&mut roles.validation, Role::Validation)] {
+            set.0 = vec![0; n.div_ceil(64)];
+            (0..n).filter(|&row| role(row) == wanted).for_each(|row| set.0[row / 64] |= 1 << (row % 64));
+        }
+        roles
+    }
+
+    /// The same roles for those of `n` rows that are listed, in their order.
+    #[cfg(feature = "tables")]
+    pub(crate) fn among(self, rows: &[u32], n: usize) -> Roles {
+        if self.rows.is_none() {
+            return self;
+        }
+        let chosen = |role: Role| -> Vec<u32> {
+            let of_role = rows.iter().enumerate().filter(|(index, _)| self.of(*index) == role);
+            of_role.map(|(_, &row)| row).collect()
+        };
+        let (validation, test) = (chosen(Role::Validation), chosen(Role::Test));
+        Roles { rows: Some(n), validation: RowSet::of(n, &validation), test: RowSet::of(n, &test) }
+    }
+
     /// The role of a row, counted from 0.
     pub fn of(&self, row: usize) -> Role {
         if self.test.has(row) {

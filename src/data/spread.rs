@@ -27,6 +27,11 @@ impl Spread {
         self.place.push(distance / self.unit);
     }
 
+    /// The number of numbers.
+    pub(crate) fn count(&self) -> u64 {
+        self.place.count()
+    }
+
     /// Takes in the numbers that `other` took in.
     pub(crate) fn merge(&mut self, other: Spread) {
         if other.place.count() == 0 {

@@ -6,6 +6,24 @@ use faer::MatRef;
 
 use crate::tables::table::quoted;
 
+/// The most columns that a warning names.
+const MOST_NAMED: usize = 5;
+
+/// The first few of a list in words, and how many more there are.
+pub(crate) fn folded(items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    if items.len() > MOST_NAMED + 1 {
+        let more = items.len() - MOST_NAMED;
+        items.truncate(MOST_NAMED);
+        items.push(format!("{more} more"));
+    }
+    match items.split_last() {
+        Some((last, rest @ [_, ..])) => format!("{} and {last}", rest.join(", ")),
+        Some((only, [])) => only.clone(),
+        None => String::new(),
+    }
+}
+
 /// Warnings about inputs `x` (`n × D`, a row per datum) whose D names are `names`.
 ///
 /// Constant inputs, inputs equal to another one in every row, and rows equal to another row are all handled by the
@@ -14,11 +32,19 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     let d = x.ncols();
     let constant: Vec<bool> = (0..d).map(|input| is_constant(x, input)).collect();
     let name = |input: usize| names.get(input).map_or_else(|| format!("{input}"), |name| quoted(name));
-    let mut warnings: Vec<String> =
-        (0..d).filter(|&input| constant[input]).map(|input| constant_input(&name(input))).collect();
-    for (later, earlier) in repeats(x) {
-        if !constant[later] {
-            warnings.push(format!("input {} equals input {} in every row", name(later), name(earlier)));
+    let mut warnings = Vec::new();
+    warnings.extend(constant_inputs((0..d).filter(|&input| constant[input]).map(name)));
+    let pairs: Vec<(String, String)> = repeats(x)
+        .into_iter()
+        .filter(|&(later, _)| !constant[later])
+        .map(|(later, earlier)| (name(later), name(earlier)))
+        .collect();
+    match pairs.as_slice() {
+        [] => {}
+        [(later, earlier)] => warnings.push(format!("input {later} equals input {earlier} in every row")),
+        pairs => {
+            let list = folded(pairs.iter().map(|(later, earlier)| format!("{later} (as {earlier})")));
+            warnings.push(format!("inputs equal others in every row: {list}"));
         }
     }
     let repeated = repeats(x.transpose()).len();
@@ -28,9 +54,17 @@ pub fn input_warnings(names: &[String], x: MatRef<'_, f64>) -> Vec<String> {
     warnings
 }
 
-/// The warning about an input, as messages call it, that does not vary.
-pub(crate) fn constant_input(name: &str) -> String {
-    format!("input {name} is the same in every row and cannot help")
+/// The warning about inputs, as messages call them, that do not vary.
+pub(crate) fn constant_inputs(names: impl Iterator<Item = String>) -> Option<String> {
+    let names: Vec<String> = names.collect();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(format!("input {name} is the same in every row and cannot help")),
+        _ => {
+            let list = folded(names.into_iter());
+            Some(format!("inputs {list} are the same in every row and cannot help"))
+        }
+    }
 }
 
 fn is_constant(x: MatRef<'_, f64>, column: usize) -> bool {
@@ -82,8 +116,7 @@ mod tests {
         assert_eq!(
             input_warnings(&names, x.transpose()),
             [
-                "input 'b' is the same in every row and cannot help",
-                "input 'e' is the same in every row and cannot help",
+                "inputs 'b' and 'e' are the same in every row and cannot help",
                 "input 'c' equals input 'a' in every row",
                 "1 of 4 rows have the same inputs as another row",
             ]

@@ -1,19 +1,20 @@
 //! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
-use faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Positive, TableFacts};
+use super::calendar::Cycle;
+use super::facts::TableFacts;
+use super::odd::odd_values;
 use super::target::TargetEncoding;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::TableBlocks;
-use crate::tables::column::{Column, TextColumn, number_text};
-use crate::tables::table::{Table, absent, listed, quoted, shown};
+use crate::tables::read::How;
+use crate::tables::reading::Readings;
+use crate::tables::table::{Table, absent, listed, quoted};
 
 /// A column that a model takes as input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,22 @@ pub enum Feature {
     Numeric {
         /// The name of the column.
         name: String,
+        /// Whether another input says where the cell was missing and the mean stands in for it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+    },
+    /// A date: the years since the first training row, and sine and cosine of the time of day, the day of the week and of the year, as far as
+    /// the training rows show such periods.
+    Date {
+        /// The name of the column.
+        name: String,
+        /// The first instant of the training rows, in seconds since 1970.
+        origin: f64,
+        /// The periods.
+        cycles: Vec<Cycle>,
+        /// Whether another input says where the cell was missing; the trend then has its mean and the phases are 0.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
     },
     /// One input per category, 1 where the row has it and 0 elsewhere; for linear models all but the first category.
     Categorical {
@@ -30,14 +47,33 @@ pub enum Feature {
         name: String,
         /// The categories seen in training: numbers first, in order, then text.
         levels: Vec<String>,
+        /// Whether missing cells are a category of their own, the last one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
     },
 }
 
+/// Whether a flag is not set, which model files then do not mention.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 impl Feature {
+    /// Whether the last of its inputs is 1 where the cell is missing and 0 elsewhere.
+    pub fn tells_missing(&self) -> bool {
+        match self {
+            Feature::Numeric { missing, .. }
+            | Feature::Date { missing, .. }
+            | Feature::Categorical { missing, .. } => *missing,
+        }
+    }
+
     /// The name of the column.
     pub fn name(&self) -> &str {
         match self {
-            Feature::Numeric { name } | Feature::Categorical { name, .. } => name,
+            Feature::Numeric { name, .. }
+            | Feature::Date { name, .. }
+            | Feature::Categorical { name, .. } => name,
         }
     }
 }
@@ -66,10 +102,37 @@ pub struct SchemaOptions {
     pub exposure: Option<String>,
     /// The column of weights, which say how much each training row counts.
     pub weights: Option<String>,
+    /// The column by which rows are held out, instead of at random.
+    pub split: Option<SplitBy>,
+    /// Columns to keep although they look like identifiers.
+    pub keep: Vec<String>,
+    /// What separates the columns of a CSV file; `None` finds it in the first lines.
+    pub delimiter: Option<u8>,
+    /// How columns of text are read as numbers or dates; `None` finds that.
+    #[serde(skip)]
+    pub readings: Option<Readings>,
     /// The schema of a table that this one is a part of, to be used as it is: a part need not have every category, or the
     /// kind of target by its values, that the whole has.
     #[serde(skip)]
     pub known: Option<Schema>,
+}
+
+/// By which column rows are held out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum SplitBy {
+    /// Whole groups of rows that have the same value; the column is an input only if it is named as one.
+    Group(String),
+    /// The latest rows, by a column of dates or numbers.
+    Time(String),
+}
+
+impl SplitBy {
+    /// The column.
+    pub fn column(&self) -> &str {
+        match self {
+            SplitBy::Group(name) | SplitBy::Time(name) => name,
+        }
+    }
 }
 
 /// What to do with a category that training did not see.
@@ -96,6 +159,12 @@ pub struct Schema {
     pub(crate) weights: Option<String>,
     #[serde(default)]
     pub(crate) drop_first: bool,
+    /// How columns of text are read as numbers or dates.
+    #[serde(default, skip_serializing_if = "Readings::is_empty")]
+    pub(crate) readings: Readings,
+    /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fills: Vec<f64>,
 }
 
 impl Schema {
@@ -106,12 +175,22 @@ impl Schema {
     ///
     /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
     pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
-        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), None)?;
+        self.open_with(path, block_rows, None)
+    }
+
+    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::open`].
+    pub fn open_with(&self, path: &Path, block_rows: usize, delimiter: Option<u8>) -> Result<TableBlocks> {
+        let how = How { groups: None, delimiter };
+        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), how)?;
         self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(blocks)
     }
 
-    /// Finds the features of a training table and checks that it can be learned from.
+    /// Finds the features of a training table and checks that it can be learned from. Rows without a target are not looked at.
     ///
     /// A column of numbers (or of `true` and `false`) is numeric and a column of text is categorical. A column that
     /// mixes both is categorical when it is declared so or when less than half of its values are numbers; otherwise the
@@ -127,14 +206,31 @@ impl Schema {
     /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
     /// would be two things, or an exposure is given for a target that is not a count.
     pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
         if let Some(known) = &options.known {
-            known.check_training(table)?;
+            known.check_training(&labelled)?;
             return Ok((known.clone(), Vec::new()));
         }
+        let readings = options.readings.clone().unwrap_or_default();
+        let read = labelled.read(&readings, &|_| true)?;
         let names = table.columns().iter().map(|named| named.name.as_str());
         let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
-        facts.push(table, None);
-        Schema::of_facts(&facts, options)
+        facts.push(&read, None);
+        check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
+        if options.readings.is_none() {
+            let (found, note) = options.readings_of(&facts);
+            if !found.is_empty() {
+                let options = SchemaOptions { readings: Some(found), ..options.clone() };
+                let (schema, notes) = Schema::infer(table, &options)?;
+                return Ok((schema, note.into_iter().chain(notes).collect()));
+            }
+            notes.extend(note);
+        }
+        let (schema, found) = Schema::of_facts(&facts, options)?;
+        notes.extend(found);
+        notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
+        notes.extend(odd_values(&facts, &schema, &read)?);
+        Ok((schema, notes))
     }
 
     /// The features, in the order of their inputs.
@@ -177,12 +273,20 @@ impl Schema {
         let mut names = Vec::with_capacity(self.dims());
         for feature in &self.features {
             match feature {
-                Feature::Numeric { name } => names.push(name.clone()),
-                Feature::Categorical { name, levels } => {
+                Feature::Numeric { name, .. } => names.push(name.clone()),
+                Feature::Date { name, cycles, .. } => {
+                    names.push(format!("{name} (years)"));
+                    for cycle in cycles {
+                        let word = cycle.word();
+                        names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
+                    }
+                }
+                Feature::Categorical { name, levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     names.extend(levels.map(|level| format!("{name}={level}")));
                 }
             }
+            names.extend(feature.tells_missing().then(|| format!("{} is missing", feature.name())));
         }
         names
     }
@@ -200,85 +304,6 @@ impl Schema {
         self.uses(name) || self.weights.as_deref() == Some(name)
     }
 
-    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
-    /// others are ignored.
-    ///
-    /// # Errors
-    ///
-    /// When a feature's column is absent, or a cell in it is missing, infinite, text where a number is expected, or a
-    /// category not seen in training (with [`UnseenLevels::Error`]).
-    pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
-        self.check_features(table.source(), table.columns().iter().map(|named| named.name.as_str()))?;
-        let mut inputs = Vec::with_capacity(self.features.len());
-        let mut offset = 0;
-        for feature in &self.features {
-            inputs.push((offset, Input::new(table, feature)?));
-            offset += self.width(feature);
-        }
-        let mut design = Mat::zeros(table.rows(), offset);
-        for row in 0..table.rows() {
-            for (offset, input) in &inputs {
-                match input {
-                    Input::Number { name, values } => {
-                        design[(row, *offset)] = table.finite(row, name, values[row])?
-                    }
-                    Input::Category(input) => {
-                        if let Some(level) = input.level(table, row, unseen)?
-                            && let Some(level) = level.checked_sub(self.first_level())
-                        {
-                            design[(row, offset + level)] = 1.0;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(design)
-    }
-
-    /// The target of each row as a number (see [`TargetEncoding::encode`]), or `None` when the table has no such column.
-    ///
-    /// # Errors
-    ///
-    /// When a value is missing, not of the kind of target, or a class or level not seen in training.
-    pub fn target(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        let Some(values) = self.target_where_known(table)? else { return Ok(None) };
-        match values.iter().position(|value| value.is_nan()) {
-            Some(row) => Err(table.missing(row, &self.target)),
-            None => Ok(Some(values)),
-        }
-    }
-
-    /// The target of each row as [`Schema::target`] gives it, NaN where it is missing (rows to predict), or `None` when the
-    /// table has no such column.
-    ///
-    /// # Errors
-    ///
-    /// When a value is not of the kind of target, or a class or level not seen in training.
-    pub fn target_where_known(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        if table.column(&self.target).is_none() {
-            return Ok(None);
-        }
-        self.encoding.encode(table, &self.target).map(Some)
-    }
-
-    /// The exposure of each row, or `None` when the model has none.
-    ///
-    /// # Errors
-    ///
-    /// When the column is absent, or a value is missing, infinite, text or not above 0.
-    pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.exposure.as_ref().map(|name| positive_numbers(table, name, Positive::Exposure)).transpose()
-    }
-
-    /// The weight of each row, or `None` when the model has none.
-    ///
-    /// # Errors
-    ///
-    /// When the column is absent, or a value is missing, infinite, text or not above 0.
-    pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
-        self.weights.as_ref().map(|name| positive_numbers(table, name, Positive::Weight)).transpose()
-    }
-
     /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and
     /// varies, and exposures and weights where the schema has them.
     ///
@@ -288,7 +313,8 @@ impl Schema {
     pub fn check_training(&self, table: &Table) -> Result<()> {
         table.require(&self.target)?;
         check_rows(table.source(), table.rows())?;
-        self.encoding.check_training(table, &self.target)?;
+        let read = table.read(&self.readings, &|name| name == self.target)?;
+        self.encoding.check_training(&read, &self.target)?;
         self.exposure(table)?;
         self.weights(table).map(|_| ())
     }
@@ -321,7 +347,11 @@ impl Schema {
     }
 
     /// Checks that every feature is among the names of a file's columns.
-    fn check_features<'a>(&self, source: &str, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    pub(super) fn check_features<'a>(
+        &self,
+        source: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<()> {
         let present: HashSet<&str> = names.clone().collect();
         let missing: Vec<&str> =
             self.features.iter().map(Feature::name).filter(|name| !present.contains(name)).collect();
@@ -342,12 +372,36 @@ impl Schema {
         usize::from(self.drop_first)
     }
 
-    fn width(&self, feature: &Feature) -> usize {
-        match feature {
+    /// The number of inputs that a feature makes.
+    pub(super) fn width(&self, feature: &Feature) -> usize {
+        let own = match feature {
             Feature::Numeric { .. } => 1,
+            Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
             Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
-        }
+        };
+        own + usize::from(feature.tells_missing())
     }
+}
+
+/// Refuses a table of which no row has a target; `labelled` have one of `rows`.
+pub(crate) fn check_labelled(target: &str, source: &str, (labelled, rows): (usize, usize)) -> Result<()> {
+    if labelled == 0 && rows > 0 {
+        return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))
+            .hint("check that ⟨target⟩ names the right column"));
+    }
+    Ok(())
+}
+
+/// What is said of rows without a target.
+pub(crate) fn unlabelled_note(
+    target: &str,
+    source: &str,
+    (labelled, rows): (usize, usize),
+) -> Option<String> {
+    let missing = rows - labelled;
+    (missing > 0).then(|| {
+        format!("{source}: {missing} of {rows} rows have no target {} and are left out", quoted(target))
+    })
 }
 
 pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
@@ -355,97 +409,4 @@ pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
         return Err(Error::data(format!("{source}: has {rows} row of data, expected at least 2")));
     }
     Ok(())
-}
-
-/// The values of a column of which every one is above 0.
-fn positive_numbers(table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
-    let values = table.numbers(name)?;
-    for (row, &value) in values.iter().enumerate() {
-        positive.check(table, row, name, value)?;
-    }
-    Ok(values.into_owned())
-}
-
-/// How one feature is read from a table.
-enum Input<'a> {
-    Number { name: &'a str, values: Cow<'a, [f64]> },
-    Category(CategoryInput<'a>),
-}
-
-impl<'a> Input<'a> {
-    fn new(table: &'a Table, feature: &'a Feature) -> Result<Input<'a>> {
-        match feature {
-            Feature::Numeric { name } => Ok(Input::Number { name, values: table.numbers(name)? }),
-            Feature::Categorical { name, levels } => {
-                let cells = Cells::new(table, name, levels)?;
-                Ok(Input::Category(CategoryInput { name, levels, cells }))
-            }
-        }
-    }
-}
-
-/// How a categorical feature is read from a table.
-struct CategoryInput<'a> {
-    name: &'a str,
-    levels: &'a [String],
-    cells: Cells<'a>,
-}
-
-/// The cells of a categorical feature, with the category of each distinct value.
-enum Cells<'a> {
-    Text { text: &'a TextColumn, of_code: Vec<Option<usize>> },
-    Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
-}
-
-impl<'a> Cells<'a> {
-    fn new(table: &'a Table, name: &str, levels: &[String]) -> Result<Cells<'a>> {
-        match table.require(name)? {
-            Column::Number(values) => {
-                let numbers = levels.iter().enumerate();
-                let of_bits = numbers.filter_map(|(index, level)| Some((bits(level.parse().ok()?), index)));
-                Ok(Cells::Numbers { values, of_bits: of_bits.collect() })
-            }
-            Column::Text(text) => {
-                let index: HashMap<&str, usize> =
-                    levels.iter().enumerate().map(|(index, level)| (level.as_str(), index)).collect();
-                let of_code = text.levels().iter().map(|level| index.get(level.as_str()).copied());
-                Ok(Cells::Text { text, of_code: of_code.collect() })
-            }
-            Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
-        }
-    }
-}
-
-/// The bits of a number by which equal numbers are equal: both zeros are one category.
-fn bits(value: f64) -> u64 {
-    if value == 0.0 { 0 } else { value.to_bits() }
-}
-
-impl CategoryInput<'_> {
-    /// The category of a row; `None` for one that training did not see and that may be ignored.
-    fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<Option<usize>> {
-        let (level, value) = match &self.cells {
-            Cells::Text { text, of_code } => {
-                let Some(code) = text.code(row) else { return Err(table.missing(row, self.name)) };
-                (of_code[code], Cow::Borrowed(text.get(row).unwrap_or_default()))
-            }
-            Cells::Numbers { values, of_bits } if values[row].is_nan() => {
-                return Err(table.missing(row, self.name));
-            }
-            Cells::Numbers { values, of_bits } => match of_bits.get(&bits(values[row])) {
-                Some(&level) => (Some(level), Cow::Borrowed("")),
-                None => (None, number_text(values[row])),
-            },
-        };
-        if level.is_some() || unseen == UnseenLevels::Zeros {
-            return Ok(level);
-        }
-        Err(Error::data(format!(
-            "{}: found {}, expected a category seen in training: {}",
-            table.place(row, self.name),
-            shown(&value),
-            listed(self.levels.iter().map(String::as_str))
-        ))
-        .hint("⟨unseen zeros⟩ treats unseen categories as none of the known ones"))
-    }
 }

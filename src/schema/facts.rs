@@ -5,11 +5,14 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Calendar;
+use super::odd::Extremes;
 use crate::data::scaling::Affine;
 use crate::data::spread::Spread;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::reading::{Forms, Reading};
 use crate::tables::table::{Table, absent};
 
 /// The most distinct values of a column that are told apart; far more than may be categories, levels or classes.
@@ -141,6 +144,21 @@ impl Distinct {
         }
     }
 
+    /// Whether there were too many values to tell apart.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.more
+    }
+
+    /// The standard deviation of the places of the values over the training rows.
+    fn spread_of_places(&self) -> f64 {
+        let rows = self.levels.iter().map(|level| level.training).sum::<u64>().max(1) as f64;
+        let moment = |power: i32| -> f64 {
+            let each = self.levels.iter().enumerate();
+            each.map(|(place, level)| (place as f64).powi(power) * level.training as f64).sum::<f64>() / rows
+        };
+        (moment(2) - moment(1) * moment(1)).max(0.0).sqrt()
+    }
+
     /// The values, at most 10,000.
     pub(crate) fn levels(&self) -> &[Level] {
         &self.levels
@@ -219,6 +237,8 @@ pub(crate) struct ColumnFacts {
     pub distinct: Distinct,
     /// The first cell without a value.
     pub missing: Option<Misfit>,
+    /// Cells without a value, of all rows and of the training rows.
+    pub gaps: (usize, usize),
     /// The first infinite number.
     pub infinite: Option<Misfit>,
     /// For each kind of target in question, the first value that does not suit it.
@@ -233,6 +253,19 @@ pub(crate) struct ColumnFacts {
     divisor: u64,
     /// Mean and spread of the numbers of the training rows.
     spread: Spread,
+    /// What cells that are no plain numbers could be.
+    forms: Forms,
+    /// Whether all numbers are whole.
+    whole: bool,
+    /// Whether every number is above the one of the row before, and the last one.
+    rising: bool,
+    last: Option<f64>,
+    /// The steps of a target from row to row, by the places of its values where it is text.
+    steps: Spread,
+    /// The numbers at both ends.
+    extremes: Extremes,
+    /// What is known of instants.
+    calendar: Option<Calendar>,
 }
 
 impl ColumnFacts {
@@ -248,12 +281,20 @@ impl ColumnFacts {
             numbers: 0,
             distinct: Distinct::default(),
             missing: None,
+            gaps: (0, 0),
             infinite: None,
             not_positive: None,
             range: (f64::INFINITY, f64::NEG_INFINITY),
             countable: true,
             divisor: 0,
             spread: Spread::default(),
+            forms: Forms::default(),
+            whole: true,
+            rising: true,
+            last: None,
+            steps: Spread::default(),
+            extremes: Extremes::default(),
+            calendar: None,
         }
     }
 
@@ -265,6 +306,7 @@ impl ColumnFacts {
         self.numbers += later.numbers;
         self.distinct.merge(later.distinct);
         keep_earlier(&mut self.missing, later.missing);
+        self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);
         keep_earlier(&mut self.infinite, later.infinite);
         for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
             keep_earlier(first, later);
@@ -274,6 +316,16 @@ impl ColumnFacts {
         self.countable &= later.countable;
         self.divisor = common_divisor(self.divisor, later.divisor);
         self.spread.merge(later.spread);
+        self.forms.merge(later.forms);
+        self.whole &= later.whole;
+        self.rising &= later.rising && self.extremes.end_below(&later.extremes);
+        self.last = later.last.or(self.last);
+        self.steps.merge(later.steps);
+        self.extremes.merge(later.extremes);
+        match (&mut self.calendar, later.calendar) {
+            (Some(calendar), Some(later)) => calendar.merge(later),
+            (own, later) => *own = own.take().or(later),
+        }
     }
 
     /// Takes in the next rows. `training` says which of them are trained on; all when absent.
@@ -286,7 +338,7 @@ impl ColumnFacts {
             Column::Number(values) => {
                 for (row, &value) in values.iter().enumerate() {
                     if value.is_nan() {
-                        self.push_missing(table, name, row);
+                        self.push_missing(table, name, row, trains(row));
                         continue;
                     }
                     (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
@@ -296,7 +348,29 @@ impl ColumnFacts {
                 }
             }
             Column::Text(text) => self.push_text(table, name, text, &trains),
+            Column::Time(values) => self.push_times(table, name, values, &trains),
         }
+    }
+
+    fn push_times(&mut self, table: &Table, name: &str, values: &[f64], trains: &dyn Fn(usize) -> bool) {
+        if self.demand != Demand::None {
+            self.unsupported.get_or_insert_with(|| table.unsupported(name, "date"));
+            return;
+        }
+        let mut calendar = self.calendar.take().unwrap_or_default();
+        for (row, &seconds) in values.iter().enumerate() {
+            if seconds.is_nan() {
+                self.push_missing(table, name, row, trains(row));
+                continue;
+            }
+            self.present += 1;
+            let index = self.distinct.number(seconds, || table.place(row, name));
+            self.count(index, trains(row));
+            if trains(row) {
+                calendar.push(seconds);
+            }
+        }
+        self.calendar = Some(calendar);
     }
 
     fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
@@ -308,14 +382,25 @@ impl ColumnFacts {
         let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
         for (row, code) in text.codes().enumerate() {
             let Some(code) = code else {
-                self.push_missing(table, name, row);
+                self.push_missing(table, name, row, trains(row));
                 continue;
             };
             self.present += 1;
             self.numbers += usize::from(numbers[code].is_some());
-            let index = *places[code]
-                .get_or_insert_with(|| self.distinct.text(&text.levels()[code], || table.place(row, name)));
+            let index = match places[code] {
+                Some(index) => index,
+                None => {
+                    if numbers[code].is_none() {
+                        self.forms.push(&text.levels()[code]);
+                    }
+                    self.distinct.text(&text.levels()[code], || table.place(row, name))
+                }
+            };
+            places[code] = Some(index);
             self.count(index, trains(row));
+            if numbers[code].is_none() {
+                self.step_to(index.map_or(f64::NAN, |index| index as f64));
+            }
             if let Some(value) = numbers[code].or(booleans[code]) {
                 self.push_value(table, name, (row, value), trains(row));
             }
@@ -328,16 +413,21 @@ impl ColumnFacts {
         }
     }
 
-    fn push_missing(&mut self, table: &Table, name: &str, row: usize) {
+    fn push_missing(&mut self, table: &Table, name: &str, row: usize, trains: bool) {
+        self.gaps.0 += 1;
+        self.gaps.1 += usize::from(trains);
         if self.missing.is_none() {
             let error = table.missing(row, name);
-            self.missing = Some(Misfit { row: table.first_row() + row, error });
+            self.missing = Some(Misfit { row: table.row(row), error });
         }
     }
 
     fn push_value(&mut self, table: &Table, name: &str, (row, value): (usize, f64), trains: bool) {
-        let at = table.first_row() + row;
+        let at = table.row(row);
         self.range = (self.range.0.min(value), self.range.1.max(value));
+        self.whole &= value.fract() == 0.0;
+        self.extremes.push(value, at);
+        self.step_to(value);
         if value.is_infinite() {
             keep_first(&mut self.infinite, at, table.finite(row, name, value).map(|_| ()));
         } else if trains {
@@ -360,6 +450,61 @@ impl ColumnFacts {
                 }
             }
         }
+    }
+
+    /// Goes on to the number of the next row.
+    fn step_to(&mut self, value: f64) {
+        if let Some(last) = self.last {
+            self.rising &= value > last;
+            let step = value - last;
+            if self.demand != Demand::None && step.is_finite() {
+                self.steps.push(step);
+            }
+        }
+        self.last = Some(value);
+    }
+
+    /// Whether the values of neighbouring rows are closer than those of any two (von Neumann 1941): by three standard errors or more.
+    pub(crate) fn follows_rows(&self) -> bool {
+        let (steps, all) = (self.steps.affine(), self.spread.affine());
+        let rows = self.steps.count() as f64;
+        let classes = self.has_text() && !self.is_boolean();
+        let spread = if classes { self.distinct.spread_of_places() } else { all.scale };
+        let ratio = steps.scale / spread;
+        rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
+    }
+
+    /// Whether all numbers are whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole && self.numbers > 0
+    }
+
+    /// Whether every number is above the one before.
+    pub(crate) fn is_rising(&self) -> bool {
+        self.rising
+    }
+
+    /// Whether the column holds instants.
+    pub(crate) fn is_time(&self) -> bool {
+        self.calendar.is_some()
+    }
+
+    /// What is known of its instants.
+    pub(super) fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_ref()
+    }
+
+    /// The numbers at both ends.
+    pub(super) fn extremes(&self) -> &Extremes {
+        &self.extremes
+    }
+
+    /// How cells of text are read as numbers or dates, with an example in words.
+    pub(crate) fn reading(&self) -> Option<(Reading, String)> {
+        let dates = self.demand == Demand::None;
+        let read = self.has_text() && self.supported().is_ok();
+        let reading = self.forms.reading((self.numbers > 0).then_some(self.whole)).filter(|_| read)?;
+        (dates || matches!(reading.0, Reading::Number { .. })).then_some(reading)
     }
 
     /// The error for a type that has no meaning, if that is what the column has.
@@ -410,19 +555,36 @@ impl ColumnFacts {
         self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
     }
 
-    /// Shift and scale that standardise the numbers of the training rows.
+    /// Shift and scale that standardise the numbers of the training rows, the mean standing in for those that are missing.
     pub(crate) fn affine(&self) -> Affine {
-        self.spread.affine()
+        let Affine { shift, scale } = self.spread.affine();
+        match (self.spread.count(), self.gaps.1) {
+            (0, _) | (_, 0) => Affine { shift, scale },
+            (present, missing) => {
+                let share = present as f64 / (present as f64 + missing as f64);
+                Affine { shift, scale: if self.varies_in_training() { scale * share.sqrt() } else { scale } }
+            }
+        }
+    }
+
+    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the cell is missing.
+    pub(crate) fn gap_affine(&self, rows: usize) -> Affine {
+        share_affine(self.gaps.1, rows)
     }
 
     /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
     /// 0 elsewhere.
     pub(crate) fn level_affine(&self, text: &str, rows: usize) -> Affine {
         let level = self.distinct.levels.iter().find(|level| level.text == text);
-        let share = level.map_or(0.0, |level| level.training as f64 / rows.max(1) as f64);
-        let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
-        Affine { shift: share, scale }
+        share_affine(level.map_or(0, |level| level.training as usize), rows)
     }
+}
+
+/// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
+fn share_affine(ones: usize, rows: usize) -> Affine {
+    let share = ones as f64 / rows.max(1) as f64;
+    let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
+    Affine { shift: share, scale }
 }
 
 /// The greatest common divisor, 0 of two zeros.
@@ -442,6 +604,8 @@ pub(crate) struct TableFacts {
     source: String,
     rows: usize,
     columns: Vec<(String, Option<ColumnFacts>)>,
+    /// A cell that shows decimal commas, where the text has them.
+    decimal_comma: Option<String>,
 }
 
 impl TableFacts {
@@ -452,12 +616,13 @@ impl TableFacts {
         demand: &dyn Fn(&str) -> Option<Demand>,
     ) -> TableFacts {
         let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
-        TableFacts { source: source.to_owned(), rows: 0, columns: columns.collect() }
+        TableFacts { source: source.to_owned(), rows: 0, columns: columns.collect(), decimal_comma: None }
     }
 
     /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
     pub(crate) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
         self.rows += table.rows();
+        self.decimal_comma = self.decimal_comma.take().or_else(|| table.decimal_comma().map(str::to_owned));
         let mut named = table.columns().iter();
         for (name, facts) in self.columns.iter_mut() {
             let Some(facts) = facts else { continue };
@@ -490,6 +655,11 @@ impl TableFacts {
             }
         }
         Ok(())
+    }
+
+    /// A cell that shows decimal commas, where the text has them.
+    pub(crate) fn decimal_comma(&self) -> Option<&str> {
+        self.decimal_comma.as_deref()
     }
 
     /// What messages call the table.

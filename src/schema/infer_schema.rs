@@ -2,14 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::columns::{Feature, Schema, SchemaOptions, check_rows};
+use super::check::folded;
+use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
 use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
+use super::left_out::reason;
 use super::target::TargetEncoding;
 use crate::data::scaling::{Affine, Scaling};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
+use crate::tables::DateOrder;
 use crate::tables::column::level_order;
+use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
+use crate::tables::written::with_point;
 
 /// The most categories of one column; more are almost surely an identifier, and each would be an input.
 const MOST_LEVELS: usize = 1000;
@@ -23,11 +28,14 @@ impl Schema {
             None => facts.names().collect(),
         };
         let mut features = Vec::new();
-        let mut warnings = Vec::new();
-        for name in names.into_iter().filter(|name| options.is_feature(name)) {
+        let (mut warnings, mut doubts) = (Vec::new(), Doubts::default());
+        let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
+        let left_out = left_out(facts, &names, options, &mut warnings)?;
+        for name in names.into_iter().filter(|name| !left_out.contains(name)) {
             let declared = options.categorical.iter().any(|categorical| categorical == name);
-            features.push(infer_feature(facts, name, declared, &mut warnings)?);
+            features.push(infer_feature(facts, name, declared, &mut doubts)?);
         }
+        warnings.extend(doubts.told(facts.source()));
         if features.is_empty() {
             return Err(Error::data(format!(
                 "{}: no feature is left besides the target {}",
@@ -45,7 +53,18 @@ impl Schema {
             exposure: options.exposure.clone(),
             weights: options.weights.clone(),
             drop_first: options.drop_first,
+            fills: Vec::new(),
+            readings: options.readings.clone().unwrap_or_default(),
         };
+        let mut schema = Schema { fills: schema.means(facts)?, ..schema };
+        for feature in &schema.features {
+            // Dates that came as dates may come as text in a table to predict.
+            if let Feature::Date { name, .. } = feature {
+                let order = DateOrder::YearMonthDay;
+                schema.readings.entry(name.clone()).or_insert(Reading::Date { order });
+            }
+        }
+        warnings.extend(schema.gaps_note(facts)?);
         if schema.dims() == 0 {
             return Err(Error::data(format!(
                 "{}: every feature is a column of a single category, expected one that varies",
@@ -62,14 +81,52 @@ impl Schema {
         Ok((schema, warnings))
     }
 
+    /// The mean of each numeric feature over the training rows, 0 for others.
+    fn means(&self, facts: &TableFacts) -> Result<Vec<f64>> {
+        let mean = |feature: &Feature| match feature {
+            Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
+            Feature::Date { name, .. } => {
+                Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
+            }
+            Feature::Categorical { .. } => Ok(0.0),
+        };
+        self.features.iter().map(mean).collect()
+    }
+
+    /// What is done about missing cells, in one line.
+    fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
+        let (mut numbers, mut categories) = (Vec::new(), Vec::new());
+        for feature in &self.features {
+            let missing = facts.require(feature.name())?.gaps.0;
+            let list = match feature {
+                Feature::Numeric { .. } | Feature::Date { .. } => &mut numbers,
+                Feature::Categorical { .. } => &mut categories,
+            };
+            list.extend(
+                (missing > 0).then(|| (feature.name(), format!("{} ({missing})", quoted(feature.name())))),
+            );
+        }
+        let list = |columns: &[(&str, String)]| folded(columns.iter().map(|(_, words)| words.clone()));
+        let mut done = Vec::new();
+        if let Some((first, _)) = numbers.first() {
+            let input = quoted(&format!("{first} is missing"));
+            done.push(format!("in {} they take the mean, and an input {input} says where", list(&numbers)));
+        }
+        if !categories.is_empty() {
+            done.push(format!("in {} they are a category of their own", list(&categories)));
+        }
+        let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
+        Ok((!done.is_empty()).then_some(words))
+    }
+
     /// Checks that every row of the features can be used, as [`Schema::design`] does.
     pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
         let mut first: Option<&Misfit> = None;
         for feature in &self.features {
             let column = facts.require(feature.name())?;
             let misfit = match feature {
-                Feature::Numeric { .. } => column.not_finite(),
-                Feature::Categorical { .. } => column.missing.as_ref(),
+                Feature::Numeric { .. } => column.infinite.as_ref(),
+                Feature::Categorical { .. } | Feature::Date { .. } => None,
             };
             first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
         }
@@ -83,6 +140,10 @@ impl Schema {
             let column = facts.require(feature.name())?;
             match feature {
                 Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
+                Feature::Date { cycles, .. } => {
+                    constant.push(!column.varies_in_training());
+                    constant.extend(cycles.iter().flat_map(|_| [false; 2]));
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     constant.extend(levels.map(|level| {
@@ -91,6 +152,8 @@ impl Schema {
                     }));
                 }
             }
+            let share = column.gap_affine(rows).shift;
+            constant.extend(feature.tells_missing().then_some(share == 0.0 || share == 1.0));
         }
         let names = self.input_names().into_iter().zip(constant);
         Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
@@ -104,11 +167,18 @@ impl Schema {
             let column = facts.require(feature.name())?;
             match feature {
                 Feature::Numeric { .. } => inputs.push(number(column)),
+                Feature::Date { origin, cycles, .. } => {
+                    let calendar = column.calendar().into_iter();
+                    inputs.extend(
+                        calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
+                    );
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
                 }
             }
+            inputs.extend(feature.tells_missing().then(|| column.gap_affine(rows)));
         }
         Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
     }
@@ -118,7 +188,12 @@ impl SchemaOptions {
     /// Whether a column that the file has is a feature.
     fn is_feature(&self, name: &str) -> bool {
         let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
+        let group = match &self.split {
+            Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
+            _ => false,
+        };
         named
+            && !group
             && !special(self).any(|(_, column)| column == name)
             && !self.exclude.iter().any(|known| known == name)
     }
@@ -126,6 +201,26 @@ impl SchemaOptions {
     /// Whether a column that the file has is looked at.
     pub fn uses(&self, name: &str) -> bool {
         self.demand(name).is_some()
+    }
+
+    /// How columns of text are to be read, as their cells say, and what is told of it, in one line.
+    pub(crate) fn readings_of(&self, facts: &TableFacts) -> (Readings, Option<String>) {
+        let (mut readings, mut words) = (Readings::new(), Vec::new());
+        words.extend(facts.decimal_comma().map(|cell| {
+            let value = with_point(cell);
+            format!("all with a decimal comma ({cell:?} is {value})")
+        }));
+        for name in facts.names().filter(|name| !self.categorical.iter().any(|known| known == name)) {
+            let classes = name == self.target && self.positive_label.is_some();
+            let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
+            if let Some((reading, example)) = column.reading() {
+                words.push(format!("{} {example}", quoted(name)));
+                readings.insert(name.to_owned(), reading);
+            }
+        }
+        let told =
+            format!("{}: numbers and dates as written: {}", facts.source(), folded(words.iter().cloned()));
+        (readings, (!words.is_empty()).then_some(told))
     }
 
     /// The kind of target, where it is said: an exposure makes sense for counts alone.
@@ -154,9 +249,10 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
         facts.require_name(name)?;
     }
     let features = options.features.as_deref().unwrap_or_default();
-    for name in features.iter().chain(&options.exclude).chain(&options.categorical) {
+    for name in features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep) {
         facts.require_name(name)?;
     }
+    options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
     check_roles(options)?;
     let mut seen = HashSet::new();
     if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
@@ -191,35 +287,106 @@ fn check_roles(options: &SchemaOptions) -> Result<()> {
     Ok(())
 }
 
-/// The meaning of one column; see [`Schema::infer`] for the rule.
-fn infer_feature(
+/// What looks wrong about columns of categories, by column.
+#[derive(Default)]
+struct Doubts {
+    /// Those with another category in every row.
+    identifiers: Vec<String>,
+    /// Those with a category of several lines, with that.
+    lines: Vec<(String, String)>,
+}
+
+impl Doubts {
+    /// A line for each kind of doubt.
+    fn told(&self, source: &str) -> Vec<String> {
+        let identifiers = match self.identifiers.as_slice() {
+            [] => None,
+            [name] => Some(format!(
+                "{source}: column {name} has a different category in every row; it is likely an identifier"
+            )),
+            names => Some(format!(
+                "{source}: columns {} have a different category in every row; they are likely identifiers",
+                folded(names.iter().cloned())
+            )),
+        };
+        let lines = match self.lines.as_slice() {
+            [] => None,
+            [(name, level)] => {
+                Some(format!("{source}: column {name} has a category of several lines, {level}"))
+            }
+            columns => Some(format!(
+                "{source}: columns have categories of several lines: {}",
+                folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
+            )),
+        };
+        identifiers.into_iter().chain(lines).collect()
+    }
+}
+
+/// The columns that are left out although nothing was said of them, told in one line. All are kept where none would be left.
+fn left_out<'a>(
     facts: &TableFacts,
-    name: &str,
-    declared: bool,
-    warnings: &mut Vec<String>,
-) -> Result<Feature> {
+    names: &[&'a str],
+    options: &SchemaOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<&'a str>> {
+    if options.features.is_some() {
+        return Ok(Vec::new());
+    }
+    let follows = facts.require(&options.target)?.follows_rows();
+    let mut found = Vec::new();
+    for &name in names {
+        let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
+        // Nobody writes identifiers with a currency or with thousands set apart.
+        let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
+        let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
+        found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
+    }
+    if found.is_empty() || found.len() == names.len() {
+        return Ok(Vec::new());
+    }
+    let words = folded(found.iter().map(|(name, reason)| format!("{} ({reason})", quoted(name))));
+    let kept: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
+    notes.push(format!(
+        "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
+        facts.source(),
+        kept.join(",")
+    ));
+    Ok(kept)
+}
+
+/// The meaning of one column; see [`Schema::infer`] for the rule.
+fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Doubts) -> Result<Feature> {
     let column = facts.require(name)?;
     column.supported()?;
+    if let Some(calendar) = column.calendar() {
+        if declared {
+            return Err(Error::data(format!(
+                "{}: column {} holds dates, expected categories",
+                facts.source(),
+                quoted(name)
+            ))
+            .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
+        }
+        let (origin, cycles) = (calendar.origin(), calendar.cycles());
+        return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
+    }
     if declared {
-        return categorical(facts, name, column, warnings);
+        return categorical(facts, name, column, doubts);
     }
     if !column.has_text() || column.is_boolean() {
-        return Ok(Feature::Numeric { name: name.to_owned() });
+        return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
     if column.numbers * 2 >= column.present {
         return Err(column.not_a_number().hint(format!(
             "correct or remove the row; if the column holds categories, say ⟨categorical {name}⟩"
         )));
     }
-    categorical(facts, name, column, warnings)
+    categorical(facts, name, column, doubts)
 }
 
-fn categorical(
-    facts: &TableFacts,
-    name: &str,
-    values: &ColumnFacts,
-    warnings: &mut Vec<String>,
-) -> Result<Feature> {
+fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mut Doubts) -> Result<Feature> {
     let column = format!("{}: column {}", facts.source(), quoted(name));
     let mut levels = values.distinct.texts();
     if levels.len() > MOST_LEVELS {
@@ -230,11 +397,11 @@ fn categorical(
         .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
     }
     if levels.len() > 2 && levels.len() == facts.rows() {
-        warnings.push(format!("{column} has a different category in every row; it is likely an identifier"));
+        doubts.identifiers.push(quoted(name));
     }
     if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
-        warnings.push(format!("{column} has a category of several lines, {}", shown(level)));
+        doubts.lines.push((quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels })
+    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0 })
 }

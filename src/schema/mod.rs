@@ -1,15 +1,21 @@
 //! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
 
+mod calendar;
 mod check;
 mod columns;
 mod counts;
+mod design;
 pub(crate) mod facts;
 mod infer_schema;
 mod infer_target;
+mod left_out;
+mod odd;
 pub(crate) mod target;
 
-pub(crate) use check::constant_input;
+pub use calendar::Cycle;
+pub(crate) use check::constant_inputs;
 pub use check::input_warnings;
-pub(crate) use columns::check_rows;
-pub use columns::{Feature, Schema, SchemaOptions, UnseenLevels};
+pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
+pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
+pub(crate) use odd::odd_values;
 pub use target::TargetEncoding;

@@ -175,6 +175,7 @@ impl TargetEncoding {
     fn encode_classes(&self, table: &Table, name: &str) -> Result<Vec<f64>> {
         match table.require(name)? {
             Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
+            Column::Time(_) => Err(table.unsupported(name, "date")),
             Column::Number(values) => self.classes_of_numbers(table, name, values),
             Column::Text(text) => self.classes_of_text(table, name, text),
         }

@@ -19,7 +19,9 @@ pub enum Column {
     Number(Vec<f64>),
     /// Text, with at least one cell that is not a number.
     Text(TextColumn),
-    /// A column of a type that has no meaning here (a date, a list); an error once it is used.
+    /// Instants, in seconds since the beginning of 1970 in UTC; NaN is a missing cell.
+    Time(Vec<f64>),
+    /// A column of a type that has no meaning here (a list, a duration); an error once it is used.
     Unsupported {
         /// The type as the file names it.
         data_type: String,
@@ -41,7 +43,7 @@ impl Column {
     /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
-            Column::Number(values) => values.len(),
+            Column::Number(values) | Column::Time(values) => values.len(),
             Column::Text(text) => text.codes.len(),
             Column::Unsupported { rows, .. } => *rows,
         }
@@ -52,6 +54,44 @@ impl Column {
         self.len() == 0
     }
 
+    /// Whether a row has no value.
+    pub(crate) fn is_missing(&self, row: usize) -> bool {
+        match self {
+            Column::Number(values) | Column::Time(values) => values[row].is_nan(),
+            Column::Text(text) => text.code(row).is_none(),
+            Column::Unsupported { .. } => false,
+        }
+    }
+
+    /// The text at a row, of a column that has some there.
+    pub(crate) fn text(&self, row: usize) -> Option<&str> {
+        match self {
+            Column::Text(text) => text.get(row),
+            _ => None,
+        }
+    }
+
+    /// Numbers as instants.
+    pub(crate) fn into_time(self) -> Column {
+        match self {
+            Column::Number(values) => Column::Time(values),
+            other => other,
+        }
+    }
+
+    /// The same column as numbers where no text is left in it.
+    pub(crate) fn typed(self) -> Column {
+        match self {
+            Column::Text(text) if text.numbers == text.present() => {
+                let values: Vec<f64> =
+                    text.levels.iter().map(|level| level.parse().unwrap_or(f64::NAN)).collect();
+                let value = |&code: &usize| values.get(code).copied().unwrap_or(f64::NAN);
+                Column::Number(text.codes.iter().map(value).collect())
+            }
+            other => other,
+        }
+    }
+
     /// The values at some rows, in their order. The distinct values of text stay those of the whole column.
     ///
     /// # Panics
@@ -60,6 +100,7 @@ impl Column {
     pub(crate) fn take(&self, rows: &[usize]) -> Column {
         match self {
             Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
+            Column::Time(values) => Column::Time(rows.iter().map(|&row| values[row]).collect()),
             Column::Text(text) => Column::Text(text.take(rows)),
             Column::Unsupported { data_type, .. } => {
                 Column::Unsupported { data_type: data_type.clone(), rows: rows.len() }

@@ -5,8 +5,10 @@ use std::io::Read;
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
+use super::dialect::{Dialect, sample};
 use super::format::RowSource;
 use super::table::{Lines, check_names, quoted};
+use super::written::with_point;
 use crate::error::{Error, Result};
 
 /// A CSV text, read once from front to back.
@@ -16,6 +18,8 @@ pub(crate) struct CsvRows {
     names: Vec<String>,
     row: usize,
     ended: bool,
+    /// A cell that shows decimal commas, where the text has them.
+    decimal_comma: Option<String>,
 }
 
 /// The records of a CSV text that are not blank, with the line each begins on.
@@ -26,13 +30,14 @@ struct Records {
 }
 
 impl Records {
-    fn new(input: Box<dyn Read + Send>) -> Records {
+    fn new(input: Box<dyn Read + Send>, delimiter: u8) -> Records {
         // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
         // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
         let input: Box<dyn Read + Send> = Box::new(input.chain(b"\n".as_slice()));
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .delimiter(delimiter)
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 16)
             .from_reader(input);
@@ -54,9 +59,10 @@ impl Records {
 }
 
 impl CsvRows {
-    /// Reads the header.
-    pub(crate) fn open(source: &str, input: Box<dyn Read + Send>) -> Result<CsvRows> {
-        let mut records = Records::new(input);
+    /// Reads the header. What separates columns is found where it is not given.
+    pub(crate) fn open(source: &str, input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Result<CsvRows> {
+        let (Dialect { delimiter, decimal_comma }, input) = sample(input, delimiter);
+        let mut records = Records::new(input, delimiter);
         if !records.next().map_err(|error| read_error(source, 0, &error))? {
             return Err(Error::data(format!("{source} is empty, expected a header row and data")));
         }
@@ -67,20 +73,13 @@ impl CsvRows {
                 .map_err(|_| not_utf8(format!("{source}: the name of column {}", index + 1)))?;
             names.push(name.trim().to_owned());
         }
-        if let [only] = names.as_slice()
-            && let Some(mark) = [';', '\t', '|'].into_iter().find(|&mark| only.contains(mark))
-        {
-            return Err(Error::data(format!(
-                "{source}: the header has no comma but contains {mark:?}, expected columns separated by commas"
-            )));
-        }
         if names.iter().any(|name| name.contains('\r')) {
             return Err(Error::data(format!(
                 "{source}: lines end in a carriage return alone, expected line feeds"
             )));
         }
         check_names(source, names.iter().map(String::as_str))?;
-        Ok(CsvRows { source: source.to_owned(), records, names, row: 0, ended: false })
+        Ok(CsvRows { source: source.to_owned(), records, names, row: 0, ended: false, decimal_comma })
     }
 
     fn check_length(&self, line: u64) -> Result<()> {
@@ -108,6 +107,10 @@ impl RowSource for CsvRows {
         self.row
     }
 
+    fn decimal_comma(&self) -> Option<&str> {
+        self.decimal_comma.as_deref()
+    }
+
     fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],
@@ -132,7 +135,10 @@ impl RowSource for CsvRows {
                     let (source, row) = (&self.source, self.row + 1);
                     not_utf8(format!("{source}: row {row} (line {line}), column {}", quoted(name)))
                 })?;
-                builder.push_text(text);
+                match self.decimal_comma {
+                    None => builder.push_text(text),
+                    Some(_) => builder.push_text(&with_point(text)),
+                }
             }
             rows += 1;
             self.row += 1;

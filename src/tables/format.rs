@@ -76,6 +76,16 @@ pub(super) trait RowSource: Send {
         None
     }
 
+    /// Whether the numbers of a column are instants, in seconds since 1970.
+    fn is_time(&self, _column: usize) -> bool {
+        false
+    }
+
+    /// A cell that shows decimal commas, where the file is a text that has them.
+    fn decimal_comma(&self) -> Option<&str> {
+        None
+    }
+
     /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
     /// returns how many rows there were, none at the end of the file only.
     fn fill(

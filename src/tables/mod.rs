@@ -5,19 +5,25 @@ pub(crate) mod column;
 #[cfg_attr(not(feature = "parquet"), path = "no_columnar.rs")]
 mod columnar;
 mod csv;
+mod dialect;
 mod format;
 mod gzip;
+pub(crate) mod instant;
 #[cfg(all(test, feature = "parquet"))]
 #[path = "../../tests/common/parquet.rs"]
 pub(crate) mod parquet_file;
 mod predictions;
 pub(crate) mod read;
+pub(crate) mod reading;
 mod size;
 pub(crate) mod table;
+pub(crate) mod written;
 
 pub use ahead::Ahead;
 pub use column::{Column, TextColumn};
+pub use instant::DateOrder;
 pub use predictions::{PredictionWriter, WriterBehind};
-pub use read::{TableBlocks, read_csv, read_table};
+pub use read::{TableBlocks, read_csv, read_table, read_table_with};
+pub use reading::{Reading, Readings};
 pub use size::large_size;
 pub use table::{NamedColumn, Table};

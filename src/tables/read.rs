@@ -12,9 +12,6 @@ use super::gzip::Gunzip;
 use super::table::{Lines, NamedColumn, Table};
 use crate::error::{Error, Result};
 
-/// Rows that are counted at once.
-const COUNTED_ROWS: usize = 8192;
-
 /// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
 /// cannot be Parquet).
 ///
@@ -26,7 +23,25 @@ const COUNTED_ROWS: usize = 8192;
 /// When the file cannot be opened, is empty, has a header only, ragged rows, names that are absent or given twice,
 /// text that is not UTF-8, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
-    whole(TableBlocks::new(path, usize::MAX, &|_| true, None)?)
+    read_table_with(path, None)
+}
+
+/// [`read_table`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines.
+///
+/// # Errors
+///
+/// As for [`read_table`].
+pub fn read_table_with(path: &Path, delimiter: Option<u8>) -> Result<Table> {
+    whole(TableBlocks::new(path, usize::MAX, &|_| true, How { delimiter, ..How::default() })?)
+}
+
+/// In which order a file is read, and what separates its columns where it is CSV.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How<'a> {
+    /// The row groups of a Parquet file in the order in which they are to come; blocks then have rows of one of them each.
+    pub groups: Option<&'a [usize]>,
+    /// The character between columns, found where it is not given.
+    pub delimiter: Option<u8>,
 }
 
 /// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
@@ -47,18 +62,6 @@ pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
 pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
     let (source, file, format) = open_file(path)?;
     format.map(|format| columnar::count_rows(&source, file, format)).transpose()
-}
-
-/// The number of rows of a file, counted by reading it where it does not state it.
-///
-/// # Errors
-///
-/// As for [`rows_of`], and when a text is no table.
-pub(crate) fn rows_in(path: &Path) -> Result<usize> {
-    if let Some(rows) = rows_of(path)? {
-        return Ok(usize::try_from(rows).unwrap_or(usize::MAX));
-    }
-    TableBlocks::new(path, COUNTED_ROWS, &|_| false, None)?.map(|block| block.map(|block| block.rows())).sum()
 }
 
 /// What messages call a file, the file, and its format if that is not text.
@@ -90,7 +93,7 @@ fn unreadable(source: &str, error: &std::io::Error) -> Error {
 ///
 /// As for [`read_table`].
 pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
-    whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true)?)
+    whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true, None)?)
 }
 
 /// The one block of a reader that makes blocks of any length.
@@ -118,32 +121,35 @@ impl std::fmt::Debug for TableBlocks {
 }
 
 impl TableBlocks {
-    /// Opens a file (or `-`) to read the columns that are wanted. The row groups of a Parquet file are read in the order of
-    /// `groups`, where it is given, and blocks then have rows of one of them each.
+    /// Opens a file (or `-`) to read the columns that are wanted.
     pub(crate) fn new(
         path: &Path,
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
-        groups: Option<&[usize]>,
+        how: How<'_>,
     ) -> Result<TableBlocks> {
         if path == Path::new("-") {
             let source = "standard input";
             let input = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::of_input(source, input, block_rows, wanted);
+            return TableBlocks::of_input(source, input, block_rows, wanted, how.delimiter);
         }
         let (source, file) = open(path)?;
         let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
         let (first, input) = peek(&source, Box::new(copy))?;
         let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
         match (Format::of(&first), expected) {
+            (Some(format), _) if how.delimiter.is_some() => Err(Error::usage(format!(
+                "{source}: {} file has no ⟨delimiter⟩ between its columns, which is for CSV",
+                format.name()
+            ))),
             (Some(format), _) if format == Format::Parquet || path.is_file() => {
-                let opened = columnar::open((&source, file), format, wanted, groups)?;
+                let opened = columnar::open((&source, file), format, wanted, how.groups)?;
                 Ok(TableBlocks::with(&source, opened, block_rows))
             }
             (None, Some(expected)) => {
                 Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
             }
-            _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted),
+            _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
         }
     }
 
@@ -153,6 +159,7 @@ impl TableBlocks {
         (first, input): (Vec<u8>, Box<dyn Read + Send>),
         block_rows: usize,
         wanted: &dyn Fn(&str) -> bool,
+        delimiter: Option<u8>,
     ) -> Result<TableBlocks> {
         if let Some(format) = Format::of(&first) {
             let opened = columnar::open_pipe((source, input), format, wanted)?;
@@ -163,7 +170,7 @@ impl TableBlocks {
         } else {
             input
         };
-        let rows = CsvRows::open(source, input)?;
+        let rows = CsvRows::open(source, input, delimiter)?;
         let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
         Ok(TableBlocks::with(source, (Box::new(rows), builders), block_rows))
     }
@@ -193,11 +200,13 @@ impl TableBlocks {
             let Some(builder) = builder else { continue };
             let column = match self.rows.unsupported(index) {
                 Some(data_type) => Column::Unsupported { data_type: data_type.to_owned(), rows },
+                None if self.rows.is_time(index) => builder.finish().into_time(),
                 None => builder.finish(),
             };
             columns.push(NamedColumn { name: self.rows.names()[index].clone(), column });
         }
-        Ok(Table::from_block(self.source.clone(), columns, rows, first, lines))
+        let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
+        Ok(table.with_decimal_comma(self.rows.decimal_comma()))
     }
 }
 

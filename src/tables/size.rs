@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::format::GZIP;
 use super::gzip::Gunzip;
-use super::read::{TableBlocks, rows_of};
+use super::read::{How, TableBlocks, rows_of};
 
 /// Text that is looked at to estimate the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -29,7 +29,7 @@ pub fn large_size(path: &Path, wanted: &dyn Fn(&str) -> bool, least: u64) -> Opt
         Some(rows) => rows,
         None => text_rows(path, metadata.len(), least)?,
     };
-    let blocks = TableBlocks::new(path, 1, &|_| false, None).ok()?;
+    let blocks = TableBlocks::new(path, 1, &|_| false, How::default()).ok()?;
     let columns = blocks.names().iter().filter(|name| wanted(name)).count() as u64;
     let bytes = rows.saturating_mul(columns).saturating_mul(8);
     (bytes >= least).then_some((rows, bytes))

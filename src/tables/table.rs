@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
+use super::reading::{Reading, Readings};
 use crate::error::{Error, Result};
 use crate::files::hexadecimal;
 use sha2::{Digest, Sha256};
@@ -31,6 +32,10 @@ pub struct Table {
     rows: usize,
     first_row: usize,
     lines: Lines,
+    /// Which rows of the block these are, where others were left out.
+    kept: Option<Vec<usize>>,
+    /// A cell that shows the decimal commas of the text that was read.
+    decimal_comma: Option<String>,
 }
 
 impl Table {
@@ -50,7 +55,15 @@ impl Table {
                 odd.column.len()
             )));
         }
-        Ok(Table { source, columns, rows, first_row: 0, lines: Lines::default() })
+        Ok(Table {
+            source,
+            columns,
+            rows,
+            first_row: 0,
+            lines: Lines::default(),
+            kept: None,
+            decimal_comma: None,
+        })
     }
 
     /// A block of a file, whose names are known to be distinct and whose lengths are equal.
@@ -61,7 +74,58 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        Table { source, columns, rows, first_row, lines }
+        Table { source, columns, rows, first_row, lines, kept: None, decimal_comma: None }
+    }
+
+    /// The same table read from text with decimal commas, as this cell shows.
+    pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
+        Table { decimal_comma: cell.map(str::to_owned), ..self }
+    }
+
+    /// A cell that shows decimal commas, where the text had them.
+    pub(crate) fn decimal_comma(&self) -> Option<&str> {
+        self.decimal_comma.as_deref()
+    }
+
+    /// The table with some columns alone, those with a reading as it says.
+    pub(crate) fn read(&self, readings: &Readings, wanted: &dyn Fn(&str) -> bool) -> Result<Cow<'_, Table>> {
+        let text = |named: &NamedColumn| {
+            readings.contains_key(&named.name)
+                && matches!(named.column, Column::Text(_))
+                && wanted(&named.name)
+        };
+        if !self.columns.iter().any(text) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for named in self.columns.iter().filter(|named| wanted(&named.name)) {
+            let NamedColumn { name, column } = named;
+            let column = match readings.get(name) {
+                Some(reading) => reading.read(column).map_err(|row| self.misread(row, name, reading))?,
+                None => column.clone(),
+            };
+            columns.push(NamedColumn { name: name.clone(), column });
+        }
+        Ok(Cow::Owned(Table { columns, ..self.without_columns() }))
+    }
+
+    /// The error for a cell that cannot be read as the others of its column.
+    fn misread(&self, row: usize, name: &str, reading: &Reading) -> Error {
+        let found = self.column(name).and_then(|column| column.text(row)).unwrap_or_default();
+        Error::data(format!("{}: found {}, expected {reading}", self.place(row, name), shown(found)))
+    }
+
+    /// Everything but the columns.
+    fn without_columns(&self) -> Table {
+        Table {
+            source: self.source.clone(),
+            columns: Vec::new(),
+            rows: self.rows,
+            first_row: self.first_row,
+            lines: self.lines.clone(),
+            kept: self.kept.clone(),
+            decimal_comma: self.decimal_comma.clone(),
+        }
     }
 
     /// The same rows as a part of a larger table, in which `first_row` rows come before them.
@@ -94,7 +158,7 @@ impl Table {
         for NamedColumn { name, column } in &self.columns {
             text(&mut hash, name);
             match column {
-                Column::Number(values) => {
+                Column::Number(values) | Column::Time(values) => {
                     digest_all(&mut hash, values.iter().map(|value| value.to_le_bytes()))
                 }
                 Column::Text(column) => {
@@ -128,7 +192,39 @@ impl Table {
             rows: rows.len(),
             first_row: 0,
             lines: Lines::default(),
+            kept: None,
+            decimal_comma: self.decimal_comma.clone(),
         }
+    }
+
+    /// The rows that have a value in a column, all of them where there is no such column. Messages call them by their places in the
+    /// whole.
+    pub(crate) fn with_values(&self, name: &str) -> Cow<'_, Table> {
+        let missing = |row: usize| self.column(name).is_some_and(|column| column.is_missing(row));
+        if !(0..self.rows).any(missing) {
+            return Cow::Borrowed(self);
+        }
+        let rows: Vec<usize> = (0..self.rows).filter(|&row| !missing(row)).collect();
+        let columns = self.columns.iter().map(|NamedColumn { name, column }| NamedColumn {
+            name: name.clone(),
+            column: column.take(&rows).typed(),
+        });
+        Cow::Owned(Table {
+            columns: columns.collect(),
+            rows: rows.len(),
+            kept: Some(rows.iter().map(|&row| self.within(row)).collect()),
+            ..self.without_columns()
+        })
+    }
+
+    /// The place of a row in the block that was read.
+    fn within(&self, row: usize) -> usize {
+        self.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
+    }
+
+    /// The row of the file, counted from 0, that a row of the table is.
+    pub(crate) fn row(&self, row: usize) -> usize {
+        self.first_row + self.within(row)
     }
 
     /// The column of this name.
@@ -159,6 +255,7 @@ impl Table {
                 Some(values) => Ok(Cow::Owned(values)),
                 None => Err(self.not_a_number(name, text)),
             },
+            Column::Time(_) => Err(self.unsupported(name, "date")),
             Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
         }
     }
@@ -203,8 +300,9 @@ impl Table {
 
     /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub fn place(&self, row: usize, column: &str) -> String {
-        let line = self.lines.line(row).map_or_else(String::new, |line| format!(" (line {line})"));
-        format!("{}: row {}{line}, column {}", self.source, self.first_row + row + 1, quoted(column))
+        let line =
+            self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
+        format!("{}: row {}{line}, column {}", self.source, self.row(row) + 1, quoted(column))
     }
 }
 

@@ -1,17 +1,18 @@
 //! A fit to a table: its columns and rows to what training takes, and back to a model of tables; no reading of files.
 
+use super::held_out::{Shares, split_table};
 use super::model::TableModel;
 use super::resolve::{
     check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
 };
 use super::rows::{CodedTable, TableRows};
-use crate::data::split;
+use crate::data::Scaling;
 use crate::error::Result;
 use crate::hyper::{Listener, Session};
 use crate::options::FitOptions;
-use crate::schema::{Schema, SchemaOptions, input_warnings};
+use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings, unlabelled_note};
 use crate::tables::Table;
-use crate::training::{TrainingData, choose, fit_arrays_in, scaling_of};
+use crate::training::{TrainingData, asks_for_warps, choose, fit_arrays_in, scaling_of, suited};
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
 #[derive(Clone, Copy)]
@@ -82,11 +83,18 @@ pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Resul
 ///
 /// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
 pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
-    let FitRequest { table, options, .. } = *request;
-    let (schema, mut notes) = schema_of(request)?;
+    let options = request.options;
+    let (mut schema, mut notes) = schema_of(request)?;
+    let table = request.table.with_values(schema.target_name());
+    let table = &*table.read(&schema.readings, &|_| true)?;
     let options = resolved(options, &schema, request.start)?;
     options.validate()?;
-    let rows = split(table.rows(), request.test_fraction, options.validation_fraction, options.seed)?;
+    let shares =
+        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
+    let rows = split_table(table, request.columns.split.as_ref(), shares)?;
+    if request.start.is_none() {
+        schema.settle(table, &rows.train, request.columns.known.is_some())?;
+    }
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train);
     check_training_target(&schema, table, &train.targets)?;
@@ -100,10 +108,21 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     let options = &options.decided_for(train.targets.len());
     let scaling = match request.start {
         Some(start) => start.scaling().clone(),
-        None => scaling_of(options, train.inputs(), &train.targets)?,
+        None => {
+            let plain = Scaling::standardise(train.inputs(), &train.targets);
+            schema.take_means(&plain);
+            match asks_for_warps(options) {
+                true => scaling_of(options, train.inputs(), &train.targets)?,
+                false => suited(options, plain),
+            }
+        }
     };
     train.scale(&scaling);
-    let held_out = |rows: Vec<usize>| (!rows.is_empty()).then(|| data.part(rows));
+    let held_out = |rows: Vec<usize>| {
+        let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
+        part.rows.iter_mut().for_each(|row| *row = table.row(*row));
+        Some(part)
+    };
     let (validation, test) = (held_out(rows.validation), held_out(rows.test));
     let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
     if let Some((found, path)) =
@@ -135,6 +154,11 @@ fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
     };
     check_start_target(start.schema(), request.columns)?;
     // The start model's schema was checked against another table: this one's rows and target need checking too.
-    start.schema().check_training(request.table)?;
-    Ok((start.schema().clone(), Vec::new()))
+    let (table, target) = (request.table, start.schema().target_name());
+    let labelled = table.with_values(target);
+    let counts = (labelled.rows(), table.rows());
+    check_labelled(target, table.source(), counts)?;
+    start.schema().check_training(&labelled)?;
+    let notes = unlabelled_note(target, table.source(), counts);
+    Ok((start.schema().clone(), notes.into_iter().collect()))
 }

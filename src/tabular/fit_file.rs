@@ -1,5 +1,6 @@
 //! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
 
+use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
 use super::resolve::{check_start_target, resolved, schema_options, two_valued};
 use super::rows::{CodedTable, TableRows};
@@ -11,7 +12,6 @@ use crate::hyper::Session;
 use crate::options::{FitOptions, Hyper, ModelKind, Part};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
-use crate::tables::read::rows_in;
 use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
 use crate::training::{
     AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, asks_for_warps, choose, fit_rows,
@@ -188,8 +188,8 @@ pub fn fit_file(
     if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
         warnings.push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
     }
-    let path = request.path.to_owned();
-    let file = Arc::new(DataFile { path, schema, scaling, roles, groups, rows, train });
+    let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
+    let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
     let mut streamed = StreamedRows {
         all: FileRows(Arc::clone(&file)),
         start: start_rows.dataset(),
@@ -238,7 +238,9 @@ fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
     if test + validation == 0.0 {
         return Ok(Roles::default());
     }
-    Roles::new(rows_in(request.path)?, test, validation, request.options.seed)
+    let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
+    let shares = Shares { test, validation, seed: request.options.seed };
+    roles_of_file(request.path, target, request.columns, shares)
 }
 
 fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {

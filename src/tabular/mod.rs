@@ -2,6 +2,7 @@
 
 mod fit;
 mod fit_file;
+mod held_out;
 mod model;
 mod reservoir;
 mod resolve;
@@ -12,6 +13,7 @@ mod survey;
 
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
+pub(crate) use held_out::{Shares, split_table};
 pub use model::TableModel;
 pub(crate) use resolve::find_schema;
 pub use rows::TableRows;

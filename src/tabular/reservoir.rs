@@ -72,6 +72,8 @@ struct Cells {
     name: String,
     numbers: Vec<f64>,
     texts: BTreeMap<usize, String>,
+    /// Whether numbers are instants.
+    time: bool,
 }
 
 impl Reservoir {
@@ -166,12 +168,13 @@ impl Reservoir {
         if place >= self.most {
             return;
         }
-        self.rows[place] = table.first_row() + row;
+        self.rows[place] = table.row(row);
         if self.columns.is_empty() {
             let cells = |named: &NamedColumn| Cells {
                 name: named.name.clone(),
                 numbers: Vec::new(),
                 texts: BTreeMap::new(),
+                time: false,
             };
             self.columns = table.columns().iter().map(cells).collect();
         }
@@ -197,6 +200,7 @@ impl Cells {
         self.texts.remove(&place);
         match column {
             Column::Number(values) => number = values[row],
+            Column::Time(values) => (number, self.time) = (values[row], true),
             Column::Text(text) => {
                 self.texts.extend(text.get(row).map(|text| (place, text.to_owned())));
             }
@@ -225,7 +229,8 @@ impl Cells {
                 None => builder.push_number(self.numbers[*place]),
             }
         }
-        NamedColumn { name: self.name, column: builder.finish() }
+        let column = builder.finish();
+        NamedColumn { name: self.name, column: if self.time { column.into_time() } else { column } }
     }
 }
 

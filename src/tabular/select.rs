@@ -17,7 +17,7 @@ pub fn fit_grid(
     betas: &Betas,
     session: &mut Session<'_>,
 ) -> Result<Vec<GridFit<TableFit>>> {
-    let rows = request.table.rows();
+    let rows = request.table.with_values(&request.columns.target).rows();
     let (mut number, of) = (0, betas.grid(rows).len());
     let mut fit = |options: &FitOptions, from: Option<&TableFit>| {
         number += 1;

@@ -8,6 +8,7 @@ use crate::data::{Purpose, generator};
 use crate::data::{Role, Roles, Scaling};
 use crate::error::{Error, Result};
 use crate::schema::Schema;
+use crate::tables::read::How;
 use crate::tables::{Ahead, TableBlocks};
 use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
 use crate::training::{AllRows, BatchSource, RowBuffer};
@@ -25,6 +26,8 @@ const BATCHES_AHEAD: usize = 2;
 /// A file whose rows are known to be usable, and what each of them is for.
 pub(super) struct DataFile {
     pub path: PathBuf,
+    /// What separates its columns, where that was said.
+    pub delimiter: Option<u8>,
     pub schema: Schema,
     /// How the model sees its rows.
     pub scaling: Scaling,
@@ -52,7 +55,12 @@ impl DataFile {
 
     /// The rows of a role in original units, block by block, in the order of the file or of these row groups.
     pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
-        let blocks = TableBlocks::new(&self.path, BLOCK_ROWS, &|name| self.schema.trains_on(name), groups)?;
+        let blocks = TableBlocks::new(
+            &self.path,
+            BLOCK_ROWS,
+            &|name| self.schema.trains_on(name),
+            How { groups, delimiter: self.delimiter },
+        )?;
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
     }
@@ -88,10 +96,10 @@ impl Parts {
             return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
         };
         self.seen += block.rows();
-        let first = block.first_row();
-        let chosen = (0..block.rows()).filter(|row| self.file.roles.of(first + row) == self.role);
+        let block = block.with_values(self.file.schema.target_name());
+        let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
         let mut part = CodedTable::of(&self.file.schema, &block)?.part(chosen.collect());
-        part.rows.iter_mut().for_each(|row| *row += first);
+        part.rows.iter_mut().for_each(|row| *row = block.row(*row));
         Ok(Some(part))
     }
 }
@@ -380,6 +388,7 @@ mod tests {
         assert_eq!(found.rows, ROWS);
         Arc::new(DataFile {
             path: path.to_owned(),
+            delimiter: None,
             scaling: Scaling::none(1),
             schema: found.schema,
             roles,

@@ -9,7 +9,7 @@ use sparsegp::compare::{
 };
 use sparsegp::files::AtomicFile;
 use sparsegp::model::Warning;
-use sparsegp::tables::read_table;
+use sparsegp::tables::read_table_with;
 use sparsegp::{Error, Result};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings();
     check(args, &settings)?;
     let threads = threads(args)?;
-    let data = read_table(&args.data)?;
+    let data = read_table_with(&args.data, args.columns.delimiter)?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));

@@ -2,7 +2,7 @@
 
 use super::args::EvaluateArgs;
 use super::output;
-use super::predict::BLOCK_ROWS;
+use super::predict::{BLOCK_ROWS, Filled};
 use sparsegp::Result;
 use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
@@ -39,14 +39,21 @@ impl Evaluation {
 }
 
 /// Compares a model's predictions with the targets in a file.
-pub fn evaluate(model: &TableModel, data: &Path, unseen: UnseenLevels) -> Result<Evaluation> {
-    Evaluation::of(model, |push| {
-        model
-            .schema()
-            .open(data, BLOCK_ROWS)?
-            .ahead()?
-            .try_for_each(|block| model.compare(&block?, unseen, push))
-    })
+pub fn evaluate(
+    model: &TableModel,
+    (data, delimiter): (&Path, Option<u8>),
+    unseen: UnseenLevels,
+) -> Result<Evaluation> {
+    let mut filled = Filled::default();
+    let evaluation = Evaluation::of(model, |push| {
+        model.schema().open_with(data, BLOCK_ROWS, delimiter)?.ahead()?.try_for_each(|block| {
+            let block = block?;
+            filled.add(model, &block);
+            model.compare(&block, unseen, push)
+        })
+    })?;
+    filled.tell(data);
+    Ok(evaluation)
 }
 
 /// Compares the predictions of held-out rows with their targets.
@@ -62,7 +69,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
     output::check_paths(&outputs, &[&args.model, &args.data])?;
     let model = TableModel::load(&args.model)?;
-    let Evaluation { rows, report, .. } = evaluate(&model, &args.data, args.unseen.unseen)?;
+    let Evaluation { rows, report, .. } = evaluate(&model, (&args.data, args.delimiter), args.unseen.unseen)?;
     let data = DataSummary {
         rows,
         train: 0,

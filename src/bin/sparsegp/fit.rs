@@ -10,6 +10,7 @@ use sparsegp::files::AtomicFile;
 use sparsegp::likelihood::Task;
 use sparsegp::options::{FitOptions, Hyper};
 use sparsegp::report::{DataSummary, Document};
+use sparsegp::schema::SplitBy;
 use sparsegp::tables::PredictionWriter;
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
@@ -24,8 +25,8 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
     let model = fitted.model();
     let test = match &args.held_out.test {
-        Some(path) => Some(evaluate(model, path, args.held_out.unseen)?),
-        None if args.held_out.test_fraction > 0.0 => Some(fitted.evaluate()?),
+        Some(path) => Some(evaluate(model, (path, args.columns.delimiter), args.held_out.unseen)?),
+        None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
     let data = DataSummary {
@@ -73,7 +74,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         .hint("--fix NAME=VALUE sets one; leave --hyper out to train the others"));
     }
     if let Some(path) = &output.predictions {
-        if args.held_out.test.is_none() && args.held_out.test_fraction == 0.0 {
+        if args.held_out.test.is_none() && args.test_fraction() == 0.0 {
             return Err(Error::usage(
                 "--predictions are of test rows: add --test FILE or --test-fraction SHARE",
             ));
@@ -92,6 +93,15 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     }
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));
+    }
+    if let Some(by) = args.columns.split()
+        && args.test_fraction() == 0.0
+        && args.held_out.validation_fraction.unwrap_or_default() == 0.0
+        && args.objective.betas.is_none()
+    {
+        let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
+        return Err(Error::usage(format!("{name} has no effect where no rows are held out"))
+            .hint("add --test-fraction or --validation-fraction"));
     }
     interruption::check(args)?;
     let outputs = [
@@ -126,7 +136,9 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     vec![
         ("data", args.data.display().to_string().into()),
         ("test", path(&args.held_out.test)),
-        ("test_fraction", args.held_out.test_fraction.into()),
+        ("test_fraction", args.test_fraction().into()),
+        ("split_by", args.columns.split_by.clone().into()),
+        ("split_time", args.columns.split_time.clone().into()),
         ("from", path(&args.objective.from)),
         ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
         ("threads", rayon::current_num_threads().into()),
@@ -194,7 +206,7 @@ fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
 fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
     let columns = test_columns(model);
     let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
-    for block in model.schema().open(test, BLOCK_ROWS)?.ahead()? {
+    for block in model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter)?.ahead()? {
         writer = writer.write_rows(block_values(model, &block?, args.held_out.unseen, &columns, &[])?)?;
     }
     writer.finish()

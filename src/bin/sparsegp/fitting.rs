@@ -9,7 +9,7 @@ use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::tables::{large_size, read_table};
+use sparsegp::tables::{large_size, read_table_with};
 use sparsegp::tabular::{
     FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows, check_file_fit,
     fit_file, fit_table_in, select_beta,
@@ -107,7 +107,7 @@ pub fn fit(
             path: &args.data,
             columns: &columns,
             options,
-            test_fraction: args.held_out.test_fraction,
+            test_fraction: args.test_fraction(),
             start,
             buffer_rows: args.shuffle_buffer,
         };
@@ -121,12 +121,12 @@ pub fn fit(
             fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
         });
     }
-    let table = read_table(&args.data)?;
+    let table = read_table_with(&args.data, args.columns.delimiter)?;
     let request = FitRequest {
         table: &table,
         columns: &args.columns.schema_options(),
         options,
-        test_fraction: args.held_out.test_fraction,
+        test_fraction: args.test_fraction(),
         start,
         keep_posterior: false,
     };
@@ -178,7 +178,7 @@ fn identity(
     }
     let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
     identity.push(("betas".into(), betas));
-    identity.push(("test_fraction".into(), args.held_out.test_fraction.to_string()));
+    identity.push(("test_fraction".into(), args.test_fraction().to_string()));
     let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
     identity.push(("shuffle_buffer".into(), buffer));
     Ok(identity)

@@ -153,10 +153,21 @@ pub fn prior(options: &FitOptions) -> String {
 
 fn features(model: &TableModel) -> Vec<Vec<String>> {
     let describe = |feature: &Feature| match feature {
-        Feature::Numeric { name } => vec![format!("  {name}"), "number".to_owned()],
-        Feature::Categorical { name, levels } => {
+        Feature::Date { name, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            vec![format!("  {name}"), format!("date{missing}")]
+        }
+        Feature::Numeric { name, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            vec![format!("  {name}"), format!("number{missing}")]
+        }
+        Feature::Categorical { name, levels, .. } => {
             let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
-            vec![format!("  {name}"), format!("{} categories: {}{first}", levels.len(), levels.join(", "))]
+            let missing = if feature.tells_missing() { ", and one of missing cells" } else { "" };
+            vec![
+                format!("  {name}"),
+                format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")),
+            ]
         }
     };
     model.schema().features().iter().map(describe).collect()

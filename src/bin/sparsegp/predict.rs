@@ -10,6 +10,8 @@ use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::{PredictionWriter, Table};
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Rows per block: the memory of a prediction, whatever the length of the file.
 pub const BLOCK_ROWS: usize = 8192;
@@ -63,6 +65,36 @@ impl PredictedColumns {
     }
 }
 
+/// Missing cells that the mean stands in for although training met none in their column.
+#[derive(Default)]
+pub struct Filled(BTreeMap<String, usize>);
+
+impl Filled {
+    /// Takes in those of a block.
+    pub fn add(&mut self, model: &TableModel, block: &Table) {
+        for (name, count) in model.schema().silent_gaps(block) {
+            *self.0.entry(name.to_owned()).or_default() += count;
+        }
+    }
+
+    /// Says how many there were, in one line of standard error.
+    pub fn tell(&self, data: &Path) {
+        const MOST: usize = 5;
+        let mut names: Vec<String> =
+            self.0.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
+        if self.0.len() > MOST {
+            names.push(format!("{} more", self.0.len() - MOST));
+        }
+        if !names.is_empty() {
+            output::note(&format!(
+                "warning: {}: cells are missing in columns that had all in training: {}; the mean of training stands in for them",
+                data.display(),
+                names.join(", ")
+            ));
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
@@ -70,7 +102,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
-    let blocks = model.schema().open(&args.data, most)?;
+    let blocks = model.schema().open_with(&args.data, most, args.delimiter)?;
     let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
     let columns = PredictedColumns {
         latent: args.latent,
@@ -83,8 +115,10 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     names.extend((0..args.draws).map(|k| format!("draw{k}")));
     let mut writer = PredictionWriter::create(&args.out, &names)?.behind()?;
     let mut first = 0;
+    let mut filled = Filled::default();
     for block in blocks.ahead()? {
         let block = block?;
+        filled.add(&model, &block);
         let mut draws = match args.samples {
             0 => Vec::new(),
             count => model.samples(&block, unseen, count, args.seed)?,
@@ -93,6 +127,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         writer = writer.write_rows(block_values(&model, &block, unseen, &columns, &draws)?)?;
         first += block.rows() as u64;
     }
+    filled.tell(&args.data);
     writer.finish()
 }
 

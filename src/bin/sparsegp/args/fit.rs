@@ -110,8 +110,9 @@ pub struct ObjectiveArgs {
 }
 
 /// What a saved model that a fit starts from decides.
-const DECIDED_BY_FROM: [&str; 16] = [
+const DECIDED_BY_FROM: [&str; 17] = [
     "features",
+    "keep",
     "exclude",
     "categorical",
     "no_standardize",
@@ -140,9 +141,9 @@ pub struct HeldOutArgs {
     /// A file of rows to report on
     #[arg(long, value_name = "FILE", conflicts_with = "test_fraction")]
     pub test: Option<PathBuf>,
-    /// The share of the rows held out to report on
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    pub test_fraction: f64,
+    /// The share of the rows held out to report on [default: 0, with --split-by or --split-time 0.2 unless other rows are held out]
+    #[arg(long, value_name = "SHARE")]
+    pub test_fraction: Option<f64>,
     /// In --test: a category not seen in training is an error, or makes all inputs of its column zero
     #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error", requires = "test")]
     pub unseen: UnseenLevels,
@@ -185,6 +186,14 @@ impl FitArgs {
         let warm_start =
             self.training.warm_start.filter(|_| self.objective.kind() != ObjectiveKind::DlmSquare);
         self.training.mini_batch_option(self.uses_rate()).or(warm_start.map(|_| "--warm-start"))
+    }
+
+    /// The share of the rows held out to report on.
+    pub fn test_fraction(&self) -> f64 {
+        let HeldOutArgs { test, test_fraction, validation_fraction, .. } = &self.held_out;
+        let others = test.is_some() || validation_fraction.is_some() || self.objective.betas.is_some();
+        let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
+        test_fraction.unwrap_or(default)
     }
 
     /// Whether full-batch steps have a learning rate.

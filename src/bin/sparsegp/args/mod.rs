@@ -9,7 +9,7 @@ pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
 
 use clap::{Args, Parser, Subcommand};
-use parsers::{unseen, words};
+use parsers::{delimiter, unseen, words};
 use sparsegp::schema::UnseenLevels;
 use std::path::PathBuf;
 
@@ -71,6 +71,9 @@ pub struct PredictArgs {
     /// Add K draws of the target itself as columns draw0, …, each row by itself
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub draws: usize,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     /// Seed of both kinds of draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -86,6 +89,9 @@ pub struct EvaluateArgs {
     pub model: PathBuf,
     /// The data, with the target; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     /// Save the metrics document (JSON)
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,

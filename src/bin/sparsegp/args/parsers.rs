@@ -21,6 +21,17 @@ pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
     Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
 }
 
+/// A character that may separate columns.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte) => {
+            Ok(byte)
+        }
+        _ => Err("expected one character such as , ; | or tab".to_owned()),
+    }
+}
+
 pub fn on(word: &str) -> sparsegp::Result<bool> {
     Ok(word == "on")
 }

@@ -1,6 +1,6 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{Beside, Inducing, beside, bounds, inducing, jitter, on, words};
+use super::parsers::{Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, words};
 use clap::Args;
 use sparsegp::Error;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
@@ -11,7 +11,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, Open, Part, StepOptions, foreign};
-use sparsegp::schema::SchemaOptions;
+use sparsegp::schema::{SchemaOptions, SplitBy};
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 use std::str::FromStr;
 
@@ -31,6 +31,18 @@ pub struct ColumnArgs {
     /// Columns of categories although they look like numbers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
+    /// Columns to keep although they look like identifiers, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    pub keep: Vec<String>,
+    /// Hold whole groups of rows out, those with the same value of this column, which is an input only if --features names it
+    #[arg(long, value_name = "COL", conflicts_with = "split_time")]
+    pub split_by: Option<String>,
+    /// Hold the latest rows out, by this column of dates or numbers
+    #[arg(long, value_name = "COL")]
+    pub split_time: Option<String>,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: the one of , ; tab | that the first lines show]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     /// Take inputs and target as they are instead of standardising them
     #[arg(long)]
     pub no_standardize: bool,
@@ -368,6 +380,12 @@ impl ModelArgs {
 }
 
 impl ColumnArgs {
+    /// The column by which rows are held out.
+    pub fn split(&self) -> Option<SplitBy> {
+        let group = self.split_by.clone().map(SplitBy::Group);
+        group.or(self.split_time.clone().map(SplitBy::Time))
+    }
+
     /// The columns that these arguments ask for.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
@@ -378,6 +396,9 @@ impl ColumnArgs {
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
             weights: self.weights.clone(),
+            keep: self.keep.clone(),
+            delimiter: self.delimiter,
+            split: self.split(),
             ..Default::default()
         }
     }

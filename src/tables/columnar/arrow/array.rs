@@ -130,9 +130,10 @@ impl Array {
             _ if self.rows == 0 => Some(0),
             Kind::Null => Some(0),
             Kind::Boolean => Some(bits(self.rows)),
-            Kind::Integer { bytes, .. } | Kind::Float { bytes } | Kind::Decimal { bytes, .. } => {
-                self.rows.checked_mul(bytes)
-            }
+            Kind::Integer { bytes, .. }
+            | Kind::Float { bytes }
+            | Kind::Decimal { bytes, .. }
+            | Kind::Instant { bytes, .. } => self.rows.checked_mul(bytes),
             Kind::Text { offset_bytes } => self.rows.checked_add(1).and_then(|n| n.checked_mul(offset_bytes)),
             Kind::Views => self.rows.checked_mul(16),
         };
@@ -171,6 +172,12 @@ impl Array {
             Kind::Integer { bytes: 4, .. } => self.fixed(rows, take, |b| f64::from(u32::from_le_bytes(b))),
             Kind::Integer { signed: true, .. } => self.fixed(rows, take, |b| i64::from_le_bytes(b) as f64),
             Kind::Integer { .. } => self.fixed(rows, take, |b| u64::from_le_bytes(b) as f64),
+            Kind::Instant { bytes: 4, unit } => {
+                self.fixed(rows, take, |b| unit.seconds(f64::from(i32::from_le_bytes(b))))
+            }
+            Kind::Instant { unit, .. } => {
+                self.fixed(rows, take, |b| unit.seconds(i64::from_le_bytes(b) as f64))
+            }
             Kind::Float { bytes: 2 } => self.fixed(rows, take, |b| f16::from_le_bytes(b).to_f64()),
             Kind::Float { bytes: 4 } => self.fixed(rows, take, |b| f64::from(f32::from_le_bytes(b))),
             Kind::Float { .. } => self.fixed(rows, take, f64::from_le_bytes),

@@ -152,6 +152,13 @@ impl RowSource for ArrowRows {
         }
     }
 
+    fn is_time(&self, column: usize) -> bool {
+        self.fields.get(column).is_some_and(|field| match field.cells {
+            Cells::Plain(kind) | Cells::Coded { values: kind, .. } => matches!(kind, Kind::Instant { .. }),
+            Cells::Unsupported(_) => false,
+        })
+    }
+
     fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],

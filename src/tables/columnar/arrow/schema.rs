@@ -4,6 +4,7 @@ use std::io::Result;
 
 use super::flat::Table;
 use super::messages::damaged;
+use crate::tables::instant::DAY;
 
 /// Types nested deeper than this are taken for damage.
 const MOST_DEPTH: usize = 32;
@@ -50,12 +51,35 @@ pub(super) enum Kind {
         bytes: usize,
         scale: i32,
     },
+    /// Instants since 1970 as integers, in units of so many seconds.
+    Instant {
+        bytes: usize,
+        unit: Unit,
+    },
     /// Text between offsets of so many bytes each.
     Text {
         offset_bytes: usize,
     },
     /// Text behind views, which hold it where it is short.
     Views,
+}
+
+/// The unit of instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Days,
+    /// A second divided by ten to this power.
+    Second(u8),
+}
+
+impl Unit {
+    /// So many units in seconds.
+    pub(super) fn seconds(self, count: f64) -> f64 {
+        match self {
+            Unit::Days => count * DAY,
+            Unit::Second(power) => count / 10f64.powi(i32::from(power)),
+        }
+    }
 }
 
 /// How many entries of the lists of a batch belong to a column and all that is nested in it.
@@ -136,9 +160,14 @@ impl Parser {
             5 => (Ok(Kind::Text { offset_bytes: 4 }), 3, 0),
             6 => (Ok(Kind::Boolean), 2, 0),
             7 => (decimal(of), 2, 0),
-            8 => (Err("date"), 2, 0),
+            // Days in 32 bits, or milliseconds, which is the default.
+            8 if of.i16(0) == Some(0) => (Ok(Kind::Instant { bytes: 4, unit: Unit::Days }), 2, 0),
+            8 => (Ok(Kind::Instant { bytes: 8, unit: Unit::Second(3) }), 2, 0),
             9 => (Err("time"), 2, 0),
-            10 => (Err("timestamp"), 2, 0),
+            10 => {
+                let power = 3 * of.i16(0).unwrap_or(0).clamp(0, 3) as u8;
+                (Ok(Kind::Instant { bytes: 8, unit: Unit::Second(power) }), 2, 0)
+            }
             11 => (Err("interval"), 2, 0),
             12 | 21 => (Err("list"), 2, 0),
             13 => (Err("struct"), 1, 0),

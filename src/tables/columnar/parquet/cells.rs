@@ -1,6 +1,6 @@
 //! What the columns of a Parquet file are read as, and their cells into column builders; no files.
 
-use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
+use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::DataType;
 use ::parquet::errors::{ParquetError, Result};
@@ -9,9 +9,10 @@ use half::f16;
 
 use crate::tables::column::ColumnBuilder;
 use crate::tables::columnar::decimal;
+use crate::tables::instant::DAY;
 
 /// How the stored values of a column are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Numbers as they are; true and false are 1 and 0.
     Number,
@@ -21,6 +22,8 @@ pub(super) enum Kind {
     Decimal(i32),
     /// Numbers of 16 bits.
     Half,
+    /// Instants since 1970: a number times seconds, over units to the second.
+    Instant(f64, f64),
     Text,
 }
 
@@ -32,6 +35,7 @@ enum Meaning {
     },
     Decimal(i32),
     Half,
+    Instant(f64, f64),
     Text,
     /// Something that is neither a number nor text, by its name.
     Other(&'static str),
@@ -57,6 +61,7 @@ pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
         }
         (Physical::INT32 | Physical::INT64, Meaning::Integer { signed: false }) => Ok(Kind::Unsigned),
         (_, Meaning::Decimal(scale)) => Ok(Kind::Decimal(scale)),
+        (Physical::INT32 | Physical::INT64, Meaning::Instant(times, over)) => Ok(Kind::Instant(times, over)),
         (Physical::FIXED_LEN_BYTE_ARRAY, Meaning::Half) if *type_length == 2 => Ok(Kind::Half),
         (Physical::BYTE_ARRAY, Meaning::Text) => Ok(Kind::Text),
         (Physical::INT96, _) => Err("timestamp"),
@@ -79,11 +84,18 @@ fn meaning(logical: Option<&LogicalType>, converted: ConvertedType, scale: i32) 
         (None, C::DECIMAL) => Meaning::Decimal(scale),
         (Some(L::Float16), _) => Meaning::Half,
         (Some(L::String | L::Json | L::Enum), _) | (None, C::UTF8 | C::JSON | C::ENUM) => Meaning::Text,
-        (Some(L::Date), _) | (None, C::DATE) => Meaning::Other("date"),
+        (Some(L::Date), _) | (None, C::DATE) => Meaning::Instant(DAY, 1.0),
+        (Some(L::Timestamp(timestamp)), _) => Meaning::Instant(
+            1.0,
+            match timestamp.unit {
+                TimeUnit::MILLIS => 1e3,
+                TimeUnit::MICROS => 1e6,
+                TimeUnit::NANOS => 1e9,
+            },
+        ),
+        (None, C::TIMESTAMP_MILLIS) => Meaning::Instant(1.0, 1e3),
+        (None, C::TIMESTAMP_MICROS) => Meaning::Instant(1.0, 1e6),
         (Some(L::Time(_)), _) | (None, C::TIME_MILLIS | C::TIME_MICROS) => Meaning::Other("time"),
-        (Some(L::Timestamp(_)), _) | (None, C::TIMESTAMP_MILLIS | C::TIMESTAMP_MICROS) => {
-            Meaning::Other("timestamp")
-        }
         (None, C::INTERVAL) => Meaning::Other("interval"),
         (Some(L::Uuid), _) => Meaning::Other("uuid"),
         (Some(L::List), _) | (None, C::LIST) => Meaning::Other("list"),
@@ -106,6 +118,12 @@ pub(super) fn read_cells(
         (R::BoolColumnReader(cells), _) => numbers(cells, count, builder, |&v| Some(f64::from(v))),
         (R::Int32ColumnReader(cells), Kind::Unsigned) => {
             numbers(cells, count, builder, |&v| Some(f64::from(v.cast_unsigned())))
+        }
+        (R::Int32ColumnReader(cells), Kind::Instant(times, over)) => {
+            numbers(cells, count, builder, |&v| Some(f64::from(v) * times / over))
+        }
+        (R::Int64ColumnReader(cells), Kind::Instant(times, over)) => {
+            numbers(cells, count, builder, |&v| Some(v as f64 * times / over))
         }
         (R::Int32ColumnReader(cells), Kind::Decimal(scale)) => {
             numbers(cells, count, builder, |&v| Some(decimal::scaled(i64::from(v), scale)))

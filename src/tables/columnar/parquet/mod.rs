@@ -153,6 +153,11 @@ impl RowSource for ParquetRows {
         kind(schema.get_fields().get(column)?).err()
     }
 
+    fn is_time(&self, column: usize) -> bool {
+        let instant = |decoded: &&Decoded| matches!(decoded.kind, Kind::Instant(..));
+        self.decoded.iter().filter(instant).any(|decoded| decoded.column == column)
+    }
+
     fn fill(
         &mut self,
         builders: &mut [Option<ColumnBuilder>],

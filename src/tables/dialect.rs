@@ -1,0 +1,139 @@
+//! How a CSV text is written, found from its beginning: what separates its columns, and which decimal mark its numbers have; no columns.
+
+use std::io::{Cursor, Read};
+
+use ::csv::{ByteRecord, ReaderBuilder};
+
+use super::written::{Mark, mark};
+
+/// Bytes of the text that are looked at.
+const SAMPLE_BYTES: u64 = 1 << 16;
+
+/// Records that are looked at.
+const SAMPLE_RECORDS: usize = 500;
+
+/// What may separate columns, the likelier first where several would do.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// How a CSV text is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Dialect {
+    /// What separates columns.
+    pub delimiter: u8,
+    /// A cell with a decimal comma, where numbers have one.
+    pub decimal_comma: Option<String>,
+}
+
+/// A text of which the beginning was read, and the whole of it again.
+pub(super) type Sampled = (Dialect, Box<dyn Read + Send>);
+
+/// What is left to say of a text whose reading failed.
+struct Failed(Option<std::io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// Finds how a text is written; a delimiter that is given is taken.
+pub(super) fn sample(mut input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Sampled {
+    let mut head = Vec::new();
+    let read = (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head);
+    let all = (head.len() as u64) < SAMPLE_BYTES;
+    let end = if all { head.len() } else { head.iter().rposition(|&byte| byte == b'\n').unwrap_or(0) };
+    let dialect = Dialect::of(&head[..end], delimiter);
+    let rest: Box<dyn Read + Send> = match read {
+        Ok(_) => input,
+        // Whoever reads on to there hears of it.
+        Err(error) => Box::new(Failed(Some(error))),
+    };
+    (dialect, Box::new(Cursor::new(head).chain(rest)))
+}
+
+impl Dialect {
+    fn of(head: &[u8], delimiter: Option<u8>) -> Dialect {
+        let delimiter = delimiter.unwrap_or_else(|| delimiter_of(head));
+        Dialect { delimiter, decimal_comma: decimal_comma(&records(head, delimiter), delimiter) }
+    }
+}
+
+/// The first records, the header first; blank lines are none.
+fn records(head: &[u8], delimiter: u8) -> Vec<ByteRecord> {
+    let mut reader =
+        ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(head);
+    let records = reader.byte_records().map_while(Result::ok);
+    records
+        .filter(|record| record.iter().any(|field| !field.trim_ascii().is_empty()))
+        .take(SAMPLE_RECORDS)
+        .collect()
+}
+
+/// The delimiter by which the header has most columns and most records as many as the header.
+fn delimiter_of(head: &[u8]) -> u8 {
+    let line =
+        head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    let candidates: Vec<u8> = DELIMITERS.into_iter().filter(|mark| line.contains(mark)).collect();
+    match candidates.as_slice() {
+        [] => return b',',
+        [only] => return *only,
+        _ => {}
+    }
+    let mut best = (b',', (0.0, 0));
+    for delimiter in candidates {
+        let records = records(head, delimiter);
+        let fields = records.first().map_or(0, ByteRecord::len);
+        let alike = records.iter().filter(|record| record.len() == fields).count();
+        let score = (alike as f64 / records.len().max(1) as f64, fields);
+        if fields > 1 && (score.0 > best.1.0 || (score.0 == best.1.0 && score.1 > best.1.1)) {
+            best = (delimiter, score);
+        }
+    }
+    best.0
+}
+
+/// A cell with a decimal comma, where some have one and none a decimal point. Where each comma could also set thousands apart, it does so
+/// unless columns are separated by semicolons, as they are where commas are decimal.
+fn decimal_comma(records: &[ByteRecord], delimiter: u8) -> Option<String> {
+    let (mut comma, mut either) = (None, None);
+    for field in records.iter().skip(1).flatten() {
+        let Some(text) = std::str::from_utf8(field).ok() else { continue };
+        match mark(text) {
+            Mark::Point => return None,
+            Mark::Comma if comma.is_none() => comma = Some(text.trim().to_owned()),
+            Mark::Either if delimiter == b';' && text.contains(',') && either.is_none() => {
+                either = Some(text.trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+    comma.or(either)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_and_decimal_marks_are_found() {
+        let of = |text: &str| {
+            let Dialect { delimiter, decimal_comma } = Dialect::of(text.as_bytes(), None);
+            (char::from(delimiter), decimal_comma)
+        };
+        let plain = |delimiter: char| (delimiter, None);
+        assert_eq!(of("a,b\n1,2\n"), plain(','));
+        assert_eq!(of("a;b\n1;2\n"), plain(';'));
+        assert_eq!(of("a\tb\n1,5\t2\n"), ('\t', Some("1,5".into())));
+        assert_eq!(of("a|b\n1|2\n"), plain('|'));
+        assert_eq!(of("a\n1\n"), plain(','));
+        assert_eq!(of("a;b\n3,14;2\n1.000;1\n"), (';', Some("3,14".into())));
+        assert_eq!(of("a;b\n3,14;2.5\n"), plain(';'));
+        assert_eq!(of("a;b\n1,234;2\n"), (';', Some("1,234".into())));
+        assert_eq!(of("a,b\n\"1,234\",2\n"), plain(','));
+        assert_eq!(of("a,b\n\"1,5\",\"2,25\"\n"), (',', Some("1,5".into())));
+        // A header with both marks goes by the rows below it.
+        assert_eq!(of("price (net, EUR);sold\n3,5;2\n4;1\n"), (';', Some("3,5".into())));
+        assert_eq!(of("a,b;c\n1,2\n3,4\n"), plain(','));
+        assert_eq!(Dialect::of(b"a;b,c\n1;2,3\n", Some(b';')).delimiter, b';');
+    }
+}

@@ -1,0 +1,239 @@
+//! Dates and times of day as seconds since 1970 in UTC, out of text in the forms that are common, and back to the calendar; no columns.
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds of a day.
+pub(crate) const DAY: f64 = 86_400.0;
+
+/// The order in which a date is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DateOrder {
+    /// 2024-01-31, as in ISO 8601.
+    YearMonthDay,
+    /// 31.01.2024.
+    DayMonthYear,
+    /// 01/31/2024.
+    MonthDayYear,
+}
+
+/// All orders, each with its bit in a set of them.
+pub(crate) const ORDERS: [(DateOrder, u8); 3] =
+    [(DateOrder::YearMonthDay, 1), (DateOrder::DayMonthYear, 2), (DateOrder::MonthDayYear, 4)];
+
+/// The orders in which a text is a date, with a time or without.
+pub(crate) fn orders(text: &str) -> u8 {
+    ORDERS.iter().filter(|(order, _)| seconds(text, *order).is_some()).map(|(_, bit)| bit).sum()
+}
+
+/// The instant that a text says, written in this order; without a zone it is taken for UTC.
+pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
+    let text = text.trim();
+    let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
+    let days = date(&text[..end], order)?;
+    let time = text[end..].trim_start_matches(['T', 't', ' ']);
+    let seconds = if end == text.len() { 0.0 } else { time_of_day(time)? };
+    Some(days as f64 * DAY + seconds)
+}
+
+/// The days since 1970 of a date.
+fn date(text: &str, order: DateOrder) -> Option<i64> {
+    let mark = text.chars().find(|c| !c.is_ascii_digit()).filter(|mark| "-/.".contains(*mark))?;
+    let fields: Vec<&str> = text.split(mark).collect();
+    let number = |text: &str, most: usize| -> Option<i64> {
+        let digits = (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse().ok()).flatten()
+    };
+    let year = |text: &str| number(text, 4).filter(|_| text.len() == 4);
+    let (year, month, day) = match (fields.as_slice(), order) {
+        ([y, m], DateOrder::YearMonthDay) if mark == '-' && m.len() == 2 => (year(y)?, number(m, 2)?, 1),
+        ([y, m, d], DateOrder::YearMonthDay) => (year(y)?, number(m, 2)?, number(d, 2)?),
+        ([d, m, y], DateOrder::DayMonthYear) => (year(y)?, number(m, 2)?, number(d, 2)?),
+        // Nobody writes the month first and points.
+        ([m, d, y], DateOrder::MonthDayYear) if mark != '.' => (year(y)?, number(m, 2)?, number(d, 2)?),
+        _ => return None,
+    };
+    let valid = (1..=12).contains(&month) && (1..=days_of_month(year, month)).contains(&day);
+    valid.then(|| days(year, month) + day - 1)
+}
+
+/// Seconds since midnight in UTC of HH:MM, HH:MM:SS or HH:MM:SS.F, with AM or PM, and with Z or a distance to UTC.
+fn time_of_day(text: &str) -> Option<f64> {
+    let (clock, zone) = match text.find(['Z', 'z', '+', '-']) {
+        Some(at) => (text[..at].trim_end(), zone(&text[at..])?),
+        None => (text, 0.0),
+    };
+    let upper = clock.to_ascii_uppercase();
+    let half = ["AM", "PM"].into_iter().find(|half| upper.ends_with(half));
+    let clock = half.map_or(upper.as_str(), |half| upper.trim_end_matches(half)).trim_end();
+    let mut fields = clock.split(':');
+    let whole = |text: Option<&str>, below: f64| -> Option<f64> {
+        let text = text.filter(|text| (1..=2).contains(&text.len()))?;
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| text.parse().ok())
+            .flatten()
+            .filter(|&v: &f64| v < below)
+    };
+    let (mut hour, minute) = (whole(fields.next(), 24.0)?, whole(fields.next(), 60.0)?);
+    let second = fields.next().map_or(Some(0.0), |text| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        text.parse::<f64>().ok().filter(|value| digits && *value < 61.0)
+    })?;
+    if let Some(half) = half {
+        hour = if (1.0..=12.0).contains(&hour) {
+            hour % 12.0 + if half == "PM" { 12.0 } else { 0.0 }
+        } else {
+            return None;
+        };
+    }
+    fields.next().is_none().then_some(3600.0 * hour + 60.0 * minute + second - zone)
+}
+
+/// How many seconds a zone is ahead of UTC.
+fn zone(text: &str) -> Option<f64> {
+    if text.eq_ignore_ascii_case("z") {
+        return Some(0.0);
+    }
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    let digits: String = text[1..].chars().filter(|&c| c != ':').collect();
+    let (hours, minutes) = match digits.len() {
+        2 => (digits.as_str(), "0"),
+        4 => digits.split_at(2),
+        _ => return None,
+    };
+    Some(
+        sign * (3600.0 * f64::from(hours.parse::<u8>().ok()?)
+            + 60.0 * f64::from(minutes.parse::<u8>().ok()?)),
+    )
+}
+
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+fn days_of_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 => 28 + i64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The days from the beginning of 1970 to that of a month of the Gregorian calendar, which has 365.2425 days a year by leap years.
+fn days(year: i64, month: i64) -> i64 {
+    let before = year - 1;
+    let leap_days = |year: i64| year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let years = 365 * (year - 1970) + leap_days(before) - leap_days(1969);
+    years + (1..month).map(|month| days_of_month(year, month)).sum::<i64>()
+}
+
+/// The share of its year that has passed at an instant.
+pub(crate) fn share_of_year(seconds: f64) -> f64 {
+    let year = year_of(seconds);
+    let (start, end) = (days(year, 1) as f64 * DAY, days(year + 1, 1) as f64 * DAY);
+    (seconds - start) / (end - start)
+}
+
+fn year_of(seconds: f64) -> i64 {
+    let mut year = 1970 + (seconds / (365.2425 * DAY)).floor() as i64;
+    while (days(year, 1) as f64) * DAY > seconds {
+        year -= 1;
+    }
+    while (days(year + 1, 1) as f64) * DAY <= seconds {
+        year += 1;
+    }
+    year
+}
+
+/// The day of the month, from 0.
+pub(crate) fn day_of_month(seconds: f64) -> i64 {
+    let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
+    let start = (1..=12).map(|month| days(year, month)).filter(|&start| start <= day).max();
+    day - start.unwrap_or(day)
+}
+
+/// The share of its week, which begins on Monday, that had passed when the day began.
+pub(crate) fn share_of_week(seconds: f64) -> f64 {
+    // The first day of 1970 was a Thursday.
+    ((seconds / DAY).floor() + 3.0).rem_euclid(7.0) / 7.0
+}
+
+/// The share of its day that has passed at an instant.
+pub(crate) fn share_of_day(seconds: f64) -> f64 {
+    seconds.rem_euclid(DAY) / DAY
+}
+
+/// The date, and the time of day where it is not midnight, for messages.
+pub(crate) fn spelled(seconds: f64) -> String {
+    let (year, day) = (year_of(seconds), (seconds / DAY).floor() as i64);
+    let month = (1..=12).rev().find(|&month| days(year, month) <= day).unwrap_or(1);
+    let date = format!("{year:04}-{month:02}-{:02}", day - days(year, month) + 1);
+    let minutes = (seconds.rem_euclid(DAY) / 60.0) as i64;
+    if seconds.rem_euclid(DAY) == 0.0 {
+        date
+    } else {
+        format!("{date} {:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DateOrder::{DayMonthYear, MonthDayYear, YearMonthDay};
+
+    #[test]
+    fn dates_and_times_are_read_in_their_forms() {
+        let day = |days: f64| Some(days * DAY);
+        assert_eq!(seconds("1970-01-01", YearMonthDay), day(0.0));
+        assert_eq!(seconds("2000-03-01", YearMonthDay), day(11_017.0));
+        assert_eq!(seconds("1969/12/31", YearMonthDay), day(-1.0));
+        assert_eq!(seconds("2024-02", YearMonthDay), day(19_754.0));
+        assert_eq!(seconds("31.01.2024", DayMonthYear), seconds("2024-01-31", YearMonthDay));
+        assert_eq!(seconds("1/31/2024", MonthDayYear), seconds("2024-01-31", YearMonthDay));
+        let noon = seconds("2024-01-31T12:30:15.5Z", YearMonthDay).expect("an instant");
+        assert_eq!(noon, seconds("2024-01-31", YearMonthDay).expect("a day") + 45_015.5);
+        for text in [
+            "2024-01-31 12:30:15.5",
+            "2024-01-31T14:30:15.5+02:00",
+            "2024-01-31 07:30:15.5-0500",
+            "2024-01-31 12:30:15.5 PM",
+        ] {
+            assert_eq!(seconds(text, YearMonthDay), Some(noon), "{text}");
+        }
+        assert_eq!(orders("05/06/2024"), 6);
+        assert_eq!(orders("13/06/2024"), 2);
+        assert_eq!(orders("06/13/2024"), 4);
+        assert_eq!(orders("05.06.2024"), 2);
+        assert_eq!(orders("2024-06-05"), 1);
+        for text in [
+            "2023-02-29",
+            "2024-13-01",
+            "24-01-31",
+            "2024",
+            "12:30",
+            "2024-01-31 25:00",
+            "1.5",
+            "a-b-c",
+            "2024-01-31T",
+            "é-1-2",
+        ] {
+            assert_eq!(orders(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_calendar_is_known() {
+        let at = |text| seconds(text, YearMonthDay).expect("an instant");
+        assert_eq!(share_of_year(at("2023-01-01")), 0.0);
+        assert_eq!(share_of_year(at("2024-07-02")), 0.5);
+        assert_eq!(share_of_week(at("2024-01-01")), 0.0);
+        assert_eq!(share_of_week(at("1969-12-28 23:00")), 6.0 / 7.0);
+        assert_eq!(share_of_day(at("1969-12-28 06:00")), 0.25);
+        assert_eq!((day_of_month(at("2024-02-29 10:00")), day_of_month(at("1900-03-01"))), (28, 0));
+        assert_eq!(
+            (spelled(at("2024-02-29")), spelled(at("1899-12-31 06:05"))),
+            ("2024-02-29".into(), "1899-12-31 06:05".into())
+        );
+    }
+}

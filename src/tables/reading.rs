@@ -1,0 +1,171 @@
+//! How the text of a column is read as numbers or dates, and how that is recognised in its cells; no meaning of columns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::column::Column;
+use super::instant::{self, DateOrder, ORDERS};
+use super::written;
+
+/// How the cells of a column of text are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reading {
+    /// As numbers with separators of thousands, a percent or a currency sign.
+    Number {
+        /// Whether the decimal mark is a comma.
+        decimal_comma: bool,
+        /// The currency, or "%": 12.5 % is 12.5.
+        unit: Option<String>,
+    },
+    /// As dates, with times of day or without.
+    Date {
+        /// The order of year, month and day.
+        order: DateOrder,
+    },
+}
+
+/// The readings of columns by their names.
+pub type Readings = BTreeMap<String, Reading>;
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reading::Number { decimal_comma: true, .. } => "a number with a decimal comma",
+            Reading::Number { .. } => "a number",
+            Reading::Date { order: DateOrder::YearMonthDay } => "a date such as 2024-01-31",
+            Reading::Date { order: DateOrder::DayMonthYear } => "a date such as 31/01/2024",
+            Reading::Date { order: DateOrder::MonthDayYear } => "a date such as 01/31/2024",
+        })
+    }
+}
+
+impl Reading {
+    /// What a text that is no plain number says.
+    fn value(&self, text: &str) -> Option<f64> {
+        match self {
+            Reading::Number { decimal_comma, .. } => {
+                written::parse(text, *decimal_comma).map(|written| written.value)
+            }
+            Reading::Date { order } => instant::seconds(text, *order),
+        }
+    }
+
+    /// The column as numbers or instants; the first row that cannot be read is an error. A column that is no text stays as it is.
+    pub(crate) fn read(&self, column: &Column) -> Result<Column, usize> {
+        let Column::Text(text) = column else { return Ok(column.clone()) };
+        let numbers = matches!(self, Reading::Number { .. });
+        let value = |level: &String| level.parse().ok().filter(|_| numbers).or_else(|| self.value(level));
+        let values: Vec<Option<f64>> = text.levels().iter().map(value).collect();
+        let cell = |(row, code): (usize, Option<usize>)| match code {
+            None => Ok(f64::NAN),
+            Some(code) => values[code].ok_or(row),
+        };
+        let cells = text.codes().enumerate().map(cell).collect::<Result<Vec<f64>, usize>>()?;
+        Ok(if numbers { Column::Number(cells) } else { Column::Time(cells) })
+    }
+}
+
+/// What all cells of a column that are no plain numbers could be, gathered cell by cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Forms {
+    /// Whether all are numbers with a decimal point, and with a decimal comma.
+    point: bool,
+    comma: bool,
+    /// The orders in which all are dates.
+    orders: u8,
+    /// A cell that would be another number with the other decimal mark.
+    either: Option<String>,
+    /// The first cell with a fraction or thousands set apart, or else the first one.
+    first: Option<String>,
+    /// The unit of the first cell that has one, and whether others have another.
+    unit: Option<String>,
+    units_differ: bool,
+}
+
+impl Default for Forms {
+    fn default() -> Self {
+        Forms {
+            point: true,
+            comma: true,
+            orders: ORDERS.iter().map(|(_, bit)| bit).sum(),
+            either: None,
+            first: None,
+            unit: None,
+            units_differ: false,
+        }
+    }
+}
+
+impl Forms {
+    /// Whether nothing fits any more.
+    fn is_settled(&self) -> bool {
+        !self.point && !self.comma && self.orders == 0
+    }
+
+    /// Takes in a text that is no plain number.
+    pub(crate) fn push(&mut self, text: &str) {
+        if self.is_settled() {
+            return;
+        }
+        if self.orders > 0 {
+            self.orders &= instant::orders(text);
+        }
+        if self.point || self.comma {
+            let (point, comma) = (written::parse(text, false), written::parse(text, true));
+            (self.point, self.comma) = (self.point && point.is_some(), self.comma && comma.is_some());
+            if point.is_some() && comma.is_some() && point != comma {
+                self.either.get_or_insert_with(|| text.to_owned());
+            }
+            self.take_unit(point.or(comma).and_then(|written| written.unit));
+        }
+        self.first.get_or_insert_with(|| text.to_owned());
+    }
+
+    fn take_unit(&mut self, unit: Option<&str>) {
+        let Some(unit) = unit else { return };
+        self.units_differ |= self.unit.as_deref().is_some_and(|known| known != unit);
+        self.unit.get_or_insert_with(|| unit.to_owned());
+    }
+
+    /// Takes in the cells of later rows.
+    pub(crate) fn merge(&mut self, later: Forms) {
+        (self.point, self.comma) = (self.point && later.point, self.comma && later.comma);
+        self.orders &= later.orders;
+        self.units_differ |= later.units_differ;
+        self.take_unit(later.unit.as_deref());
+        self.either = self.either.take().or(later.either);
+        self.first = self.first.take().or(later.first);
+    }
+
+    /// How the column is read, with an example in words; nothing where its cells are just text. `plain` says whether there are plain numbers
+    /// too, and whether those are whole.
+    pub(crate) fn reading(&self, plain: Option<bool>) -> Option<(Reading, String)> {
+        let first = self.first.as_ref()?;
+        if !self.units_differ && (self.point || (self.comma && plain != Some(false))) {
+            let decimal_comma = !self.point;
+            let shown = self.either.as_ref().unwrap_or(first);
+            let value = written::parse(shown, decimal_comma)?.value;
+            let also = match self.either {
+                Some(_) if self.point && self.comma => ", although the mark could be a decimal one",
+                _ => "",
+            };
+            let percent = if self.unit.as_deref() == Some("%") { ", in percent" } else { "" };
+            let words = format!("({shown:?} is {value}{percent}{also})");
+            return Some((Reading::Number { decimal_comma, unit: self.unit.clone() }, words));
+        }
+        if plain.is_some() {
+            return None;
+        }
+        let order = ORDERS.iter().rev().find(|(_, bit)| self.orders & bit != 0).map(|(order, _)| *order)?;
+        let spelled = instant::spelled(instant::seconds(first, order)?);
+        let also = if self.orders.count_ones() > 1 {
+            ", month first, although all days could be months"
+        } else {
+            ""
+        };
+        Some((Reading::Date { order }, format!("({first:?} is {spelled}{also})")))
+    }
+}
