@@ -57,7 +57,7 @@ pub(super) fn roles_of_file(
         return Ok(Roles::default());
     }
     let each = |take: &mut dyn FnMut(&Table) -> Result<()>| -> Result<()> {
-        blocks()?.try_for_each(|block| take(&*block?.with_values(target)))
+        blocks()?.try_for_each(|block| take(&block?.with_values(target)))
     };
     let roles = match by {
         Some(by) => roles_by(&each, by, shares)?,
