@@ -54,6 +54,7 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     let features = schema.features().iter().map(|feature| {
         let column = match feature {
             Feature::Numeric { .. } => Column::Number(vec![0.5, -1e6, 3.0]),
+            Feature::Date { .. } => Column::Time(vec![0.5, -1e6, 3.0]),
             Feature::Categorical { levels, .. } => {
                 let ends = [levels.first(), levels.last(), levels.last()];
                 Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
