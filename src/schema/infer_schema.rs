@@ -342,7 +342,11 @@ fn left_out<'a>(
         let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
-    if found.is_empty() || found.len() == names.len() {
+    if found.len() == names.len() {
+        // Something has to be left, if it has values.
+        found.retain(|(name, _)| facts.require(name).is_ok_and(|column| column.present == 0));
+    }
+    if found.is_empty() {
         return Ok(Vec::new());
     }
     let words = folded(found.iter().map(|(name, reason)| format!("{} ({reason})", quoted(name))));

@@ -199,7 +199,7 @@ impl Table {
 
     /// The rows that have a value in a column, all of them where there is no such column. Messages call them by their places in the
     /// whole.
-    pub(crate) fn with_values(&self, name: &str) -> Cow<'_, Table> {
+    pub fn with_values(&self, name: &str) -> Cow<'_, Table> {
         let missing = |row: usize| self.column(name).is_some_and(|column| column.is_missing(row));
         if !(0..self.rows).any(missing) {
             return Cow::Borrowed(self);

@@ -59,6 +59,7 @@ fn hostile_options(names: &[&str]) -> Vec<SchemaOptions> {
 
 /// What a fit does before it trains.
 fn prepare(table: &Table, columns: &SchemaOptions) -> bool {
+    let table = &*table.with_values(&columns.target);
     let Ok((schema, _)) = Schema::infer(table, columns) else { return false };
     let Ok(design) = schema.design(table, UnseenLevels::Error) else { return false };
     let targets =

@@ -64,7 +64,8 @@ pub(super) fn kind(field: &Type) -> std::result::Result<Kind, &'static str> {
         (Physical::INT32 | Physical::INT64, Meaning::Instant(times, over)) => Ok(Kind::Instant(times, over)),
         (Physical::FIXED_LEN_BYTE_ARRAY, Meaning::Half) if *type_length == 2 => Ok(Kind::Half),
         (Physical::BYTE_ARRAY, Meaning::Text) => Ok(Kind::Text),
-        (Physical::INT96, _) => Err("timestamp"),
+        // What timestamps were in Parquet before it had a type for them.
+        (Physical::INT96, _) => Ok(Kind::Instant(1.0, 1e6)),
         (_, Meaning::Other(name)) => Err(name),
         _ => Err("binary"),
     }
@@ -151,6 +152,9 @@ pub(super) fn read_cells(
         }
         (R::FixedLenByteArrayColumnReader(cells), Kind::Half) => {
             numbers(cells, count, builder, |v| Some(f16::from_le_bytes(v.data().try_into().ok()?).to_f64()))
+        }
+        (R::Int96ColumnReader(cells), Kind::Instant(times, over)) => {
+            numbers(cells, count, builder, |v| Some(v.to_micros() as f64 * times / over))
         }
         (R::Int96ColumnReader(_) | R::ByteArrayColumnReader(_) | R::FixedLenByteArrayColumnReader(_), _) => {
             Err(problem("its type is not the one that the file states"))
