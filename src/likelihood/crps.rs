@@ -23,10 +23,10 @@ const KRONROD: [(f64, f64, f64); 7] = [
 const MIDDLE: (f64, f64) = (0.209_482_141_084_727_82, 0.417_959_183_673_469_4);
 
 /// The two rules may differ by this share of the score: that with 15 nodes is then off by much less where F is smooth.
-const DIFFERENCE: f64 = 1e-6;
+const DIFFERENCE: f64 = 2e-5;
 
 /// What is left of a tail may be this share of the score.
-const NEGLIGIBLE: f64 = 3e-8;
+const NEGLIGIBLE: f64 = 1e-7;
 
 /// Panels are halved so often at most.
 const HALVINGS: u32 = 16;

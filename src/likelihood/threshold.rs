@@ -30,14 +30,22 @@ pub(super) enum Threshold {
 }
 
 impl Threshold {
-    /// The log density, a constant aside.
+    /// The log density at a distance d from the peak, relative to that there: `a (d − (e^d − 1))`, and `a d − (a + b) log(1 + p (e^d − 1))`
+    /// with p = a/(a + b). In this form nothing cancels that is larger than a d.
     #[inline(always)]
-    fn log_density<S: Simd>(self, u: f64) -> f64 {
+    fn log_density<S: Simd>(self, d: f64) -> f64 {
+        let mut series = 0.0;
+        for k in (1..10).rev() {
+            series = (1.0 + series) * d / f64::from(k);
+        }
+        let growth = if d.abs() < 0.1 { series } else { exp::<S>(d) - 1.0 };
         match self {
-            Threshold::LogGamma(shape) => shape * u - exp::<S>(u),
+            Threshold::LogGamma(a) => a * (d - growth),
             Threshold::LogOdds(a, b) => {
-                let softplus = if u > 0.0 { u } else { 0.0 } + ln_1p::<S>(exp::<S>(-u.abs()));
-                a * u - (a + b) * softplus
+                let rise = a / (a + b) * growth;
+                let up = rise > 0.0;
+                let log = ln_1p::<S>(if up { rise } else { -rise / (1.0 + rise) });
+                a * d - (a + b) * if up { log } else { -log }
             }
         }
     }
@@ -60,18 +68,17 @@ impl Threshold {
         integrator: &mut Integrator,
     ) -> Option<f64> {
         let (peak, curvature) = self.peak();
-        let top = self.log_density::<pulp::Scalar>(peak);
         let width = curvature.sqrt().recip();
         let reach = |sign: f64| {
             let mut distance = (2.0 * DROP).sqrt() * width;
-            while top - self.log_density::<pulp::Scalar>(peak + sign * distance) < DROP && distance < 1e6 {
+            while -self.log_density::<pulp::Scalar>(sign * distance) < DROP && distance < 1e6 {
                 distance *= 1.25;
             }
-            peak + sign * distance
+            sign * distance
         };
         let (low, high) = (reach(-1.0), reach(1.0));
         let own = STEP.min(WIDTH * width);
-        let step = own.recip().hypot(steep(high) / (WIDTH * v.sqrt())).recip();
+        let step = own.recip().hypot(steep(peak + high) / (WIDTH * v.sqrt())).recip();
         let count = ((high - low) / step).ceil();
         // A variance of 0 and all that is not a number end here as well.
         if !(count < MOST_NODES as f64) {
@@ -83,9 +90,9 @@ impl Threshold {
         weight.extend((0..count).map(|k| low + k as f64 * step));
         z.clear();
         let precision = v.sqrt().recip();
-        z.extend(weight.iter().map(|&u| (x(u) - mu) * precision));
+        z.extend(weight.iter().map(|&d| (x(peak + d) - mu) * precision));
         value.resize(count, 0.0);
-        dispatch(Weights { threshold: self, top, u: &mut weight });
+        dispatch(Weights { threshold: self, d: &mut weight });
         normal::log_cdf_in_place(&mut z, &mut value);
         exp_in_place(&mut value);
         let total: f64 = weight.iter().sum();
@@ -95,11 +102,10 @@ impl Threshold {
     }
 }
 
-/// Replaces u by its density, relative to that at the peak.
+/// Replaces distances from the peak by the density there, relative to that at the peak.
 struct Weights<'a> {
     threshold: Threshold,
-    top: f64,
-    u: &'a mut [f64],
+    d: &'a mut [f64],
 }
 
 impl Pass for Weights<'_> {
@@ -107,9 +113,9 @@ impl Pass for Weights<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let Weights { threshold, top, u } = self;
-        for u in u {
-            *u = exp::<S>(threshold.log_density::<S>(*u) - top);
+        let Weights { threshold, d } = self;
+        for d in d {
+            *d = exp::<S>(threshold.log_density::<S>(*d));
         }
     }
 }
