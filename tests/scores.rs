@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp::likelihood::testkit::check_scores;
 use sparsegp::likelihood::{
-    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood, LikelihoodKind, NegativeBinomial,
-    Observation, PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood, NegativeBinomial, Observation,
+    PoissonExp, PoissonSoftplus, StudentT, TargetKind,
 };
 use sparsegp::quadrature::Integrator;
 
@@ -180,35 +180,6 @@ fn what_is_no_number_has_no_score() {
         assert!(score(&*likelihood, f64::NAN, (0.1, 0.2)).is_nan(), "{kind}: y");
         if kind.target_kind() != TargetKind::Binary {
             assert!(score(&*likelihood, 1.0, (f64::NAN, 0.2)).is_nan(), "{kind}: μ");
-        }
-    }
-}
-
-/// Microseconds per row and family, printed: `cargo test --test scores -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints timings"]
-fn cost_per_row() {
-    for kind in every_kind() {
-        for (u, marginal) in [([0.5, 0.4, 0.5, 0.5], (0.4, 0.3)), ([0.5, 0.4, 0.9, 0.8], (3.0, 1.0))] {
-            let (likelihood, at) = any_family(kind, u);
-            let mut integrator = Integrator::default();
-            let mut time = |work: &mut dyn FnMut(&mut Integrator)| {
-                let start = std::time::Instant::now();
-                (0..200).for_each(|_| work(&mut integrator));
-                start.elapsed().as_secs_f64() * 5e3
-            };
-            let quantile = time(&mut |integrator| {
-                std::hint::black_box(likelihood.predictive_quantile(
-                    0.975,
-                    marginal,
-                    at.exposure,
-                    integrator,
-                ));
-            });
-            let score = time(&mut |integrator| {
-                std::hint::black_box(likelihood.crps(at, marginal, integrator));
-            });
-            println!("{kind} {at:?} {marginal:?}: score {score:.2} µs, one quantile {quantile:.2} µs");
         }
     }
 }

@@ -261,7 +261,8 @@ impl<'a> Score<'a> {
         let Score { centre, spread, .. } = *self;
         let passed = sign * (x - centre) / spread;
         let next = match () {
-            () if passed < -1.01 * BULK => -BULK,
+            // Towards a far centre, as heavy tails vary over their distance from it.
+            () if passed < -1.01 * BULK => (passed / 8.0).min(-BULK),
             () if passed < -1.5 => 0.0,
             () if passed < 0.5 * BULK => BULK,
             () => 2.0 * passed,

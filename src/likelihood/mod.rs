@@ -294,7 +294,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// function is not a number.
     fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
         let Observation { y, exposure } = at;
-        if !(marginal.0.is_finite() && marginal.1.is_finite()) {
+        if ![y, marginal.0, marginal.1].iter().all(|value| value.is_finite()) {
             return f64::NAN;
         }
         let mut cdf = |y: f64| self.predictive_cdf(y, marginal, exposure, integrator);

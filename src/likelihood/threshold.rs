@@ -6,7 +6,7 @@
 use crate::functions::normal;
 use crate::quadrature::Integrator;
 use pulp::Simd;
-use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place, ln_1p};
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 
 /// The density of X may fall by this exponent before nodes are left out: 5e-12 of its peak.
 const DROP: f64 = 26.0;
@@ -81,23 +81,28 @@ impl Threshold {
         let step = own.recip().hypot(steep(peak + high) / (WIDTH * v.sqrt())).recip();
         let count = ((high - low) / step).ceil();
         // A variance of 0 and all that is not a number end here as well.
-        if !(count < MOST_NODES as f64) {
+        if !(count < MOST_NODES as f64 && mu.is_finite()) {
             return None;
         }
-        let [mut z, mut weight, mut value] = integrator.take();
+        let [mut z, mut weight, mut tails] = integrator.take();
         let count = count as usize + 1;
         weight.clear();
         weight.extend((0..count).map(|k| low + k as f64 * step));
         z.clear();
         let precision = v.sqrt().recip();
         z.extend(weight.iter().map(|&d| (x(peak + d) - mu) * precision));
-        value.resize(count, 0.0);
         dispatch(Weights { threshold: self, d: &mut weight });
-        normal::log_cdf_in_place(&mut z, &mut value);
-        exp_in_place(&mut value);
-        let total: f64 = weight.iter().sum();
-        let below: f64 = weight.iter().zip(&value).map(|(weight, below)| weight * below).sum();
-        integrator.give([z, weight, value]);
+        // Weights keep the signs of z, as its buffer is needed for densities.
+        weight.iter_mut().zip(&z).for_each(|(weight, z)| *weight = weight.copysign(*z));
+        tails.clear();
+        tails.extend(z.iter().map(|z| z.abs().min(40.0)));
+        normal::upper_tails_in_place(&mut tails, &mut z);
+        let (mut total, mut below) = (0.0, 0.0);
+        for (weight, tail) in weight.iter().zip(&tails) {
+            total += weight.abs();
+            below += if *weight < 0.0 { -weight * tail } else { weight * (1.0 - tail) };
+        }
+        integrator.give([z, weight, tails]);
         Some(below / total)
     }
 }
