@@ -88,6 +88,15 @@ fn warped_predictions_are_in_the_units_of_the_target_and_come_back_from_files() 
                 integral += predictions.log_density(row, y).exp() * (high - low) / f64::from(steps);
             }
             assert!((integral - 0.998).abs() < 1e-3, "{warp_target} {row}: {integral}");
+            // The score is twice the mean pinball loss of quantiles (Gneiting & Raftery 2007).
+            let levels = (0..1000).map(|i| (f64::from(i) + 0.5) / 1000.0);
+            let pinball = levels.map(|p| {
+                let q = predictions.quantile(row, p);
+                (truth - q) * (p - f64::from(u8::from(truth < q)))
+            });
+            let slow = 2.0 * pinball.sum::<f64>() / 1000.0;
+            let found = predictions.crps(row, truth);
+            assert!((found / slow - 1.0).abs() < 0.01, "{warp_target} {row}: {found} and {slow}");
         }
     }
 }

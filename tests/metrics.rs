@@ -10,14 +10,23 @@ const UNDEFINED: Compared = Compared {
     mean: f64::NAN,
     log_density: f64::NAN,
     pit: (f64::NAN, f64::NAN),
-    interval_width_95: f64::NAN,
+    interval_95: (f64::NAN, f64::NAN),
+    crps: f64::NAN,
     deviance: f64::NAN,
     most_probable: f64::NAN,
 };
 
 fn row(target: f64, mean: f64, pit: f64) -> Compared {
     let log_density = -(target - mean).abs();
-    Compared { target, mean, log_density, pit: (pit, pit), interval_width_95: 2.0 + mean, ..UNDEFINED }
+    Compared {
+        target,
+        mean,
+        log_density,
+        pit: (pit, pit),
+        interval_95: (-1.0, 1.0 + mean),
+        crps: 0.5 * mean,
+        ..UNDEFINED
+    }
 }
 
 /// A row of a classification.
@@ -79,6 +88,9 @@ fn figures_are_those_of_the_definitions() {
     assert_relative_eq!(report.mae.unwrap(), 1.5);
     assert_relative_eq!(report.smse.unwrap(), 3.5 / 6.5);
     assert_relative_eq!(report.interval_width_95.unwrap(), 6.0);
+    // The third row is 2 above its interval [−1, 4], which costs 40 each.
+    assert_relative_eq!(report.interval_score_95.unwrap(), 6.0 + 80.0 / 4.0);
+    assert_relative_eq!(report.crps.unwrap(), 2.0);
     assert_eq!(report.pit, Some([0.25, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0, 0.5]));
     let coverage = report.coverage.unwrap();
     assert_eq!(coverage.central_50, Some(0.25));
@@ -106,6 +118,8 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
         "ece",
         "pit",
         "interval_width_95",
+        "interval_score_95",
+        "crps",
         "coverage",
     ];
     expected.sort_unstable();
@@ -160,16 +174,18 @@ fn every_task_has_its_own_figures() {
         mean: 0.25,
         log_density: -1.0,
         pit: (0.2, 0.4),
-        interval_width_95: 1.0,
+        interval_95: (-0.5, 0.5),
+        crps: 0.3,
         deviance: 2.0,
         most_probable: 0.0,
     };
     let rows = [full(0.0), full(1.0)];
-    let numbers = ["coverage", "interval_width_95", "mae", "mse", "nll", "pit", "rmse"];
+    let numbers =
+        ["coverage", "crps", "interval_score_95", "interval_width_95", "mae", "mse", "nll", "pit", "rmse"];
     let expected = [
         (Task::Regression, [&numbers[..], &["smse"]].concat()),
         (Task::Count, [&numbers[..], &["smse", "deviance", "mre"]].concat()),
-        (Task::Classification, vec!["auc", "brier", "ece", "error_rate", "nll"]),
+        (Task::Classification, vec!["auc", "brier", "crps", "ece", "error_rate", "nll"]),
         (Task::Ordinal, [&numbers[..], &["error_rate"]].concat()),
     ];
     for (task, mut keys) in expected {

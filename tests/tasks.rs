@@ -269,7 +269,7 @@ fn square_loss_models_have_a_mean_and_nothing_else() {
     let work = Work::empty();
     work.write("data.csv", &rows("y", 100, &|row, a| format!("{}", 5.0 + a.sin() + 0.3 * wobble(row))));
     let document = fit(&work, "--objective dlm-square --model-out m --predictions t.csv");
-    for key in ["nll", "coverage", "pit", "interval_width_95"] {
+    for key in ["nll", "coverage", "pit", "interval_width_95", "interval_score_95", "crps"] {
         assert!(document["test"][key].is_null(), "{key} is undefined");
     }
     assert!(number(&document, "/test/smse") < 0.5);

@@ -123,6 +123,8 @@ fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
         ("deviance", test.deviance),
         ("ece", test.ece),
         ("interval_width_95", test.interval_width_95),
+        ("interval_score_95", test.interval_score_95),
+        ("crps", test.crps),
         ("coverage_50", coverage.central_50),
         ("coverage_80", coverage.central_80),
         ("coverage_90", coverage.central_90),

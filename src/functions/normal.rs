@@ -148,6 +148,12 @@ fn lower_quantile(p: f64) -> f64 {
     x - (log - p.ln()) / hazard
 }
 
+/// The continuous ranked probability score of z under N(0, 1), `z (2Φ(z) − 1) + 2φ(z) − 1/√π` (Gneiting & Raftery 2007, eq. 21).
+pub fn crps(z: f64) -> f64 {
+    let size = z.abs();
+    size * (1.0 - 2.0 * cdf(-size)) + 2.0 * log_density(size, 0.0, 1.0).exp() - PI.sqrt().recip()
+}
+
 /// `log N(y; mean, variance)`.
 pub fn log_density(y: f64, mean: f64, variance: f64) -> f64 {
     -0.5 * ((2.0 * PI * variance).ln() + (y - mean).powi(2) / variance)

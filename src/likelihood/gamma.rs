@@ -1,8 +1,9 @@
 //! Positive targets: gamma with scale e^f, and exponential with mean e^f.
 
 use super::log_rate::{LogRate, log_normal};
+use super::threshold::Threshold;
 use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters, start,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -72,6 +73,16 @@ macro_rules! log_scale {
             // A scale that has underflown leaves the smallest number, one that has overflown infinity.
             let y = unit * f.exp();
             if y < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { y }
+        }
+
+        /// `Y ≤ y` where f is at most `log y` less the logarithm of a gamma variable of shape k.
+        fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+            let threshold = Threshold::LogGamma($shape(self));
+            crps::continuous(TargetKind::Positive, at.y, &mut |y| {
+                let log_y = y.ln();
+                let quick = threshold.average(|u| log_y - u, |_| 1.0, marginal, integrator);
+                quick.unwrap_or_else(|| self.predictive_cdf(y, marginal, 1.0, integrator))
+            })
         }
 
         /// `Var y = k E e^{2f} + k² Var e^f`, e^f log-normal.

@@ -137,6 +137,12 @@ impl Likelihood for Gaussian {
         mu + (v + self.noise_variance()).sqrt() * normal::quantile(p)
     }
 
+    /// Gneiting & Raftery 2007, eq. 21.
+    fn crps(&self, at: Observation, (mu, v): (f64, f64), _: &mut Integrator) -> f64 {
+        let sd = (v + self.noise_variance()).sqrt();
+        sd * normal::crps((at.y - mu) / sd)
+    }
+
     /// A tenth of the target's variance is noise, to begin with.
     fn initialise(&mut self, y: &[f64], _: &[f64]) -> f64 {
         let moments = Moments::of(y.iter().copied());

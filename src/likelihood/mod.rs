@@ -98,6 +98,7 @@
 
 mod bernoulli;
 mod beta;
+mod crps;
 mod expectation;
 mod gamma;
 mod gaussian;
@@ -113,7 +114,9 @@ mod student_t;
 mod sums;
 mod target;
 pub mod testkit;
+mod threshold;
 
+pub(crate) use crps::continuous as continuous_crps;
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub use gamma::{Exponential, Gamma};
@@ -284,6 +287,24 @@ pub trait Likelihood: Send + Sync + Debug {
     fn predictive_quantile(&self, p: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         let mut cdf = |y| self.predictive_cdf(y, at, exposure, integrator);
         quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
+    }
+
+    /// The continuous ranked probability score of an observation under the predictive distribution, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting
+    /// & Raftery 2007, eq. 20), in units of the target as the model sees it: for counts and levels the sum over them (Epstein 1969), for
+    /// classes `(P(y = 1) − y)²`. By quadrature of the predictive distribution function unless there is a quicker way; NaN where that
+    /// function is not a number.
+    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+        let Observation { y, exposure } = at;
+        if ![y, marginal.0, marginal.1].iter().all(|value| value.is_finite()) {
+            return f64::NAN;
+        }
+        let mut cdf = |y: f64| self.predictive_cdf(y, marginal, exposure, integrator);
+        match self.target_kind() {
+            TargetKind::Binary => (self.predictive_moments(marginal, exposure, integrator).0 - y).powi(2),
+            TargetKind::Ordinal => crps::levels(y, self.levels(), &mut cdf),
+            TargetKind::Count => crps::counts(y, &mut |y| crps::between(y, &mut cdf)),
+            kind => crps::continuous(kind, y, &mut cdf),
+        }
     }
 
     /// The number of ordered levels, for likelihoods that have them; 2 for classes.

@@ -4,7 +4,8 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poisson_draw, strip_of_width};
 use super::sums::{Terms, weighted_sums};
-use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
+use super::threshold::Threshold;
+use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, crps, named, own_parameters, start};
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -35,6 +36,11 @@ impl NegativeBinomial {
     /// α, kept where 1/α is a number: far below any effect.
     fn alpha(&self) -> f64 {
         self.alpha.values[0].max(1e-100)
+    }
+
+    /// `P(Y ≤ k)` given log αm, for any k above −1.
+    fn smooth_cdf(&self, k: f64, x: f64) -> f64 {
+        beta_cdf(1.0 / self.alpha(), k + 1.0, (logistic(-x), logistic(x)))
     }
 }
 
@@ -93,13 +99,29 @@ impl Likelihood for NegativeBinomial {
         if y < 0.0 {
             return 0.0;
         }
-        let x = f + exposure.ln() + self.alpha().ln();
-        beta_cdf(1.0 / self.alpha(), y.floor() + 1.0, (logistic(-x), logistic(x)))
+        self.smooth_cdf(y.floor(), f + exposure.ln() + self.alpha().ln())
     }
 
     /// Log counts around y have variance 1/(y + 1) + α.
     fn cdf_strip(&self, at: Observation) -> f64 {
         strip_of_width((1.0 / (at.y.max(0.0) + 1.0) + self.alpha()).sqrt())
+    }
+
+    /// `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
+    fn crps(&self, at: Observation, (mu, v): (f64, f64), integrator: &mut Integrator) -> f64 {
+        let Observation { y, exposure } = at;
+        let offset = exposure.ln() + self.alpha().ln();
+        crps::counts(y, &mut |k| {
+            if k < 0.0 {
+                return 0.0;
+            }
+            let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
+            let quick = threshold.average(|u| u - offset, |_| 1.0, (mu, v), integrator);
+            quick.unwrap_or_else(|| {
+                let strip = self.cdf_strip(Observation { y: k, exposure });
+                integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
+            })
+        })
     }
 
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {

@@ -2,7 +2,8 @@
 
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
-use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
+use super::threshold::Threshold;
+use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters};
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -32,6 +33,34 @@ pub(super) fn strip_of_width(width: f64) -> f64 {
 /// `P(Y ≤ y)` for a Poisson distribution.
 fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
+}
+
+/// The score of a count whose rate is e·r(f): `Y ≤ k` where the rate is at most a gamma variable of shape k + 1, of which `inverse`
+/// finds f; `steep` is its slope in the variable's logarithm.
+fn crps(
+    likelihood: &dyn Likelihood,
+    at: Observation,
+    (mu, v): (f64, f64),
+    integrator: &mut Integrator,
+    [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
+) -> f64 {
+    let Observation { y, exposure } = at;
+    crps::counts(y, &mut |k| {
+        if k < 0.0 {
+            return 0.0;
+        }
+        let variable = |u: f64| u.exp() / exposure;
+        let quick = Threshold::LogGamma(k + 1.0).average(
+            |u| inverse(variable(u)),
+            |u| steep(variable(u)),
+            (mu, v),
+            integrator,
+        );
+        quick.unwrap_or_else(|| {
+            let strip = likelihood.cdf_strip(Observation { y: k, exposure });
+            integrator.average(mu, v, strip, &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
+        })
+    })
 }
 
 /// The unit deviance, `2 (y log(y/m) − (y − m))`.
@@ -139,6 +168,10 @@ impl Likelihood for PoissonExp {
         (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
+    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+        crps(self, at, marginal, integrator, [&f64::exp, &f64::ln, &|_| 1.0])
+    }
+
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
         mean_rate(y, exposure).ln()
     }
@@ -210,6 +243,11 @@ impl Likelihood for PoissonSoftplus {
 
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
         poisson_draw(exposure * softplus(f), random)
+    }
+
+    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+        let steep = |rate: f64| rate / -(-rate).exp_m1();
+        crps(self, at, marginal, integrator, [&softplus, &softplus_inverse, &steep])
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {

@@ -9,14 +9,26 @@ pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) 
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }
         TargetKind::Count => whole(p, cdf),
-        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), -2.0, 2.0).exp(),
+        TargetKind::Positive => bisect(p, &mut |u: f64| cdf(u.exp()), (-2.0, 2.0), EXACT).exp(),
         TargetKind::UnitInterval => {
             let logistic = |u: f64| 1.0 / (1.0 + (-u).exp());
-            logistic(bisect(p, &mut |u| cdf(logistic(u)), -2.0, 2.0))
+            logistic(bisect(p, &mut |u| cdf(logistic(u)), (-2.0, 2.0), EXACT))
         }
-        TargetKind::Real => bisect(p, cdf, -2.0, 2.0),
+        TargetKind::Real => bisect(p, cdf, (-2.0, 2.0), EXACT),
     }
 }
+
+/// How far a search goes.
+#[derive(Clone, Copy)]
+pub(super) struct Effort {
+    /// The most steps inside the bracket.
+    pub steps: usize,
+    /// Where the distribution function is this close to p the search ends.
+    pub close: f64,
+}
+
+/// To the last digits.
+const EXACT: Effort = Effort { steps: 200, close: 1e-15 };
 
 /// The smallest whole number ≥ 0 with `cdf ≥ p`, by doubling and bisection.
 fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
@@ -37,7 +49,12 @@ fn whole(p: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
 
 /// The root of `cdf(x) = p` for an increasing function, from a bracket that widens until it holds the root; secant steps
 /// (the Illinois rule) inside.
-fn bisect(p: f64, cdf: &mut dyn FnMut(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+pub(super) fn bisect(
+    p: f64,
+    cdf: &mut dyn FnMut(f64) -> f64,
+    (mut low, mut high): (f64, f64),
+    Effort { steps, close }: Effort,
+) -> f64 {
     let mut width = high - low;
     let (mut f_low, mut f_high) = (cdf(low) - p, cdf(high) - p);
     while f_low > 0.0 && width < 1e300 {
@@ -55,7 +72,7 @@ fn bisect(p: f64, cdf: &mut dyn FnMut(f64) -> f64, mut low: f64, mut high: f64) 
     if f_low.is_nan() || f_high.is_nan() {
         return f64::NAN;
     }
-    for step in 0..200 {
+    for step in 0..steps {
         if high - low <= 1e-13 * (low.abs() + high.abs()) + 1e-300 || f_low == 0.0 || f_high == 0.0 {
             break;
         }
@@ -64,7 +81,7 @@ fn bisect(p: f64, cdf: &mut dyn FnMut(f64) -> f64, mut low: f64, mut high: f64) 
         let inside = secant > low && secant < high && step % 3 != 2;
         let x = if inside { secant } else { 0.5 * (low + high) };
         let f = cdf(x) - p;
-        if f.abs() <= 1e-15 {
+        if f.abs() <= close {
             return x;
         }
         if f < 0.0 {

@@ -321,6 +321,7 @@ pub fn check_predictions(likelihood: &dyn Likelihood, exposure: f64, marginal: (
     check_moments(likelihood, exposure, marginal.0)?;
     check_averages(likelihood, exposure, marginal)?;
     check_quantiles(likelihood, exposure, marginal)?;
+    check_scores(likelihood, exposure, marginal)?;
     check_samples(likelihood, exposure, marginal)
 }
 
@@ -461,6 +462,70 @@ fn check_quantiles(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f
         ensure(inverts, || format!("{below} is below the quantile {y} of {p}"))?;
     }
     Ok(())
+}
+
+/// Checks the continuous ranked probability score, at quantiles of the predictive distribution and a target outside most of it, against slow
+/// integration of the predictive distribution function, or against the sum where the target is discrete.
+///
+/// # Errors
+///
+/// Names the first target for which it is off.
+pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
+    let mut integrator = Integrator::default();
+    for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
+        let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
+        let got = likelihood.crps(Observation { y, exposure }, marginal, &mut integrator);
+        let want = slow_score(likelihood, Observation { y, exposure }, marginal);
+        ensure(close(got, want, 1e-6, 0.0) || (got.is_nan() && want.is_nan()), || {
+            format!(
+                "the score of y = {y}, μ = {}, v = {}, is {got} instead of {want}",
+                marginal.0, marginal.1
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// `∫ (F(t) − 1{y ≤ t})² dt` by Simpson's rule on either side of y, or the sum.
+fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> f64 {
+    let Observation { y, exposure } = at;
+    let mut integrator = Integrator::default();
+    let mut quantile = |p| likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
+    let (centre, low, high) = (quantile(0.5), quantile(1e-11), quantile(1.0 - 1e-11));
+    let width = quantile(0.75) - quantile(0.25);
+    let mut cdf = |t| likelihood.predictive_cdf(t, marginal, exposure, &mut integrator);
+    if is_discrete(likelihood) {
+        let last = high.max(y) as u64;
+        let error = |k: u64| cdf(k as f64) - f64::from(u8::from(y <= k as f64));
+        return (0..=last).map(error).map(|error| error * error).sum();
+    }
+    // An even grid in x: steps grow with the distance from the centre, or from the ends of the range.
+    let x = |t: f64| match likelihood.target_kind() {
+        TargetKind::Positive => t.ln(),
+        TargetKind::UnitInterval => t.ln() - (-t).ln_1p(),
+        _ => ((t - centre) / width).asinh(),
+    };
+    let place = |x: f64| match likelihood.target_kind() {
+        TargetKind::Positive => (x.exp(), x.exp()),
+        TargetKind::UnitInterval => (1.0 / (1.0 + (-x).exp()), 0.25 / (0.5 * x).cosh().powi(2)),
+        _ => (centre + width * x.sinh(), width * x.cosh()),
+    };
+    let mut side = |from: f64, to: f64, above: f64| {
+        let step = (x(to) - x(from)).max(0.0) / STEPS as f64;
+        let term = |k: usize| {
+            let (t, slope) = place(x(from) + k as f64 * step);
+            let weight = if k == 0 || k == STEPS { 1.0 } else { 2.0 + 2.0 * (k % 2) as f64 };
+            weight * step / 3.0 * slope * (cdf(t) - above).powi(2)
+        };
+        (0..=STEPS).map(term).sum::<f64>()
+    };
+    // Next to the ends of a range there is nothing to integrate.
+    let (low, high) = match likelihood.target_kind() {
+        TargetKind::Positive => (low.max(1e-14 * y), high),
+        TargetKind::UnitInterval => (low.max(1e-14 * y), high.min(1.0 - 1e-15)),
+        _ => (low, high),
+    };
+    side(low, y, 0.0) + side(y, high, 1.0)
 }
 
 /// Samples have the predictive moments and distribution.

@@ -1,6 +1,6 @@
-//! Whether predictive distributions are as wide as they say: integral transforms, coverage, widths; no point forecasts.
+//! Whether predictive distributions are as wide as they say: integral transforms, coverage, intervals; no point forecasts.
 
-use super::{BINS, Coverage, Report, bin, finite, unit};
+use super::{BINS, Compared, Coverage, Report, bin, finite, unit};
 use crate::data::moments::Moments;
 
 /// The probabilities of the central intervals whose coverage is reported.
@@ -13,12 +13,15 @@ pub(super) struct Calibration {
     inside: [u64; 4],
     unusable: bool,
     width: Moments,
+    score: Moments,
 }
 
 impl Calibration {
-    pub(super) fn push(&mut self, pit: (f64, f64), width: f64) {
-        self.width.push(width);
-        let (Some(low), Some(high)) = (unit(pit.0), unit(pit.1)) else {
+    pub(super) fn push(&mut self, row: &Compared) {
+        let (lower, upper) = row.interval_95;
+        self.width.push(upper - lower);
+        self.score.push(interval_score(row.interval_95, row.target));
+        let (Some(low), Some(high)) = (unit(row.pit.0), unit(row.pit.1)) else {
             self.unusable = true;
             return;
         };
@@ -45,6 +48,7 @@ impl Calibration {
 
     pub(super) fn report(&self, report: &mut Report) {
         report.interval_width_95 = finite(self.width.mean());
+        report.interval_score_95 = finite(self.score.mean());
         let rows = self.width.count() as f64;
         if rows == 0.0 || self.unusable {
             return;
@@ -54,6 +58,16 @@ impl Calibration {
         report.pit = Some(self.mass.map(|mass| mass / rows));
         report.coverage = Some(Coverage { central_50, central_80, central_90, central_95 });
     }
+}
+
+/// `(u − l) + (2/α) (l − y)₊ + (2/α) (y − u)₊` with α = 0.05 (Gneiting & Raftery 2007, eq. 43).
+fn interval_score((lower, upper): (f64, f64), y: f64) -> f64 {
+    let outside = match () {
+        () if y < lower => lower - y,
+        () if y > upper => y - upper,
+        () => 0.0,
+    };
+    upper - lower + 2.0 / 0.05 * outside
 }
 
 /// Whether y, with `low` = P(Y < y) and `high` = P(Y ≤ y), is in the central interval of a probability.

@@ -24,8 +24,10 @@ pub struct Compared {
     /// The predictive distribution function just below and at y, P(Y < y) and P(Y ≤ y): equal for a continuous target.
     /// Their range is where the probability integral transform lies. NaN when not defined.
     pub pit: (f64, f64),
-    /// The width of the central 95 % predictive interval of y; NaN when not defined.
-    pub interval_width_95: f64,
+    /// The ends of the central 95 % predictive interval of y; NaN when not defined.
+    pub interval_95: (f64, f64),
+    /// The continuous ranked probability score of y, in units of the target; NaN when not defined.
+    pub crps: f64,
     /// Counts: the unit deviance of the row; NaN otherwise.
     pub deviance: f64,
     /// Classification and ordinal: the most probable class or level, coded like the target; NaN otherwise.
@@ -85,6 +87,13 @@ pub struct Report {
     pub pit: Option<[f64; BINS]>,
     /// The mean width of the central 95 % interval.
     pub interval_width_95: Option<f64>,
+    /// The mean interval score of the central 95 % interval `[l, u]`, its width plus 2/0.05 times the distance by which y is outside:
+    /// `(u − l) + 40 (l − y)₊ + 40 (y − u)₊` (Gneiting & Raftery 2007, eq. 43), in units of the target.
+    pub interval_score_95: Option<f64>,
+    /// The mean continuous ranked probability score, `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), in units of the target:
+    /// the absolute error of a forecast without spread. Counts and levels: the sum over them, levels being one apart, not divided by
+    /// their number (Epstein 1969). Classification: `(p − y)²`, which is the Brier score.
+    pub crps: Option<f64>,
     /// The shares of rows inside the central intervals, which for a discrete target include both their end points.
     pub coverage: Option<Coverage>,
 }
@@ -96,6 +105,7 @@ pub struct Report {
 pub struct Metrics {
     task: Task,
     log_density: Moments,
+    crps: Moments,
     errors: Errors,
     wrong: Moments,
     counts: Counts,
@@ -109,6 +119,7 @@ impl Metrics {
         Metrics {
             task,
             log_density: Moments::default(),
+            crps: Moments::default(),
             errors: Errors::default(),
             wrong: Moments::default(),
             counts: Counts::default(),
@@ -120,11 +131,12 @@ impl Metrics {
     /// Adds a row.
     pub fn push(&mut self, row: &Compared) {
         self.log_density.push(row.log_density);
+        self.crps.push(row.crps);
         match self.task {
             Task::Classification => self.classes.push(row.target, row.mean),
             Task::Regression | Task::Count | Task::Ordinal => {
                 self.errors.push(row.target, row.mean);
-                self.calibration.push(row.pit, row.interval_width_95);
+                self.calibration.push(row);
             }
         }
         match self.task {
@@ -143,6 +155,7 @@ impl Metrics {
     pub fn report(&self) -> Report {
         let mut report = Report {
             nll: finite(self.log_density.mean().map(|mean| -mean)),
+            crps: finite(self.crps.mean()),
             error_rate: finite(self.wrong.mean()),
             ..Report::default()
         };

@@ -2,7 +2,7 @@
 
 use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
-use crate::likelihood::Observation;
+use crate::likelihood::{Observation, continuous_crps};
 use crate::likelihood::{TargetKind, Task};
 use crate::metrics::{Compared, Metrics, Report};
 use crate::quadrature::Integrator;
@@ -59,6 +59,12 @@ impl Predictions<'_> {
     /// The log predictive density (or probability) of y = `target`.
     pub fn log_density(&self, row: usize, target: f64) -> f64 {
         self.log_density_with(row, target, &mut Integrator::default())
+    }
+
+    /// The continuous ranked probability score of y = `target`, in units of the target (Gneiting & Raftery 2007, eq. 20); NaN for models
+    /// that define a mean alone.
+    pub fn crps(&self, row: usize, target: f64) -> f64 {
+        self.crps_with(row, target, &mut Integrator::default())
     }
 
     /// A draw of y at a row: of the latent function there, then of y given that. NaN for models that define a mean alone.
@@ -139,6 +145,17 @@ impl Predictions<'_> {
         local.value + self.scaling.log_density_shift(target)
     }
 
+    fn crps_with(&self, row: usize, target: f64, integrator: &mut Integrator) -> f64 {
+        if self.mean_only || target.is_nan() {
+            return f64::NAN;
+        }
+        if !self.scaling.target_map().is_none() {
+            return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, integrator));
+        }
+        let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
+        self.posterior.likelihood().crps(at, self.latent_at(row), integrator) * self.scaling.target.scale
+    }
+
     fn cdf(&self, row: usize, y: f64, integrator: &mut Integrator) -> f64 {
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
         self.posterior.likelihood().predictive_cdf(
@@ -153,18 +170,20 @@ impl Predictions<'_> {
         let kind = self.kind();
         let mean = self.moments(row, integrator).mean;
         let discrete = matches!(kind, TargetKind::Count | TargetKind::Binary | TargetKind::Ordinal);
-        let (mut pit, mut width) = ((f64::NAN, f64::NAN), f64::NAN);
+        let (mut pit, mut interval_95) = ((f64::NAN, f64::NAN), (f64::NAN, f64::NAN));
         if !self.mean_only && kind != TargetKind::Binary {
             let at = self.cdf(row, target, integrator);
             pit = (if discrete { self.cdf(row, target - 1.0, integrator) } else { at }, at);
-            width = self.quantile_with(row, 0.975, integrator) - self.quantile_with(row, 0.025, integrator);
+            interval_95 =
+                (self.quantile_with(row, 0.025, integrator), self.quantile_with(row, 0.975, integrator));
         }
         Compared {
             target,
             mean,
             log_density: self.log_density_with(row, target, integrator),
             pit,
-            interval_width_95: width,
+            interval_95,
+            crps: self.crps_with(row, target, integrator),
             deviance: self.posterior.likelihood().unit_deviance(target, mean),
             most_probable: match kind.task() {
                 Task::Classification => f64::from(u8::from(mean > 0.5)),

@@ -134,6 +134,8 @@ pub fn number(value: f64) -> String {
 pub fn report_rows(report: &Report) -> Vec<(String, String)> {
     let figures = [
         ("NLL", report.nll),
+        // Of two classes it is the Brier score.
+        ("CRPS", report.crps.filter(|_| report.brier.is_none())),
         ("error rate", report.error_rate),
         ("AUC", report.auc),
         ("Brier score", report.brier),
@@ -145,6 +147,7 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
         ("deviance", report.deviance),
         ("95 % coverage", report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
         ("95 % width", report.interval_width_95),
+        ("95 % interval score", report.interval_score_95),
     ];
     figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), number(value?)))).collect()
 }

@@ -93,7 +93,8 @@ mod tests {
                 mean,
                 log_density: undefined,
                 pit: (undefined, undefined),
-                interval_width_95: undefined,
+                interval_95: (undefined, undefined),
+                crps: undefined,
                 deviance: undefined,
                 most_probable: undefined,
             });

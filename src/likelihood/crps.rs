@@ -1,0 +1,306 @@
+//! The continuous ranked probability score of a prediction from its distribution function, by quadrature; no likelihoods.
+//!
+//! `∫ (F(t) − 1{y ≤ t})² dt` (Gneiting & Raftery 2007, eq. 20), for whole numbers the sum over them: the integral of F² below y and of
+//! (1 − F)² above, both smooth, by adaptive Gauss–Kronrod panels that leave y and grow with the distance from the median. Panels
+//! end where F² or (1 − F)² over all that is left, or over a range as wide again, no longer counts: by Markov's inequality
+//! `t (1 − F(t)) ≤ E Y`, so that the tail beyond t is at most `(E Y)²/t` and halves with every doubling.
+
+use super::quantile::{self, Effort};
+use crate::likelihood::TargetKind;
+
+/// Positive nodes of the Gauss–Kronrod rule with 15 nodes, their weights, and those of the Gauss rule with 7 (0: no node of it).
+const KRONROD: [(f64, f64, f64); 7] = [
+    (0.991_455_371_120_812_6, 0.022_935_322_010_529_224, 0.0),
+    (0.949_107_912_342_758_5, 0.063_092_092_629_978_56, 0.129_484_966_168_869_7),
+    (0.864_864_423_359_769_1, 0.104_790_010_322_250_18, 0.0),
+    (0.741_531_185_599_394_4, 0.140_653_259_715_525_92, 0.279_705_391_489_276_7),
+    (0.586_087_235_467_691_1, 0.169_004_726_639_267_9, 0.0),
+    (0.405_845_151_377_397_2, 0.190_350_578_064_785_4, 0.381_830_050_505_118_93),
+    (0.207_784_955_007_898_47, 0.204_432_940_075_298_9, 0.0),
+];
+
+/// The weights of the node in the middle.
+const MIDDLE: (f64, f64) = (0.209_482_141_084_727_82, 0.417_959_183_673_469_4);
+
+/// The two rules may differ by this share of the score: that with 15 nodes is then off by much less where F is smooth.
+const DIFFERENCE: f64 = 2e-5;
+
+/// What is left of a tail may be this share of the score.
+const NEGLIGIBLE: f64 = 1e-7;
+
+/// Panels are halved so often at most.
+const HALVINGS: u32 = 16;
+
+/// No side takes more panels.
+const MOST_PANELS: usize = 400;
+
+/// Whole numbers below this are summed one by one. From here on a distribution of counts varies over several of them, so that
+/// integrals with Euler–Maclaurin terms for their ends are sums.
+const SUMMED: f64 = 32.0;
+
+/// The variable of integration x for targets t.
+#[derive(Clone, Copy, PartialEq)]
+enum Axis {
+    /// `t = x`.
+    Line,
+    /// `t = e^x`.
+    Log,
+    /// `t = 1/(1 + e^{−x})`.
+    Logit,
+}
+
+impl Axis {
+    /// t and dt/dx.
+    fn target(self, x: f64) -> (f64, f64) {
+        match self {
+            Axis::Line => (x, 1.0),
+            Axis::Log => (x.exp(), x.exp()),
+            Axis::Logit => {
+                let e = (-x.abs()).exp();
+                let t = if x > 0.0 { 1.0 } else { e } / (1.0 + e);
+                (t, e / (1.0 + e).powi(2))
+            }
+        }
+    }
+
+    /// x.
+    fn locate(self, t: f64) -> f64 {
+        match self {
+            Axis::Line => t,
+            Axis::Log => t.ln(),
+            Axis::Logit => t.ln() - (-t).ln_1p(),
+        }
+    }
+
+    /// The widest panel that resolves dt/dx.
+    fn widest(self) -> f64 {
+        if self == Axis::Line { f64::INFINITY } else { 4.0 }
+    }
+
+    /// How much of t lies beyond x, on the side of a sign.
+    fn room(self, x: f64, sign: f64) -> f64 {
+        match self {
+            Axis::Log if sign < 0.0 => x.exp(),
+            Axis::Logit => self.target(-sign * x).0,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// The score of y for a distribution function on a continuous kind of target.
+pub(crate) fn continuous(kind: TargetKind, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let axis = match kind {
+        TargetKind::Positive => Axis::Log,
+        TargetKind::UnitInterval => Axis::Logit,
+        _ => Axis::Line,
+    };
+    let mut score = Score::new(axis, axis.locate(y), f64::NEG_INFINITY, cdf);
+    score.integrate();
+    score.total
+}
+
+/// The score of one of so many levels or classes: the ranked probability score (Epstein 1969), not divided by their number.
+pub(super) fn levels(y: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    (0..levels.saturating_sub(1)).map(|level| square_error(level as f64, y, cdf)).sum()
+}
+
+/// The score of a count for a distribution function that is smooth between whole numbers from 31 on; see [`between`].
+pub(super) fn counts(y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    if !TargetKind::Count.admits(y) {
+        return f64::NAN;
+    }
+    let mut summed = 0.0;
+    if y < SUMMED {
+        for k in 0..SUMMED as usize {
+            let k = k as f64;
+            let error = square_error(k, y, cdf);
+            summed += error;
+            if k >= y && error * (k + 1.0) <= NEGLIGIBLE * summed || summed.is_nan() {
+                return summed;
+            }
+        }
+    }
+    // A count k is the cell from k to k + 1 of a positive variable t.
+    let mut shifted = |t: f64| cdf(t - 0.5);
+    let cut = y.max(SUMMED);
+    let mut score = Score::new(Axis::Log, cut.ln(), SUMMED.ln(), &mut shifted);
+    score.total = summed;
+    if y < SUMMED {
+        score.spread_out();
+        score.march(1.0);
+    } else {
+        score.integrate();
+    }
+    let mut total = score.total;
+    let [start, at_y] = [SUMMED, cut].map(|end| End::at(end, cdf));
+    total += at_y.term(|below| (1.0 - below).powi(2));
+    if y >= SUMMED {
+        total += start.term(|below| below * below) - at_y.term(|below| below * below);
+        let below = cdf(SUMMED - 1.0);
+        if SUMMED * below * below > NEGLIGIBLE * total {
+            total += (0..SUMMED as usize).map(|k| square_error(k as f64, y, cdf)).sum::<f64>();
+        }
+    }
+    total
+}
+
+/// `(F(k) − 1{y ≤ k})²`.
+fn square_error(k: f64, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let below = cdf(k);
+    if k < y { below * below } else { (1.0 - below).powi(2) }
+}
+
+/// A distribution function of counts as a smooth function of real numbers from 31 on: the polynomial through its values at the six
+/// whole numbers around.
+pub(super) fn between(k: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
+    let whole = k.floor();
+    if whole == k || k < SUMMED - 2.0 {
+        return cdf(whole);
+    }
+    let part = k - whole;
+    (-2..4)
+        .map(|i| {
+            let at = f64::from(i);
+            let others = (-2..4).filter(|j| *j != i).map(f64::from);
+            others.map(|other| (part - other) / (at - other)).product::<f64>() * cdf(whole + at)
+        })
+        .sum()
+}
+
+/// The distribution function at the two whole numbers on either side of an end of a sum.
+struct End([f64; 4]);
+
+impl End {
+    /// The end just below the whole number `first`.
+    fn at(first: f64, cdf: &mut dyn FnMut(f64) -> f64) -> End {
+        End([-2.0, -1.0, 0.0, 1.0].map(|step| cdf(first + step)))
+    }
+
+    /// What a sum of `g(F)` that starts here has beyond the integral that starts half a step below, by Euler and Maclaurin: `g′/24 − 7g‴/5760`.
+    fn term(&self, g: impl Fn(f64) -> f64) -> f64 {
+        let [a, b, c, d] = self.0.map(g);
+        let (inner, outer) = (c - b, d - a);
+        let (first, third) = ((27.0 * inner - outer) / 24.0, outer - 3.0 * inner);
+        first / 24.0 - 7.0 * third / 5760.0
+    }
+}
+
+/// The integrals on both sides of a target.
+struct Score<'a> {
+    axis: Axis,
+    /// Where the target is on the axis.
+    cut: f64,
+    /// Where the integral starts.
+    start: f64,
+    /// A place within the distribution, and something like its standard deviation.
+    centre: f64,
+    spread: f64,
+    cdf: &'a mut dyn FnMut(f64) -> f64,
+    total: f64,
+}
+
+impl<'a> Score<'a> {
+    fn new(axis: Axis, cut: f64, start: f64, cdf: &'a mut dyn FnMut(f64) -> f64) -> Self {
+        Score { axis, cut, start, centre: cut, spread: 1.0, cdf, total: 0.0 }
+    }
+
+    /// Both sides, first the one that holds the centre: the other may then end once it no longer counts.
+    fn integrate(&mut self) {
+        if !self.cut.is_finite() {
+            self.total = f64::NAN;
+            return;
+        }
+        self.spread_out();
+        let sign = if self.centre > self.cut { 1.0 } else { -1.0 };
+        self.march(sign);
+        self.march(-sign);
+    }
+
+    /// Finds the centre and the spread.
+    fn spread_out(&mut self) {
+        let around = (self.cut - 2.0, self.cut + 2.0);
+        let effort = Effort { steps: 24, close: 0.04 };
+        let Score { axis, cdf, .. } = self;
+        let mut quantile = |p, around| quantile::bisect(p, &mut |x| cdf(axis.target(x).0), around, effort);
+        let low = quantile(0.16, around);
+        let high = quantile(0.84, (low, low + 1.0));
+        self.centre = 0.5 * (low + high);
+        self.spread = (0.5 * (high - low)).max(1e-14 * (1.0 + self.centre.abs()));
+        if !self.spread.is_finite() {
+            self.total = f64::NAN;
+        }
+    }
+
+    /// `F²` or `(1 − F)²`.
+    fn square(&mut self, t: f64, sign: f64) -> f64 {
+        let below = (self.cdf)(t);
+        if sign < 0.0 { below * below } else { (1.0 - below) * (1.0 - below) }
+    }
+
+    /// Adds the integral from the cut outwards.
+    fn march(&mut self, sign: f64) {
+        let mut x = self.cut;
+        for _ in 0..MOST_PANELS {
+            let next = self.next_edge(x, sign);
+            if next == x || !self.total.is_finite() {
+                return;
+            }
+            self.panel((x, next), sign, 0.0, HALVINGS);
+            x = next;
+            let (t, after) = (self.axis.target(x).0, self.axis.target(self.next_edge(x, sign)).0);
+            let room = self.axis.room(x, sign).min((after - t).abs());
+            if self.square(t, sign) * room <= NEGLIGIBLE * self.total {
+                return;
+            }
+        }
+    }
+
+    /// Where the panel ends that begins at x.
+    fn next_edge(&self, x: f64, sign: f64) -> f64 {
+        const BULK: f64 = 4.5;
+        let Score { centre, spread, .. } = *self;
+        let passed = sign * (x - centre) / spread;
+        let next = match () {
+            // Towards a far centre, as heavy tails vary over their distance from it.
+            () if passed < -1.01 * BULK => (passed / 8.0).min(-BULK),
+            () if passed < -1.5 => 0.0,
+            () if passed < 0.5 * BULK => BULK,
+            () => 2.0 * passed,
+        };
+        let next = centre + sign * next * spread;
+        let next = if (next - x).abs() > self.axis.widest() { x + sign * self.axis.widest() } else { next };
+        next.max(self.start)
+    }
+
+    /// Adds the integral over a panel, halved where the two rules differ.
+    fn panel(&mut self, (from, to): (f64, f64), sign: f64, scale: f64, halvings: u32) {
+        let (kronrod, gauss) = self.rules(from, to, sign);
+        let scale = scale.max(self.total + kronrod);
+        if halvings == 0 || !((kronrod - gauss).abs() > DIFFERENCE * scale) {
+            self.total += kronrod;
+            return;
+        }
+        let middle = 0.5 * (from + to);
+        self.panel((from, middle), sign, scale, halvings - 1);
+        self.panel((middle, to), sign, scale, halvings - 1);
+    }
+
+    /// Both rules over a panel.
+    fn rules(&mut self, from: f64, to: f64, sign: f64) -> (f64, f64) {
+        let (middle, half) = (0.5 * (from + to), 0.5 * (to - from).abs());
+        let mut at = |x: f64| {
+            let (t, slope) = self.axis.target(x);
+            let square = self.square(t, sign);
+            // Where e^x has overflown nothing may be left.
+            if square == 0.0 { 0.0 } else { square * slope }
+        };
+        let centre = at(middle);
+        let (mut kronrod, mut gauss) = (MIDDLE.0 * centre, MIDDLE.1 * centre);
+        for (node, weight, gauss_weight) in KRONROD {
+            let pair = at(middle - node * half) + at(middle + node * half);
+            kronrod += weight * pair;
+            gauss += gauss_weight * pair;
+        }
+        (half * kronrod, half * gauss)
+    }
+}
