@@ -174,8 +174,7 @@ fn the_score_is_proper() {
 
 #[test]
 fn what_is_no_number_has_no_score() {
-    for kind in LikelihoodKind::WORDS.iter().map(|word| word.parse::<LikelihoodKind>().expect("a known word"))
-    {
+    for kind in every_kind() {
         let likelihood = kind.build(3);
         assert!(score(&*likelihood, f64::NAN, (0.1, 0.2)).is_nan(), "{kind}: y");
         if kind.target_kind() != TargetKind::Binary {

@@ -116,9 +116,9 @@ mod target;
 pub mod testkit;
 mod threshold;
 
-pub(crate) use crps::continuous as continuous_crps;
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
+pub(crate) use crps::continuous as continuous_crps;
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
 use kind::Entry;
