@@ -245,13 +245,11 @@ fn decimal_commas_and_other_delimiters_are_found() {
         format!("{}{mark}1.{:03}{mark}{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
     };
     let (model, said) = fitted(&rows("a;b;y", 60, |row| cells(row, ';')));
+    let number = format!("{:.3}", noise(0));
+    let written = number.replace('.', ",");
     assert_eq!(
         said,
-        [format!(
-            "f: numbers and dates as written: all with a decimal comma ({:?} is {})",
-            format!("{:.3}", noise(0)).replace('.', ","),
-            format!("{:.3}", noise(0))
-        )]
+        [format!("f: numbers and dates as written: all with a decimal comma ({written:?} is {number})")]
     );
     assert_eq!(inputs(&model, "a;b\n2,5;1.500\n").expect("inputs"), [[2.5, 1500.0]]);
     assert_eq!(inputs(&model, "a,b\n2.5,1500\n").expect("inputs"), [[2.5, 1500.0]]);
@@ -273,8 +271,9 @@ fn decimal_commas_and_other_delimiters_are_found() {
 /// The text of a day of the year 2020 or later, in the order of a format.
 fn day(number: usize, form: &str) -> String {
     let (mut year, mut left) = (2020, number);
-    let months =
-        |year: usize| [31, if year % 4 == 0 { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months = |year: usize| {
+        [31, if year.is_multiple_of(4) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    };
     let mut month = 0;
     while left >= months(year)[month] {
         left -= months(year)[month];
@@ -369,11 +368,12 @@ fn identifiers_are_left_out_unless_they_are_kept() {
     assert_eq!(model.schema().input_names(), ["x"]);
     assert_eq!(
         said,
-        ["f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a value of its own in nearly every row), \
+        [
+            "f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a value of its own in nearly every row), \
           'order_id' (distinct whole numbers, named as identifiers are), 't' (whole numbers in the order of the rows, which the target does \
           not follow), 'n' (whole numbers that count the rows) and 'empty' (no value in any row); ⟨keep id,name,order_id,t,n,empty⟩ keeps \
           them"
-            .replace("⟨keep id,name,order_id,t,n,empty⟩", "⟨keep id,name,order_id,t,n,empty⟩")]
+        ]
     );
     let (_folder, path) = file("f.csv", &text);
     let keep = SchemaOptions { keep: vec!["id".into(), "n".into()], ..columns() };
@@ -520,9 +520,7 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
         .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);
     work.run("predict m new.csv --out p.csv --delimiter tab").ok();
     let compared = work
-        .run(&format!(
-            "compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet"
-        ))
+        .run("compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet")
         .ok();
     assert!(compared.stdout().contains("vfe"));
 }
