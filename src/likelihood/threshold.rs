@@ -81,7 +81,7 @@ impl Threshold {
         let step = own.recip().hypot(steep(peak + high) / (WIDTH * v.sqrt())).recip();
         let count = ((high - low) / step).ceil();
         // A variance of 0 and all that is not a number end here as well.
-        if !(count < MOST_NODES as f64 && mu.is_finite()) {
+        if count.is_nan() || count >= MOST_NODES as f64 || !mu.is_finite() {
             return None;
         }
         let [mut z, mut weight, mut tails] = integrator.take();
