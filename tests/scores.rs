@@ -14,6 +14,9 @@ use sparsegp::likelihood::{
 };
 use sparsegp::quadrature::Integrator;
 
+/// A likelihood, an exposure, and mean and variance of f.
+type Case = (Box<dyn Likelihood>, f64, (f64, f64));
+
 fn score(likelihood: &dyn Likelihood, y: f64, marginal: (f64, f64)) -> f64 {
     likelihood.crps(Observation::of(y), marginal, &mut Integrator::default())
 }
@@ -51,7 +54,7 @@ fn every_family_agrees_with_slow_integration() {
 
 #[test]
 fn extreme_parameters_and_marginals_agree_with_slow_integration() {
-    let cases: Vec<(Box<dyn Likelihood>, f64, (f64, f64))> = vec![
+    let cases: Vec<Case> = vec![
         (Box::new(StudentT::new(0.1, 1.05)), 1.0, (3.0, 0.2)),
         (Box::new(StudentT::new(2.0, 90.0)), 1.0, (-700.0, 1e-3)),
         (Box::new(StudentT::new(1e-3, 3.0)), 1.0, (0.0, 400.0)),
@@ -72,7 +75,7 @@ fn extreme_parameters_and_marginals_agree_with_slow_integration() {
         (Box::new(NegativeBinomial::new(1e-4)), 1.0, (6.0, 0.01)),
         (Box::new(NegativeBinomial::new(0.5)), 20.0, (1.0, 0.01)),
     ];
-    let check = |(likelihood, exposure, marginal): &(Box<dyn Likelihood>, f64, (f64, f64))| {
+    let check = |(likelihood, exposure, marginal): &Case| {
         let verdict = check_scores(&**likelihood, *exposure, *marginal);
         verdict.err().map(|error| format!("{} with exposure {exposure}: {error}", likelihood.name()))
     };
