@@ -87,6 +87,15 @@ impl Predictions<'_> {
         (0..self.rows()).into_par_iter().map_init(Integrator::default, compare).collect()
     }
 
+    /// The log density of every target, and its squared distance from the mean.
+    pub(crate) fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
+        let loss = |integrator: &mut Integrator, row: usize| {
+            let distance = targets[row] - self.moments(row, integrator).mean;
+            (self.log_density_with(row, targets[row], integrator), distance * distance)
+        };
+        (0..self.rows()).into_par_iter().map_init(Integrator::default, loss).collect()
+    }
+
     /// Compares every row with its target.
     ///
     /// # Panics

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use super::columns::SchemaOptions;
 use super::counts::Whole;
-use super::facts::{ColumnFacts, Level, TableFacts};
+use super::distinct::Level;
+use super::facts::{ColumnFacts, TableFacts};
 use super::target::{TargetEncoding, constant, values_listed};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;

@@ -5,6 +5,7 @@ mod check;
 mod columns;
 mod counts;
 mod design;
+mod distinct;
 pub(crate) mod facts;
 mod infer_schema;
 mod infer_target;

@@ -4,8 +4,6 @@ use crate::collapsed::Dataset;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
-use crate::likelihood::Task;
-use crate::metrics::Compared;
 use crate::model::{LatentModel, Model, Posterior, Tried};
 use crate::options::{FitOptions, Plan};
 use crate::training::arrays::fit_arrays_in;
@@ -131,21 +129,16 @@ impl Trials {
         Ok(Start { model, q: None })
     }
 
-    /// The log loss of every held-out row, and the mean squared error (classes and levels: the share that is wrong).
+    /// The log loss of every held-out row, and the mean squared error.
     fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Vec<f64>, f64)> {
         let held = self.held.dataset();
         let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
-        let compared = predictions.compare(held.targets.y);
-        let losses: Vec<f64> = compared.iter().map(|row| -row.log_density).collect();
+        let rows = predictions.losses(held.targets.y);
+        let losses: Vec<f64> = rows.iter().map(|row| -row.0).collect();
         if losses.iter().any(|loss| !loss.is_finite()) {
             return Err(Error::fit("a held-out row is impossible"));
         }
-        let task = posterior.likelihood().target_kind().task();
-        let error = |row: &Compared| match task {
-            Task::Regression | Task::Count => (row.target - row.mean).powi(2),
-            Task::Classification | Task::Ordinal => f64::from(u8::from(row.target != row.most_probable)),
-        };
-        let error = compared.iter().map(error).sum::<f64>() / compared.len() as f64;
+        let error = rows.iter().map(|row| row.1).sum::<f64>() / rows.len() as f64;
         Ok((losses, error))
     }
 }
@@ -156,7 +149,7 @@ impl Judged {
         self.losses.iter().sum::<f64>() / self.losses.len() as f64
     }
 
-    /// The mean squared error, or the share that is wrong.
+    /// The mean squared error of the mean.
     pub fn error(&self) -> f64 {
         self.error
     }
