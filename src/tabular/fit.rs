@@ -51,7 +51,7 @@ pub struct TableFit {
 /// use sparsegp::tables::read_csv;
 /// use sparsegp::tabular::{FitRequest, fit_table};
 ///
-/// let rows = (0..60).map(|i| format!("{i},{},{}\n", ["left", "right"][i % 2], (0.1 * i as f64).sin() + (i % 2) as f64));
+/// let rows = (0..60).map(|i| format!("{},{},{}\n", 0.5 * i as f64, ["left", "right"][i % 2], (0.1 * i as f64).sin() + (i % 2) as f64));
 /// let text = format!("hour,side,load\n{}", rows.collect::<String>());
 /// let table = read_csv("loads", std::io::Cursor::new(text))?;
 /// let request = FitRequest {
