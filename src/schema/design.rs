@@ -127,7 +127,7 @@ impl Schema {
         gaps.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// The target of each row as a number (see [`TargetEncoding::encode`]), or `None` when the table has no such column.
+    /// The target of each row as a number (see [`TargetEncoding::encode`](super::TargetEncoding::encode)), or `None` when the table has no such column.
     ///
     /// # Errors
     ///
