@@ -187,7 +187,8 @@ fn identity(
 /// Whether the file is too large to be held in memory, said on standard error.
 fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
     let columns = args.columns.schema_options();
-    let wanted = |name: &str| start.map_or(columns.uses(name), |start| start.schema().uses(name));
+    let names = start.map(|start| start.schema().used_names());
+    let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
     let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
     if args.objective.betas.is_some() || check_file_fit(&args.data, options, None).is_err() {
