@@ -61,7 +61,12 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
             return Err(failure.clone());
         }
     }
-    Ok(checkpoint)
+    Ok(checkpoint.with_warning(|failure| {
+        let failure = failure.message_with(&output::dashes);
+        output::note(&format!(
+            "warning: a checkpoint was not written, the fit goes on and tries again: {failure}"
+        ));
+    }))
 }
 
 /// Where Ctrl-C leaves a checkpoint that nobody asked for.
@@ -78,13 +83,10 @@ fn place(args: &FitArgs) -> PathBuf {
     }
 }
 
-/// Says whether the checkpoint could be kept, and removes it: the fit is done.
+/// Removes the checkpoint that was asked for: the fit is done.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
     if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {
         return;
-    }
-    if let Some(failure) = checkpoint.failure() {
-        output::note(&format!("warning: the last checkpoint was not written: {failure}"));
     }
     checkpoint.remove();
 }
