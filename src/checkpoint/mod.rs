@@ -1,11 +1,13 @@
 //! Checkpoints of fits: a file of the states of their stages, by which an interrupted fit goes on to the same bits; no maths.
 
 mod archive;
+mod lock;
 
 pub use archive::{Archive, MOST};
 
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
+use lock::Lock;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,6 +54,7 @@ pub struct Checkpoint {
     failure: Option<Error>,
     warn: Option<fn(&Error)>,
     damaged: bool,
+    _lock: Option<Lock>,
 }
 
 impl Checkpoint {
@@ -68,7 +71,18 @@ impl Checkpoint {
             failure: None,
             warn: None,
             damaged: false,
+            _lock: None,
         }
+    }
+
+    /// Claims the file for this fit until the checkpoint is dropped, by a locked file beside it.
+    ///
+    /// # Errors
+    ///
+    /// When another fit has claimed it, or nothing can be written beside it.
+    pub fn locked(self) -> Result<Checkpoint> {
+        let _lock = Some(Lock::of(&self.path)?);
+        Ok(Checkpoint { _lock, ..self })
     }
 
     /// Lets `warn` know of the first write that fails; later writes are tried all the same, and nobody hears of them.

@@ -49,6 +49,9 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
     let every = asked.map(|_| Duration::from_secs_f64(interruption.checkpoint_every));
     let path = asked.cloned().unwrap_or_else(|| place(args));
     let mut checkpoint = Checkpoint::new(&path, identity()?, every);
+    if asked.is_some() {
+        checkpoint = checkpoint.locked()?;
+    }
     match &interruption.resume {
         Some(from) if from.exists() || interruption.checkpoint.is_none() => {
             checkpoint = checkpoint.resume(from)?;
