@@ -69,7 +69,7 @@ impl LatentModel {
             if let Some(prior) = seen_one.prior.filter(|_| !seen_one.fixed && leader.is_none()) {
                 let said = self.settings.setting(&seen_one.name).and_then(|setting| setting.prior);
                 let weak = if matches!(said, Some(PriorChoice::Default(_))) { " (weak)" } else { "" };
-                words.push(format!("prior {prior}{weak}"));
+                words.push(format!("prior {}{weak}", prior.rounded()));
             }
             if !words.is_empty() {
                 notes.push((seen_one.name.clone(), words.join(", ")));
