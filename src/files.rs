@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 /// is a device or pipe (`/dev/stdout`) is written to directly, and a symbolic link is followed.
 #[derive(Debug)]
 pub struct AtomicFile {
+    /// What the caller calls the file, for messages.
+    given: PathBuf,
     path: PathBuf,
     out: Out,
 }
@@ -32,19 +34,23 @@ impl AtomicFile {
     ///
     /// When the folder does not exist or cannot be written to, or the name is a folder's.
     pub fn create(path: &Path) -> Result<AtomicFile> {
+        let given = path.to_owned();
         // The file a link points to is replaced rather than the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let failed = |error: std::io::Error| {
-            Error::data(format!("{}: cannot be written: {error}", path.display()))
+            Error::data(format!("{}: cannot be written: {}", given.display(), without_path(error)))
                 .hint("check that the folder exists, can be written to, and has space")
         };
         let metadata = path.metadata().ok();
         if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            return Err(Error::data(format!("{}: is a folder, expected the name of a file", path.display())));
+            return Err(Error::data(format!(
+                "{}: is a folder, expected the name of a file",
+                given.display()
+            )));
         }
         if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(&path).map_err(failed)?;
-            return Ok(AtomicFile { path, out: Out::Direct(BufWriter::new(file)) });
+            return Ok(AtomicFile { given, path, out: Out::Direct(BufWriter::new(file)) });
         }
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -57,7 +63,7 @@ impl AtomicFile {
             builder.permissions(permissions);
         }
         let file = builder.tempfile_in(folder).map_err(failed)?;
-        Ok(AtomicFile { path, out: Out::Temporary(BufWriter::new(file)) })
+        Ok(AtomicFile { given, path, out: Out::Temporary(BufWriter::new(file)) })
     }
 
     /// Writes the whole of a file.
@@ -77,9 +83,9 @@ impl AtomicFile {
     ///
     /// When the disk is full or the name cannot be taken; nothing is left behind then.
     pub fn finish(self) -> Result<()> {
-        let path = self.path;
-        let failed = |error: std::io::Error| write_error(&path, &error);
-        match self.out {
+        let AtomicFile { given, path, out } = self;
+        let failed = |error: std::io::Error| write_error(&given, &without_path(error));
+        match out {
             Out::Direct(mut out) => out.flush().map_err(failed),
             Out::Temporary(out) => {
                 let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -95,16 +101,26 @@ impl AtomicFile {
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match &mut self.out {
-            Out::Temporary(out) => out.write(bytes),
+            Out::Temporary(out) => out.write(bytes).map_err(without_path),
             Out::Direct(out) => out.write(bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.out {
-            Out::Temporary(out) => out.flush(),
+            Out::Temporary(out) => out.flush().map_err(without_path),
             Out::Direct(out) => out.flush(),
         }
+    }
+}
+
+/// The error of the system alone: temporary files add names to theirs that no user knows.
+fn without_path(error: std::io::Error) -> std::io::Error {
+    let cause = error.get_ref().and_then(|with_path| with_path.source()?.downcast_ref::<std::io::Error>());
+    match cause.map(|cause| (cause.raw_os_error(), cause.kind())) {
+        Some((Some(code), _)) => std::io::Error::from_raw_os_error(code),
+        Some((None, kind)) => kind.into(),
+        None => error,
     }
 }
 
@@ -188,7 +204,8 @@ mod tests {
     fn a_missing_folder_and_a_folder_for_a_file_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = AtomicFile::create(&folder.path().join("no/such/out")).expect_err("no folder");
-        assert!(error.to_string().contains("no/such/out: cannot be written"), "{error}");
+        assert!(error.to_string().contains("no/such/out: cannot be written: No such file"), "{error}");
+        assert!(!error.to_string().contains(".sparsegp-"), "{error}");
         assert_eq!(error.exit_code(), 3);
         let error = AtomicFile::create(folder.path()).expect_err("a folder");
         assert!(error.to_string().ends_with("is a folder, expected the name of a file"), "{error}");

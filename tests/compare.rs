@@ -199,7 +199,7 @@ fn a_regression_has_all_its_rows_and_files() {
     summary.all_filled("mse_se", true);
     let report = work.read("out/report.html");
     for text in
-        ["Test NLL against the number", "Test MSE against β", "perfect calibration", "dlm-square:fixed"]
+        ["Test NLL against the number", "Test RMSE against β", "perfect calibration", "dlm-square:fixed"]
     {
         assert!(report.contains(text), "{text}");
     }

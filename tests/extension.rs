@@ -178,6 +178,16 @@ fn a_start_brings_its_likelihood_whatever_the_options_leave_open() {
     let collapsed = FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() };
     let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &collapsed).map(|_| ());
     assert!(refused.expect_err("no closed form").to_string().contains("laplace"));
+    for estimator in ["price:2", "bmc:5", "smooth-bmc:5:0.1"] {
+        let curved = FitOptions {
+            objective: if estimator == "price:2" { ObjectiveKind::Elbo } else { ObjectiveKind::DlmLog },
+            estimator: estimator.parse().expect("an estimator"),
+            ..options.clone()
+        };
+        let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &curved).map(|_| ());
+        let refused = refused.expect_err("its curvature misses the kink").to_string();
+        assert!(refused.contains("the kink of laplace"), "{refused}");
+    }
     let other = FitOptions { likelihood: Some(LikelihoodKind::Gaussian), ..options.clone() };
     let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &other).map(|_| ());
     let refused = refused.expect_err("another likelihood");

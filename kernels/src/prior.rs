@@ -82,6 +82,19 @@ impl Prior {
     }
 }
 
+impl Prior {
+    /// The same with twelve significant digits, as people would write it.
+    pub fn rounded(self) -> Prior {
+        let round = |x: f64| format!("{x:.11e}").parse().unwrap_or(x);
+        match self {
+            Prior::LogNormal { mu, sigma } => Prior::LogNormal { mu: round(mu), sigma: round(sigma) },
+            Prior::Gamma { shape, rate } => Prior::Gamma { shape: round(shape), rate: round(rate) },
+            Prior::Normal { mean, sd } => Prior::Normal { mean: round(mean), sd: round(sd) },
+            Prior::HalfCauchy { scale } => Prior::HalfCauchy { scale: round(scale) },
+        }
+    }
+}
+
 impl fmt::Display for Prior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -141,6 +154,14 @@ mod tests {
         for text in ["gamma(0,1)", "lognormal(0,-1)", "normal(inf,1)", "halfcauchy(nan)"] {
             assert!(text.parse::<Prior>().expect_err(text).to_string().contains("above 0"));
         }
+    }
+
+    #[test]
+    fn rounded_numbers_are_as_people_write_them() {
+        let prior = Prior::LogNormal { mu: 2.9999999999999996, sigma: 3f64.sqrt() };
+        assert_eq!(prior.rounded().to_string(), "lognormal(3,1.73205080757)");
+        let gamma = Prior::Gamma { shape: 1e-300, rate: 0.1 };
+        assert_eq!(gamma.rounded(), gamma);
     }
 
     #[test]

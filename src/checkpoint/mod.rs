@@ -1,11 +1,13 @@
 //! Checkpoints of fits: a file of the states of their stages, by which an interrupted fit goes on to the same bits; no maths.
 
 mod archive;
+mod lock;
 
 pub use archive::{Archive, MOST};
 
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
+use lock::Lock;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -50,14 +52,42 @@ pub struct Checkpoint {
     at: usize,
     saved: Instant,
     failure: Option<Error>,
+    warn: Option<fn(&Error)>,
     damaged: bool,
+    _lock: Option<Lock>,
 }
 
 impl Checkpoint {
     /// A checkpoint without states, in a file that is written every so often, or only on interruption.
     pub fn new(path: &Path, identity: Identity, every: Option<Duration>) -> Checkpoint {
         let (path, saved) = (path.to_owned(), Instant::now());
-        Checkpoint { path, identity, every, stages: Vec::new(), at: 0, saved, failure: None, damaged: false }
+        Checkpoint {
+            path,
+            identity,
+            every,
+            stages: Vec::new(),
+            at: 0,
+            saved,
+            failure: None,
+            warn: None,
+            damaged: false,
+            _lock: None,
+        }
+    }
+
+    /// Claims the file for this fit until the checkpoint is dropped, by a locked file beside it.
+    ///
+    /// # Errors
+    ///
+    /// When another fit has claimed it, or nothing can be written beside it.
+    pub fn locked(self) -> Result<Checkpoint> {
+        let _lock = Some(Lock::of(&self.path)?);
+        Ok(Checkpoint { _lock, ..self })
+    }
+
+    /// Lets `warn` know of the first write that fails; later writes are tried all the same, and nobody hears of them.
+    pub fn with_warning(self, warn: fn(&Error)) -> Checkpoint {
+        Checkpoint { warn: Some(warn), ..self }
     }
 
     /// Takes up the states in `file`, which another checkpoint of the same identity wrote.
@@ -108,7 +138,7 @@ impl Checkpoint {
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
     pub fn save(&mut self, state: Vec<u8>) {
         self.put(Stage { whole_fit: false, state });
-        self.write();
+        self.write_on_the_way();
     }
 
     /// Takes in the last state of the stage under way; the next one begins.
@@ -116,7 +146,7 @@ impl Checkpoint {
         self.put(Stage { whole_fit: false, state });
         self.at += 1;
         if self.is_due() {
-            self.write();
+            self.write_on_the_way();
         }
     }
 
@@ -138,7 +168,7 @@ impl Checkpoint {
         self.stages.push(Stage { whole_fit: true, state: found });
         self.at = mark + 1;
         if self.every.is_some() {
-            self.write();
+            self.write_on_the_way();
         }
     }
 
@@ -155,6 +185,16 @@ impl Checkpoint {
         self.saved = Instant::now();
         let bytes = self.encode();
         self.failure = AtomicFile::write_all_to(&self.path, &bytes).err();
+    }
+
+    /// Writes the file while the fit goes on, which no failure ends.
+    fn write_on_the_way(&mut self) {
+        self.write();
+        if let Some(failure) = &self.failure
+            && let Some(warn) = self.warn.take()
+        {
+            warn(failure);
+        }
     }
 
     /// Why the file could not be written the last time.
@@ -262,6 +302,7 @@ fn check_identity(name: &str, found: &Identity, expected: &Identity) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn identity(seed: &str) -> Identity {
         vec![("seed".into(), seed.into()), ("data".into(), "abc".into())]
@@ -308,6 +349,25 @@ mod tests {
             assert!(inspect("f", bytes[..at].to_vec()).is_err(), "{at} bytes");
         }
         assert_eq!(inspect("f", bytes).expect("intact"), identity("0"));
+    }
+
+    #[test]
+    fn the_first_failed_write_is_told_and_the_next_ones_are_tried_again() {
+        static TOLD: AtomicUsize = AtomicUsize::new(0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("gone/fit.checkpoint");
+        let mut checkpoint =
+            Checkpoint::new(&path, identity("0"), Some(Duration::ZERO)).with_warning(|error| {
+                assert!(error.to_string().contains("gone/fit.checkpoint: cannot be written"), "{error}");
+                TOLD.fetch_add(1, Ordering::Relaxed);
+            });
+        checkpoint.save(vec![1]);
+        checkpoint.save(vec![2]);
+        assert!(checkpoint.failure().is_some());
+        std::fs::create_dir(folder.path().join("gone")).expect("a folder");
+        checkpoint.save(vec![3]);
+        assert_eq!((checkpoint.failure(), path.exists()), (None, true));
+        assert_eq!(TOLD.load(Ordering::Relaxed), 1);
     }
 
     #[test]

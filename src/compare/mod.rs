@@ -9,7 +9,7 @@ mod store;
 mod summary;
 
 #[cfg(feature = "report")]
-pub use page::{sections, table};
+pub use page::{legend, sections, table};
 pub use plan::{Contender, Plan, Settings, Unit};
 pub use results::{FitOutcome, Results, Role, Row, results_csv};
 pub use running::{Finished, run};

@@ -22,15 +22,15 @@ const NOMINAL: [(f64, &str); 4] =
 /// The figures that a task is judged by besides the NLL: of the point forecasts, and of the calibration.
 fn figures_of(task: Task) -> [Figure; 2] {
     match task {
-        Task::Regression => [("mse", "MSE"), COVERAGE],
+        Task::Regression => [("rmse", "RMSE"), COVERAGE],
         Task::Classification => [("error_rate", "error rate"), ("ece", "calibration error")],
         Task::Count => [("mre", "mean relative error"), COVERAGE],
         Task::Ordinal => [("error_rate", "error rate"), COVERAGE],
     }
 }
 
-/// The table that a reader needs, header first: a row per objective and training-set size, with the best NLL of each size
-/// marked by a star.
+/// The table that a reader needs, header first: a row per objective and training-set size, with an NLL that is surely
+/// the best of its size marked by a star.
 pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     let chosen: Vec<&Group> = groups.iter().filter(|group| group.role != Role::Grid).collect();
     let with_beta = chosen.iter().any(|group| group.role == Role::Selected);
@@ -53,12 +53,25 @@ pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
     rows
 }
 
-/// Whether a group has the smallest mean NLL of its training-set size.
+/// What a star says.
+const STAR: &str = "a star marks an NLL that is lower than every other one of its training-set size by more than two standard errors of \
+                    the differences over repeats";
+
+/// Whether the NLL of a group is lower than that of all others of its training-set size by more than two standard errors of the
+/// paired differences, which takes several repeats.
 fn is_best(group: &Group, all: &[&Group]) -> bool {
-    let nll = |group: &Group| group.figure(NLL.0).map(|nll| nll.mean);
-    let rivals = all.iter().filter(|other| other.train_size == group.train_size);
-    let best = rivals.filter_map(|other| nll(other)).min_by(f64::total_cmp);
-    best.is_some() && nll(group) == best
+    let mut rivals = all
+        .iter()
+        .filter(|other| other.train_size == group.train_size && !std::ptr::eq(**other, group))
+        .peekable();
+    let sure =
+        |lead: Estimate| lead.standard_error.is_some_and(|error| lead.mean > 0.0 && lead.mean > 2.0 * error);
+    rivals.peek().is_some() && rivals.all(|other| group.lead_over(other).is_some_and(sure))
+}
+
+/// How to read the figures of the table, in a line.
+pub fn legend() -> String {
+    format!("mean ± standard error over repeats; {STAR}")
 }
 
 fn dash() -> String {
@@ -73,7 +86,8 @@ impl Estimate {
     /// Mean ± standard error, with two digits of the error.
     pub fn text(&self) -> String {
         let size = self.mean.abs();
-        let error = self.standard_error;
+        // What rounding leaves of equal values is none.
+        let error = self.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
         let decimals = match error.filter(|error| *error > 0.0) {
             Some(error) => decimals(error, 2),
             None => decimals(size, 4),
@@ -152,9 +166,10 @@ fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
             settings.test_fraction,
             fits.count()
         ),
-        "Figures are means over repeats ± one standard error; a star marks the best NLL of a training-set size. \
-         Seconds are those of the one fit, without the ELBO fit it went on from and the other values of β."
-            .to_owned(),
+        format!(
+            "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
+             went on from and the other values of β."
+        ),
     ];
     if let Some(betas) = &settings.betas {
         notes.push(format!(
@@ -163,9 +178,7 @@ fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
         ));
     }
     notes.extend(plan.notes().iter().cloned());
-    notes.extend(results.failures().map(|(row, error)| {
-        format!("Failed: {}, {} training rows, repeat {}: {error}", row.objective, row.train_size, row.repeat)
-    }));
+    notes.extend(results.failures_alike().iter().map(|failure| format!("Failed: {failure}")));
     notes
 }
 
@@ -291,7 +304,8 @@ mod tests {
     fn group(objective: Contender, train_size: usize, role: Role, nll: f64) -> Group {
         let mut figures = vec![Some(Estimate { mean: nll, standard_error: Some(0.0123) })];
         figures.resize(26, None);
-        Group { objective, train_size, role, beta: Some(0.25), runs: 3, figures, seconds: Some(1.5) }
+        let nlls = vec![(0, nll - 0.02), (1, nll), (2, nll + 0.02)];
+        Group { objective, train_size, role, beta: Some(0.25), runs: 3, figures, nlls, seconds: Some(1.5) }
     }
 
     #[test]
@@ -301,6 +315,7 @@ mod tests {
         assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
         assert_eq!(text(0.51234, None), "0.5123");
         assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
+        assert_eq!(text(0.51234, Some(6e-17)), "0.5123 ± 0");
         assert_eq!(text(1.5e-9, None), "1.500e-9");
         assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
         assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
@@ -324,6 +339,19 @@ mod tests {
         assert_eq!(rows[2].join("|"), "dlm-log|100|3|0.25|0.500 ± 0.012 *|-|-|1.50");
         let stars: Vec<bool> = rows[1..].iter().map(|row| row[4].ends_with('*')).collect();
         assert_eq!(stars, [false, true, true, false]);
+        let noisy = |mut group: Group, repeat: usize| {
+            group.nlls[repeat].1 += 1.0;
+            group
+        };
+        let within = [groups[0].clone(), noisy(groups[2].clone(), 1)];
+        assert!(
+            table(&within, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')),
+            "within the noise"
+        );
+        let mut single = [groups[0].clone(), groups[2].clone()];
+        single.iter_mut().for_each(|group| group.nlls.truncate(1));
+        assert!(table(&single, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')), "one repeat");
+        assert!(table(&groups, Task::Regression)[0].contains(&"RMSE".to_owned()));
         assert!(against_size(&groups, NLL).is_some_and(|svg| svg.contains("dlm-log")));
         assert_eq!(against_size(&groups[..3], NLL), None);
         assert!(against_beta(&groups, NLL, 100).is_some() && against_beta(&groups, NLL, 200).is_none());

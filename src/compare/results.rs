@@ -157,6 +157,23 @@ impl Results {
         self.chosen().filter_map(|row| Some((row, row.error.as_deref()?)))
     }
 
+    /// The failures in words, those with the same error folded into one.
+    pub fn failures_alike(&self) -> Vec<String> {
+        let mut folded: Vec<(&Row, &str, usize)> = Vec::new();
+        for (row, error) in self.failures() {
+            match folded.iter_mut().find(|(_, known, _)| *known == error) {
+                Some((_, _, count)) => *count += 1,
+                None => folded.push((row, error, 1)),
+            }
+        }
+        let words = folded.iter().map(|(row, error, count)| {
+            let others = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            let Row { objective, train_size, repeat, .. } = row;
+            format!("{objective} on {train_size} rows in repeat {repeat}{others}: {error}")
+        });
+        words.collect()
+    }
+
     /// The error of a comparison in which nothing could be fitted.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ pub struct Group {
     pub runs: usize,
     /// The test figures, in the order of [`Row::figures`].
     pub figures: Vec<Option<Estimate>>,
+    /// The test NLL of each repeat that did not fail.
+    pub nlls: Vec<(u64, f64)>,
     /// Mean seconds of training.
     pub seconds: Option<f64>,
 }
@@ -52,6 +54,12 @@ impl Group {
     pub fn figure(&self, name: &str) -> Option<Estimate> {
         let index = figure_names().iter().position(|known| known == name)?;
         *self.figures.get(index)?
+    }
+
+    /// How much higher the test NLL of another group is, over the repeats that both have; `None` where there are none.
+    pub fn lead_over(&self, other: &Group) -> Option<Estimate> {
+        let own = |repeat| self.nlls.iter().find(|(known, _)| *known == repeat).map(|(_, nll)| nll);
+        Estimate::of(other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - own(*repeat)?)))
     }
 
     fn of(rows: &[&Row]) -> Option<Group> {
@@ -71,6 +79,7 @@ impl Group {
             },
             runs: runs.len(),
             figures: (0..figure_names().len()).map(estimate).collect(),
+            nlls: runs.iter().filter_map(|row| Some((row.repeat, row.test.nll?))).collect(),
             seconds: Estimate::of(seconds).map(|seconds| seconds.mean),
         })
     }
@@ -202,6 +211,9 @@ mod tests {
         assert_eq!(groups[2].figure("mse"), None);
         assert_eq!(groups[2].seconds, Some(1.5));
         assert_eq!(results.failures().count(), 1);
+        let failure = row(Role::Selected, 0.0, 3, None);
+        let alike = Results { rows: [results.rows.clone(), vec![failure]].concat() }.failures_alike();
+        assert_eq!(alike, ["dlm-log on 100 rows in repeat 2 and 1 more: a, \"b\""]);
         assert_eq!(results.check(), Ok(()));
         let text = summary_csv(&groups).expect("text");
         let lines: Vec<&str> = text.lines().collect();

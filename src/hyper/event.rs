@@ -25,6 +25,8 @@ pub enum Stage {
     WarmStart {
         /// The rows of the sample.
         rows: usize,
+        /// The iterations done; the stage is told once more for each.
+        done: usize,
         /// The most iterations.
         iterations: usize,
     },
@@ -74,8 +76,14 @@ pub enum Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stage::WarmStart { rows, iterations } => {
+            Stage::WarmStart { rows, done: 0, iterations } => {
                 write!(f, "warm start: hyper-parameters from {rows} rows, at most {iterations} iterations")
+            }
+            Stage::WarmStart { rows, done, iterations } => {
+                write!(
+                    f,
+                    "warm start: hyper-parameters from {rows} rows, iteration {done} of at most {iterations}"
+                )
             }
             Stage::Restart { start, number, of, round, rounds } => {
                 write!(f, "restarts: start {start}, {number} of {of} in round {round} of {rounds}")

@@ -14,6 +14,8 @@ pub struct Monitor<'a> {
     /// Time before an interruption, in seconds.
     before: f64,
     session: Session<'a>,
+    /// The rows and iterations of the warm start that it watches, if it does.
+    warm: Option<(usize, usize)>,
 }
 
 impl<'a> Monitor<'a> {
@@ -27,8 +29,15 @@ impl<'a> Monitor<'a> {
         Monitor::within(limits, self.session.silent())
     }
 
+    /// A monitor of a warm start on so many rows, of whose iterations the listener hears as of a stage; its clock starts now.
+    pub fn warm_start(&mut self, rows: usize, limits: Limits) -> Monitor<'_> {
+        let iterations = limits.epochs;
+        self.enter(Stage::WarmStart { rows, done: 0, iterations });
+        Monitor { warm: Some((rows, iterations)), ..self.session.monitor(limits) }
+    }
+
     pub(super) fn within(limits: Limits, session: Session<'a>) -> Self {
-        Monitor { stopping: Stopping::new(limits), started: Instant::now(), before: 0.0, session }
+        Monitor { stopping: Stopping::new(limits), started: Instant::now(), before: 0.0, session, warm: None }
     }
 
     /// Takes in one epoch; returns whether its validation score is the best so far (true without validation).
@@ -36,7 +45,10 @@ impl<'a> Monitor<'a> {
         let epoch = self.records().len() + 1;
         let record = Record { epoch, seconds: self.elapsed().as_secs_f64(), objective, validation_nll };
         let best = self.stopping.take(record);
-        self.session.tell(&Event::Epoch { record, limits: *self.stopping.limits() });
+        self.session.tell(&match self.warm {
+            Some((rows, iterations)) => Event::Stage(Stage::WarmStart { rows, done: epoch, iterations }),
+            None => Event::Epoch { record, limits: *self.stopping.limits() },
+        });
         self.stopping.decide(self.elapsed().as_secs_f64());
         best
     }

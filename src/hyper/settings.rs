@@ -3,7 +3,7 @@
 use super::vector::Descriptor;
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Prior, Transform};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Where the prior of a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,9 +85,8 @@ impl ValueSettings {
             let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
             lower < upper && setting.prior.and_then(PriorChoice::prior).is_none_or(Prior::is_proper)
         };
-        self.by_name
-            .iter()
-            .all(|(name, setting)| sound(setting) && named(descriptors).any(|d| d.name == *name))
+        let names: HashSet<&str> = named(descriptors).map(|d| d.name.as_str()).collect();
+        self.by_name.iter().all(|(name, setting)| sound(setting) && names.contains(name.as_str()))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::hyper::{Constraints, FreeVector, PriorChoice, range_words};
 use crate::latent::InducingLayer;
 use sparsegp_kernels::{Kernel, Prior};
+use std::collections::HashSet;
 
 /// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
@@ -31,7 +32,7 @@ impl LatentModel {
         let Some(kernel) = self.layer.inducing().map(InducingLayer::kernel) else { return Vec::new() };
         // What somebody gave a prior in Rust keeps it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
-        let names: Vec<String> = without.map(|d| d.name).collect();
+        let names: HashSet<String> = without.map(|d| d.name).collect();
         let expected = weak_lengthscales(kernel, self.layer.input_dims());
         let prior =
             |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };
@@ -68,7 +69,7 @@ impl LatentModel {
             if let Some(prior) = seen_one.prior.filter(|_| !seen_one.fixed && leader.is_none()) {
                 let said = self.settings.setting(&seen_one.name).and_then(|setting| setting.prior);
                 let weak = if matches!(said, Some(PriorChoice::Default(_))) { " (weak)" } else { "" };
-                words.push(format!("prior {prior}{weak}"));
+                words.push(format!("prior {}{weak}", prior.rounded()));
             }
             if !words.is_empty() {
                 notes.push((seen_one.name.clone(), words.join(", ")));

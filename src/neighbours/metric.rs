@@ -1,7 +1,8 @@
 //! The metric in which neighbours are near: each input in units of the distance at which the prior's correlation has halved; no search.
 
-use faer::{Mat, MatRef};
-use sparsegp_kernels::{Inputs, Kernel, Scratch};
+use faer::{Mat, MatMut, MatRef};
+use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
+use std::ops::Range;
 
 /// Rows at which correlations are looked at.
 const SAMPLE: usize = 24;
@@ -9,9 +10,13 @@ const SAMPLE: usize = 24;
 /// Distances that are looked at, in units of the inputs.
 const RANGE: (f64, f64) = (1e-6, 1e6);
 
+/// The most inputs that are moved one by one, each move an evaluation of the kernel on all of them.
+const MOST_ALONE: usize = 256;
+
 /// For every input the distance at which the correlation with a row that differs in this input alone is half of that at distance 0,
 /// on average over some of the rows `x` (`n × D`); infinite where the correlation never falls so far. Of a stationary
-/// kernel with a lengthscale for each input these are proportional to the lengthscales.
+/// kernel with a lengthscale for each input these are proportional to the lengthscales. Of more than 256 inputs one alone is moved, and
+/// the others follow from the slopes of the log correlation between rows that differ in all inputs, which the adjoint gives at once.
 ///
 /// # Panics
 ///
@@ -21,7 +26,28 @@ pub fn half_lengths(kernel: &dyn Kernel, x: MatRef<'_, f64>) -> Vec<f64> {
     let count = n.min(SAMPLE);
     let rows = Mat::from_fn(count, dims, |i, d| x[(i * n / count.max(1), d)]);
     let mut at = Correlations::new(kernel, rows);
-    (0..dims).map(|d| half_length(&mut |distance| at.mean(d, distance))).collect()
+    if dims > MOST_ALONE {
+        return by_slopes(&mut at);
+    }
+    (0..dims).map(|d| half_length(&mut |distance| at.mean(d..d + 1, distance))).collect()
+}
+
+/// Half lengths in time linear in the inputs. With `r² = Σ_d (δ_d/ℓ_d)²` the slope of `ln ρ(r²)` along input d is `2 (ln ρ)′ δ_d/ℓ_d²`, so
+/// at equal `δ_d` slopes are to each other as squared inverse lengths.
+fn by_slopes(at: &mut Correlations<'_>) -> Vec<f64> {
+    let dims = at.rows.ncols();
+    let mut lengths = vec![f64::INFINITY; dims];
+    let together = half_length(&mut |distance| at.mean(0..dims, distance));
+    if together.is_infinite() {
+        return lengths;
+    }
+    let falls = at.falls(together);
+    let Some(steepest) = (0..dims).max_by(|&a, &b| falls[a].total_cmp(&falls[b])) else { return lengths };
+    let shortest = half_length(&mut |distance| at.mean(steepest..steepest + 1, distance));
+    for (length, &fall) in lengths.iter_mut().zip(&falls).filter(|(_, fall)| **fall > 0.0) {
+        *length = shortest * (falls[steepest] / fall).sqrt();
+    }
+    lengths
 }
 
 /// Where a correlation that starts at 1 is first seen to be ½, to six digits.
@@ -75,15 +101,49 @@ impl<'a> Correlations<'a> {
         (0..self.k.nrows()).map(|i| self.k[(i, i)]).collect()
     }
 
-    /// The mean correlation of the rows with themselves moved along input `d`.
-    fn mean(&mut self, d: usize, distance: f64) -> f64 {
+    /// Moves every row along these inputs.
+    fn shift(&mut self, inputs: Range<usize>, distance: f64) {
+        for d in inputs {
+            (0..self.rows.nrows()).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)] + distance);
+        }
+    }
+
+    /// The mean correlation of the rows with themselves moved along these inputs.
+    fn mean(&mut self, inputs: Range<usize>, distance: f64) -> f64 {
         let n = self.rows.nrows();
-        (0..n).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)] + distance);
+        self.shift(inputs.clone(), distance);
         let between = self.cross(false);
         self.variance[1] = self.cross(true);
-        (0..n).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)]);
+        for d in inputs {
+            (0..n).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)]);
+        }
         let correlation = |i: usize| between[i] / (self.variance[0][i] * self.variance[1][i]).sqrt();
         (0..n).map(correlation).filter(|c| c.is_finite()).sum::<f64>() / n.max(1) as f64
+    }
+
+    /// How fast the log correlation of the rows with themselves, moved along all inputs, falls with the move along each, summed over the rows.
+    fn falls(&mut self, distance: f64) -> Vec<f64> {
+        let dims = self.rows.ncols();
+        self.shift(0..dims, distance);
+        let mut slopes = Mat::zeros(self.rows.nrows(), dims);
+        // d ln ρ = dk(x, x′)/k(x, x′) − ½ dk(x′, x′)/k(x′, x′), and moving both arguments of the latter counts each.
+        self.add_slopes(slopes.as_mut(), false, 1.0);
+        self.add_slopes(slopes.as_mut(), true, -1.0);
+        self.shift(0..dims, 0.0);
+        let fall = |d: usize| -slopes.col(d).iter().filter(|slope| slope.is_finite()).sum::<f64>();
+        (0..dims).map(fall).collect()
+    }
+
+    /// Adds `share · ∂ ln k(x_i, x′_i)/∂x′_i`, or the same of `k(x′_i, x′_i)` in its second argument alone.
+    fn add_slopes(&mut self, slopes: MatMut<'_, f64>, both_moved: bool, share: f64) {
+        let own = self.cross(both_moved);
+        let weigh = |i: usize, j: usize| if i == j { share / own[i] } else { 0.0 };
+        let weights = Mat::from_fn(own.len(), own.len(), weigh);
+        let right = self.moved.as_ref();
+        let left = if both_moved { right } else { self.rows.as_ref() };
+        let gradient = Gradient { parameters: &mut [], left: None, right: Some(slopes) };
+        let inputs = Inputs::Cross { left, right };
+        self.kernel.adjoint(inputs, self.k.as_ref(), weights.as_ref(), gradient, &mut self.scratch);
     }
 }
 
@@ -119,6 +179,34 @@ mod tests {
         let noisy = lengths("matern12(ard) + white", &[1.0, 0.5, 1.0, 3.0]);
         assert!((noisy[0] - exponential[0]).abs() < 1e-9);
         assert_eq!(lengths("constant", &[1.0]), [f64::INFINITY; 2]);
+    }
+
+    #[test]
+    fn slopes_give_the_half_lengths_of_inputs_moved_one_by_one() {
+        let x = Mat::from_fn(30, 5, |i, d| ((i * (d + 3)) % 17) as f64 / 5.0);
+        for expression in
+            ["rbf(ard)", "matern12(ard)", "matern32(ard) + white", "rbf(ard) * constant", "constant"]
+        {
+            let mut kernel = parse(expression, 5).expect("a kernel");
+            kernel.for_each_parameter_mut(&mut |parameter| {
+                let values = parameter.values.iter_mut().enumerate();
+                values.for_each(|(d, value)| *value = 0.4 * (d + 1) as f64);
+            });
+            let alone = half_lengths(kernel.as_ref(), x.as_ref());
+            let mut at = Correlations::new(kernel.as_ref(), x.clone());
+            for (slope, alone) in by_slopes(&mut at).iter().zip(&alone) {
+                let same = slope == alone || (slope / alone - 1.0).abs() < 1e-5;
+                assert!(same, "{expression}: {slope} by slopes, {alone} alone");
+            }
+        }
+    }
+
+    #[test]
+    fn many_inputs_are_not_moved_one_by_one() {
+        let x = Mat::from_fn(9, MOST_ALONE + 1, |i, d| ((i * (d + 3)) % 17) as f64 / 5.0);
+        let kernel = parse("rbf(ard)", x.ncols()).expect("a kernel");
+        let slopes = by_slopes(&mut Correlations::new(kernel.as_ref(), x.clone()));
+        assert_eq!(half_lengths(kernel.as_ref(), x.as_ref()), slopes);
     }
 
     #[test]

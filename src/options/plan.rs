@@ -6,12 +6,12 @@ use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind};
 use crate::collapsed::CollapsedBound;
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::{Likelihood, LikelihoodKind};
-use crate::objective::Objective;
+use crate::likelihood::{Likelihood, LikelihoodKind, Observation};
+use crate::objective::{Estimator, Objective};
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
 /// A fit as it will be done.
@@ -151,6 +151,7 @@ impl Plan {
     pub fn new(options: &FitOptions, likelihood: &dyn Likelihood, n: usize) -> Result<Plan> {
         let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
+        check_kink(options.estimator, likelihood)?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
         let way = if let Some(count) = options.neighbours {
@@ -253,4 +254,18 @@ impl StepPlan {
             polish: options.polishes(),
         }
     }
+}
+
+/// Refuses estimators that average the curvature of a density with a kink, which has its part of the curvature in a single point.
+fn check_kink(estimator: Estimator, likelihood: &dyn Likelihood) -> Result<()> {
+    let curved =
+        matches!(estimator, Estimator::Biased { .. } | Estimator::Smoothed { .. } | Estimator::Price { .. });
+    if curved && likelihood.resolution(Observation::of(1.0)).strip == 0.0 {
+        return Err(Error::usage(format!(
+            "⟨estimator {estimator}⟩ uses the curvature of the log density, of which the kink of {} has a part that no sample meets",
+            likelihood.name()
+        ))
+        .hint("use ⟨estimator exact⟩ with expectations in closed form, or reparam-ent:L"));
+    }
+    Ok(())
 }

@@ -185,7 +185,8 @@ impl Schema {
     /// As for [`Schema::open`].
     pub fn open_with(&self, path: &Path, block_rows: usize, delimiter: Option<u8>) -> Result<TableBlocks> {
         let how = How { groups: None, delimiter };
-        let blocks = TableBlocks::new(path, block_rows, &|name| self.uses(name), how)?;
+        let used = self.used_names();
+        let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
         self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
         Ok(blocks)
     }
@@ -299,9 +300,17 @@ impl Schema {
             || self.features.iter().any(|feature| feature.name() == name)
     }
 
-    /// Whether training looks at a column.
-    pub(crate) fn trains_on(&self, name: &str) -> bool {
-        self.uses(name) || self.weights.as_deref() == Some(name)
+    /// The columns that [`Schema::uses`], for callers that ask about many.
+    pub fn used_names(&self) -> HashSet<&str> {
+        let others = [Some(self.target.as_str()), self.exposure.as_deref()];
+        self.features.iter().map(Feature::name).chain(others.into_iter().flatten()).collect()
+    }
+
+    /// The columns that training looks at.
+    pub(crate) fn training_names(&self) -> HashSet<&str> {
+        let mut names = self.used_names();
+        names.extend(self.weights.as_deref());
+        names
     }
 
     /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and

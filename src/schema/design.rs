@@ -24,7 +24,8 @@ impl Schema {
     /// When a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in
     /// training (with [`UnseenLevels::Error`]); when one is missing in a model of before means were kept.
     pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
-        let table = &*table.read(&self.readings, &|name| self.trains_on(name))?;
+        let names = self.training_names();
+        let table = &*table.read(&self.readings, &|name| names.contains(name))?;
         self.check_features(table.source(), table.columns().iter().map(|named| named.name.as_str()))?;
         let mut inputs = Vec::with_capacity(self.features.len());
         let mut offset = 0;

@@ -1,6 +1,9 @@
 //! What the cells of columns say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
 //! out of place; no meaning of columns.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::calendar::Calendar;
@@ -464,6 +467,9 @@ pub(crate) struct TableFacts {
     source: String,
     rows: usize,
     columns: Vec<(String, Option<ColumnFacts>)>,
+    /// The place of each column among them, by name, once one was asked for.
+    #[serde(skip)]
+    places: OnceLock<HashMap<String, usize>>,
     /// A cell that shows decimal commas, where the text has them.
     decimal_comma: Option<String>,
 }
@@ -476,7 +482,13 @@ impl TableFacts {
         demand: &dyn Fn(&str) -> Option<Demand>,
     ) -> TableFacts {
         let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
-        TableFacts { source: source.to_owned(), rows: 0, columns: columns.collect(), decimal_comma: None }
+        TableFacts {
+            source: source.to_owned(),
+            rows: 0,
+            columns: columns.collect(),
+            places: OnceLock::new(),
+            decimal_comma: None,
+        }
     }
 
     /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
@@ -539,15 +551,24 @@ impl TableFacts {
 
     /// Checks that there is a column of this name.
     pub(crate) fn require_name(&self, name: &str) -> Result<()> {
-        let found = self.names().any(|known| known == name);
-        if found { Ok(()) } else { Err(absent(&self.source, "column", name, self.names())) }
+        if self.find(name).is_some() {
+            Ok(())
+        } else {
+            Err(absent(&self.source, "column", name, self.names()))
+        }
     }
 
     /// What is known of a column.
     pub(crate) fn require(&self, name: &str) -> Result<&ColumnFacts> {
-        let found = self.columns.iter().find(|(known, _)| known == name);
-        found
+        self.find(name)
             .and_then(|(_, facts)| facts.as_ref())
             .ok_or_else(|| absent(&self.source, "column", name, self.names()))
+    }
+
+    fn find(&self, name: &str) -> Option<&(String, Option<ColumnFacts>)> {
+        let places = self.places.get_or_init(|| {
+            self.columns.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect()
+        });
+        places.get(name).map(|&place| &self.columns[place])
     }
 }

@@ -24,11 +24,18 @@ pub struct NamedColumn {
     pub column: Column,
 }
 
+/// The place of each column, by name.
+fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
+    columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
+}
+
 /// Named columns of equal length, read from one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     source: String,
     columns: Vec<NamedColumn>,
+    /// The place of each column among them, by name.
+    places: HashMap<String, usize>,
     rows: usize,
     first_row: usize,
     lines: Lines,
@@ -55,15 +62,7 @@ impl Table {
                 odd.column.len()
             )));
         }
-        Ok(Table {
-            source,
-            columns,
-            rows,
-            first_row: 0,
-            lines: Lines::default(),
-            kept: None,
-            decimal_comma: None,
-        })
+        Ok(Table::from_block(source, columns, rows, 0, Lines::default()))
     }
 
     /// A block of a file, whose names are known to be distinct and whose lengths are equal.
@@ -74,7 +73,8 @@ impl Table {
         first_row: usize,
         lines: Lines,
     ) -> Table {
-        Table { source, columns, rows, first_row, lines, kept: None, decimal_comma: None }
+        let places = places(&columns);
+        Table { source, columns, places, rows, first_row, lines, kept: None, decimal_comma: None }
     }
 
     /// The same table read from text with decimal commas, as this cell shows.
@@ -106,7 +106,7 @@ impl Table {
             };
             columns.push(NamedColumn { name: name.clone(), column });
         }
-        Ok(Cow::Owned(Table { columns, ..self.without_columns() }))
+        Ok(Cow::Owned(Table { places: places(&columns), columns, ..self.without_columns() }))
     }
 
     /// The error for a cell that cannot be read as the others of its column.
@@ -120,6 +120,7 @@ impl Table {
         Table {
             source: self.source.clone(),
             columns: Vec::new(),
+            places: HashMap::new(),
             rows: self.rows,
             first_row: self.first_row,
             lines: self.lines.clone(),
@@ -189,6 +190,7 @@ impl Table {
         Table {
             source: self.source.clone(),
             columns: self.columns.iter().map(column).collect(),
+            places: self.places.clone(),
             rows: rows.len(),
             first_row: 0,
             lines: Lines::default(),
@@ -211,6 +213,7 @@ impl Table {
         });
         Cow::Owned(Table {
             columns: columns.collect(),
+            places: self.places.clone(),
             rows: rows.len(),
             kept: Some(rows.iter().map(|&row| self.within(row)).collect()),
             ..self.without_columns()
@@ -229,7 +232,7 @@ impl Table {
 
     /// The column of this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|named| named.name == name).map(|named| &named.column)
+        self.places.get(name).map(|&place| &self.columns[place].column)
     }
 
     /// The column of this name.
@@ -420,6 +423,19 @@ mod tests {
 
     fn named(name: &str, column: Column) -> NamedColumn {
         NamedColumn { name: name.into(), column }
+    }
+
+    #[test]
+    fn columns_are_found_by_name_in_every_part_of_a_table() {
+        let columns = ["a", "b"].map(|name| named(name, Column::Number(vec![f64::NAN, name.len() as f64])));
+        let table = Table::new("t", columns.to_vec()).expect("a table");
+        let (taken, kept) = (table.take(&[1]), table.with_values("b"));
+        for part in [&table, &taken, &*kept, &table.clone().from_row(3)] {
+            assert!(part.columns().iter().all(|named| {
+                part.column(&named.name).is_some_and(|found| std::ptr::eq(found, &named.column))
+            }));
+            assert_eq!(part.column("c"), None);
+        }
     }
 
     #[test]

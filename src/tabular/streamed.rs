@@ -55,10 +55,11 @@ impl DataFile {
 
     /// The rows of a role in original units, block by block, in the order of the file or of these row groups.
     pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
+        let names = self.schema.training_names();
         let blocks = TableBlocks::new(
             &self.path,
             BLOCK_ROWS,
-            &|name| self.schema.trains_on(name),
+            &|name| names.contains(name),
             How { groups, delimiter: self.delimiter },
         )?;
         self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;

@@ -123,7 +123,9 @@ impl Survey<'_> {
     /// What is asked of the values of a column, `None` of one that nobody looks at.
     fn demand(&self, name: &str) -> Option<Demand> {
         match self.known {
-            Some(schema) => schema.trains_on(name).then_some(Demand::None),
+            Some(schema) => {
+                (schema.uses(name) || schema.weights_name() == Some(name)).then_some(Demand::None)
+            }
             None => self.columns.demand(name),
         }
     }

@@ -9,7 +9,7 @@ use crate::collapsed::{CollapsedBound, Dataset};
 use crate::data::moments::Moments;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
-use crate::hyper::{LbfgsOptions, Limits, Monitor, Stage, minimize_lbfgs};
+use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::{LatentModel, Posterior};
@@ -260,8 +260,7 @@ pub(super) fn gaussian_start(
             target: None,
             ..*monitor.limits()
         };
-        monitor.enter(Stage::WarmStart { rows: subset.len(), iterations });
-        let mut warm = monitor.nested(limits);
+        let mut warm = monitor.warm_start(subset.len(), limits);
         let count = subset.len() as f64;
         let outcome = minimize_lbfgs(&mut objective, theta, count, LbfgsOptions::default(), &mut warm);
         monitor.check()?;

@@ -4,8 +4,8 @@ use super::args::CompareArgs;
 use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::compare::{
-    Finished, Group, Plan, Results, Settings, Store, fingerprint, results_csv, run as run_plan, sections,
-    summarise, summary_csv, table,
+    Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, results_csv, run as run_plan,
+    sections, summarise, summary_csv, table,
 };
 use sparsegp::files::AtomicFile;
 use sparsegp::model::Warning;
@@ -65,8 +65,9 @@ fn threads(args: &CompareArgs) -> Result<usize> {
 fn text(news: &Finished<'_>) -> String {
     let Some(row) = news.row else { return "done before".to_owned() };
     let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);
-    if let Some(error) = &row.error {
-        return format!("{what}  failed: {error}");
+    if row.error.is_some() {
+        // Why is said at the end, once for all that fail alike.
+        return format!("{what}  failed");
     }
     let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
     let seconds = row.fit.as_ref().map_or(0.0, |fit| fit.seconds);
@@ -87,15 +88,9 @@ fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group
 /// Prints the table, with what failed on standard error.
 fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     let failed = results.failures().count();
-    if let Some((row, error)) = results.failures().next() {
-        output::note(&format!(
-            "warning: {failed} of {} units failed, the first one {} on {} rows in repeat {}: {error}",
-            results.chosen().count(),
-            row.objective,
-            row.train_size,
-            row.repeat
-        ));
+    for failure in results.failures_alike() {
+        output::note(&format!("warning: {failed} of {} units failed: {failure}", results.chosen().count()));
     }
     output::print(&output::table(&table(groups, plan.task())))?;
-    output::print("mean ± standard error over repeats; * marks the best NLL of a training-set size\n")
+    output::print(&format!("{}\n", legend()))
 }

@@ -184,20 +184,23 @@ fn identity(
     Ok(identity)
 }
 
-/// Whether the file is too large to be held in memory, said on standard error.
+/// Whether the file is too large to be held in memory, said on standard error unless that is to be quiet.
 fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
     let columns = args.columns.schema_options();
-    let wanted = |name: &str| start.map_or(columns.uses(name), |start| start.schema().uses(name));
+    let names = start.map(|start| start.schema().used_names());
+    let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
     let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
-    if args.objective.betas.is_some() || check_file_fit(&args.data, options, None).is_err() {
-        output::note(&format!("note: {size}, all of which this fit needs in memory"));
-        return false;
+    let on_disk = args.objective.betas.is_none() && check_file_fit(&args.data, options, None).is_ok();
+    if !args.output.quiet {
+        output::note(&match on_disk {
+            true => format!(
+                "note: {size}, are left on disk; --shuffle-buffer chooses how many are shuffled in memory"
+            ),
+            false => format!("note: {size}, all of which this fit needs in memory"),
+        });
     }
-    output::note(&format!(
-        "note: {size}, are left on disk; --shuffle-buffer chooses how many are shuffled in memory"
-    ));
-    true
+    on_disk
 }
 
 fn gib(bytes: f64) -> f64 {

@@ -49,6 +49,9 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
     let every = asked.map(|_| Duration::from_secs_f64(interruption.checkpoint_every));
     let path = asked.cloned().unwrap_or_else(|| place(args));
     let mut checkpoint = Checkpoint::new(&path, identity()?, every);
+    if asked.is_some() {
+        checkpoint = checkpoint.locked()?;
+    }
     match &interruption.resume {
         Some(from) if from.exists() || interruption.checkpoint.is_none() => {
             checkpoint = checkpoint.resume(from)?;
@@ -61,7 +64,12 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
             return Err(failure.clone());
         }
     }
-    Ok(checkpoint)
+    Ok(checkpoint.with_warning(|failure| {
+        let failure = failure.message_with(&output::dashes);
+        output::note(&format!(
+            "warning: a checkpoint was not written, the fit goes on and tries again: {failure}"
+        ));
+    }))
 }
 
 /// Where Ctrl-C leaves a checkpoint that nobody asked for.
@@ -78,13 +86,10 @@ fn place(args: &FitArgs) -> PathBuf {
     }
 }
 
-/// Says whether the checkpoint could be kept, and removes it: the fit is done.
+/// Removes the checkpoint that was asked for: the fit is done.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
     if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {
         return;
-    }
-    if let Some(failure) = checkpoint.failure() {
-        output::note(&format!("warning: the last checkpoint was not written: {failure}"));
     }
     checkpoint.remove();
 }

@@ -35,6 +35,25 @@ struct Shown {
     around: String,
     /// Whether it is a bar of epochs.
     epochs: bool,
+    pace: Pace,
+}
+
+/// How long epochs take: what came before the first one that is told, such as a warm start, does not count.
+#[derive(Default)]
+struct Pace {
+    /// The epoch and the seconds of the first record of the training.
+    first: Option<(usize, f64)>,
+}
+
+impl Pace {
+    /// The seconds of an epoch, where there are two records to tell them by.
+    fn take(&mut self, record: &Record) -> Option<f64> {
+        // An earlier epoch is of another training.
+        let (epoch, seconds) = *self.first.insert(
+            self.first.filter(|first| first.0 <= record.epoch).unwrap_or((record.epoch, record.seconds)),
+        );
+        (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
+    }
 }
 
 impl Progress {
@@ -63,7 +82,7 @@ impl Progress {
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(steps as u64);
             set_style(&bar, template);
-            Kind::Bar(bar, Shown { around: String::new(), epochs: true })
+            Kind::Bar(bar, Shown { around: String::new(), epochs: true, pace: Pace::default() })
         } else {
             Kind::Lines(Lines::new(&what))
         };
@@ -123,7 +142,8 @@ impl Shown {
         match event {
             Event::Epoch { record, limits } => {
                 // The message comes first, so that no frame has the words of the stage before.
-                bar.set_message(format!("{}{}", self.around, words(record)));
+                let pace = self.pace.take(record);
+                bar.set_message(format!("{}{}", self.around, words(record, pace)));
                 if !self.epochs {
                     set_style(bar, EPOCHS);
                     bar.reset_eta();
@@ -133,6 +153,7 @@ impl Shown {
                 bar.set_position(record.epoch as u64);
             }
             Event::Stage(stage) => {
+                self.pace = Pace::default();
                 if is_around(stage) {
                     bar.set_message(stage.to_string());
                     self.around = format!("{stage}  ");
@@ -165,18 +186,21 @@ fn place(stage: &Stage) -> (usize, usize) {
     match *stage {
         Stage::Restart { number, of, .. } | Stage::Beta { number, of, .. } => (number.saturating_sub(1), of),
         Stage::Growth { inducing, most } => (inducing, most),
+        Stage::WarmStart { done, iterations, .. } => (done, iterations),
         _ => (0, 1),
     }
 }
 
-/// What is said of an epoch.
-fn words(record: &Record) -> String {
+/// What is said of an epoch, at a pace of so many seconds each.
+fn words(record: &Record, pace: Option<f64>) -> String {
     let mut text = format!("objective {:.5}", record.objective);
     if let Some(nll) = record.validation_nll {
         text.push_str(&format!("  validation NLL {nll:.5}"));
     }
-    let step = record.seconds / record.epoch.max(1) as f64;
-    text.push_str(&format!("  {:.1} s ({:.0} ms an epoch)", record.seconds, 1e3 * step));
+    text.push_str(&format!("  {:.1} s", record.seconds));
+    if let Some(seconds) = pace {
+        text.push_str(&format!(" ({:.0} ms an epoch)", 1e3 * seconds));
+    }
     text
 }
 
@@ -194,11 +218,12 @@ struct Lines {
     parts: usize,
     /// The parts of the work at hand that were said or passed.
     said: usize,
+    pace: Pace,
 }
 
 impl Lines {
     fn new(what: &str) -> Lines {
-        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0 }
+        Lines { start: Some(format!("fit starts: {what}")), parts: PARTS, said: 0, pace: Pace::default() }
     }
 
     /// The lines to say about an event.
@@ -209,10 +234,11 @@ impl Lines {
                 // The end of the fit has a line of its own.
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
-                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words(record)))
+                let pace = self.pace.take(record);
+                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words(record, pace)))
             }
             Event::Stage(stage) => {
-                self.said = 0;
+                (self.said, self.pace) = (0, Pace::default());
                 if let Stage::Beta { of, .. } = stage {
                     self.parts = (PARTS / (of + 1)).max(1);
                 }
@@ -238,7 +264,7 @@ impl Lines {
                 done == 0 || of <= PARTS || PARTS * (done + 1) / of > PARTS * done / of
             }
             // Every fit of a grid may have its own.
-            Stage::WarmStart { .. } => self.parts == PARTS,
+            Stage::WarmStart { done, .. } => *done == 0 && self.parts == PARTS,
             _ => true,
         }
     }
@@ -303,12 +329,31 @@ mod tests {
     }
 
     #[test]
+    fn a_warm_start_is_a_line_and_its_time_is_not_that_of_epochs() {
+        let mut lines = Lines::new("data");
+        let warm = |done| Event::Stage(Stage::WarmStart { rows: 9, done, iterations: 40 });
+        let said: Vec<String> = (0..=40).flat_map(|done| lines.take(&warm(done))).collect();
+        assert_eq!(
+            said,
+            ["fit starts: data", "warm start: hyper-parameters from 9 rows, at most 40 iterations"]
+        );
+        assert_eq!(place(&Stage::WarmStart { rows: 9, done: 7, iterations: 40 }), (7, 40));
+        let mut pace = Pace::default();
+        let mut at =
+            |epoch, seconds| pace.take(&Record { epoch, seconds, objective: 0.0, validation_nll: None });
+        assert_eq!((at(1, 60.5), at(2, 61.0), at(3, 61.5)), (None, Some(0.5), Some(0.5)));
+        assert_eq!((at(1, 9.0), at(2, 10.0)), (None, Some(1.0)), "another training");
+    }
+
+    #[test]
     fn the_fits_of_a_grid_share_the_lines_of_one() {
         let mut lines = Lines::new("data");
         let mut said = Vec::new();
         for number in 1..=4 {
-            let stages =
-                [Stage::Beta { beta: 0.5, number, of: 4 }, Stage::WarmStart { rows: 9, iterations: 9 }];
+            let stages = [
+                Stage::Beta { beta: 0.5, number, of: 4 },
+                Stage::WarmStart { rows: 9, done: 0, iterations: 9 },
+            ];
             said.extend(stages.iter().flat_map(|stage| lines.take(&Event::Stage(*stage))));
             said.extend(training(&mut lines, 50, None));
         }

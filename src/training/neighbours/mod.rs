@@ -9,7 +9,7 @@ use super::rows::TrainingRows;
 use super::run::{Trained, hold_amplitude, minimize, whole};
 use crate::collapsed::Dataset;
 use crate::error::Result;
-use crate::hyper::{Limits, Monitor, Outcome, Stage, StopReason};
+use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::model::{LatentModel, Score};
 use crate::options::{LossKind, NeighbourPlan, Plan};
 pub use objective::NeighbourObjective;
@@ -125,12 +125,11 @@ fn rounds(
     let n = objective.rows();
     for &(terms, iterations) in rounds {
         let rows = terms.min(n);
-        monitor.enter(Stage::WarmStart { rows, iterations });
         objective.look_up(rows, k);
         let epochs = iterations.min(plan.limits.epochs);
         let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
-        let mut nested = monitor.nested(limits);
-        theta = minimize(objective, theta, n as f64, &plan.hyper, &mut nested).theta;
+        let mut warm = monitor.warm_start(rows, limits);
+        theta = minimize(objective, theta, n as f64, &plan.hyper, &mut warm).theta;
         monitor.check()?;
         objective.solve(&theta).ok_or_else(failed_start)?;
     }

@@ -1,0 +1,74 @@
+//! The claim of one fit on a checkpoint file: a file beside it that is locked while the fit runs; no states.
+
+use crate::error::{Error, Result};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// A claim on a file, which ends with the value, or with the process however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// Open for its lock alone; none where the file system has no locks.
+    _file: Option<File>,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Claims `path`.
+    ///
+    /// # Errors
+    ///
+    /// When another process has claimed it, or nothing can be written beside it.
+    pub fn of(path: &Path) -> Result<Lock> {
+        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(".lock");
+        let beside = path.with_file_name(name);
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&beside);
+            let file = file.map_err(|error| {
+                Error::data(format!("{}: cannot be written: {error}", path.display()))
+                    .hint("check that the folder exists, can be written to, and has space")
+            })?;
+            match file.try_lock() {
+                // Whoever had it may have removed the name between opening and locking.
+                Ok(()) if !beside.exists() => {}
+                Ok(()) => return Ok(Lock { _file: Some(file), path: beside }),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::data(format!(
+                        "{}: another fit keeps its state there",
+                        path.display()
+                    ))
+                    .hint("give each fit a ⟨checkpoint⟩ of its own, or wait for the other one"));
+                }
+                Err(TryLockError::Error(_)) => return Ok(Lock { _file: None, path: beside }),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Removes the name while the lock is held. What stays after a kill is locked by nobody.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_claim_and_what_a_killed_fit_left_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fit.checkpoint");
+        let beside = folder.path().join("fit.checkpoint.lock");
+        std::fs::write(&beside, "").expect("written");
+        let lock = Lock::of(&path).expect("nobody else");
+        let error = Lock::of(&path).expect_err("claimed");
+        assert!(error.to_string().ends_with("another fit keeps its state there"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        drop(lock);
+        assert!(!beside.exists());
+        assert!(Lock::of(&path).is_ok());
+    }
+}
