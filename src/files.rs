@@ -56,6 +56,7 @@ impl AtomicFile {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+        folder.metadata().map_err(failed)?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".sparsegp-");
         let permissions = metadata.map(|metadata| metadata.permissions()).or_else(new_file_permissions);
@@ -114,14 +115,9 @@ impl Write for AtomicFile {
     }
 }
 
-/// The error of the system alone: temporary files add names to theirs that no user knows.
+/// What went wrong without the name of the temporary file, which no user knows.
 fn without_path(error: std::io::Error) -> std::io::Error {
-    let cause = error.get_ref().and_then(|with_path| with_path.source()?.downcast_ref::<std::io::Error>());
-    match cause.map(|cause| (cause.raw_os_error(), cause.kind())) {
-        Some((Some(code), _)) => std::io::Error::from_raw_os_error(code),
-        Some((None, kind)) => kind.into(),
-        None => error,
-    }
+    if error.get_ref().is_some() { error.kind().into() } else { error }
 }
 
 /// The error for a write that failed.

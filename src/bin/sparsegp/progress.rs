@@ -48,9 +48,9 @@ struct Pace {
 impl Pace {
     /// The seconds of an epoch, where there are two records to tell them by.
     fn take(&mut self, record: &Record) -> Option<f64> {
-        // An earlier epoch is of another training.
+        // An epoch that is no later than the first is of another training.
         let (epoch, seconds) = *self.first.insert(
-            self.first.filter(|first| first.0 <= record.epoch).unwrap_or((record.epoch, record.seconds)),
+            self.first.filter(|first| first.0 < record.epoch).unwrap_or((record.epoch, record.seconds)),
         );
         (record.epoch > epoch).then(|| (record.seconds - seconds) / (record.epoch - epoch) as f64)
     }
