@@ -148,7 +148,7 @@ fn every_family_keeps_the_contract() {
             TargetKind::UnitInterval => [0.04, 0.5, 0.9],
             TargetKind::Count => [0.0, 2.0, 9.0],
             TargetKind::Binary => [0.0, 1.0, 1.0],
-            TargetKind::Ordinal => [0.0, 1.0, 3.0],
+            TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
         };
         let observations = observations.map(|y| Observation { y, exposure });
         check_likelihood(&*likelihood, &observations)

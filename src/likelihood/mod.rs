@@ -102,6 +102,7 @@ mod crps;
 mod expectation;
 mod gamma;
 mod gaussian;
+pub mod joint;
 mod kind;
 mod list;
 mod log_rate;

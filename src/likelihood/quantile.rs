@@ -2,9 +2,10 @@
 
 use crate::likelihood::TargetKind;
 
-/// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite.
+/// The smallest y of the kind with `cdf(y) ≥ p`, for p in (0, 1); NaN when the function is not finite, and for classes without an order.
 pub fn search(kind: TargetKind, p: f64, levels: usize, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     match kind {
+        TargetKind::Class => f64::NAN,
         TargetKind::Binary | TargetKind::Ordinal => {
             (0..levels).map(|level| level as f64).find(|&y| cdf(y) >= p).unwrap_or(levels as f64 - 1.0)
         }

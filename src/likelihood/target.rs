@@ -9,7 +9,7 @@ word_option! {
     Task, "task" {
         /// A real number.
         Regression = "regression",
-        /// One of two classes.
+        /// One of two or more classes.
         Classification = "classification",
         /// A number of events.
         Count = "count",
@@ -34,6 +34,8 @@ pub enum TargetKind {
     Binary,
     /// One of several ordered levels, coded 0, 1, …, K.
     Ordinal,
+    /// One of several classes without an order, coded 0, 1, ….
+    Class,
 }
 
 impl fmt::Display for TargetKind {
@@ -45,6 +47,7 @@ impl fmt::Display for TargetKind {
             TargetKind::Count => "count",
             TargetKind::Binary => "binary",
             TargetKind::Ordinal => "ordinal",
+            TargetKind::Class => "class",
         })
     }
 }
@@ -60,7 +63,7 @@ impl TargetKind {
             TargetKind::Real => y.is_finite(),
             TargetKind::Positive => y > 0.0 && y.is_finite(),
             TargetKind::UnitInterval => y > 0.0 && y < 1.0,
-            TargetKind::Count | TargetKind::Ordinal => whole,
+            TargetKind::Count | TargetKind::Ordinal | TargetKind::Class => whole,
             TargetKind::Binary => y == 0.0 || y == 1.0,
         }
     }
@@ -74,6 +77,7 @@ impl TargetKind {
             TargetKind::Count => "a whole number, 0 or more",
             TargetKind::Binary => "0 or 1",
             TargetKind::Ordinal => "the number of a level, 0 or more",
+            TargetKind::Class => "the number of a class, 0 or more",
         }
     }
 
@@ -82,7 +86,7 @@ impl TargetKind {
         match self {
             TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval => Task::Regression,
             TargetKind::Count => Task::Count,
-            TargetKind::Binary => Task::Classification,
+            TargetKind::Binary | TargetKind::Class => Task::Classification,
             TargetKind::Ordinal => Task::Ordinal,
         }
     }

@@ -54,7 +54,7 @@ pub fn any_family(kind: LikelihoodKind, [a, b, c, d]: [f64; 4]) -> (Box<dyn Like
         TargetKind::UnitInterval => 0.01 + 0.98 * d,
         TargetKind::Count => (100.0 * d * d * d).floor(),
         TargetKind::Binary => d.round(),
-        TargetKind::Ordinal => (4.0 * d).floor(),
+        TargetKind::Ordinal | TargetKind::Class => (4.0 * d).floor(),
     };
     let exposure = if kind.target_kind() == TargetKind::Count { scale(c) } else { 1.0 };
     (family(kind, [a, b, c]), Observation { y, exposure })

@@ -1,0 +1,224 @@
+//! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under independent normal marginals with
+//! derivatives, and predictions; no q, no kernels.
+
+use super::{Observation, TargetKind, crps, quantile};
+use crate::quadrature::Integrator;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+use std::fmt::Debug;
+
+/// The marginals of one datum's functions, independent of each other: `f_c ~ N(μ_c, v_c)`, c = 1..C.
+#[derive(Clone, Copy, Debug)]
+pub struct Marginal<'a> {
+    /// `μ_c`.
+    pub mean: &'a [f64],
+    /// `v_c`.
+    pub variance: &'a [f64],
+}
+
+impl Marginal<'_> {
+    /// `(μ_c, v_c)`.
+    pub fn of(&self, function: usize) -> (f64, f64) {
+        (self.mean[function], self.variance[function])
+    }
+}
+
+/// Where the derivatives of one datum's term go; all slices are overwritten, those of `own` accumulated into.
+#[derive(Debug)]
+pub struct Slopes<'a> {
+    /// `∂/∂μ_c`, C numbers, or none when derivatives are not wanted.
+    pub mean: &'a mut [f64],
+    /// `∂/∂v_c`, as many.
+    pub variance: &'a mut [f64],
+    /// `∂/∂ψ` of the likelihood's own parameters, unless empty.
+    pub own: &'a mut [f64],
+}
+
+impl Slopes<'_> {
+    /// No derivatives.
+    pub fn none() -> Slopes<'static> {
+        Slopes { mean: &mut [], variance: &mut [], own: &mut [] }
+    }
+
+    /// Whether derivatives in the marginals are wanted.
+    pub fn wanted(&self) -> bool {
+        !self.mean.is_empty()
+    }
+}
+
+/// The buffers of expectations over several functions, one per thread of work.
+#[derive(Clone, Debug, Default)]
+pub struct JointIntegrator {
+    /// For expectations over one function, and those inside of another.
+    pub(crate) outer: Integrator,
+    pub(crate) inner: Integrator,
+    /// Room for whatever a family tabulates.
+    pub(crate) room: Vec<f64>,
+}
+
+impl JointIntegrator {
+    /// Integrators that take `nodes` nodes for every function, or choose the number themselves.
+    pub fn new(nodes: Option<usize>) -> Self {
+        JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), room: Vec::new() }
+    }
+}
+
+/// A likelihood with several latent functions, which are independent under q (MULTILATENT: `W = I`).
+///
+/// The functions are on the scale the model sees: that of the [standardised](JointLikelihood::scales_target) target for real ones.
+/// `own` slices follow the order of [`JointLikelihood::for_each_parameter`], in natural units. Nothing may panic, whatever the numbers:
+/// trouble is NaN or infinite.
+pub trait JointLikelihood: Send + Sync + Debug {
+    /// What options, reports and model files call it.
+    fn name(&self) -> &'static str;
+
+    /// The targets it is defined on.
+    fn target_kind(&self) -> TargetKind;
+
+    /// What the functions are called in names of parameters and in predictions, in order: C words, such as `location` and `scale`.
+    fn functions(&self) -> Vec<String>;
+
+    /// Whether its functions are alike, so that they share a kernel and inducing inputs where nothing else is asked for.
+    fn alike(&self) -> bool {
+        false
+    }
+
+    /// Whether fits standardise the target.
+    fn scales_target(&self) -> bool {
+        self.target_kind() == TargetKind::Real
+    }
+
+    /// `log p(y|f)`, with `∂/∂f_c` in `slope` unless that is empty.
+    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64;
+
+    /// `∂²_{f_c} log p(y|f)` for every c: the diagonal of the Hessian.
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]);
+
+    /// Adds `weight · ∂_ψ log p(y|f)` to `own`, natural units.
+    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
+        let _ = (at, f, weight, own);
+    }
+
+    /// The largest `log p(y|f)` over all f, where it is bounded: what rejection sampling from `N(f) p(y|f)` takes.
+    fn peak(&self, at: Observation) -> Option<f64> {
+        let _ = at;
+        None
+    }
+
+    /// `E log p(y|f)` with its derivatives.
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64;
+
+    /// `log E p(y|f)` with its derivatives.
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64;
+
+    /// Mean and variance of y under the predictive distribution; NaN for classes.
+    fn predictive_moments(
+        &self,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> (f64, f64);
+
+    /// `P(Y ≤ y)` under the predictive distribution; NaN for classes, which have no order.
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64;
+
+    /// The smallest y with `P(Y ≤ y) ≥ p`, for p in (0, 1); NaN for classes.
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let mut cdf = |y| self.predictive_cdf(y, marginal, exposure, integrator);
+        quantile::search(self.target_kind(), p, self.levels(), &mut cdf)
+    }
+
+    /// The probability of every class, [`levels`](Self::levels) of them; left alone by families without classes.
+    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut JointIntegrator, out: &mut [f64]) {
+        let _ = (marginal, integrator, out);
+    }
+
+    /// The continuous ranked probability score of an observation, as [`Likelihood::crps`](super::Likelihood::crps); NaN for classes.
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
+        let Observation { y, exposure } = at;
+        if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
+            return f64::NAN;
+        }
+        let mut cdf = |y: f64| self.predictive_cdf(y, marginal, exposure, integrator);
+        match self.target_kind() {
+            TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class => f64::NAN,
+            TargetKind::Count => crps::counts(y, &mut |y| crps::between(y, &mut cdf)),
+            kind => crps::continuous(kind, y, &mut cdf),
+        }
+    }
+
+    /// What else a prediction says of a row besides the moments of y, by name: `probability_of_zero`, `noise_sd`, …
+    fn details(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The values of the [`details`](Self::details).
+    fn detail(&self, which: usize, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
+        let _ = (which, marginal, integrator);
+        f64::NAN
+    }
+
+    /// A draw of y given f.
+    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64;
+
+    /// The unit deviance of a count, as [`Likelihood::unit_deviance`](super::Likelihood::unit_deviance).
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        let _ = (y, mean);
+        f64::NAN
+    }
+
+    /// The number of classes; 2 for families without classes.
+    fn levels(&self) -> usize {
+        2
+    }
+
+    /// Values of the functions that explain the observation about as well as any: what regressions for a start are made on.
+    fn working_response(&self, at: Observation, out: &mut [f64]);
+
+    /// Chooses starting values of own parameters, other than fixed or given ones, from the targets (and exposures, none for all
+    /// 1); returns the constant latent means that fit them best, one per function.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64>;
+
+    /// Visits the own parameters in the fixed order that flat gradients use.
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        let _ = visit;
+    }
+
+    /// Visits the own parameters mutably, in the same order.
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        let _ = visit;
+    }
+
+    /// A copy behind a new box.
+    fn boxed_clone(&self) -> Box<dyn JointLikelihood>;
+}
+
+impl Clone for Box<dyn JointLikelihood> {
+    fn clone(&self) -> Self {
+        self.boxed_clone()
+    }
+}
