@@ -87,7 +87,7 @@ fn whole(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("K_uu, L, inverse of L", m), |b| {
             b.iter(|| model.refresh().expect("K_uu factorises"));
         });
-        let layer = model.layer.clone();
+        let layer = model.layer().clone();
         let (mut g, mut gradient, mut scratch) = (spread(m, m), layer.zero_gradient(), LayerScratch::new(m));
         group.bench_function(BenchmarkId::new("adjoint", m), |b| {
             b.iter(|| {

@@ -6,7 +6,7 @@ mod common;
 use common::{points, targets_for};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sparsegp::data::{Purpose, generator};
-use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::{LikelihoodKind, ObservationModel};
 use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
 use std::hint::black_box;
 
@@ -17,7 +17,7 @@ fn losses(c: &mut Criterion) {
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
     for &name in LikelihoodKind::WORDS {
         let kind: LikelihoodKind = name.parse().expect("a word");
-        let likelihood = kind.build(4);
+        let likelihood: ObservationModel = kind.build(4).into();
         let x = points(1, ROWS, 0.0);
         let y = targets_for(kind, &x);
         let mu: Vec<f64> = (0..ROWS).map(|i| 2.0 * (0.1 * i as f64).sin()).collect();
@@ -33,7 +33,7 @@ fn losses(c: &mut Criterion) {
                         Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
                     let data = (Targets::of(&y), &mu[..], &v[..]);
                     let work = (&mut scratch, &mut random);
-                    black_box(objective.losses(likelihood.as_ref(), 1.0, data, out, work));
+                    black_box(objective.losses(&likelihood, 1.0, data, out, work));
                 });
             });
         }

@@ -10,7 +10,7 @@ use sparsegp::gradient::Batch;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Objective;
 use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, NaturalGradient, Normal, SquareRoot, UpdateRule};
+use sparsegp::variational::{Family, NaturalGradient, Normal, Rules, SquareRoot, UpdateRule};
 use std::hint::black_box;
 
 type Rule = fn(&Normal) -> Box<dyn UpdateRule>;
@@ -33,13 +33,13 @@ fn bench(
     let x = points(dims, b, 0.0);
     let y = targets_for(kind, &x);
     let q = Normal::standard(Family::Full, m);
-    let mut rule = rule(&q);
+    let mut rules = Rules::from(rule(&q));
     let mut svgp = VariationalModel::new(model(kind, m, dims), q, Objective::elbo(1.0), b);
     group.bench_function(name, |bench| {
         bench.iter(|| {
-            black_box(svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, rule.as_ref()));
+            black_box(svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules));
             let natural = svgp.model.natural();
-            svgp.advance(rule.as_mut(), 0.1, &natural);
+            svgp.advance(&mut rules, 0.1, &natural);
         });
     });
 }

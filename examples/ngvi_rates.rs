@@ -97,7 +97,7 @@ fn main() -> sparsegp::Result<()> {
 
 fn model(data: &Data) -> sparsegp::Result<LatentModel> {
     let layer = LinearLayer::isotropic(data.x.nrows(), 0.0, 1.0)?;
-    Ok(LatentModel::new(layer.into(), Box::new(Gaussian::new(1.0)), true))
+    Ok(LatentModel::new(layer.into(), Gaussian::new(1.0), true))
 }
 
 /// KL of the last and of the averaged iterate, and training NLPD, at the given iterations.
@@ -115,7 +115,7 @@ fn trace(
             inference.step();
         }
         let posterior = Posterior::new(&inference.model().model, inference.q());
-        let averaged = inference.averaged().kl_to(exact);
+        let averaged = inference.averaged()[0].kl_to(exact);
         traced.push([inference.q().kl_to(exact), averaged, posterior.score(data.set(), Score::LogLoss)]);
     }
     Ok(traced)

@@ -88,7 +88,7 @@ fn trace(start: &LatentModel, (train, test): (&Data, &Data), update: QUpdate, se
         average: Average::None,
         seed: 0,
     };
-    let q = Normal::standard(Family::Full, start.layer.dim());
+    let q = Normal::standard(Family::Full, start.layer().dim());
     let mut inference = Inference::new(start.clone(), q, Objective::elbo(1.0), train.set(), options);
     let (mut points, mut spent, mut next) = (Vec::new(), 0.0, 0.05);
     while spent < seconds {

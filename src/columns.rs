@@ -267,6 +267,18 @@ pub fn rank_one_plus_scaled(mut t: MatMut<'_, f64>, m: &[f64], g: &[f64], h: &[f
     );
 }
 
+/// `T ← T + A`.
+pub fn add(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for j in 0..a.ncols() {
+                column_mut(&mut t, j).iter_mut().zip(column(&a, j)).for_each(|(t, x)| *t += x);
+            }
+        },
+    );
+}
+
 /// `t_j ← t_j + w_j a_j`.
 pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64]) {
     Arch::new().dispatch(

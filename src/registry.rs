@@ -1,7 +1,8 @@
 //! The kernels and likelihoods that can be asked for by name: the built-in ones, and those from outside.
 
 use crate::error::{Error, Result};
-use crate::likelihood::{Build, Likelihood, LikelihoodKind};
+use crate::likelihood::joint::JointLikelihood;
+use crate::likelihood::{Build, Likelihood, LikelihoodKind, ObservationModel};
 use sparsegp_kernels::{Entry, Grammar, Kernel};
 use std::fmt;
 
@@ -45,8 +46,21 @@ impl Registry {
     /// # Errors
     ///
     /// When there is a likelihood of that name.
-    pub fn with_likelihood(mut self, build: Build) -> Result<Registry> {
-        let kind = LikelihoodKind::of(build(2).as_ref());
+    pub fn with_likelihood(self, build: fn(usize) -> Box<dyn Likelihood>) -> Result<Registry> {
+        self.with(Build::One(build))
+    }
+
+    /// The same with one of several latent functions.
+    ///
+    /// # Errors
+    ///
+    /// When there is a likelihood of that name.
+    pub fn with_joint_likelihood(self, build: fn(usize) -> Box<dyn JointLikelihood>) -> Result<Registry> {
+        self.with(Build::Joint(build))
+    }
+
+    fn with(mut self, build: Build) -> Result<Registry> {
+        let kind = LikelihoodKind::of(&build.make(2));
         if self.likelihood_kind(kind.name()).is_some() {
             return Err(Error::usage(format!("'{kind}' is the name of another likelihood"))
                 .hint("choose a name of its own"));
@@ -75,18 +89,18 @@ impl Registry {
         name.parse().ok().or_else(entered)
     }
 
-    /// A likelihood of a kind for targets with so many ordered levels (of no matter elsewhere).
+    /// A likelihood of a kind for targets with so many ordered levels or classes (of no matter elsewhere).
     ///
     /// # Errors
     ///
     /// A usage error when it is not known.
-    pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<Box<dyn Likelihood>> {
+    pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
         let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind).map(|(_, build)| *build);
         let build = kind.maker().or_else(entered).ok_or_else(|| {
             Error::usage(format!("the {kind} likelihood is not known by name"))
                 .hint("enter it in the registry of the options, or start from a model that has it")
         })?;
-        Ok(build(levels))
+        Ok(build.make(levels))
     }
 }
 

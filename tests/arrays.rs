@@ -7,7 +7,7 @@ use faer::{Mat, MatRef};
 use sparsegp::collapsed::{CollapsedBound, Dataset};
 use sparsegp::data::Scaling;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{InducingInit, Jitter, LinearLayer, choose_inducing, more_inducing};
+use sparsegp::latent::{InducingInit, Jitter, Layer, Layers, LinearLayer, choose_inducing, more_inducing};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{Posterior, Score};
 use sparsegp::objective::Objective;
@@ -276,7 +276,7 @@ fn arrays_of_any_strides_give_the_same_numbers_everywhere() {
         });
     }
     let start = model(4, "rbf(ard)", 5, 12, Jitter::DEFAULT);
-    let layer = start.layer.inducing().expect("inducing points");
+    let layer = start.layer().inducing().expect("inducing points");
     in_any_strides("inducing inputs", x.transpose(), |x| {
         let choose = |init| entries(&choose_inducing(x, 9, init, layer.kernel(), 1).expect("points"));
         let mut numbers = InducingInit::ALL.map(choose).concat();
@@ -303,14 +303,21 @@ fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
     in_any_strides("a linear layer", x.transpose(), |x| {
         let reduced = whole.clone().reduced_to(x.subrows(0, 3));
         let mut numbers = Vec::new();
-        for layer in [&whole, &reduced] {
-            let q = Normal::standard(Family::Full, sparsegp::latent::LatentLayer::dim(layer));
-            let likelihood = Gaussian::new(0.3);
+        for layer in [whole.clone(), reduced] {
+            let layer = &Layer::from(layer);
+            let q = Normal::standard(Family::Full, layer.dim());
+            let likelihood = Gaussian::new(0.3).into();
             let objective = Objective::elbo(1.0);
-            let mut pass = BatchPass::new(layer, &likelihood, objective, &q, y.len());
-            let problem = Problem { layer, likelihood: &likelihood, objective, q: &q, factor: None };
+            let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), y.len());
+            let problem = Problem {
+                layers: Layers::one(layer),
+                likelihood: &likelihood,
+                objective,
+                q: q.as_ref(),
+                factor: None,
+            };
             numbers.push(pass.run(problem, Batch::of(x, &y, 1.0), Form::Stable, false));
-            numbers.extend_from_slice(pass.q_gradient().mean);
+            numbers.extend_from_slice(pass.q_gradient(0).mean);
             numbers.extend(entries(&layer.base_covariance(x)));
         }
         numbers

@@ -226,7 +226,7 @@ fn targets(kind: LikelihoodKind, y: &[f64]) -> Vec<f64> {
         TargetKind::Count => (y.abs() * 3.0).floor(),
         TargetKind::Positive => y.abs() + 0.1,
         TargetKind::UnitInterval => 1.0 / (1.0 + (-y).exp()),
-        TargetKind::Ordinal => (y + 1.5).floor().clamp(0.0, 2.0),
+        TargetKind::Ordinal | TargetKind::Class => (y + 1.5).floor().clamp(0.0, 2.0),
         TargetKind::Real => *y,
     };
     y.iter().map(code).collect()

@@ -91,9 +91,9 @@ fn inducing_every_datum_is_the_dense_gp() {
     let (x_test, _) = data(4, 2, 9);
     for fitc in [false, true] {
         let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0));
-        start.layer.inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
+        start.layer_mut().inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
         start.refresh().expect("K_uu factorises");
-        let layer = start.layer.inducing().expect("inducing points");
+        let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
         let bound = if fitc { CollapsedBound::Fitc } else { CollapsedBound::Elbo { beta: 1.0 } };
@@ -118,12 +118,17 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
     let mut gap = f64::INFINITY;
     for m in [4, 16, 80] {
         let start = model(5, "rbf", 2, m, Jitter::DEFAULT);
-        let layer = start.layer.inducing().expect("inducing points");
+        let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, _, _) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x);
         let mut start = start;
         // Nested sets, for which the bounds are monotone.
-        start.layer.inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose().subrows(0, m));
+        start
+            .layer_mut()
+            .inducing_mut()
+            .expect("inducing points")
+            .z_mut()
+            .copy_from(x.transpose().subrows(0, m));
         start.refresh().expect("K_uu factorises");
         let mut sparse = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
         let theta = sparse.start();
@@ -152,7 +157,7 @@ fn stable_and_direct_forms_agree() {
         let value = svgp.evaluate(Batch::of(x.transpose(), &y, 3.0), true);
         let q_gradient = svgp.q_gradient();
         let gradient_q = (q_gradient.mean.to_vec(), entries(q_gradient.cov.full()));
-        (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer.condition_estimate())
+        (value, gradient_q, svgp.theta_gradient().to_vec(), svgp.model.layer().condition_estimate())
     };
     let (value, (mean, cov), theta, condition) = build(None);
     // What the guard promises: rounding amplified by the condition number.
@@ -170,7 +175,7 @@ fn stable_and_direct_forms_agree() {
 fn the_direct_form_is_taken_where_the_condition_number_allows_it() {
     let limits = |jitter| {
         let model = model(6, "rbf(ard)", 3, 24, jitter);
-        let layer = model.layer.inducing().expect("inducing points").clone();
+        let layer = model.layer().inducing().expect("inducing points").clone();
         let (estimate, m) = (layer.condition_estimate(), layer.z().nrows() as f64);
         let bound = 1.0 + m / layer.relative_jitter();
         assert!(estimate <= bound, "{estimate} and {bound}");
@@ -198,7 +203,7 @@ fn parameterizations_carry_q_as_they_say() {
         let mut svgp =
             VariationalModel::new(start, q, Objective::elbo(1.0), 10).with_parameterization(parameterization);
         let sites = |svgp: &VariationalModel| {
-            let linv = svgp.model.layer.inducing().expect("inducing points").inverse_factor();
+            let linv = svgp.model.layer().inducing().expect("inducing points").inverse_factor();
             let precision = svgp.q().cov().full().llt(Side::Lower).expect("S").inverse();
             let shift = linv.transpose() * &precision * faer::ColRef::from_slice(svgp.q().mean());
             let rest = &precision - Mat::<f64>::identity(8, 8);
@@ -264,7 +269,7 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let kernel = Box::new(Polynomial::linear(&variances));
         let z = Normals::new(9).mat(d, d);
         let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
-        let likelihood = Box::new(Gaussian::new(0.3));
+        let likelihood = Gaussian::new(0.3);
         let mut start = LatentModel::new(layer_gp.into(), likelihood, false);
         start.refresh().expect("K_uu factorises");
         let set = Dataset::of(x.transpose(), &y);

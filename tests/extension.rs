@@ -209,7 +209,7 @@ fn built_in_likelihoods_of_a_start_need_no_name_in_the_options() {
         let told = FitOptions { likelihood: Some(kind), ..options.clone() };
         let told = fit(&start(&x, kind.build(0)), &data, &told).expect("a fit");
         assert_eq!(untold.model.natural(), told.model.natural(), "{kind}");
-        assert_eq!(LikelihoodKind::of(untold.model.likelihood.as_ref()), kind);
+        assert_eq!(LikelihoodKind::of(&untold.model.likelihood), kind);
     }
 }
 

@@ -57,7 +57,7 @@ impl Case {
             TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
             TargetKind::Count => (2f64.powf(30.0 * self.place) - 1.0).floor(),
             TargetKind::Binary => self.place.round(),
-            TargetKind::Ordinal => (4.0 * self.place).floor().min(3.0),
+            TargetKind::Ordinal | TargetKind::Class => (4.0 * self.place).floor().min(3.0),
         }
     }
 
@@ -143,7 +143,7 @@ fn admissible(kind: LikelihoodKind, y: f64) -> bool {
         TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
         TargetKind::Count => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
         TargetKind::Binary => y == 0.0 || y == 1.0,
-        TargetKind::Ordinal => [0.0, 1.0, 2.0, 3.0].contains(&y),
+        TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 2.0, 3.0].contains(&y),
     }
 }
 

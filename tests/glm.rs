@@ -294,14 +294,15 @@ fn solve(
 ) -> (LatentModel, Normal) {
     let mut model = LatentModel::new(layer.into(), kind.build(0), true);
     model.refresh().expect("a layer");
-    let q = Normal::standard(Family::Full, model.layer.dim());
+    let q = Normal::standard(Family::Full, model.layer().dim());
     let mut rule = NaturalGradient::new(&q);
     let mut variational = VariationalModel::new(model, q, Objective::elbo(1.0), y.len());
     for step in 0..100 {
         assert!(variational.evaluate(Batch::of(x, y, 1.0), false).is_finite());
         variational.update_q(&mut rule, if step < 40 { 0.3 } else { 1.0 });
     }
-    variational.into_parts()
+    let (model, mut q) = variational.into_parts();
+    (model, q.remove(0))
 }
 
 fn counts(x: &Mat<f64>) -> Vec<f64> {
@@ -415,7 +416,7 @@ fn assert_reads_back(table: &Table, options: &FitOptions) {
     assert_eq!(read.model_kind(), ModelKind::Glm);
     assert_eq!((model.q().mean(), options.steps.family), (read.q().mean(), read.q().family()));
     let basis = |model: &TableModel| {
-        model.latent().layer.linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
+        model.latent().layer().linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
     };
     assert_eq!(basis(&model), basis(&read));
 }
@@ -456,7 +457,7 @@ fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
     };
     let start = fit(&some, "y", &options);
     let further = fit_from(&all, "y", &options, Some(&start));
-    let layer = further.latent().layer.linear().expect("linear");
+    let layer = further.latent().layer().linear().expect("linear");
     assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
     // From the start's posterior or afresh: the optimum is the same.
     let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };

@@ -17,13 +17,13 @@ use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
 use sparsegp::variational::Family;
 
 fn layer(model: &LatentModel) -> &InducingLayer {
-    model.layer.inducing().expect("a sparse GP")
+    model.layer().inducing().expect("a sparse GP")
 }
 
 /// A refreshed model with the first `m` columns of `x` as inducing inputs.
 fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
     let mut model = model(7, kernel, x.nrows(), m, Jitter::Relative(1e-8));
-    let layer = model.layer.inducing_mut().expect("a sparse GP");
+    let layer = model.layer_mut().inducing_mut().expect("a sparse GP");
     layer.z_mut().copy_from(x.as_ref().subcols(0, m).transpose());
     model.refresh().expect("K_uu factorises");
     model
@@ -166,7 +166,7 @@ fn growth_ends_when_the_bounds_meet_and_certifies_the_posterior() {
         let (fitted, curve) = grown(&x, &y, &options(objective, 0.02, 300));
         assert_eq!((curve.criterion, curve.end), (Criterion::Gap, GrowthEnd::Tolerance), "{curve:?}");
         assert!(curve.points.len() > 1 && curve.chosen < 300, "{curve:?}");
-        assert_eq!((curve.chosen, curve.points[0].m), (fitted.model.layer.dim(), 32));
+        assert_eq!((curve.chosen, curve.points[0].m), (fitted.model.layer().dim(), 32));
         // The last size was looked at for its gain over the chosen one, the first with a small gap and a small gain.
         let gain = |pair: &[InducingPoint]| {
             let doublings = (pair[1].m as f64 / pair[0].m as f64).log2();
@@ -215,7 +215,7 @@ fn every_distinct_point_as_inducing_input_leaves_no_gap() {
     let mut normals = Normals::new(7);
     let y: Vec<f64> = (0..60).map(|j| (2.0 * x[(0, j)]).sin() + 0.3 * normals.next()).collect();
     let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 1e-9, 50));
-    assert_eq!((fitted.model.layer.dim(), curve.end), (20, GrowthEnd::Exhausted), "{curve:?}");
+    assert_eq!((fitted.model.layer().dim(), curve.end), (20, GrowthEnd::Exhausted), "{curve:?}");
     let known = curve.certificate.expect("a certificate");
     assert!(known.kl_per_row < 1e-3, "{known:?}");
 }
@@ -233,7 +233,7 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
         (curve.criterion, curve.end, curve.validation_rows),
         (Criterion::Validation, GrowthEnd::Tolerance, 50)
     );
-    assert_eq!((fitted.model.layer.dim(), curve.certificate), (curve.chosen, None));
+    assert_eq!((fitted.model.layer().dim(), curve.certificate), (curve.chosen, None));
     // The last size gained too little over the one before, which was taken: a step of half as many is 0.58 doublings.
     let (last, others) = curve.points.split_last().expect("points");
     assert_eq!(others.last().map(|point| point.m), Some(curve.chosen));
@@ -252,7 +252,7 @@ fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
     let fitted = fit_arrays(weighted, &diagonal, None, &mut |_| {}).expect("a fit");
     let curve = fitted.search.inducing.expect("a curve");
     assert_eq!((curve.criterion, curve.certificate), (Criterion::Validation, None));
-    assert_eq!(fitted.q.family(), Family::Diagonal);
+    assert_eq!(fitted.q[0].family(), Family::Diagonal);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use sparsegp::variational::{Family, NaturalGradient, Normal};
 /// A model after a few steps, in a precision.
 fn stepped(x: &Mat<f64>, y: &[f64], noise: f64, jitter: Jitter, precision: Precision) -> VariationalModel {
     let mut model = model(1, "rbf(ard)", 2, 20, jitter);
-    model.likelihood = Box::new(Gaussian::new(noise));
+    model.likelihood = Gaussian::new(noise).into();
     let q = Normal::standard(Family::Full, 20);
     let mut rule = NaturalGradient::new(&q);
     let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), y.len()).with_precision(precision);
@@ -70,7 +70,7 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
     let (x, y) = data(1, 2, 150);
     let train = Dataset { x: x.transpose(), targets: Targets::of(&y) };
     let mut rough = model(1, "rbf(ard)", 2, 20, Jitter::Absolute(1e-9));
-    rough.likelihood = Box::new(Gaussian::new(1e-7));
+    rough.likelihood = Gaussian::new(1e-7).into();
     let options = FitOptions {
         hyper: Some(Hyper::Fixed),
         jitter: Jitter::Absolute(1e-9),

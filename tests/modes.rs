@@ -16,7 +16,7 @@ use sparsegp::model::Score;
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, HyperOptimizer, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, VariationalModel, fit_arrays};
-use sparsegp::variational::{NaturalGradient, Parameterization, SquareRoot, UpdateRule};
+use sparsegp::variational::{NaturalGradient, Parameterization, Rules, SquareRoot};
 
 /// A model at the best q of its collapsed bound.
 fn solved(
@@ -86,16 +86,17 @@ fn a_rule_that_carries_the_precision_goes_where_one_that_computes_it_goes() {
     let batch = Batch::of(x.transpose(), &y, 1.0);
     for held in [Parameterization::Sites, Parameterization::Whitened] {
         let [mut carried, mut computed] = [0; 2].map(|_| solved(4, &y, x.transpose(), held));
-        let [mut rule, mut other] = [&carried, &computed].map(|svgp| NaturalGradient::new(svgp.q()));
+        let [mut rule, mut other] =
+            [&carried, &computed].map(|svgp| Rules::from(NaturalGradient::new(svgp.q())));
         for _ in 0..5 {
-            carried.evaluate_under(batch, true, &rule);
+            carried.evaluate_under_all(batch, true, &rule);
             computed.evaluate(batch, true);
             let mut natural = carried.model.natural();
             natural.iter_mut().take(3).for_each(|value| *value *= 1.1);
             assert!(carried.advance(&mut rule, 0.5, &natural).1);
-            computed.update_q(&mut other, 0.5);
+            computed.update_all(&mut other, 0.5);
             assert!(computed.set_natural(&natural));
-            other.restart(computed.q());
+            other.restart(computed.posteriors());
             let (q, want) = (carried.q(), computed.q());
             let change = q.cov().to_dense() - want.cov().to_dense();
             // Both are inverses of the same matrix, whose condition number is below 1e4.
@@ -116,7 +117,7 @@ fn what_theta_sees_of_samples_does_not_depend_on_how_q_is_moved() {
             [Estimator::Price { samples: 20 }, Estimator::EnergyEntropy { samples: 20 }].map(|estimator| {
                 let (model, q) = solved(4, &y, x.transpose(), held).into_parts();
                 let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
-                let rule = SquareRoot::new(&q);
+                let rule = SquareRoot::new(&q[0]);
                 let mut svgp = VariationalModel::new(model, q, objective, y.len())
                     .with_parameterization(held)
                     .with_seed(3);

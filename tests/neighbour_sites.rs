@@ -37,7 +37,7 @@ fn plan(loss: LossKind, count: usize) -> NeighbourPlan {
 /// 3.65, with moments by quadrature).
 fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
     let n = y.len();
-    let layer = model.layer.inducing().expect("a layer");
+    let layer = model.layer().inducing().expect("a layer");
     let mut k = Mat::zeros(n, n);
     layer.kernel().eval(Inputs::Gram(x), k.as_mut(), &mut Scratch::new());
     let (mut tau, mut nu, mut integrator) = (vec![0.0; n], vec![0.0; n], Integrator::default());
@@ -45,12 +45,13 @@ fn dense_ep(model: &LatentModel, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
     // Σ = K − K (K + T⁻¹)⁻¹ K by one rank-one change for every site.
     let (mut sigma, mut mu) = (k.clone(), vec![mean; n]);
     let mut log_z = vec![(0.0, 0.0, 0.0); n];
+    let likelihood = model.likelihood.one().expect("one function");
     for _ in 0..200 {
         for i in 0..n {
             let v = 1.0 / (1.0 / sigma[(i, i)] - tau[i]);
             let cavity = v * (mu[i] / sigma[(i, i)] - nu[i]);
             let local =
-                model.likelihood.log_predictive(Observation::of(y[i]), (cavity, v), &mut [], &mut integrator);
+                likelihood.log_predictive(Observation::of(y[i]), (cavity, v), &mut [], &mut integrator);
             log_z[i] = (local.value, cavity, v);
             let curvature = 2.0 * local.variance - local.mean * local.mean;
             let new = -curvature / (1.0 + v * curvature);
@@ -188,7 +189,7 @@ fn predictions_given_all_sites_are_those_of_a_gp_with_their_noise_and_come_back_
     let nearby = model.neighbours().expect("neighbours");
     let ((rows, targets), noise) = (nearby.data(), nearby.noise().expect("noise"));
     assert_eq!(nearby.bytes(), 90 * 3 * 8);
-    let layer = model.latent().layer.inducing().expect("a layer");
+    let layer = model.latent().layer().inducing().expect("a layer");
     let mean = layer.mean().values[0];
     let (mut joint, mut scratch) = (Mat::zeros(90, 90), Scratch::new());
     layer.kernel().eval(Inputs::Gram(rows), joint.as_mut(), &mut scratch);

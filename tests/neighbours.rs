@@ -104,7 +104,7 @@ fn evidence(layer: &InducingLayer, windows: &Windows, noise: f64) -> (f64, Vec<f
 
 fn flat(sums: &BoundGradient) -> Vec<f64> {
     let mut all = sums.layer.kernel.clone();
-    all.push(sums.layer.mean);
+    all.extend(&sums.layer.mean);
     all.extend((0..2).flat_map(|d| sums.layer.z.col(d).iter().copied().collect::<Vec<_>>()));
     all.push(sums.noise);
     all

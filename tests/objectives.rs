@@ -18,7 +18,7 @@ use sparsegp::variational::{Guard, NaturalGradient, QUpdate, UpdateRule};
 
 /// A refreshed model with `kind` on a smooth latent function.
 fn with_likelihood(kind: LikelihoodKind, d: usize, m: usize) -> LatentModel {
-    LatentModel { likelihood: kind.build(3), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
+    LatentModel { likelihood: kind.build(3).into(), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
 }
 
 /// Counts whose rate follows the first input.

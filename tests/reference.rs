@@ -13,7 +13,7 @@ use serde_json::Value;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
-use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
+use sparsegp::latent::{InducingLayer, Jitter, Layer, Layers, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
@@ -97,7 +97,7 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
         let cov = posterior.covariance(x.transpose());
         assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
     }
-    let likelihood = posterior.likelihood();
+    let likelihood = posterior.likelihood().one().expect("one function");
     let mut integrator = Integrator::default();
     let at = |i: usize| (marginals.mean[i], marginals.variance[i]);
     let moments: Vec<(f64, f64)> =
@@ -120,7 +120,7 @@ fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value,
         let cov = q.cov().full().to_owned();
         assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
     }
-    let l = model.layer.inducing().expect("inducing points").factor();
+    let l = model.layer().inducing().expect("inducing points").factor();
     let mean = l * faer::ColRef::from_slice(q.mean());
     let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
     assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
@@ -244,7 +244,7 @@ fn bayesian_linear_regression() {
 
 /// One natural-gradient step on the linear model, on the case's batch or on all data.
 fn linear_step(
-    layer: &LinearLayer,
+    linear: &LinearLayer,
     inputs: &Value,
     (x, y): (&Mat<f64>, &[f64]),
     full: bool,
@@ -264,19 +264,25 @@ fn linear_step(
     let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
     let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
     let mut q = Normal::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
-    let likelihood = Gaussian::new(number(&inputs["noise_variance"]));
-    let objective = Objective::elbo(1.0);
-    let mut pass = BatchPass::new(layer, &likelihood, objective, &q, rows.len());
-    let problem = Problem { layer, likelihood: &likelihood, objective, q: &q, factor: None };
+    let likelihood = Gaussian::new(number(&inputs["noise_variance"])).into();
+    let (objective, layer) = (Objective::elbo(1.0), Layer::from(linear.clone()));
+    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+    let problem = Problem {
+        layers: Layers::one(&layer),
+        likelihood: &likelihood,
+        objective,
+        q: q.as_ref(),
+        factor: None,
+    };
     let batch = Batch {
         x: batch_x.transpose(),
         targets: Targets::of(&batch_y),
         scale: y.len() as f64 / rows.len() as f64,
     };
     pass.run(problem, batch, Form::Stable, false);
-    let gradient = pass.q_gradient();
+    let gradient = pass.q_gradient(0);
     let mut rule = NaturalGradient::new(&q);
     let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
     assert_eq!(info.rollbacks, 0);
-    layer.coefficient_posterior(&q)
+    linear.coefficient_posterior(&q)
 }

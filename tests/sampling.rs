@@ -8,8 +8,8 @@ use faer::linalg::solvers::DenseSolveCore;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{Jitter, LatentLayer, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, Gaussian, Likelihood, PoissonSoftplus};
+use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
+use sparsegp::likelihood::{BernoulliLogit, Gaussian, ObservationModel, PoissonSoftplus};
 use sparsegp::model::LatentModel;
 use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
@@ -26,20 +26,20 @@ fn flat(matrix: MatrixRef<'_>) -> Vec<f64> {
 
 /// Means and standard errors of gradients in m, S and C over many passes.
 fn moments(
-    (layer, likelihood): (&dyn LatentLayer, &dyn Likelihood),
+    (layer, likelihood): (&Layer, &ObservationModel),
     (q, factor): (&Normal, Option<Factor<'_>>),
     (x, y): (&Mat<f64>, &[f64]),
     estimator: Estimator,
     runs: usize,
 ) -> Vec<(f64, f64)> {
     let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None };
-    let mut pass = BatchPass::new(layer, likelihood, objective, q, y.len());
+    let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
     pass.seed(3);
-    let problem = Problem { layer, likelihood, objective, q, factor };
+    let problem = Problem { layers: Layers::one(layer), likelihood, objective, q: q.as_ref(), factor };
     let (mut sums, mut squares): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
-        let DataGradient { mean, cov, path, .. } = pass.q_gradient();
+        let DataGradient { mean, cov, path, .. } = pass.q_gradient(0);
         let mut all = mean.to_vec();
         match (path, factor) {
             (Some(path), Some(_)) => all.extend(flat(path)),
@@ -64,7 +64,7 @@ fn unbiased(got: &[(f64, f64)], want: &[f64], what: &str) {
 }
 
 /// A layer, a likelihood, inputs and targets.
-type Case<'a> = (&'a dyn LatentLayer, &'a dyn Likelihood, &'a Mat<f64>, &'a [f64]);
+type Case<'a> = (&'a Layer, &'a ObservationModel, &'a Mat<f64>, &'a [f64]);
 
 #[test]
 fn gradients_from_samples_are_unbiased() {
@@ -72,15 +72,17 @@ fn gradients_from_samples_are_unbiased() {
     let mut normals = Normals::new(4);
     let counts: Vec<f64> = (0..40).map(|_| (2.0 * normals.next()).abs().floor()).collect();
     let classes: Vec<f64> = counts.iter().map(|c| f64::from(*c > 1.0)).collect();
-    let inducing = model(2, "rbf(ard)", 3, 5, Jitter::DEFAULT).layer;
-    let linear = LinearLayer::isotropic(3, 0.3, 1.5).expect("prior").with_intercept();
+    let inducing = model(2, "rbf(ard)", 3, 5, Jitter::DEFAULT).layers.remove(0);
+    let linear = Layer::from(LinearLayer::isotropic(3, 0.3, 1.5).expect("prior").with_intercept());
     // Fewer data than coefficients: the residual part of a reduced layer.
-    let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior").reduced_to(x.transpose().subrows(0, 2));
+    let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
+    let reduced = Layer::from(reduced.reduced_to(x.transpose().subrows(0, 2)));
+    let (logit, counted) = (BernoulliLogit.into(), PoissonSoftplus.into());
     let narrow = x.subrows(0, 2).to_owned();
     let cases: [Case<'_>; 3] = [
-        (&*inducing, &BernoulliLogit, &x, &classes),
-        (&linear, &PoissonSoftplus, &narrow, &counts),
-        (&reduced, &BernoulliLogit, &x, &classes),
+        (&inducing, &logit, &x, &classes),
+        (&linear, &counted, &narrow, &counts),
+        (&reduced, &logit, &x, &classes),
     ];
     for (layer, likelihood, x, y) in cases {
         let m = layer.dim();
@@ -132,9 +134,9 @@ fn gradients_from_samples_are_unbiased() {
 #[test]
 fn sticking_the_landing_is_noiseless_at_the_posterior() {
     let (x, y) = data(6, 3, 50);
-    let layer = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
-    let likelihood = Gaussian::new(0.4);
-    let start = LatentModel::new(layer.clone().into(), Box::new(likelihood.clone()), true);
+    let layer = Layer::from(LinearLayer::isotropic(3, 0.0, 1.0).expect("prior"));
+    let likelihood: ObservationModel = Gaussian::new(0.4).into();
+    let start = LatentModel::new(layer.clone(), likelihood.clone(), true);
     let set = Dataset::of(x.transpose(), &y);
     let mut exact = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
     let theta = exact.start();
@@ -145,11 +147,17 @@ fn sticking_the_landing_is_noiseless_at_the_posterior() {
             false => Estimator::EnergyEntropy { samples },
         };
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
-        let mut pass = BatchPass::new(&layer, &likelihood, objective, exact.q(), y.len());
-        let problem =
-            Problem { layer: &layer, likelihood: &likelihood, objective, q: exact.q(), factor: None };
+        let mut pass =
+            BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: exact.q().as_ref(),
+            factor: None,
+        };
         pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
-        let gradient = pass.q_gradient();
+        let gradient = pass.q_gradient(0);
         let mean = gradient.mean.iter().zip(exact.q().mean());
         let mean = mean.map(|(g, m)| (g + m).abs()).fold(0.0, f64::max);
         let precision = exact.q().cov().full().llt(faer::Side::Lower).expect("S").inverse();

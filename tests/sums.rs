@@ -20,8 +20,8 @@ use sparsegp::collapsed::{
     BoundAdjoint, BoundGradient, DataStream, Statistics, Weighting, collapsed_elbo, fitc, square_loss,
 };
 use sparsegp::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
-use sparsegp::latent::{Jitter, LatentLayer, Layer, LayerGradient, LayerScratch, LinearLayer};
-use sparsegp::likelihood::{BernoulliLogit, Gaussian, Likelihood, NegativeBinomial};
+use sparsegp::latent::{Jitter, LatentLayer, Layer, LayerGradient, LayerScratch, Layers, LinearLayer};
+use sparsegp::likelihood::{BernoulliLogit, Gaussian, NegativeBinomial, ObservationModel};
 use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective};
 use sparsegp::training::CollapsedObjective;
 use sparsegp::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
@@ -77,12 +77,12 @@ fn flat(a: MatrixRef<'_>) -> Vec<f64> {
 
 fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
     let LayerGradient { kernel, mean, z } = gradient;
-    kernel.iter().copied().chain([*mean]).chain(entries(z.as_ref())).collect()
+    kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
 }
 
 /// A layer whose `K_uu` has a condition number below M/0.1: what the whitening multiplies rounding by.
 fn layer(seed: u64, kernel: &str) -> Layer {
-    model(seed, kernel, 2, M, Jitter::Relative(0.1)).layer
+    model(seed, kernel, 2, M, Jitter::Relative(0.1)).layers.remove(0)
 }
 
 // ------------------------------------------------------------------------------------------------ collapsed bounds
@@ -234,9 +234,9 @@ fn parts_of_many_windows_and_what_fits_minimise() {
     for bound in [CollapsedBound::Elbo { beta: 0.7 }, CollapsedBound::Fitc] {
         let mut fit = CollapsedObjective::new(start.clone(), rows.set(), bound);
         let (value, want) = fit.natural_gradient().expect("a bound");
-        let sums = parts.each_ref().map(|part| statistics(&*start.layer, part, bound));
+        let sums = parts.each_ref().map(|part| statistics(&**start.layer(), part, bound));
         let sum = merged(&sums, Statistics::merge);
-        let got = evaluate(&start.layer, &sum, &parts.each_ref(), bound, Form::Direct);
+        let got = evaluate(start.layer(), &sum, &parts.each_ref(), bound, Form::Direct);
         assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{bound:?}: {} and {value}", got.value.0);
         // Kernel parameters, the mean, the noise, Z: the order of a model's flat vector.
         let flat = |mut gradient: Vec<f64>, noise_bar: f64| {
@@ -252,16 +252,16 @@ fn parts_of_many_windows_and_what_fits_minimise() {
 
 // --------------------------------------------------------------------------------------------------- mini-batches
 
-fn likelihood(kind: usize) -> (Box<dyn Likelihood>, bool) {
+fn likelihood(kind: usize) -> (ObservationModel, bool) {
     match kind {
-        0 => (Box::new(Gaussian::new(NOISE)), false),
-        _ => (Box::new(NegativeBinomial::new(0.4)), true),
+        0 => (Gaussian::new(NOISE).into(), false),
+        _ => (NegativeBinomial::new(0.4).into(), true),
     }
 }
 
 /// Everything a step is taken by, from the last run of a pass.
 fn step(pass: &BatchPass, value: f64) -> Vec<(&'static str, Vec<f64>)> {
-    let DataGradient { mean, cov, curvature, path } = pass.q_gradient();
+    let DataGradient { mean, cov, curvature, path } = pass.q_gradient(0);
     let flat = |matrix: Option<MatrixRef<'_>>| matrix.map_or(vec![], flat);
     vec![
         ("value", vec![value]),
@@ -269,7 +269,7 @@ fn step(pass: &BatchPass, value: f64) -> Vec<(&'static str, Vec<f64>)> {
         ("S", flat(Some(cov))),
         ("curvature", flat(curvature)),
         ("C", flat(path)),
-        ("θ and Z", flat_layer(pass.layer_gradient())),
+        ("θ and Z", flat_layer(&pass.layer_gradients()[0])),
         ("ψ", pass.likelihood_gradient().to_vec()),
     ]
 }
@@ -282,7 +282,7 @@ fn step_of_parts(
     run: u64,
 ) -> Vec<(&'static str, Vec<f64>)> {
     let pass = |rows: usize| {
-        let mut pass = BatchPass::new(problem.layer, problem.likelihood, problem.objective, problem.q, rows);
+        let mut pass = BatchPass::new(problem.layers, problem.likelihood, problem.objective, problem.q, rows);
         pass.seed(seed);
         pass.go_to_run(run);
         pass
@@ -299,7 +299,7 @@ fn step_of_parts(
     assert_eq!(client.sums().rows, rows as u64);
     let value = client.finish(problem);
     if train {
-        client.finish_theta(problem.layer, None);
+        client.finish_theta(problem.layers, None);
     }
     step(&client, value)
 }
@@ -328,13 +328,13 @@ proptest! {
         let q = if diagonal { diagonal_of(&q) } else { q };
         let objective = if predictive { Objective::dlm(0.7) } else { Objective::elbo(0.7) };
         let problem =
-            Problem { layer: &*layer, likelihood: likelihood.as_ref(), objective, q: &q, factor: None };
+            Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor: None };
         let form = if direct { Form::Direct } else { Form::Stable };
 
-        let mut pass = BatchPass::new(&*layer, likelihood.as_ref(), objective, &q, rows.len());
+        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
         let value = pass.run(problem, rows.batch(), form, train);
         if train {
-            pass.finish_theta(&*layer, None);
+            pass.finish_theta(Layers::one(&layer), None);
         }
         let want = step(&pass, value);
         // For a given q everything is linear in the sums, so that the terms are the steps of single rows.
@@ -361,7 +361,7 @@ proptest! {
         run in 0u64..5,
     ) {
         let rows = Rows::new(seed, partition.part_of.len(), false);
-        let layer = LinearLayer::isotropic(2, 0.1, 1.5).expect("prior");
+        let layer = Layer::from(LinearLayer::isotropic(2, 0.1, 1.5).expect("prior"));
         let q = posterior(seed, 2);
         let lower = q.cov().full().llt(faer::Side::Lower).expect("S").L().to_owned();
         let q = if diagonal { diagonal_of(&q) } else { q };
@@ -379,9 +379,9 @@ proptest! {
             Estimator::StickingTheLanding { samples },
         ][estimator];
         let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None };
-        let likelihood = Gaussian::new(NOISE);
-        let problem = Problem { layer: &layer, likelihood: &likelihood, objective, q: &q, factor };
-        let mut pass = BatchPass::new(&layer, &likelihood, objective, &q, rows.len());
+        let likelihood = Gaussian::new(NOISE).into();
+        let problem = Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor };
+        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
         pass.seed(seed);
         let mut value = f64::NAN;
         for _ in 0..=run {
@@ -417,16 +417,21 @@ fn draws_that_differ_between_parts_are_unbiased() {
     let rows = Rows::new(8, 12, false);
     let classes: Vec<f64> = rows.y.iter().map(|y| f64::from(*y > 0.0)).collect();
     let rows = Rows { y: classes, ..rows };
-    let layer = model(2, "rbf(ard)", 2, 3, Jitter::DEFAULT).layer;
+    let layer = model(2, "rbf(ard)", 2, 3, Jitter::DEFAULT).layers.remove(0);
     let q = posterior(5, 3);
     let split: Vec<usize> = (0..12).collect();
     let parts = [(0, rows.take(&split[..5])), (1, rows.take(&split[5..]))];
     let ups = Loss::LogPredictive(Estimator::Product { samples: 2 });
     let price = Loss::ExpectedLog(Estimator::Price { samples: 2 });
     for (loss, exact) in [(ups, Objective::dlm(1.0)), (price, Objective::elbo(1.0))] {
-        let likelihood = BernoulliLogit;
-        let problem =
-            |objective| Problem { layer: &*layer, likelihood: &likelihood, objective, q: &q, factor: None };
+        let likelihood = BernoulliLogit.into();
+        let problem = |objective| Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
         let want = step_of_parts(problem(exact), &parts, (Form::Stable, false, 0), 0);
         let got = moments_of_parts(problem(Objective { loss, beta: 1.0, nodes: None }), &parts, 2000);
         for ((mean, error), want) in got.iter().zip(want[1].1.iter().chain(&want[2].1)) {
@@ -439,16 +444,23 @@ fn draws_that_differ_between_parts_are_unbiased() {
 fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
     let rows = Rows::new(8, 300, false);
     let layer = layer(4, "rbf(ard)");
-    let (q, likelihood) = (posterior(4, M), Gaussian::new(NOISE));
+    let (q, likelihood) = (posterior(4, M), Gaussian::new(NOISE).into());
     for loss in [
         Loss::LogPredictive(Estimator::Product { samples: 2 }),
         Loss::ExpectedLog(Estimator::Price { samples: 2 }),
         Loss::ExpectedLog(Estimator::StickingTheLanding { samples: 2 }),
     ] {
         let objective = Objective { loss, beta: 1.0, nodes: None };
-        let problem = Problem { layer: &*layer, likelihood: &likelihood, objective, q: &q, factor: None };
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
         let new = || {
-            let mut pass = BatchPass::new(&*layer, &likelihood, objective, &q, rows.len());
+            let mut pass =
+                BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
             pass.seed(5);
             pass
         };
@@ -485,7 +497,7 @@ fn values_come_back_to_the_last_bit() {
     }
     travelled(&Matrix::Diagonal(vec![0.1, -0.0]));
     travelled(&EstimatorCounts { proposals: 3, accepted: u64::MAX, starved: 0 });
-    travelled(&LayerGradient { kernel: vec![0.1, 1e-300], mean: -0.0, z: Normals::new(1).mat(3, 2) });
+    travelled(&LayerGradient { kernel: vec![0.1, 1e-300], mean: vec![-0.0], z: Normals::new(1).mat(3, 2) });
     let rows = Rows::new(3, 20, false);
     let layer = layer(3, "rbf(ard)");
     let found = statistics(&*layer, &rows, CollapsedBound::Fitc);
@@ -516,18 +528,24 @@ fn sums_of_another_shape_are_refused_and_change_nothing() {
 
     let rows = Rows::new(3, 20, false);
     let layers = ["rbf(ard)", "rbf"].map(|kernel| layer(3, kernel));
-    let sums_of = |layer: &dyn LatentLayer, q: &Normal, form: Form| -> BatchSums {
-        let (likelihood, objective) = (Gaussian::new(NOISE), Objective::elbo(1.0));
-        let problem = Problem { layer, likelihood: &likelihood, objective, q, factor: None };
-        let mut pass = BatchPass::new(layer, &likelihood, objective, q, rows.len());
+    let sums_of = |layer: &Layer, q: &Normal, form: Form| -> BatchSums {
+        let (likelihood, objective) = (Gaussian::new(NOISE).into(), Objective::elbo(1.0));
+        let problem = Problem {
+            layers: Layers::one(layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
+        let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), rows.len());
         pass.sums_of(problem, rows.batch(), form, true, 0).expect("sums").clone()
     };
     let q = posterior(1, M);
-    let own = sums_of(&*layers[0], &q, Form::Stable);
+    let own = sums_of(&layers[0], &q, Form::Stable);
     let others = [
-        sums_of(&*layers[1], &q, Form::Stable),
-        sums_of(&*layers[0], &diagonal_of(&q), Form::Stable),
-        sums_of(&*layers[0], &q, Form::Direct),
+        sums_of(&layers[1], &q, Form::Stable),
+        sums_of(&layers[0], &diagonal_of(&q), Form::Stable),
+        sums_of(&layers[0], &q, Form::Direct),
     ];
     for other in others {
         let mut sum = own.clone();

@@ -536,7 +536,9 @@ fn is_of_kind(encoding: &TargetEncoding, value: f64) -> bool {
             TargetKind::Positive => value > 0.0,
             TargetKind::UnitInterval => value > 0.0 && value < 1.0,
             TargetKind::Count => whole,
-            TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class => whole && value < encoding.levels().len() as f64,
+            TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class => {
+                whole && value < encoding.levels().len() as f64
+            }
         }
 }
 

@@ -276,7 +276,7 @@ fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Ji
         parse(&format!("rbf(lengthscales={lengthscale:e}, variance=1.5)"), x.nrows()).expect("a kernel");
     let z = Mat::from_fn(z.len(), x.nrows(), |i, d| x[(d, z[i])]);
     let layer = InducingLayer::new(kernel, z, jitter).expect("a layer").with_mean(0.2, true);
-    LatentModel::new(layer.into(), Box::new(Gaussian::new(noise)), true)
+    LatentModel::new(layer.into(), Gaussian::new(noise), true)
 }
 
 fn fit_given(model: LatentModel, objective: ObjectiveKind, beta: f64, x: &Mat<f64>, y: &[f64]) -> Fitted {
@@ -302,7 +302,7 @@ fn known_answers_are_right_on_singular_problems() {
         for lengthscale in [1e-6, 0.7, 1e6] {
             let noise = 0.05;
             let model = given(&x, z, (lengthscale, noise), Jitter::Absolute(1e-9));
-            let kernel = model.layer.inducing().expect("inducing points").kernel().boxed_clone();
+            let kernel = model.layer().inducing().expect("inducing points").kernel().boxed_clone();
             let (evidence, mean, variance) = dense_gp(kernel.as_ref(), 0.2, noise, (&x, &y), &tests);
             for objective in OBJECTIVES {
                 let beta = if objective == ObjectiveKind::DlmSquare { noise } else { 1.0 };

@@ -110,7 +110,7 @@ impl Data {
     /// A linear model of these inputs; the coefficients have independent normal priors with mean 0 and this variance.
     pub fn model(&self, likelihood: impl Likelihood + 'static, variance: f64) -> Result<LatentModel> {
         let layer = LinearLayer::isotropic(self.x.nrows(), 0.0, variance)?.into();
-        Ok(LatentModel::new(layer, Box::new(likelihood), true))
+        Ok(LatentModel::new(layer, likelihood, true))
     }
 
     /// Inference of a normal posterior with a full covariance by the ELBO, from the model's prior.
@@ -120,7 +120,7 @@ impl Data {
         estimator: Estimator,
         options: InferenceOptions,
     ) -> Inference<'_> {
-        let q = Normal::standard(Family::Full, model.layer.dim());
+        let q = Normal::standard(Family::Full, model.layer().dim());
         let objective = Objective { loss: Loss::ExpectedLog(estimator), ..Objective::elbo(1.0) };
         Inference::new(model, q, objective, self.set(), options)
     }

@@ -74,7 +74,7 @@ impl Problem {
         let rows = if weight > 0.0 { n + d - 1 } else { n };
         let x = Mat::from_fn(d, rows, |i, j| if j < n { train.x[(i, j)] } else { f64::from(i == j - n) });
         let y = (0..rows).map(|j| if j < n { train.y[j] } else { COEFFICIENT }).collect();
-        let likelihood = Box::new(Regularised(total));
+        let likelihood = Regularised(total);
         let model = LatentModel::new(layer.into(), likelihood, true);
         Ok(Problem { train: Data { x, y }, n, test, model, family, smoothness })
     }
@@ -85,7 +85,7 @@ impl Problem {
         let rule = RuleOptions { smoothness, relative: true, ..RuleOptions::of(update) };
         let options =
             InferenceOptions { rule, ..InferenceOptions::full_batch(update, Schedule::Constant(step)) };
-        let q = Normal::standard(self.family, self.model.layer.dim());
+        let q = Normal::standard(self.family, self.model.layer().dim());
         let (model, n) = (self.model.clone(), self.n as f64);
         let mut inference = Inference::new(model, q, Objective::elbo(1.0), self.train.set(), options);
         let (at, mut seconds) = (record_at(steps, 8), 0.0);

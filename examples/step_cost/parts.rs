@@ -37,15 +37,15 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let blocks = rows as f64 / columns as f64;
     let (x, y) = (problem.inputs(columns), problem.targets(columns));
     let (mut k, mut base, mut offset) = (Mat::zeros(m, columns), vec![0.0; columns], vec![0.0; columns]);
-    model.layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+    model.layer().features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
     let whitening =
-        model.layer.whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
+        model.layer().whitening().ok_or_else(|| Error::fit("the layer has no whitening"))?.0.to_owned();
     let mut a = Mat::zeros(m, columns);
     block_product(a.as_mut(), Accum::Replace, (whitening.as_ref(), Shape::Lower), k.as_ref(), 1.0);
     let quad = Mat::from_fn(m, m, |i, j| 1e-3 * ((i + j) % 7) as f64);
     let weights = vec![0.01; columns];
 
-    let (layer, mut scratch) = (model.layer.clone(), Scratch::new());
+    let (layer, mut scratch) = (model.layer().clone(), Scratch::new());
     let (mut out, mut o, mut p) = (k.clone(), base.clone(), offset.clone());
     let kernel = move || layer.features(x, out.as_mut(), &mut o, &mut p, &mut scratch);
 
@@ -77,7 +77,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let likelihood = move || {
         let out = Derivatives { mean: &mut g, variance: &mut h, curvature: &mut bend, own: &mut own };
         let data = (Targets::of(y), &mu[..], &v[..]);
-        objective.losses(likelihood.as_ref(), 1.0, data, out, (&mut losses, &mut random));
+        objective.losses(&likelihood, 1.0, data, out, (&mut losses, &mut random));
     };
 
     let (right, mut out) = (a.clone(), k.clone());
@@ -86,7 +86,7 @@ fn data_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
         block_product(out.as_mut(), Accum::Replace, left, right.as_ref(), 1.0);
     };
 
-    let (layer, mut scratch, h) = (model.layer.clone(), Scratch::new(), weights.clone());
+    let (layer, mut scratch, h) = (model.layer().clone(), Scratch::new(), weights.clone());
     let (mut gradient, bar, left) = (layer.zero_gradient(), a.clone(), k.clone());
     let kernel_adjoint = move || {
         layer.features_adjoint(x, (left.as_ref(), bar.as_ref()), &h, &h, &mut gradient, &mut scratch);
@@ -133,11 +133,11 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     let model = problem.model();
     let [s, b] = [0.01, 0.02].map(|value| Mat::from_fn(m, m, |i, j| value * ((i + j) % 7) as f64));
     let (mut g, mut gradient, mut scratch) =
-        (spread(m, m), model.layer.zero_gradient(), LayerScratch::new(m));
+        (spread(m, m), model.layer().zero_gradient(), LayerScratch::new(m));
     let adjoint = move || {
         let (left, right) = ((s.as_ref(), Shape::Full), (b.as_ref(), Shape::Full));
         product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
-        model.layer.whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
+        model.layer().whitening_adjoint(g.as_mut(), &mut gradient, &mut scratch);
     };
 
     let once =

@@ -9,7 +9,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentModel;
 use sparsegp::objective::Objective;
 use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, NaturalGradient, Normal};
+use sparsegp::variational::{Family, NaturalGradient, Normal, Rules};
 use sparsegp::{Error, Result};
 use std::str::FromStr;
 
@@ -64,7 +64,7 @@ impl Problem {
 
     /// M.
     pub fn inducing(&self) -> usize {
-        self.model.layer.dim()
+        self.model.layer().dim()
     }
 
     /// b.
@@ -79,7 +79,7 @@ impl Problem {
 
     /// Which likelihood.
     pub fn likelihood(&self) -> LikelihoodKind {
-        LikelihoodKind::of(self.model.likelihood.as_ref())
+        LikelihoodKind::of(&self.model.likelihood)
     }
 
     /// The first `rows` inputs.
@@ -106,17 +106,17 @@ impl Problem {
         let mut gradient = vec![0.0; free.len()];
         let mut adam = Adam::new(free.pack(&natural), AdamOptions { rate: 1e-3, decay_share: 0.0 });
         let q = Normal::standard(Family::Full, self.inducing());
-        let mut rule = NaturalGradient::new(&q);
+        let mut rules = Rules::from(NaturalGradient::new(&q));
         let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.batch())
             .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY))
             .with_precision(if form == Step::Mixed { Precision::Mixed } else { Precision::Double });
         let (x, y) = (self.x.clone(), self.y.clone());
         let mut step = move || {
-            let value = svgp.evaluate_under(Batch::of(x.transpose(), &y, 10.0), true, &rule);
+            let value = svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules);
             free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
             adam.take(value, &gradient, Pace { total_steps: 1, plateaus: 0 });
             free.unpack(adam.theta(), &mut natural);
-            svgp.advance(&mut rule, 0.1, &natural);
+            svgp.advance(&mut rules, 0.1, &natural);
         };
         // On one of the pool's threads, as in a fit.
         move || milliseconds(|| rayon::scope(|_| step()))

@@ -272,7 +272,7 @@ impl ConditionalStream {
                     centred: &first[..block.count],
                     variance: &second[..block.count],
                 };
-                let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean, noise };
+                let prior = PriorBar { kernel: &mut layer.kernel, mean: &mut layer.mean[0], noise };
                 let mut out = slot.members.as_mut().subcols_mut(0, block.members.len());
                 out.fill(0.0);
                 room.adjoint(sweep.layer.kernel(), members, (block, &bar), prior, out);

@@ -10,21 +10,22 @@ mod sums;
 mod window;
 
 use crate::checkpoint::{Archive, MOST};
+use crate::columns;
 use crate::error::Result;
-use crate::latent::{LatentLayer, LayerGradient, LayerScratch};
-use crate::likelihood::Likelihood;
+use crate::latent::{LayerGradient, LayerScratch, Layers};
+use crate::likelihood::ObservationModel;
 use crate::linalg::{self, Part, Shape, product};
 use crate::objective::{EstimatorCounts, Objective, Targets};
-use crate::variational::{DataGradient, Factor, Family, Matrix, MatrixRef, Normal};
+use crate::variational::{DataGradient, Factor, Family, Matrix, Normal};
 use crate::words::word_option;
-use faer::{Accum, Mat, MatRef};
+use faer::{Accum, Mat, MatMut, MatRef};
 use sampling::Sampling;
 use serde::{Deserialize, Serialize};
 use single::Single;
 use sums::{Draws, add};
 use window::{Block, Shared, Window};
 
-pub use sums::BatchSums;
+pub use sums::{BatchSums, ProcessSums};
 pub use window::{WINDOW_ROWS, block_columns};
 
 /// In which order the products of a step are taken.
@@ -69,14 +70,8 @@ const MOST_SAMPLES: usize = 1 << 20;
 pub struct BatchPass {
     window: Window,
     blocks: Vec<Block>,
-    /// `S − κI`, the quadratic form of the variances in whitened features.
-    quadratic: Matrix,
-    /// The same in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
-    raw_quadratic: Mat<f64>,
-    half: Mat<f64>,
-    mean: Vec<f64>,
-    mean_raw: Vec<f64>,
-    layer_scratch: LayerScratch,
+    processes: Vec<ProcessRoom>,
+    layer_scratch: Vec<LayerScratch>,
     sampling: Option<Sampling>,
     single: Option<Single>,
     seed: u64,
@@ -85,18 +80,43 @@ pub struct BatchPass {
     sums: BatchSums,
 }
 
+/// What the features of a process are multiplied by.
+struct ProcessRoom {
+    /// `S − κI`, the quadratic form of the variances in whitened features.
+    quadratic: Matrix,
+    /// The same in raw features, `L⁻ᵀ (S − κI) L⁻¹`, for the direct form.
+    raw_quadratic: Mat<f64>,
+    half: Mat<f64>,
+    mean: Vec<f64>,
+    mean_raw: Vec<f64>,
+}
+
+impl ProcessRoom {
+    /// For posteriors like `q`, with square matrices of order `square` besides those of its family.
+    fn new(q: &Normal, square: usize) -> Self {
+        let m = q.dim();
+        ProcessRoom {
+            quadratic: Matrix::zeros(q.family(), m),
+            raw_quadratic: linalg::spread(square, square),
+            half: linalg::spread(square, square),
+            mean: vec![0.0; m],
+            mean_raw: vec![0.0; m],
+        }
+    }
+}
+
 /// Everything a batch is judged by.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
-    /// The producer of features.
-    pub layer: &'a dyn LatentLayer,
+    /// The producers of features.
+    pub layers: Layers<'a>,
     /// The observation model.
-    pub likelihood: &'a dyn Likelihood,
+    pub likelihood: &'a ObservationModel,
     /// The loss and β.
     pub objective: Objective,
-    /// The whitened posterior.
-    pub q: &'a Normal,
-    /// The factor C of its covariance, for samples; one is computed where they need it and it is absent.
+    /// The whitened posterior of every process.
+    pub q: &'a [Normal],
+    /// The factor C of the covariance, for samples of one process; one is computed where they need it and it is absent.
     pub factor: Option<Factor<'a>>,
 }
 
@@ -128,40 +148,37 @@ impl<'a> Batch<'a> {
 }
 
 impl BatchPass {
-    /// Buffers for batches of up to `b` data on `layer` with posteriors like `q`.
+    /// Buffers for batches of up to `b` data on `layers` with posteriors like `q`.
     pub fn new(
-        layer: &dyn LatentLayer,
-        likelihood: &dyn Likelihood,
+        layers: Layers<'_>,
+        likelihood: &ObservationModel,
         objective: Objective,
-        q: &Normal,
+        q: &[Normal],
         b: usize,
     ) -> Self {
-        let (m, own, family) = (layer.dim(), likelihood.own_len(), q.family());
+        let (own, family) = (likelihood.own_len(), q[0].family());
         // Only what goes through a whitening needs matrices of M × M beside those of q's family.
-        let square = if layer.whitening().is_some() { m } else { 0 };
+        let square = |m: usize| if layers.whitens() { m } else { 0 };
         // A diagonal q needs outer products only for the layer's adjoint.
-        let outer = if family == Family::Full { m } else { square };
-        let curved = if family == Family::Full && objective.has_own_curvature() { m } else { 0 };
-        let window = Window::new(layer, b, [outer, curved]);
+        let outer = family == Family::Full || layers.whitens();
+        let curved = family == Family::Full && objective.has_own_curvature();
+        let window = Window::new(layers, b, [outer, curved]);
         let columns = window.columns();
-        let sampling = Sampling::new(objective.estimator(), q);
+        // Samples of w are those of one process.
+        let sampling = Sampling::new(objective.estimator(), &q[0]).filter(|_| q.len() == 1);
         let slopes = sampling.as_ref().map_or(0, Sampling::slopes);
         BatchPass {
             window,
             blocks: (0..b.div_ceil(columns))
-                .map(|_| Block::new(layer, own, &objective, family, columns))
+                .map(|_| Block::new(layers, own, &objective, family, columns))
                 .collect(),
-            quadratic: Matrix::zeros(family, m),
-            raw_quadratic: linalg::spread(square, square),
-            half: linalg::spread(square, square),
-            mean: vec![0.0; m],
-            mean_raw: vec![0.0; m],
-            layer_scratch: LayerScratch::new(square),
+            processes: q.iter().map(|q| ProcessRoom::new(q, square(q.dim()))).collect(),
+            layer_scratch: layers.iter().map(|layer| LayerScratch::new(square(layer.dim()))).collect(),
             single: None,
             seed: 0,
             runs: 0,
             counts: EstimatorCounts::default(),
-            sums: BatchSums::zeros(layer, likelihood, objective, q, slopes),
+            sums: BatchSums::zeros(layers, likelihood, objective, q, slopes),
             sampling,
         }
     }
@@ -180,7 +197,7 @@ impl BatchPass {
     pub fn set_samples(&mut self, count: usize) {
         if let Some(sampling) = &mut self.sampling {
             sampling.set_count(count);
-            let (m, slopes) = (self.mean.len(), sampling.slopes());
+            let (m, slopes) = (self.processes[0].mean.len(), sampling.slopes());
             if slopes != self.sums.slopes.ncols() {
                 self.sums.slopes = Mat::zeros(m, slopes);
             }
@@ -242,7 +259,7 @@ impl BatchPass {
     ) -> Option<&BatchSums> {
         let drawn = self.add_up(problem, batch, form, train_theta, part);
         self.sums.reflect();
-        linalg::reflect_lower(self.sums.outer.as_mut());
+        self.sums.processes.iter_mut().for_each(|process| linalg::reflect_lower(process.outer.as_mut()));
         drawn.then_some(&self.sums)
     }
 
@@ -260,9 +277,9 @@ impl BatchPass {
     pub fn finish(&mut self, problem: Problem<'_>) -> f64 {
         self.runs += 1;
         self.counts.add(self.sums.counts);
-        self.complete_sums(problem.layer.whitening().filter(|_| self.sums.raw));
+        self.complete_sums(problem.layers);
         if let Some(sampling) = &mut self.sampling {
-            sampling.finish(problem.q, problem.factor, problem.objective.beta, &mut self.sums.slopes);
+            sampling.finish(&problem.q[0], problem.factor, problem.objective.beta, &mut self.sums.slopes);
         }
         self.sums.value
     }
@@ -280,63 +297,46 @@ impl BatchPass {
         let columns = self.window.columns();
         let used = b.div_ceil(columns);
         // Samples of w meet whitened features, and a diagonal S gains nothing from the direct form.
-        let plain = self.sampling.is_some() || matches!(self.quadratic, Matrix::Diagonal(_));
-        let direct = form == Form::Direct && !plain && problem.layer.whitening().is_some();
+        let plain = self.sampling.is_some() || matches!(self.processes[0].quadratic, Matrix::Diagonal(_));
+        let direct = form == Form::Direct && !plain && problem.layers.whitens();
         let form = if direct || form == Form::Mixed { form } else { Form::Stable };
         self.prepare(problem, form);
         let draws = Draws { seed: self.seed, pass: self.runs, part };
         if let Some(sampling) = &mut self.sampling
-            && !sampling.draw(problem.q, problem.factor, &mut draws.of_weights())
+            && !sampling.draw(&problem.q[0], problem.factor, &mut draws.of_weights())
         {
             return false;
+        }
+        let wanted = self.needs_outer_products(problem, train_theta);
+        for (room, sums) in self.processes.iter_mut().zip(&mut self.sums.processes) {
+            // Only the layer's adjoint needs all of B of a diagonal q, and there alone is the room for it.
+            if matches!(sums.cov, Matrix::Diagonal(_)) && wanted != (sums.outer.nrows() > 0) {
+                std::mem::swap(&mut sums.outer, &mut room.half);
+            }
+            if b == 0 {
+                sums.squares().into_iter().flatten().for_each(|sum| sum.as_mut().fill(0.0));
+            }
         }
         let shared = Shared {
             problem,
             form,
             train_theta,
+            outer: wanted,
             draws,
-            quadratic: match form {
-                Form::Stable | Form::Mixed => self.quadratic.as_ref(),
-                Form::Direct => MatrixRef::Full(self.raw_quadratic.as_ref()),
-            },
-            mean: match form {
-                Form::Stable | Form::Mixed => problem.q.mean(),
-                Form::Direct => &self.mean_raw,
-            },
+            processes: &self.processes,
             sampling: self.sampling.as_ref(),
             single: self.single.as_ref().filter(|_| form == Form::Mixed),
         };
-        let BatchSums { cov, curvature, outer, .. } = &mut self.sums;
-        let mut sums = [
-            match cov {
-                Matrix::Full(sum) => Some(sum),
-                Matrix::Diagonal(_) => {
-                    // Only the layer's adjoint needs all of B, and there alone is the room for it.
-                    let wanted = shared.needs_outer_products();
-                    if wanted != (outer.nrows() > 0) {
-                        std::mem::swap(outer, &mut self.half);
-                    }
-                    wanted.then_some(outer)
-                }
-            },
-            match curvature {
-                Some(Matrix::Full(sum)) => Some(sum),
-                _ => None,
-            },
-        ];
-        if b == 0 {
-            sums.iter_mut().flatten().for_each(|sum| sum.as_mut().fill(0.0));
-        }
         let window = self.window.rows().max(1);
         for (i, blocks) in self.blocks[..used].chunks_mut(window.div_ceil(columns)).enumerate() {
             let from = i * window;
             let part = batch.part(from, window.min(b - from));
             self.window.run(shared, part, from / columns, blocks);
-            self.window.add_to(&mut sums, part.targets.len(), i == 0);
+            self.window.add_to(problem.layers, &mut self.sums.processes, part.targets.len(), i == 0);
         }
         (self.sums.rows, self.sums.weight, self.sums.raw) =
             (b as u64, batch.targets.total_weight(), form == Form::Direct);
-        self.reduce(used, train_theta);
+        self.reduce(problem.layers, used, train_theta);
         true
     }
 
@@ -345,74 +345,85 @@ impl BatchPass {
         &self.sums
     }
 
-    /// The data part of the last run's gradient in (m, S).
-    pub fn q_gradient(&self) -> DataGradient<'_> {
+    /// The data part of the last run's gradient in (m, S) of a process.
+    pub fn q_gradient(&self, process: usize) -> DataGradient<'_> {
         match self.sampling.as_ref().filter(|sampling| sampling.is_path()) {
             Some(sampling) => {
                 let (mean, cov, path) = sampling.gradient();
                 DataGradient { mean, cov, curvature: None, path: Some(path) }
             }
-            None => self.marginal_gradient(),
+            None => self.marginal_gradient(process),
         }
     }
 
     /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
-    pub fn marginal_gradient(&self) -> DataGradient<'_> {
-        let curvature = self.sums.curvature.as_ref().map(Matrix::as_ref);
-        DataGradient { mean: &self.sums.mean, cov: self.sums.cov.as_ref(), curvature, path: None }
+    pub fn marginal_gradient(&self, process: usize) -> DataGradient<'_> {
+        let sums = &self.sums.processes[process];
+        let curvature = sums.curvature.as_ref().map(Matrix::as_ref);
+        DataGradient { mean: &sums.mean, cov: sums.cov.as_ref(), curvature, path: None }
     }
 
-    /// Latent means and variances of the last batch, in order.
-    pub fn marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
+    /// Latent means and variances of a process at the last batch, in order.
+    pub fn marginals(&self, process: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
         let columns = self.window.columns();
         let (mut mu, mut v) = (Vec::with_capacity(b), Vec::with_capacity(b));
         for (i, block) in self.blocks.iter().enumerate().take(b.div_ceil(columns)) {
             let len = columns.min(b - i * columns);
-            mu.extend_from_slice(&block.mu[..len]);
-            v.extend_from_slice(&block.v[..len]);
+            mu.extend_from_slice(&block.mu[process * len..(process + 1) * len]);
+            v.extend_from_slice(&block.v[process * len..(process + 1) * len]);
         }
         (mu, v)
     }
 
     /// `S − κI`, and in the direct form `Wᵀ(S − κI)W` and `Wᵀm`.
     fn prepare(&mut self, problem: Problem<'_>, form: Form) {
-        self.mean.copy_from_slice(problem.q.mean());
-        self.quadratic.copy_from(problem.q.cov());
-        self.quadratic.add_diagonal(-problem.layer.kappa());
+        let layers = problem.layers;
         if form == Form::Mixed {
-            let single = self.single.get_or_insert_with(|| Single::new(problem.layer.dim()));
-            single.take(problem.layer, self.quadratic.as_ref());
+            self.single.get_or_insert_with(|| Single::new(layers)).take(layers);
         }
-        if let (Form::Direct, Matrix::Full(quadratic), Some((w, shape))) =
-            (form, &self.quadratic, problem.layer.whitening())
-        {
-            let transposed = (w.transpose(), shape.transposed());
-            linalg::copy_lower(quadratic.as_ref(), self.raw_quadratic.as_mut());
-            linalg::congruence(transposed, self.raw_quadratic.as_mut(), self.half.as_mut());
-            linalg::matvec(w.transpose(), problem.q.mean(), &mut self.mean_raw);
+        for (process, (room, q)) in self.processes.iter_mut().zip(problem.q).enumerate() {
+            let layer = layers.get(layers.of(process));
+            let ProcessRoom { quadratic, raw_quadratic, half, mean, mean_raw } = room;
+            mean.copy_from_slice(q.mean());
+            quadratic.copy_from(q.cov());
+            quadratic.add_diagonal(-layer.kappa());
+            if let (Form::Mixed, Some(single)) = (form, &mut self.single) {
+                single.take_quadratic(process, quadratic.as_ref());
+            }
+            if let (Form::Direct, Matrix::Full(quadratic), Some((w, shape))) =
+                (form, &*quadratic, layer.whitening())
+            {
+                let transposed = (w.transpose(), shape.transposed());
+                linalg::copy_lower(quadratic.as_ref(), raw_quadratic.as_mut());
+                linalg::congruence(transposed, raw_quadratic.as_mut(), half.as_mut());
+                linalg::matvec(w.transpose(), q.mean(), mean_raw);
+            }
         }
     }
 
     /// Sums the blocks' parts in their order.
-    fn reduce(&mut self, used: usize, train_theta: bool) {
+    fn reduce(&mut self, layers: Layers<'_>, used: usize, train_theta: bool) {
         let (sums, blocks) = (&mut self.sums, &mut self.blocks[..used]);
         (sums.value, sums.counts) =
             (blocks.iter().map(|block| block.value).sum(), EstimatorCounts::default());
-        sums.mean.fill(0.0);
         sums.likelihood.fill(0.0);
-        sums.layer.clear();
+        sums.layers.iter_mut().for_each(LayerGradient::clear);
         sums.slopes.as_mut().fill(0.0);
-        for (i, sum) in [Some(&mut sums.cov), sums.curvature.as_mut()].into_iter().enumerate() {
-            let Some(Matrix::Diagonal(sum)) = sum else { continue };
-            sum.fill(0.0);
-            blocks.iter().for_each(|block| add(sum, &block.diagonals[i]));
+        for (process, sums) in sums.processes.iter_mut().enumerate() {
+            let own = layers.process_rows(process);
+            sums.mean.fill(0.0);
+            blocks.iter().for_each(|block| add(&mut sums.mean, &block.c[own.clone()]));
+            for (i, sum) in sums.matrices().enumerate() {
+                let Matrix::Diagonal(sum) = sum else { continue };
+                sum.fill(0.0);
+                blocks.iter().for_each(|block| add(sum, &block.diagonals[i][own.clone()]));
+            }
         }
         for block in blocks {
-            add(&mut sums.mean, &block.c);
             sums.counts.add(std::mem::take(&mut block.loss.counts));
             if train_theta {
                 add(&mut sums.likelihood, &block.likelihood);
-                sums.layer.add(&block.layer);
+                sums.layers.iter_mut().zip(&block.layers).for_each(|(sum, part)| sum.add(part));
             }
             if sums.slopes.ncols() > 0 {
                 sums.slopes += &block.samples.slopes;
@@ -420,58 +431,99 @@ impl BatchPass {
         }
     }
 
-    /// Completes the sums over data: both triangles, and in the direct form, which `through` is the whitening of, what makes
-    /// them sums over whitened features.
-    fn complete_sums(&mut self, through: Option<(MatRef<'_, f64>, Shape)>) {
-        let Some(whitening) = through else { return self.sums.reflect() };
-        for sum in [Some(&mut self.sums.cov), self.sums.curvature.as_mut()].into_iter().flatten() {
-            if let Matrix::Full(sum) = sum {
-                linalg::congruence(whitening, sum.as_mut(), self.half.as_mut());
-            }
+    /// Whether all of B is needed: of a diagonal one, only for the layer's adjoint.
+    fn needs_outer_products(&self, problem: Problem<'_>, train_theta: bool) -> bool {
+        matches!(self.processes[0].quadratic, Matrix::Full(_)) || train_theta && problem.layers.whitens()
+    }
+
+    /// Completes the sums over data: both triangles, and in the direct form what makes them sums over whitened features.
+    fn complete_sums(&mut self, layers: Layers<'_>) {
+        if !self.sums.raw {
+            return self.sums.reflect();
         }
-        self.mean_raw.copy_from_slice(&self.sums.mean);
-        linalg::matvec(whitening.0, &self.mean_raw, &mut self.sums.mean);
+        for (process, (room, sums)) in self.processes.iter_mut().zip(&mut self.sums.processes).enumerate() {
+            let Some(whitening) = layers.get(layers.of(process)).whitening() else { continue };
+            for sum in sums.matrices() {
+                if let Matrix::Full(sum) = sum {
+                    linalg::congruence(whitening, sum.as_mut(), room.half.as_mut());
+                }
+            }
+            room.mean_raw.copy_from_slice(&sums.mean);
+            linalg::matvec(whitening.0, &room.mean_raw, &mut sums.mean);
+        }
         self.sums.raw = false;
     }
 
     /// Completes the gradient in θ and Z of the last run through the whitening.
     ///
-    /// `G = Ā Aᵀ = m cᵀ + 2 (S − κI) B` needs no b-sized product. Where q moves with θ it is `moving` (lower triangle read).
-    pub fn finish_theta(&mut self, layer: &dyn LatentLayer, moving: Option<MatRef<'_, f64>>) {
-        if layer.whitening().is_none() {
+    /// `G = Ā Aᵀ = Σ_l m_l c_lᵀ + 2 (S_l − κI) B_l` over the processes of a layer needs no b-sized product. Where q moves with θ, `moving`
+    /// gives the term of a process (lower triangle read) from its gradient.
+    pub fn finish_theta(&mut self, layers: Layers<'_>, mut moving: Option<&mut Moving<'_>>) {
+        if !layers.whitens() {
             return;
         }
-        let BatchSums { mean, cov, outer, layer: gradient, .. } = &mut self.sums;
-        // What a diagonal q's G is made of is where that is to be.
-        let g = if outer.nrows() > 0 { outer } else { &mut self.half };
-        if let Some(moving) = moving {
-            linalg::copy_lower(moving, g.as_mut());
-        } else {
-            match (&self.quadratic, &*cov) {
-                (Matrix::Full(quadratic), Matrix::Full(gram)) => {
-                    let (left, right) = ((quadratic.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
-                    product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+        for layer in 0..layers.count() {
+            let members = layers.members(layer);
+            let first = members.start;
+            for process in members {
+                let sums = &mut self.sums.processes[process];
+                let room = &mut self.processes[process];
+                // What a diagonal q's G is made of is where that is to be.
+                let ProcessSums { mean, cov, curvature, outer } = sums;
+                let g = if outer.nrows() > 0 { outer } else { &mut room.half };
+                if let Some(moving) = &mut moving {
+                    let curvature = curvature.as_ref().map(Matrix::as_ref);
+                    let gradient = DataGradient { mean, cov: cov.as_ref(), curvature, path: None };
+                    moving(process, gradient, g.as_mut());
+                } else {
+                    twice_product(&room.quadratic, cov, g);
+                    linalg::add_outer_lower(g.as_mut(), &room.mean, mean);
                 }
-                (Matrix::Diagonal(quadratic), _) => {
-                    for column in g.as_mut().col_iter_mut() {
-                        column.iter_mut().zip(quadratic).for_each(|(g, d)| *g *= 2.0 * d);
-                    }
+                if process > first {
+                    let (rooms, later) = self.processes.split_at_mut(process);
+                    let (all, later_sums) = self.sums.processes.split_at_mut(process);
+                    let total = square_of(&mut rooms[first], &mut all[first]);
+                    columns::add(total.as_mut(), square_of(&mut later[0], &mut later_sums[0]).as_ref());
                 }
-                // One family throughout.
-                (Matrix::Full(_), Matrix::Diagonal(_)) => {}
             }
-            linalg::add_outer_lower(g.as_mut(), &self.mean, mean);
+            let g = square_of(&mut self.processes[first], &mut self.sums.processes[first]);
+            let gradient = &mut self.sums.layers[layer];
+            layers.get(layer).whitening_adjoint(g.as_mut(), gradient, &mut self.layer_scratch[layer]);
         }
-        layer.whitening_adjoint(g.as_mut(), gradient, &mut self.layer_scratch);
     }
 
-    /// The gradient of the layer's parameters and inducing inputs, natural units.
-    pub fn layer_gradient(&self) -> &LayerGradient {
-        &self.sums.layer
+    /// The gradient of the layers' parameters and inducing inputs, natural units.
+    pub fn layer_gradients(&self) -> &[LayerGradient] {
+        &self.sums.layers
     }
 
     /// The gradient of the likelihood's own parameters, natural units.
     pub fn likelihood_gradient(&self) -> &[f64] {
         &self.sums.likelihood
+    }
+}
+
+/// Writes the term of `G` of a process whose q moves with θ, lower triangle, from its number and its gradient.
+pub type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
+
+/// Where `G` of a process is made.
+fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mut Mat<f64> {
+    if sums.outer.nrows() > 0 { &mut sums.outer } else { &mut room.half }
+}
+
+/// `2 (S − κI) B` into the lower triangle of `g`, which holds B itself where q is diagonal.
+fn twice_product(quadratic: &Matrix, gram: &Matrix, g: &mut Mat<f64>) {
+    match (quadratic, gram) {
+        (Matrix::Full(quadratic), Matrix::Full(gram)) => {
+            let (left, right) = ((quadratic.as_ref(), Shape::Full), (gram.as_ref(), Shape::Full));
+            product(g.as_mut(), Part::Lower, Accum::Replace, left, right, 2.0);
+        }
+        (Matrix::Diagonal(quadratic), _) => {
+            for column in g.as_mut().col_iter_mut() {
+                column.iter_mut().zip(quadratic).for_each(|(g, d)| *g *= 2.0 * d);
+            }
+        }
+        // One family throughout.
+        (Matrix::Full(_), Matrix::Diagonal(_)) => {}
     }
 }

@@ -1,48 +1,62 @@
 //! Products of a block in single precision between operands in double, rounded on the way in; no sums over data.
 
 use crate::columns;
-use crate::latent::LatentLayer;
+use crate::latent::{Layer, Layers};
 use crate::linalg::{Shape, block_product};
 use crate::variational::MatrixRef;
 use faer::{Accum, Mat, MatMut, MatRef};
 
 /// What the features of a block are multiplied by, rounded once per pass.
 pub(super) struct Single {
-    whitening: Mat<f32>,
-    shape: Shape,
-    quadratic: Mat<f32>,
+    /// W of every layer.
+    whitening: Vec<(Mat<f32>, Shape)>,
+    /// `S − κI` of every process.
+    quadratic: Vec<Mat<f32>>,
 }
 
 impl Single {
-    /// Room for a layer of dimension `m`.
-    pub(super) fn new(m: usize) -> Self {
-        Single { whitening: Mat::zeros(m, m), shape: Shape::Full, quadratic: Mat::zeros(m, m) }
+    /// Room for the processes of some layers.
+    pub(super) fn new(layers: Layers<'_>) -> Self {
+        let square = |layer: &Layer| Mat::zeros(layer.dim(), layer.dim());
+        let processes = 0..layers.processes();
+        Single {
+            whitening: layers.iter().map(|layer| (square(layer), Shape::Full)).collect(),
+            quadratic: processes.map(|process| square(layers.get(layers.of(process)))).collect(),
+        }
     }
 
-    /// Takes up W of the layer and `S − κI`.
-    pub(super) fn take(&mut self, layer: &dyn LatentLayer, quadratic: MatrixRef<'_>) {
-        if let Some((whitening, shape)) = layer.whitening() {
-            round(whitening, self.whitening.as_mut());
-            self.shape = shape;
+    /// Takes up W of the layers.
+    pub(super) fn take(&mut self, layers: Layers<'_>) {
+        for (layer, (rounded, shape)) in layers.iter().zip(&mut self.whitening) {
+            if let Some((whitening, whole)) = layer.whitening() {
+                round(whitening, rounded.as_mut());
+                *shape = whole;
+            }
         }
+    }
+
+    /// Takes up `S − κI` of a process.
+    pub(super) fn take_quadratic(&mut self, process: usize, quadratic: MatrixRef<'_>) {
         if let MatrixRef::Full(quadratic) = quadratic {
-            round(quadratic, self.quadratic.as_mut());
+            round(quadratic, self.quadratic[process].as_mut());
         }
     }
 
     /// W.
-    pub(super) fn whitening(&self) -> (MatRef<'_, f32>, Shape) {
-        (self.whitening.as_ref(), self.shape)
+    pub(super) fn whitening(&self, layer: usize) -> (MatRef<'_, f32>, Shape) {
+        let (whitening, shape) = &self.whitening[layer];
+        (whitening.as_ref(), *shape)
     }
 
     /// Wᵀ.
-    pub(super) fn whitening_adjoint(&self) -> (MatRef<'_, f32>, Shape) {
-        (self.whitening.transpose(), self.shape.transposed())
+    pub(super) fn whitening_adjoint(&self, layer: usize) -> (MatRef<'_, f32>, Shape) {
+        let (whitening, shape) = &self.whitening[layer];
+        (whitening.transpose(), shape.transposed())
     }
 
     /// `S − κI`.
-    pub(super) fn quadratic(&self) -> (MatRef<'_, f32>, Shape) {
-        (self.quadratic.as_ref(), Shape::Full)
+    pub(super) fn quadratic(&self, process: usize) -> (MatRef<'_, f32>, Shape) {
+        (self.quadratic[process].as_ref(), Shape::Full)
     }
 }
 
@@ -58,11 +72,10 @@ impl SingleRoom {
         SingleRoom { operand: Mat::new(), product: Mat::new() }
     }
 
-    /// Makes room for blocks like `like`, once.
-    pub(super) fn fit(&mut self, like: &Mat<f64>) {
-        if self.operand.shape() != like.shape() {
-            (self.operand, self.product) =
-                (Mat::zeros(like.nrows(), like.ncols()), Mat::zeros(like.nrows(), like.ncols()));
+    /// Makes room for blocks of so many rows and columns, once.
+    pub(super) fn fit(&mut self, rows: usize, columns: usize) {
+        if self.operand.shape() != (rows, columns) {
+            (self.operand, self.product) = (Mat::zeros(rows, columns), Mat::zeros(rows, columns));
         }
     }
 

@@ -3,11 +3,11 @@
 use crate::data::Purpose;
 use crate::data::part_generator;
 use crate::error::{Error, Result};
-use crate::latent::{LatentLayer, LayerGradient};
-use crate::likelihood::Likelihood;
+use crate::latent::{LayerGradient, Layers};
+use crate::likelihood::ObservationModel;
 use crate::linalg::reflect_lower;
 use crate::objective::{EstimatorCounts, Objective};
-use crate::variational::{Matrix, Normal};
+use crate::variational::{Family, Matrix, Normal};
 use faer::Mat;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -15,25 +15,18 @@ use serde::{Deserialize, Serialize};
 /// The sums of losses and their derivatives over some rows of a batch, before anything is done that takes all of them.
 ///
 /// All of them are sums over rows: with the scale `n/b` of the whole batch, whatever parts it is cut into, [`BatchSums::merge`] gives
-/// those of the whole but for rounding. They belong to one layer, posterior, objective and form.
+/// those of the whole but for rounding. They belong to the layers, posteriors, objective and form of one model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchSums {
     /// `scale · Σ ℓ_i`.
     pub value: f64,
-    /// `A g` (M), or `K g` of raw features.
-    pub mean: Vec<f64>,
-    /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
-    pub cov: Matrix,
-    /// The same of `∂²ℓ/∂μ²`, where that is not `2 h`: for the predictive log loss.
-    pub curvature: Option<Matrix>,
-    /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
-    #[serde(with = "crate::linalg::stored")]
-    pub outer: Mat<f64>,
+    /// The sums of every latent process.
+    pub processes: Vec<ProcessSums>,
     /// `A ℓ′(f_l)` over L for each of L samples of w (`M × L`), where gradients are reparameterised; else 0 × 0.
     #[serde(with = "crate::linalg::stored")]
     pub slopes: Mat<f64>,
-    /// The gradient in θ and Z through the rows' features, natural units.
-    pub layer: LayerGradient,
+    /// The gradient in θ and Z through the rows' features, natural units, for every layer.
+    pub layers: Vec<LayerGradient>,
     /// The gradient of the likelihood's own parameters, natural units.
     pub likelihood: Vec<f64>,
     /// What sampling estimators did.
@@ -46,24 +39,81 @@ pub struct BatchSums {
     pub raw: bool,
 }
 
+/// The sums of a process: the data part of the gradient in its (m, S).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProcessSums {
+    /// `A g` (M), or `K g` of raw features.
+    pub mean: Vec<f64>,
+    /// `A diag(h) Aᵀ` (both triangles), or `K diag(h) Kᵀ` of raw features; its diagonal for a diagonal q.
+    pub cov: Matrix,
+    /// The same of `∂²ℓ/∂μ²`, where that is not `2 h`: for the predictive log loss.
+    pub curvature: Option<Matrix>,
+    /// All of `A diag(h) Aᵀ`, which the gradient in θ takes, where `cov` is its diagonal; else 0 × 0.
+    #[serde(with = "crate::linalg::stored")]
+    pub outer: Mat<f64>,
+}
+
+impl ProcessSums {
+    fn zeros(family: Family, m: usize, curved: bool) -> Self {
+        ProcessSums {
+            mean: vec![0.0; m],
+            cov: Matrix::zeros(family, m),
+            curvature: curved.then(|| Matrix::zeros(family, m)),
+            outer: Mat::new(),
+        }
+    }
+
+    /// The matrices that sums of outer products go to: of h, and of `∂²ℓ/∂μ²`.
+    pub(super) fn squares(&mut self) -> [Option<&mut Mat<f64>>; 2] {
+        let of_curvature = match &mut self.curvature {
+            Some(Matrix::Full(sum)) => Some(sum),
+            _ => None,
+        };
+        match &mut self.cov {
+            Matrix::Full(sum) => [Some(sum), of_curvature],
+            Matrix::Diagonal(_) => [Some(&mut self.outer).filter(|outer| outer.nrows() > 0), of_curvature],
+        }
+    }
+
+    /// The matrices of h and of `∂²ℓ/∂μ²` themselves.
+    pub(super) fn matrices(&mut self) -> impl Iterator<Item = &mut Matrix> {
+        [Some(&mut self.cov), self.curvature.as_mut()].into_iter().flatten()
+    }
+
+    fn add(&mut self, other: &ProcessSums) {
+        add(&mut self.mean, &other.mean);
+        self.cov.add(other.cov.as_ref());
+        if let (Some(own), Some(other)) = (&mut self.curvature, &other.curvature) {
+            own.add(other.as_ref());
+        }
+        self.outer += &other.outer;
+    }
+
+    fn is_like(&self, other: &ProcessSums) -> bool {
+        let curvature = match (&self.curvature, &other.curvature) {
+            (Some(own), Some(other)) => own.as_ref().is_like(other.as_ref()),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        let shape = |s: &ProcessSums| (s.mean.len(), s.outer.shape());
+        shape(self) == shape(other) && self.cov.as_ref().is_like(other.cov.as_ref()) && curvature
+    }
+}
+
 impl BatchSums {
     /// The sums of no rows; `slopes` is the number of samples of w of a reparameterised gradient, or 0.
     pub(super) fn zeros(
-        layer: &dyn LatentLayer,
-        likelihood: &dyn Likelihood,
+        layers: Layers<'_>,
+        likelihood: &ObservationModel,
         objective: Objective,
-        q: &Normal,
+        q: &[Normal],
         slopes: usize,
     ) -> Self {
-        let (m, family) = (layer.dim(), q.family());
+        let curved = objective.has_own_curvature();
         BatchSums {
             value: 0.0,
-            mean: vec![0.0; m],
-            cov: Matrix::zeros(family, m),
-            curvature: objective.has_own_curvature().then(|| Matrix::zeros(family, m)),
-            outer: Mat::new(),
-            slopes: if slopes > 0 { Mat::zeros(m, slopes) } else { Mat::new() },
-            layer: layer.zero_gradient(),
+            processes: q.iter().map(|q| ProcessSums::zeros(q.family(), q.dim(), curved)).collect(),
+            slopes: if slopes > 0 { Mat::zeros(layers.dim(), slopes) } else { Mat::new() },
+            layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
             likelihood: vec![0.0; likelihood.own_len()],
             counts: EstimatorCounts::default(),
             rows: 0,
@@ -79,17 +129,12 @@ impl BatchSums {
     /// When they are of another shape, family or form; nothing has changed then.
     pub fn merge(&mut self, other: &BatchSums) -> Result<()> {
         if !self.is_like(other) {
-            return Err(Error::unlike_sums(self.mean.len(), other.mean.len()));
+            return Err(Error::unlike_sums(self.dim(), other.dim()));
         }
         self.value += other.value;
-        add(&mut self.mean, &other.mean);
-        self.cov.add(other.cov.as_ref());
-        if let (Some(own), Some(other)) = (&mut self.curvature, &other.curvature) {
-            own.add(other.as_ref());
-        }
-        self.outer += &other.outer;
+        self.processes.iter_mut().zip(&other.processes).for_each(|(own, other)| own.add(other));
         self.slopes += &other.slopes;
-        self.layer.add(&other.layer);
+        self.layers.iter_mut().zip(&other.layers).for_each(|(own, other)| own.add(other));
         add(&mut self.likelihood, &other.likelihood);
         self.counts.add(other.counts);
         self.rows += other.rows;
@@ -97,20 +142,22 @@ impl BatchSums {
         Ok(())
     }
 
-    fn is_like(&self, other: &BatchSums) -> bool {
-        let shape =
-            |s: &BatchSums| (s.mean.len(), s.outer.shape(), s.slopes.shape(), s.likelihood.len(), s.raw);
-        let curvature = match (&self.curvature, &other.curvature) {
-            (Some(own), Some(other)) => own.as_ref().is_like(other.as_ref()),
-            (own, other) => own.is_none() && other.is_none(),
-        };
-        let matrices = self.cov.as_ref().is_like(other.cov.as_ref()) && curvature;
-        shape(self) == shape(other) && matrices && self.layer.is_like(&other.layer)
+    /// The dimensions of all processes together.
+    fn dim(&self) -> usize {
+        self.processes.iter().map(|process| process.mean.len()).sum()
     }
 
-    /// Fills in what is above the diagonal.
+    fn is_like(&self, other: &BatchSums) -> bool {
+        let shape =
+            |s: &BatchSums| (s.processes.len(), s.layers.len(), s.slopes.shape(), s.likelihood.len(), s.raw);
+        shape(self) == shape(other)
+            && self.processes.iter().zip(&other.processes).all(|(own, other)| own.is_like(other))
+            && self.layers.iter().zip(&other.layers).all(|(own, other)| own.is_like(other))
+    }
+
+    /// Fills in what is above the diagonals.
     pub(super) fn reflect(&mut self) {
-        for sum in [Some(&mut self.cov), self.curvature.as_mut()].into_iter().flatten() {
+        for sum in self.processes.iter_mut().flat_map(ProcessSums::matrices) {
             if let Matrix::Full(sum) = sum {
                 reflect_lower(sum.as_mut());
             }

@@ -2,16 +2,17 @@
 
 use super::sampling::{SampleScratch, SampledBlock, Sampling};
 use super::single::{Single, SingleRoom};
-use super::sums::Draws;
-use super::{Batch, Form, Problem};
+use super::sums::{Draws, ProcessSums};
+use super::{Batch, Form, Problem, ProcessRoom};
 use crate::columns;
-use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
+use crate::latent::{Layer, LayerGradient, Layers, whiten, whiten_adjoint};
 use crate::linalg::{self, Part, Shape, block_product, product};
 use crate::objective::{Derivatives, LossScratch, Objective};
 use crate::threads::{ALONE, PerThread};
 use crate::variational::{Family, MatrixRef};
 use faer::reborrow::IntoConst;
-use faer::{Accum, Mat, MatMut};
+use faer::{Accum, Mat, MatMut, MatRef};
+use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 
@@ -26,16 +27,18 @@ pub fn block_columns(m: usize, b: usize) -> usize {
     (NUMBERS / m.max(1)).next_multiple_of(16).clamp(128, 512).min(most)
 }
 
-/// The matrices that a block is lent, in the cache of the thread that had them before.
+/// The matrices that a block is lent, in the cache of the thread that had them before: `k` has the rows of all layers, `t` of all
+/// processes, `kbar` of the largest layer.
 struct ThreadRoom {
     k: Mat<f64>,
     t: Mat<f64>,
     kbar: Mat<f64>,
-    single: SingleRoom,
+    base_bar: Vec<f64>,
+    single: Vec<SingleRoom>,
     scratch: Scratch,
 }
 
-/// What one block of columns needs and sums up.
+/// What one block of columns needs and sums up. Numbers of a datum are those of all data for one layer, or process, after the other.
 pub(super) struct Block {
     base: Vec<f64>,
     offset: Vec<f64>,
@@ -47,7 +50,7 @@ pub(super) struct Block {
     pub(super) c: Vec<f64>,
     /// The diagonals of `A diag(h) Aᵀ` and `A diag(curvature) Aᵀ`, where q has no more.
     pub(super) diagonals: [Vec<f64>; 2],
-    pub(super) layer: LayerGradient,
+    pub(super) layers: Vec<LayerGradient>,
     pub(super) likelihood: Vec<f64>,
     pub(super) value: f64,
     pub(super) loss: LossScratch,
@@ -55,27 +58,28 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Room for `columns` data on `layer`, a likelihood with `own` parameters and posteriors of `family`.
+    /// Room for `columns` data on `layers`, a likelihood with `own` parameters and posteriors of `family`.
     pub(super) fn new(
-        layer: &dyn LatentLayer,
+        layers: Layers<'_>,
         own: usize,
         objective: &Objective,
         family: Family,
         columns: usize,
     ) -> Self {
-        let m = layer.dim();
-        let diagonal = if family == Family::Diagonal { m } else { 0 };
+        let all = layers.process_dim();
+        let diagonal = if family == Family::Diagonal { all } else { 0 };
+        let of_processes = || vec![0.0; layers.processes() * columns];
         Block {
-            base: vec![0.0; columns],
-            offset: vec![0.0; columns],
-            mu: vec![0.0; columns],
-            v: vec![0.0; columns],
-            g: vec![0.0; columns],
-            h: vec![0.0; columns],
-            curvature: vec![0.0; columns],
-            c: vec![0.0; m],
+            base: vec![0.0; layers.count() * columns],
+            offset: vec![0.0; layers.count() * columns],
+            mu: of_processes(),
+            v: of_processes(),
+            g: of_processes(),
+            h: of_processes(),
+            curvature: of_processes(),
+            c: vec![0.0; all],
             diagonals: [vec![0.0; diagonal], vec![0.0; diagonal]],
-            layer: layer.zero_gradient(),
+            layers: layers.iter().map(|layer| layer.zero_gradient()).collect(),
             likelihood: vec![0.0; own],
             value: 0.0,
             loss: LossScratch::new(objective, own),
@@ -87,28 +91,32 @@ impl Block {
 /// The matrices for the rows of a batch that are worked on together, and those that blocks are lent.
 pub(super) struct Window {
     columns: usize,
-    /// What the sums over data are of: `A`, or in the direct form `K`.
+    /// What the sums over data are of: `A`, or in the direct form `K`, of all layers.
     features: Mat<f64>,
-    /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ`, transposed so that GEMM reads both operands along columns.
+    /// `diag(h) Aᵀ` and `diag(∂²ℓ/∂μ²) Aᵀ` of all processes, transposed so that GEMM reads both operands along columns.
     scaled: [Mat<f64>; 2],
     per_thread: PerThread<ThreadRoom>,
 }
 
 impl Window {
-    /// Room for windows of a batch of up to `b` data; the second operands have so many columns.
-    pub(super) fn new(layer: &dyn LatentLayer, b: usize, operands: [usize; 2]) -> Self {
-        let (m, rows) = (layer.dim(), b.min(WINDOW_ROWS));
-        let columns = block_columns(m, rows);
-        let wide = if layer.whitening().is_some() { m } else { 0 };
+    /// Room for windows of a batch of up to `b` data, with those of the second operands that are `wanted`.
+    pub(super) fn new(layers: Layers<'_>, b: usize, wanted: [bool; 2]) -> Self {
+        let (m, rows, count) = (layers.dim(), b.min(WINDOW_ROWS), layers.count());
+        let largest = layers.iter().map(|layer| layer.dim()).max().unwrap_or(0);
+        let all = layers.process_dim();
+        let columns = block_columns(largest, rows);
+        let [wide, tall] = if layers.whitens() { [m, largest] } else { [0, 0] };
+        let shared = if layers.processes() > count { columns } else { 0 };
         Window {
             columns,
             features: linalg::spread(m, rows),
-            scaled: operands.map(|operand| linalg::spread(rows, operand)),
+            scaled: wanted.map(|wanted| linalg::spread(rows, if wanted { all } else { 0 })),
             per_thread: PerThread::new(move || ThreadRoom {
                 k: Mat::zeros(wide, columns),
-                t: Mat::zeros(m, columns),
-                kbar: Mat::zeros(wide, columns),
-                single: SingleRoom::new(),
+                t: Mat::zeros(all, columns),
+                kbar: Mat::zeros(tall, columns),
+                base_bar: vec![0.0; shared],
+                single: (0..count).map(|_| SingleRoom::new()).collect(),
                 scratch: Scratch::new(),
             }),
         }
@@ -154,14 +162,18 @@ impl Window {
             });
     }
 
-    /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ`, or starts the sums with them.
-    pub(super) fn add_to(&self, sums: &mut [Option<&mut Mat<f64>>; 2], b: usize, starts: bool) {
+    /// Adds the window's `b` data to the lower triangles of `A diag(·) Aᵀ` of every process, or starts the sums with them.
+    pub(super) fn add_to(&self, layers: Layers<'_>, sums: &mut [ProcessSums], b: usize, starts: bool) {
         let accum = if starts { Accum::Replace } else { Accum::Add };
-        let features = (self.features.as_ref().subcols(0, b), Shape::Full);
-        for (sum, scaled) in sums.iter_mut().zip(&self.scaled) {
-            let Some(sum) = sum else { continue };
-            let scaled = (scaled.as_ref().subrows(0, b), Shape::Full);
-            product(sum.as_mut(), Part::Lower, accum, features, scaled, 1.0);
+        for (process, sums) in sums.iter_mut().enumerate() {
+            let features = self.features.as_ref().submatrix(0, 0, self.features.nrows(), b);
+            let features = features.get(layers.rows(layers.of(process)), ..);
+            for (sum, scaled) in sums.squares().into_iter().zip(&self.scaled) {
+                let Some(sum) = sum else { continue };
+                let scaled = scaled.as_ref().subrows(0, b).get(.., layers.process_rows(process));
+                let (left, right) = ((features, Shape::Full), (scaled, Shape::Full));
+                product(sum.as_mut(), Part::Lower, accum, left, right, 1.0);
+            }
         }
     }
 }
@@ -191,15 +203,31 @@ pub(super) struct Shared<'a> {
     pub(super) problem: Problem<'a>,
     pub(super) form: Form,
     pub(super) train_theta: bool,
+    /// Whether all of B is needed: of a diagonal one, only for the layers' adjoint.
+    pub(super) outer: bool,
     /// What its random numbers depend on.
     pub(super) draws: Draws,
-    pub(super) quadratic: MatrixRef<'a>,
-    pub(super) mean: &'a [f64],
+    /// What every process is multiplied by.
+    pub(super) processes: &'a [ProcessRoom],
     pub(super) sampling: Option<&'a Sampling>,
     pub(super) single: Option<&'a Single>,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// `S − κI` and m of a process, those of raw features in the direct form.
+    fn moments_of(self, process: usize) -> (MatrixRef<'a>, &'a [f64]) {
+        let room = &self.processes[process];
+        match self.form {
+            Form::Stable | Form::Mixed => (room.quadratic.as_ref(), &room.mean),
+            Form::Direct => (MatrixRef::Full(room.raw_quadratic.as_ref()), &room.mean_raw),
+        }
+    }
+
+    /// Whether the features that sums are of are whitened ones.
+    fn whitens(self) -> bool {
+        self.form != Form::Direct && self.problem.layers.whitens()
+    }
+
     fn run_block(
         self,
         index: usize,
@@ -207,103 +235,177 @@ impl Shared<'_> {
         buffers: Buffers<'_>,
         (room, block): (&mut ThreadRoom, &mut Block),
     ) {
-        let Buffers { features: mut u, scaled, curved } = buffers;
+        let layers = self.problem.layers;
         let len = batch.targets.len();
-        let layer = self.problem.layer;
-        let Block { base, offset, mu, v, g, h, curvature, c, layer: gradient, likelihood, .. } = block;
-        let Block { value, loss, samples, diagonals, .. } = block;
-        let scratch = &mut room.scratch;
-        let (base, offset) = (&mut base[..len], &mut offset[..len]);
-        let (mu, v, g, h) = (&mut mu[..len], &mut v[..len], &mut g[..len], &mut h[..len]);
-        let curvature = &mut curvature[..len];
-        if self.single.is_some() {
-            room.single.fit(&room.t);
-        }
-        let mut t = room.t.as_mut().subcols_mut(0, len);
-
-        let whitens = self.form != Form::Direct && layer.whitening().is_some();
-        if whitens {
-            let mut k = room.k.as_mut().subcols_mut(0, len);
-            layer.features(batch.x, k.as_mut(), base, offset, scratch);
-            match self.single {
-                Some(single) => {
-                    room.single.load(k.as_ref());
-                    room.single.multiply(single.whitening(), u.as_mut());
-                    room.single.go_on();
-                }
-                None => whiten(layer, k.as_ref(), u.as_mut()),
-            }
-        } else {
-            layer.features(batch.x, u.as_mut(), base, offset, scratch);
+        let Buffers { features: mut u, mut scaled, mut curved } = buffers;
+        for layer in 0..layers.count() {
+            let own = u.as_mut().get_mut(layers.rows(layer), ..);
+            self.features(layer, batch, own, (room, block));
         }
         let u = u.into_const();
-        match self.quadratic {
-            MatrixRef::Full(quadratic) => match self.single {
-                Some(single) => {
-                    if !whitens {
-                        room.single.load(u);
-                    }
-                    room.single.multiply(single.quadratic(), t.as_mut());
-                }
-                None => block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0),
-            },
-            MatrixRef::Diagonal(quadratic) => columns::scale_rows(u, quadratic, t.as_mut()),
-        }
-        mu.copy_from_slice(offset);
-        v.copy_from_slice(base);
-        columns::add_moments(u, (self.mean, t.as_ref()), mu, v);
-
-        likelihood.fill(0.0);
-        let own = if self.train_theta { likelihood.as_mut_slice() } else { &mut [] };
-        let out = Derivatives { mean: g, variance: h, curvature, own };
         let mut random = self.draws.of_block(index);
-        let data = (batch.targets, &*mu, &*v);
-        let Problem { objective, likelihood, .. } = self.problem;
-        *value = objective.losses(likelihood, batch.scale, data, out, (loss, &mut random));
-        if let Some(sampling) = self.sampling {
-            let (targets, scale) = (batch.targets, batch.scale);
-            let kappa = layer.kappa();
-            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };
-            sampling.run_block(block, (g, h), samples, &mut random);
+        self.losses(batch, u, block, &mut random);
+        for process in 0..layers.processes() {
+            let (own, data) = (layers.process_rows(process), process * len..(process + 1) * len);
+            let c = &mut block.c[own];
+            c.fill(0.0);
+            columns::add_matvec(u.get(layers.rows(layers.of(process)), ..), &block.g[data], c);
         }
-        c.fill(0.0);
-        columns::add_matvec(u, g, c);
-        if self.train_theta && layer.whitening().is_some() {
-            gradient.clear();
-            columns::rank_one_plus_scaled(t.as_mut(), self.mean, g, h);
-            let (k, kbar) = if whitens {
-                let mut kbar = room.kbar.as_mut().subcols_mut(0, len);
-                match self.single {
-                    Some(single) => {
-                        room.single.load(t.as_ref());
-                        room.single.multiply(single.whitening_adjoint(), kbar.as_mut());
-                    }
-                    None => whiten_adjoint(layer, t.as_ref(), kbar.as_mut()),
-                }
-                (room.k.as_ref().subcols(0, len), kbar.into_const())
-            } else {
-                (u, t.as_ref())
-            };
-            layer.features_adjoint(batch.x, (k, kbar), h, g, gradient, scratch);
-        }
-        let curvature = self.problem.objective.has_own_curvature().then_some(&*curvature);
-        if let MatrixRef::Diagonal(_) = self.quadratic {
-            for (diagonal, weights) in diagonals.iter_mut().zip([Some(&*h), curvature]) {
-                let Some(weights) = weights else { continue };
-                diagonal.fill(0.0);
-                columns::add_weighted_squares(u, weights, diagonal);
+        if self.train_theta && layers.whitens() {
+            for layer in 0..layers.count() {
+                self.adjoint(layer, batch, u.get(layers.rows(layer), ..), (room, block));
             }
-        } else if let Some(curvature) = curvature {
-            columns::scale_columns_transposed(u, curvature, curved);
         }
-        if self.needs_outer_products() {
-            columns::scale_columns_transposed(u, h, scaled);
+        let curvature = self.problem.objective.has_own_curvature();
+        for process in 0..layers.processes() {
+            let (own, data) = (layers.process_rows(process), process * len..(process + 1) * len);
+            let u = u.get(layers.rows(layers.of(process)), ..);
+            let weights = [Some(&block.h[data.clone()]), curvature.then(|| &block.curvature[data])];
+            if let MatrixRef::Diagonal(_) = self.moments_of(process).0 {
+                for (diagonal, weights) in block.diagonals.iter_mut().zip(weights) {
+                    let Some(weights) = weights else { continue };
+                    let diagonal = &mut diagonal[own.clone()];
+                    diagonal.fill(0.0);
+                    columns::add_weighted_squares(u, weights, diagonal);
+                }
+            } else if let Some(weights) = weights[1] {
+                columns::scale_columns_transposed(u, weights, curved.as_mut().get_mut(.., own.clone()));
+            }
+            if let (true, Some(weights)) = (self.outer, weights[0]) {
+                columns::scale_columns_transposed(u, weights, scaled.as_mut().get_mut(.., own));
+            }
         }
     }
 
-    /// Whether all of B is needed: of a diagonal one, only for the layer's adjoint.
-    pub(super) fn needs_outer_products(&self) -> bool {
-        let trains_layer = self.train_theta && self.problem.layer.whitening().is_some();
-        matches!(self.quadratic, MatrixRef::Full(_)) || trains_layer
+    /// The features of a layer, `T = (S − κI) A` of its processes, and their marginals.
+    fn features(
+        self,
+        index: usize,
+        batch: Batch<'_>,
+        mut u: MatMut<'_, f64>,
+        (room, block): (&mut ThreadRoom, &mut Block),
+    ) {
+        let (layers, len) = (self.problem.layers, batch.targets.len());
+        let layer = layers.get(index);
+        let (single, scratch) = (&mut room.single[index], &mut room.scratch);
+        let own = index * len..(index + 1) * len;
+        let (base, offset) = (&mut block.base[own.clone()], &mut block.offset[own]);
+        if self.single.is_some() {
+            single.fit(layer.dim(), room.t.ncols());
+        }
+        if self.whitens() {
+            let mut k = room.k.as_mut().get_mut(layers.rows(index), 0..len);
+            layer.features(batch.x, k.as_mut(), base, offset, scratch);
+            match self.single {
+                Some(rounded) => {
+                    single.load(k.as_ref());
+                    single.multiply(rounded.whitening(index), u.as_mut());
+                    single.go_on();
+                }
+                None => whiten(&**layer, k.as_ref(), u.as_mut()),
+            }
+        } else {
+            layer.features(batch.x, u.as_mut(), base, offset, scratch);
+            if self.single.is_some() {
+                single.load(u.as_ref());
+            }
+        }
+        let u = u.into_const();
+        for process in layers.members(index) {
+            let mut t = room.t.as_mut().get_mut(layers.process_rows(process), 0..len);
+            let (quadratic, mean) = self.moments_of(process);
+            match (quadratic, self.single) {
+                (MatrixRef::Full(_), Some(rounded)) => {
+                    single.multiply(rounded.quadratic(process), t.as_mut());
+                }
+                (MatrixRef::Full(quadratic), None) => {
+                    block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0);
+                }
+                (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
+            }
+            let data = process * len..(process + 1) * len;
+            let (mu, v) = (&mut block.mu[data.clone()], &mut block.v[data]);
+            match layer.constant(process - layers.members(index).start) {
+                Some(constant) => mu.fill(constant),
+                None => mu.copy_from_slice(offset),
+            }
+            v.copy_from_slice(base);
+            columns::add_moments(u, (mean, t.as_ref()), mu, v);
+        }
+    }
+
+    /// The losses of the block and their derivatives in the marginals.
+    fn losses(self, batch: Batch<'_>, u: MatRef<'_, f64>, block: &mut Block, random: &mut ChaCha8Rng) {
+        let Problem { objective, likelihood, layers, .. } = self.problem;
+        let (len, all) = (batch.targets.len(), layers.processes() * batch.targets.len());
+        let Block { mu, v, g, h, curvature, likelihood: own, value, loss, samples, base, offset, .. } = block;
+        own.fill(0.0);
+        let own = if self.train_theta { own.as_mut_slice() } else { &mut [] };
+        let (g, h) = (&mut g[..all], &mut h[..all]);
+        let out = Derivatives { mean: g, variance: h, curvature: &mut curvature[..all], own };
+        let data = (batch.targets, &mu[..all], &v[..all]);
+        *value = objective.losses(likelihood, batch.scale, data, out, (loss, random));
+        if let (Some(sampling), Some(likelihood)) = (self.sampling, likelihood.one()) {
+            let (targets, scale) = (batch.targets, batch.scale);
+            let (base, offset, kappa) = (&base[..len], &offset[..len], layers.get(0).kappa());
+            let block = SampledBlock { likelihood, targets, scale, features: u, base, offset, kappa };
+            sampling.run_block(block, (g, h), samples, random);
+        }
+    }
+
+    /// The gradient of a layer that flows through the features of the block: `Ā = Σ_l m_l g_lᵀ + 2 T_l diag(h_l)`.
+    fn adjoint(
+        self,
+        index: usize,
+        batch: Batch<'_>,
+        u: MatRef<'_, f64>,
+        (room, block): (&mut ThreadRoom, &mut Block),
+    ) {
+        let (layers, len) = (self.problem.layers, batch.targets.len());
+        let (layer, members): (&Layer, _) = (layers.get(index), layers.members(index));
+        let gradient = &mut block.layers[index];
+        gradient.clear();
+        let of = |values: &'_ [f64], process: usize| process * len..((process + 1) * len).min(values.len());
+        let first = members.start;
+        let all = layers.process_rows(first).start..layers.process_rows(members.end - 1).end;
+        let mut t = room.t.as_mut().get_mut(all, 0..len);
+        let m = layer.dim();
+        for process in members.clone() {
+            let own = t.as_mut().subrows_mut((process - first) * m, m);
+            let (g, h) = (&block.g[of(&block.g, process)], &block.h[of(&block.h, process)]);
+            columns::rank_one_plus_scaled(own, self.moments_of(process).1, g, h);
+        }
+        let g = &block.g[of(&block.g, first)];
+        let mut base_bar = &block.h[of(&block.h, first)];
+        if members.len() > 1 {
+            let sum = &mut room.base_bar[..len];
+            sum.copy_from_slice(base_bar);
+            for process in members.clone().skip(1) {
+                let (total, part) = t.as_mut().split_at_row_mut(m);
+                columns::add(total, part.as_ref().subrows((process - first - 1) * m, m));
+                sum.iter_mut().zip(&block.h[of(&block.h, process)]).for_each(|(sum, h)| *sum += h);
+                let g = &block.g[of(&block.g, process)];
+                if let Some(mean) = gradient.mean.get_mut(process - first) {
+                    *mean += g.iter().sum::<f64>();
+                }
+            }
+            base_bar = sum;
+        }
+        let t = t.into_const().subrows(0, m);
+        let (k, kbar) = if self.whitens() {
+            let mut kbar = room.kbar.as_mut().submatrix_mut(0, 0, m, len);
+            let single = &mut room.single[index];
+            match self.single {
+                Some(rounded) => {
+                    single.load(t);
+                    single.multiply(rounded.whitening_adjoint(index), kbar.as_mut());
+                }
+                None => whiten_adjoint(&**layer, t, kbar.as_mut()),
+            }
+            (room.k.as_ref().get(layers.rows(index), 0..len), kbar.into_const())
+        } else {
+            (u, t)
+        };
+        layer.features_adjoint(batch.x, (k, kbar), base_bar, g, gradient, &mut room.scratch);
     }
 }

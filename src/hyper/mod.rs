@@ -28,7 +28,7 @@ pub(crate) use settings::range_words;
 pub use settings::{PriorChoice, ValueSetting, ValueSettings};
 pub use stochastic::{EpochMean, FullBatch, StochasticObjective, minimize_adam};
 pub use stopping::{Limits, Record, StopReason};
-pub use vector::{Descriptor, FreeVector, stem};
+pub use vector::{Descriptor, FreeVector, INDUCING, stem};
 
 use crate::checkpoint::Archive;
 

@@ -38,9 +38,12 @@ impl Descriptor {
 
     /// Whether the value has a name that users may say: all but the inducing inputs.
     pub fn is_named(&self) -> bool {
-        !self.name.starts_with("inducing.")
+        !self.name.split_inclusive('.').any(|part| part == INDUCING)
     }
 }
+
+/// What the names of inducing inputs begin with, behind the name of a function where each has a layer of its own.
+pub const INDUCING: &str = "inducing.";
 
 /// The name of the parameter that a numbered value belongs to: `kernel.lengthscales` of `kernel.lengthscales.3`. `None` for a
 /// parameter of one value.

@@ -35,7 +35,7 @@ pub struct FactorizationFailure {
     pub not_finite: bool,
 }
 
-/// A kernel, inducing inputs `Z` (`M × D`), a constant mean, and the factor `L` of `K_uu = k(Z, Z) + jitter·I`.
+/// A kernel, inducing inputs `Z` (`M × D`), a constant mean for each process that shares them, and the factor `L` of `K_uu = k(Z, Z) + jitter·I`.
 pub struct InducingLayer {
     kernel: Box<dyn Kernel>,
     mean: Parameter,
@@ -105,8 +105,18 @@ impl InducingLayer {
     }
 
     /// The same layer with a constant mean, trained unless `fixed`.
-    pub fn with_mean(mut self, constant: f64, fixed: bool) -> Self {
-        self.mean.values[0] = constant;
+    pub fn with_mean(self, constant: f64, fixed: bool) -> Self {
+        self.with_means(vec![constant], fixed)
+    }
+
+    /// The same layer shared by so many processes with a constant mean each, trained unless `fixed`.
+    ///
+    /// # Panics
+    ///
+    /// When there are none.
+    pub fn with_means(mut self, constants: Vec<f64>, fixed: bool) -> Self {
+        assert!(!constants.is_empty(), "a layer has one process at least");
+        self.mean.values = constants;
         self.mean.fixed = fixed;
         self
     }
@@ -143,12 +153,12 @@ impl InducingLayer {
         self.kernel.as_mut()
     }
 
-    /// The constant mean.
+    /// The constant means, one for each process that shares the layer.
     pub fn mean(&self) -> &Parameter {
         &self.mean
     }
 
-    /// The constant mean, to change it.
+    /// The constant means, to change them.
     pub fn mean_mut(&mut self) -> &mut Parameter {
         &mut self.mean
     }
@@ -262,10 +272,14 @@ impl LatentLayer for InducingLayer {
         offset.fill(self.mean.values[0]);
     }
 
+    fn constant(&self, process: usize) -> Option<f64> {
+        self.mean.values.get(process).copied()
+    }
+
     fn zero_gradient(&self) -> LayerGradient {
         let mut count = 0;
         self.kernel.for_each_parameter(&mut |p| count += p.values.len());
-        LayerGradient::zeros(count, self.z.nrows(), self.z.ncols())
+        LayerGradient::zeros(count, self.mean.values.len(), self.z.shape())
     }
 
     fn features_adjoint(
@@ -282,7 +296,7 @@ impl LatentLayer for InducingLayer {
         self.kernel.adjoint(inputs, k, kbar, target, scratch);
         let target = Gradient { parameters: &mut grad.kernel, left: None, right: None };
         self.kernel.diag_adjoint(x, base_bar, target, scratch);
-        grad.mean += offset_bar.iter().sum::<f64>();
+        grad.mean[0] += offset_bar.iter().sum::<f64>();
     }
 
     fn whitening_adjoint(

@@ -262,7 +262,7 @@ impl LatentLayer for LinearLayer {
     }
 
     fn zero_gradient(&self) -> LayerGradient {
-        LayerGradient::zeros(0, 0, 0)
+        LayerGradient::zeros(0, 0, (0, 0))
     }
 
     // The prior is given, not trained.

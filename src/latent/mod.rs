@@ -3,12 +3,14 @@
 pub mod inducing;
 pub mod init;
 mod layer;
+mod layers;
 pub mod linear;
 mod pivots;
 
 pub use inducing::{InducingLayer, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
+pub use layers::Layers;
 pub use linear::LinearLayer;
 
 use crate::linalg::{self, Shape, block_product};
@@ -21,35 +23,36 @@ use sparsegp_kernels::Scratch;
 pub struct LayerGradient {
     /// One entry per kernel parameter value.
     pub kernel: Vec<f64>,
-    /// The constant mean.
-    pub mean: f64,
+    /// The constant means, one for each process that has one.
+    pub mean: Vec<f64>,
     /// The inducing inputs, `M × D`.
     #[serde(with = "crate::linalg::stored")]
     pub z: Mat<f64>,
 }
 
 impl LayerGradient {
-    /// Zeros for `kernel` parameter values and `M × D` inducing inputs.
-    pub fn zeros(kernel: usize, m: usize, d: usize) -> Self {
-        LayerGradient { kernel: vec![0.0; kernel], mean: 0.0, z: Mat::zeros(m, d) }
+    /// Zeros for `kernel` parameter values, so many means, and `M × D` inducing inputs.
+    pub fn zeros(kernel: usize, means: usize, (m, d): (usize, usize)) -> Self {
+        LayerGradient { kernel: vec![0.0; kernel], mean: vec![0.0; means], z: Mat::zeros(m, d) }
     }
 
     /// Back to zero.
     pub fn clear(&mut self) {
         self.kernel.fill(0.0);
-        self.mean = 0.0;
+        self.mean.fill(0.0);
         self.z.as_mut().fill(0.0);
     }
 
     /// Whether the two are of layers of one shape.
     pub(crate) fn is_like(&self, other: &LayerGradient) -> bool {
-        (self.kernel.len(), self.z.shape()) == (other.kernel.len(), other.z.shape())
+        let shape = |of: &LayerGradient| (of.kernel.len(), of.mean.len(), of.z.shape());
+        shape(self) == shape(other)
     }
 
     /// Adds `other`.
     pub fn add(&mut self, other: &LayerGradient) {
         self.kernel.iter_mut().zip(&other.kernel).for_each(|(a, b)| *a += b);
-        self.mean += other.mean;
+        self.mean.iter_mut().zip(&other.mean).for_each(|(a, b)| *a += b);
         self.z += &other.z;
     }
 }
@@ -75,6 +78,13 @@ pub trait LatentLayer: Send + Sync {
     /// κ: 1 when `base` holds the prior variance, which `aᵀa` then has to be taken from; 0 when it does not.
     fn kappa(&self) -> f64;
 
+    /// The constant mean of a further process (1, 2, …) that shares the layer; `None` where it has the offset that
+    /// [`features`](Self::features) writes, which is that of process 0.
+    fn constant(&self, process: usize) -> Option<f64> {
+        let _ = process;
+        None
+    }
+
     /// Writes the raw features (`M × c`), `base` and the offsets of a block `x` (`c × D`).
     fn features(
         &self,
@@ -88,7 +98,7 @@ pub trait LatentLayer: Send + Sync {
     /// A zero gradient of this layer's shape.
     fn zero_gradient(&self) -> LayerGradient;
 
-    /// Adds the gradient that flows through one block: `kbar = ∂F/∂k`, `base_bar`, `offset_bar`.
+    /// Adds the gradient that flows through one block: `kbar = ∂F/∂k`, `base_bar`, and the `offset_bar` of process 0.
     fn features_adjoint(
         &self,
         x: MatRef<'_, f64>,

@@ -1,6 +1,8 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
-use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
+use super::{
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
+};
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -11,12 +13,12 @@ use std::f64::consts::PI;
 
 pub(super) const PROBIT: Entry = Entry {
     kind: LikelihoodKind::new("bernoulli-probit", TargetKind::Binary),
-    build: |_| Box::new(BernoulliProbit),
+    build: Build::One(|_| Box::new(BernoulliProbit)),
 };
 
 pub(super) const LOGIT: Entry = Entry {
     kind: LikelihoodKind::new("bernoulli-logit", TargetKind::Binary),
-    build: |_| Box::new(BernoulliLogit),
+    build: Build::One(|_| Box::new(BernoulliLogit)),
 };
 
 /// +1 for class 1, −1 for class 0.

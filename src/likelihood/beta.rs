@@ -3,7 +3,9 @@
 use super::bernoulli::logistic;
 use super::poisson::strip_of_width;
 use super::sums::{Terms, weighted_sums};
-use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start};
+use super::{
+    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start,
+};
 use crate::functions::gamma::{beta_cdf, ln_gamma_1p, trigamma_1p};
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -19,12 +21,12 @@ use std::marker::PhantomData;
 
 pub(super) const LOGIT: Entry = Entry {
     kind: LikelihoodKind::new("beta-logit", TargetKind::UnitInterval),
-    build: |_| Box::new(BetaLogit::new(4.0)),
+    build: Build::One(|_| Box::new(BetaLogit::new(4.0))),
 };
 
 pub(super) const PROBIT: Entry = Entry {
     kind: LikelihoodKind::new("beta-probit", TargetKind::UnitInterval),
-    build: |_| Box::new(BetaProbit::new(4.0)),
+    build: Build::One(|_| Box::new(BetaProbit::new(4.0))),
 };
 
 /// The mean m of the target as a function of f.

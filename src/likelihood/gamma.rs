@@ -3,7 +3,8 @@
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters, start,
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters,
+    start,
 };
 use crate::functions::gamma::gamma_cdf;
 use crate::quadrature::{Integrator, Resolution};
@@ -12,12 +13,14 @@ use rand_distr::Distribution;
 use sparsegp_kernels::Parameter;
 use statrs::function::gamma::{digamma, ln_gamma};
 
-pub(super) const GAMMA: Entry =
-    Entry { kind: LikelihoodKind::new("gamma", TargetKind::Positive), build: |_| Box::new(Gamma::new(1.0)) };
+pub(super) const GAMMA: Entry = Entry {
+    kind: LikelihoodKind::new("gamma", TargetKind::Positive),
+    build: Build::One(|_| Box::new(Gamma::new(1.0))),
+};
 
 pub(super) const EXPONENTIAL: Entry = Entry {
     kind: LikelihoodKind::new("exponential", TargetKind::Positive),
-    build: |_| Box::new(Exponential),
+    build: Build::One(|_| Box::new(Exponential)),
 };
 
 /// With u = log y − f, `log p(y|f) = k u − e^u − log y − log Γ(k)`.

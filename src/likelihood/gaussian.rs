@@ -1,6 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
-use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters};
+use super::{
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
+};
 use crate::data::moments::Moments;
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -10,7 +12,7 @@ use sparsegp_kernels::{Parameter, Transform};
 
 pub(super) const GAUSSIAN: Entry = Entry {
     kind: LikelihoodKind::new("gaussian", TargetKind::Real).with_gaussian_noise(),
-    build: |_| Box::new(Gaussian::new(1.0)),
+    build: Build::One(|_| Box::new(Gaussian::new(1.0))),
 };
 
 /// `p(y | f) = N(y; f, σ²)` with the noise variance σ² as its one parameter.

@@ -1,6 +1,7 @@
 //! A likelihood by name: what a fit has to know of one before it is built.
 
-use super::{Likelihood, TargetKind};
+use super::joint::JointLikelihood;
+use super::{Likelihood, ObservationModel, TargetKind};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -14,10 +15,27 @@ pub struct LikelihoodKind {
     target_kind: TargetKind,
     scales_target: bool,
     has_gaussian_noise: bool,
+    is_joint: bool,
 }
 
-/// Makes a likelihood for targets with so many ordered levels (of no matter to other targets).
-pub type Build = fn(usize) -> Box<dyn Likelihood>;
+/// Makes a likelihood for targets with so many ordered levels or classes (of no matter to other targets).
+#[derive(Clone, Copy, Debug)]
+pub enum Build {
+    /// One of one latent function.
+    One(fn(usize) -> Box<dyn Likelihood>),
+    /// One of several.
+    Joint(fn(usize) -> Box<dyn JointLikelihood>),
+}
+
+impl Build {
+    /// The likelihood.
+    pub fn make(self, levels: usize) -> ObservationModel {
+        match self {
+            Build::One(build) => build(levels).into(),
+            Build::Joint(build) => build(levels).into(),
+        }
+    }
+}
 
 /// A line of the list of likelihoods, which each of them states in its file.
 #[derive(Clone, Copy)]
@@ -30,7 +48,7 @@ impl LikelihoodKind {
     /// A likelihood of this name that is defined on targets of this kind, with no more to say of itself than by default.
     pub const fn new(name: &'static str, target_kind: TargetKind) -> Self {
         let scales_target = matches!(target_kind, TargetKind::Real);
-        LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false }
+        LikelihoodKind { name, target_kind, scales_target, has_gaussian_noise: false, is_joint: false }
     }
 
     /// The same with normal noise around f.
@@ -38,13 +56,19 @@ impl LikelihoodKind {
         LikelihoodKind { has_gaussian_noise: true, ..self }
     }
 
+    /// The same with several latent functions.
+    pub(super) const fn with_several_functions(self) -> Self {
+        LikelihoodKind { is_joint: true, ..self }
+    }
+
     /// What a likelihood says of itself.
-    pub fn of(likelihood: &dyn Likelihood) -> Self {
+    pub fn of(likelihood: &ObservationModel) -> Self {
         LikelihoodKind {
             name: likelihood.name(),
             target_kind: likelihood.target_kind(),
             scales_target: likelihood.scales_target(),
             has_gaussian_noise: likelihood.gaussian_noise().is_some(),
+            is_joint: likelihood.joint().is_some(),
         }
     }
 
@@ -61,6 +85,11 @@ impl LikelihoodKind {
     /// Whether the target is standardised: location and scale of f then absorb it.
     pub fn scales_target(self) -> bool {
         self.scales_target
+    }
+
+    /// Whether it observes several latent functions.
+    pub fn is_joint(self) -> bool {
+        self.is_joint
     }
 
     /// Whether it has a [noise variance](Likelihood::gaussian_noise), so that the best q has a closed form.

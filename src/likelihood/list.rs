@@ -71,15 +71,15 @@ impl LikelihoodKind {
         self.entry().map(|(entry, _)| entry.build)
     }
 
-    /// A built-in likelihood of this kind for targets with `levels` ordered levels (of no matter elsewhere).
+    /// A built-in likelihood of this kind and of one function for targets with `levels` ordered levels (of no matter elsewhere).
     ///
     /// # Panics
     ///
-    /// When it is not a built-in one: [`Registry::likelihood`](crate::Registry::likelihood) makes all.
+    /// When it is not a built-in one of one function: [`Registry::likelihood`](crate::Registry::likelihood) makes all.
     pub fn build(self, levels: usize) -> Box<dyn Likelihood> {
         match self.maker() {
-            Some(build) => build(levels),
-            None => panic!("the {self} likelihood is not a built-in one"),
+            Some(Build::One(build)) => build(levels),
+            _ => panic!("the {self} likelihood is not a built-in one of one function"),
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn entries_say_what_their_likelihoods_say() {
         for ((entry, _), word) in BUILT_IN.iter().zip(LikelihoodKind::WORDS) {
-            assert_eq!(LikelihoodKind::of((entry.build)(3).as_ref()), entry.kind);
+            assert_eq!(LikelihoodKind::of(&entry.build.make(3)), entry.kind);
             assert_eq!(word.parse(), Ok(entry.kind));
             assert!(!entry.kind.description().is_empty());
         }

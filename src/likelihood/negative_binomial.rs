@@ -5,7 +5,9 @@ use super::log_rate::{LogRate, log_normal};
 use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poisson_draw, strip_of_width};
 use super::sums::{Terms, weighted_sums};
 use super::threshold::Threshold;
-use super::{Entry, Likelihood, LikelihoodKind, Observation, TargetKind, crps, named, own_parameters, start};
+use super::{
+    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, crps, named, own_parameters, start,
+};
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -18,7 +20,7 @@ use std::f64::consts::PI;
 
 pub(super) const NEGATIVE_BINOMIAL: Entry = Entry {
     kind: LikelihoodKind::new("negative-binomial", TargetKind::Count),
-    build: |_| Box::new(NegativeBinomial::new(0.5)),
+    build: Build::One(|_| Box::new(NegativeBinomial::new(0.5))),
 };
 
 /// A Poisson count whose rate is gamma distributed around e·e^f with relative variance α.

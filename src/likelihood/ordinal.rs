@@ -2,7 +2,7 @@
 
 use super::sums::{Terms, weighted_sums};
 use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
 };
 use crate::functions::normal::{self, log_cdf_and_hazard};
 use crate::quadrature::{Integrator, Resolution};
@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 pub(super) const ORDINAL: Entry = Entry {
     kind: LikelihoodKind::new("ordinal", TargetKind::Ordinal),
-    build: |levels| Box::new(Ordinal::new(levels)),
+    build: Build::One(|levels| Box::new(Ordinal::new(levels))),
 };
 
 /// `P(y = j | f) = Φ((e_j − f)/σ) − Φ((e_{j−1} − f)/σ)` with edges `e_0 < e_1 < …`, −∞ before and ∞ after them.

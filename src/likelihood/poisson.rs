@@ -3,7 +3,9 @@
 use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
-use super::{Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters};
+use super::{
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters,
+};
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
 use pulp::Simd;
@@ -13,12 +15,14 @@ use sparsegp_kernels::vector_math::{Pass, dispatch, exp, ln_1p};
 use statrs::function::gamma::ln_gamma;
 use std::f64::consts::{LN_2, PI};
 
-pub(super) const EXPONENTIAL: Entry =
-    Entry { kind: LikelihoodKind::new("poisson", TargetKind::Count), build: |_| Box::new(PoissonExp) };
+pub(super) const EXPONENTIAL: Entry = Entry {
+    kind: LikelihoodKind::new("poisson", TargetKind::Count),
+    build: Build::One(|_| Box::new(PoissonExp)),
+};
 
 pub(super) const SOFTPLUS: Entry = Entry {
     kind: LikelihoodKind::new("poisson-softplus", TargetKind::Count),
-    build: |_| Box::new(PoissonSoftplus),
+    build: Build::One(|_| Box::new(PoissonSoftplus)),
 };
 
 /// The widest strip in which distribution functions of counts behave as functions of a log rate.

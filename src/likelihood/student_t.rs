@@ -1,7 +1,7 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
 use super::{
-    Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -15,7 +15,7 @@ use std::f64::consts::PI;
 
 pub(super) const STUDENT_T: Entry = Entry {
     kind: LikelihoodKind::new("student-t", TargetKind::Real),
-    build: |_| Box::new(StudentT::new(1.0, 4.0)),
+    build: Build::One(|_| Box::new(StudentT::new(1.0, 4.0))),
 };
 
 /// `y = f + scale·t`, t Student-t distributed with `df` degrees of freedom.

@@ -123,9 +123,8 @@ pub fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
         ensure(admitted, || format!("'{own}' has values out of its range: {:?}", parameter.values))?;
     }
     let mut copy = likelihood.boxed_clone();
-    ensure(LikelihoodKind::of(copy.as_ref()) == LikelihoodKind::of(likelihood), || {
-        "a copy has another name or kind".to_owned()
-    })?;
+    let kind = |likelihood: &dyn Likelihood| LikelihoodKind::of(&likelihood.boxed_clone().into());
+    ensure(kind(copy.as_ref()) == kind(likelihood), || "a copy has another name or kind".to_owned())?;
     let mut mutable = Vec::new();
     copy.for_each_parameter_mut(&mut |parameter| mutable.push(parameter.clone()));
     ensure(mutable == before, || "a copy has other parameters, or visits them in another order".to_owned())?;

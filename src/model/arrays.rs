@@ -19,31 +19,36 @@ pub(super) mod name {
     pub const INCREASE: &str = "variance_increase";
     pub const REDUCTION: &str = "variance_reduction";
     pub const WEIGHTS: &str = "weights";
+
+    /// The name of an array of which there is one for each of several layers or processes: `weights.0`, `weights.1`, ….
+    pub fn of(name: &str, index: usize, several: bool) -> String {
+        if several { format!("{name}.{index}") } else { name.to_owned() }
+    }
 }
 
 /// A named array, row-major.
 pub(super) struct Array {
-    pub name: &'static str,
+    pub name: String,
     pub dtype: Dtype,
     pub shape: Vec<usize>,
     pub bytes: Vec<u8>,
 }
 
 impl Array {
-    pub fn vector(name: &'static str, values: &[f64]) -> Array {
+    pub fn vector(name: impl Into<String>, values: &[f64]) -> Array {
         Array {
-            name,
+            name: name.into(),
             dtype: Dtype::F64,
             shape: vec![values.len()],
             bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
     }
 
-    pub fn matrix(name: &'static str, values: MatRef<'_, f64>) -> Array {
+    pub fn matrix(name: impl Into<String>, values: MatRef<'_, f64>) -> Array {
         let (rows, columns) = values.shape();
         let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
         let (dtype, shape) = (Dtype::F64, vec![rows, columns]);
-        Array { name, dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
+        Array { name: name.into(), dtype, shape, bytes: cells.flat_map(f64::to_le_bytes).collect() }
     }
 
     /// The same in single precision, whose numbers the values are.
@@ -56,7 +61,7 @@ impl Array {
         Array { dtype: Dtype::F32, bytes, ..self }
     }
 
-    pub fn root(name: &'static str, root: &Root) -> Array {
+    pub fn root(name: impl Into<String>, root: &Root) -> Array {
         match root {
             Root::Upper(all) => Array::matrix(name, all.as_ref()),
             Root::Diagonal(diagonal) => Array::vector(name, diagonal),

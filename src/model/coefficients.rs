@@ -29,7 +29,7 @@ impl Model {
     /// The coefficients of a linear model, whose inputs have these names, or `None` for another model. The intercept comes
     /// first: the value of f where all inputs are 0. It is left out where the model goes through the origin of the original units.
     pub fn coefficients(&self, names: &[String]) -> Option<Vec<Coefficient>> {
-        let layer = self.latent().layer.linear()?;
+        let layer = self.latent().layer().linear()?;
         let scale = self.scaling().target.scale;
         let (means, deviations) = layer.coefficient_moments(self.q());
         let slopes = names.iter().zip(&self.scaling().inputs).enumerate().map(|(j, (name, input))| {

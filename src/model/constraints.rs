@@ -29,15 +29,19 @@ impl LatentModel {
     /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
     /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
     pub fn weak_priors(&self) -> Vec<(String, Prior)> {
-        let Some(kernel) = self.layer.inducing().map(InducingLayer::kernel) else { return Vec::new() };
         // What somebody gave a prior in Rust keeps it.
         let without = self.own_descriptors().into_iter().filter(|d| d.prior.is_none());
         let names: HashSet<String> = without.map(|d| d.name).collect();
-        let expected = weak_lengthscales(kernel, self.layer.input_dims());
         let prior =
             |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };
-        let priors = expected.into_iter().map(|(name, start)| (format!("kernel.{name}"), prior(start)));
-        priors.filter(|(name, _)| names.contains(name)).collect()
+        let mut priors = Vec::new();
+        for (layer, prefix) in self.layers.iter().zip(self.prefixes()) {
+            let Some(kernel) = layer.inducing().map(InducingLayer::kernel) else { continue };
+            let expected = weak_lengthscales(kernel, layer.input_dims()).into_iter();
+            priors.extend(expected.map(|(name, start)| (format!("{prefix}kernel.{name}"), prior(start))));
+        }
+        priors.retain(|(name, _)| names.contains(name));
+        priors
     }
 
     /// Makes tied values one number again, the first one's, after a part of the model was replaced.

@@ -4,7 +4,7 @@ use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;
 use super::latent::LatentModel;
 use super::nearby::{Nearby, NearbyRows};
-use super::posterior::{Posterior, Roots};
+use super::posterior::{Factors, Posterior, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
 use crate::data::Scaling;
@@ -13,8 +13,7 @@ use crate::files::AtomicFile;
 use crate::files::hexadecimal;
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
-use crate::likelihood::Task;
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::{LikelihoodKind, ObservationModel, Task};
 use crate::options::{FitOptions, MOST_NEIGHBOURS};
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
@@ -33,7 +32,10 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
+
+/// The version of a file of a model with one latent process.
+const WITHOUT_PROCESSES: u32 = 5;
 
 /// The version of a file without warps.
 const WITHOUT_WARPS: u32 = 4;
@@ -67,7 +69,13 @@ struct Description {
     likelihood_parameters: Vec<Parameter>,
     #[serde(default, rename = "overlay")]
     settings: ValueSettings,
+    /// The layers after the first, where every latent process has its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more_layers: Vec<LayerDescription>,
     log_det_q: f64,
+    /// Of the processes after the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more_log_det_q: Vec<f64>,
     training_rows: usize,
     /// How many of the training rows that are kept a prediction takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,7 +151,8 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
-            _ if self.scaling.is_warped() => VERSION,
+            _ if self.q.len() > 1 => VERSION,
+            _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
             (Some(_), _) => WITHOUT_WARPS,
             (None, Some(_)) => WITH_COLUMNS,
             (None, None) => WITHOUT_NEIGHBOURS,
@@ -153,9 +162,9 @@ impl Model {
         let mut digest = Checksum::new(&model);
         let mut views = Vec::with_capacity(arrays.len());
         for array in &arrays {
-            digest.add(array.name, &array.shape, &array.bytes);
+            digest.add(&array.name, &array.shape, &array.bytes);
             let view = TensorView::new(array.dtype, array.shape.clone(), &array.bytes);
-            views.push((array.name, view.map_err(|error| failed(&error))?));
+            views.push((array.name.as_str(), view.map_err(|error| failed(&error))?));
         }
         let metadata = HashMap::from([
             (key::FORMAT.to_owned(), FORMAT.to_owned()),
@@ -185,7 +194,7 @@ impl Model {
     }
 
     fn description(&self, schema: Option<Value>) -> Description {
-        let layer = match &self.latent.layer {
+        let described = |layer: &Layer| match layer {
             Layer::Inducing(layer) => {
                 let mut kernel_parameters = Vec::new();
                 layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
@@ -207,12 +216,14 @@ impl Model {
         Description {
             program: self.program.clone(),
             task: self.latent.likelihood.target_kind().task(),
-            layer,
+            layer: described(self.latent.layer()),
+            more_layers: self.latent.layers[1..].iter().map(described).collect(),
             likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
             likelihood_parameters,
             settings: self.latent.settings.clone(),
-            log_det_q: self.q.log_det(),
+            log_det_q: self.q[0].log_det(),
+            more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
             training_rows: self.rows,
             neighbours: self.posterior.neighbours().map(|nearby| nearby.count()),
             schema,
@@ -226,25 +237,32 @@ impl Model {
 
     /// The arrays, in the order of their names.
     fn arrays(&self) -> Vec<Array> {
-        let (weights, roots) = self.posterior.factors();
         let mut arrays = Vec::new();
-        match &self.latent.layer {
-            Layer::Inducing(layer) => arrays.push(Array::matrix(name::INDUCING, layer.z())),
-            Layer::Linear(layer) => {
-                arrays.extend(layer.basis().map(|basis| Array::matrix(name::BASIS, basis)));
-                let deviations = layer.prior_deviations().unwrap_or_default();
-                arrays.push(Array::vector(name::DEVIATIONS, deviations));
-                arrays.push(Array::vector(name::PRIOR_MEAN, layer.prior_mean()));
+        let several = self.latent.layers.len() > 1;
+        for (index, layer) in self.latent.layers.iter().enumerate() {
+            let named = |name: &str| name::of(name, index, several);
+            match layer {
+                Layer::Inducing(layer) => arrays.push(Array::matrix(named(name::INDUCING), layer.z())),
+                Layer::Linear(layer) => {
+                    arrays.extend(layer.basis().map(|basis| Array::matrix(named(name::BASIS), basis)));
+                    let deviations = layer.prior_deviations().unwrap_or_default();
+                    arrays.push(Array::vector(named(name::DEVIATIONS), deviations));
+                    arrays.push(Array::vector(named(name::PRIOR_MEAN), layer.prior_mean()));
+                }
             }
         }
-        arrays.push(match self.q.cov() {
-            MatrixRef::Full(cov) => Array::matrix(name::COVARIANCE, cov),
-            MatrixRef::Diagonal(variances) => Array::vector(name::COVARIANCE, variances),
-        });
-        arrays.push(Array::vector(name::MEAN, self.q.mean()));
-        arrays.extend(roots.increase.as_ref().map(|root| Array::root(name::INCREASE, root)));
-        arrays.extend(roots.reduction.as_ref().map(|root| Array::root(name::REDUCTION, root)));
-        arrays.push(Array::vector(name::WEIGHTS, weights));
+        for (index, (q, factors)) in self.q.iter().zip(self.posterior.factors()).enumerate() {
+            let named = |name: &str| name::of(name, index, self.q.len() > 1);
+            let Factors { weights, roots } = factors;
+            arrays.push(match q.cov() {
+                MatrixRef::Full(cov) => Array::matrix(named(name::COVARIANCE), cov),
+                MatrixRef::Diagonal(variances) => Array::vector(named(name::COVARIANCE), variances),
+            });
+            arrays.push(Array::vector(named(name::MEAN), q.mean()));
+            arrays.extend(roots.increase.as_ref().map(|root| Array::root(named(name::INCREASE), root)));
+            arrays.extend(roots.reduction.as_ref().map(|root| Array::root(named(name::REDUCTION), root)));
+            arrays.push(Array::vector(named(name::WEIGHTS), weights));
+        }
         if let Some(nearby) = self.posterior.neighbours() {
             let (x, y) = nearby.data();
             arrays.push(Array::matrix(name::NEIGHBOUR_INPUTS, x).rounded(nearby.is_single()));
@@ -252,7 +270,7 @@ impl Model {
             let noise = nearby.noise().map(|noise| Array::vector(name::NEIGHBOUR_NOISE, noise));
             arrays.extend(noise.map(|noise| noise.rounded(nearby.is_single())));
         }
-        arrays.sort_by_key(|array| array.name);
+        arrays.sort_by(|a, b| a.name.cmp(&b.name));
         arrays
     }
 }
@@ -410,23 +428,28 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     if !description.scaling.is_consistent() {
         return Err(Unusable::damaged("its maps are for another number of inputs"));
     }
-    let (layer, fix_inducing) = layer(&description.layer, arrays, dims, registry)?;
-    let m = layer.dim();
-    let cov = match arrays.shape(name::COVARIANCE)?.len() {
-        1 => Matrix::Diagonal(arrays.values(name::COVARIANCE, &[m])?),
-        _ => Matrix::Full(arrays.matrix(name::COVARIANCE, m, m)?),
-    };
-    let q = Normal { mean: arrays.values(name::MEAN, &[m])?, cov, log_det: description.log_det_q };
-    let mut latent = LatentModel::new(layer, likelihood(&description, registry)?, fix_inducing);
+    let several = !description.more_layers.is_empty();
+    let described = std::iter::once(&description.layer).chain(&description.more_layers).enumerate();
+    let layers = described.map(|(index, described)| {
+        layer(described, &|name| name::of(name, index, several), arrays, (dims, registry))
+    });
+    let (layers, fixed): (Vec<Layer>, Vec<bool>) = layers.collect::<Checked<Vec<_>>>()?.into_iter().unzip();
+    let likelihood = likelihood(&description, registry)?;
+    let functions = likelihood.functions();
+    let means = |layer: &Layer| layer.inducing().map_or(functions, |layer| layer.mean().values.len());
+    let shared = layers.len() == 1 && means(&layers[0]) == functions;
+    if !shared && (layers.len() != functions || layers.iter().any(|layer| means(layer) != 1)) {
+        return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
+    }
+    let mut latent = LatentModel::of_layers(layers, likelihood, fixed[0]);
     if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
-    latent.settings = description.settings;
-    let roots =
-        Roots { reduction: arrays.root(name::REDUCTION, m)?, increase: arrays.root(name::INCREASE, m)? };
-    let mut posterior = Posterior::from_factors(&latent, arrays.values(name::WEIGHTS, &[m])?, roots);
+    latent.settings = description.settings.clone();
+    let (q, factors) = posteriors(&description, &latent, arrays)?;
+    let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
-        posterior = beside(posterior, &mut latent, (&q, count), arrays)?;
+        posterior = beside(posterior, &mut latent, (&q[0], count), arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,
@@ -442,6 +465,34 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     })
 }
 
+/// The posterior of every process, and what predictions of it are made of.
+fn posteriors(
+    description: &Description,
+    latent: &LatentModel,
+    arrays: &Arrays<'_>,
+) -> Checked<(Vec<Normal>, Vec<Factors>)> {
+    let layers = latent.layers();
+    if description.more_log_det_q.len() + 1 != layers.processes() {
+        return Err(Unusable::damaged("its posteriors are not those of its likelihood's functions"));
+    }
+    let log_dets = std::iter::once(&description.log_det_q).chain(&description.more_log_det_q);
+    let one = |(process, &log_det): (usize, &f64)| {
+        let named = |name: &str| name::of(name, process, layers.processes() > 1);
+        let m = layers.get(layers.of(process)).dim();
+        let covariance = named(name::COVARIANCE);
+        let cov = match arrays.shape(&covariance)?.len() {
+            1 => Matrix::Diagonal(arrays.values(&covariance, &[m])?),
+            _ => Matrix::Full(arrays.matrix(&covariance, m, m)?),
+        };
+        let q = Normal { mean: arrays.values(&named(name::MEAN), &[m])?, cov, log_det };
+        let (reduction, increase) =
+            (arrays.root(&named(name::REDUCTION), m)?, arrays.root(&named(name::INCREASE), m)?);
+        let weights = arrays.values(&named(name::WEIGHTS), &[m])?;
+        Ok((q, Factors { weights, roots: Roots { reduction, increase } }))
+    };
+    Ok(log_dets.enumerate().map(one).collect::<Checked<Vec<_>>>()?.into_iter().unzip())
+}
+
 /// A posterior with the training rows that the file has.
 fn beside(
     posterior: Posterior,
@@ -454,7 +505,7 @@ fn beside(
     latent.refresh().map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
     let has_noise = arrays.has(name::NEIGHBOUR_NOISE) != latent.likelihood.gaussian_noise().is_some();
     let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
-    let (Some(layer), &[rows, dims], true) = (latent.layer.inducing(), &shape[..], full) else {
+    let (Some(layer), &[rows, dims], true) = (latent.layer().inducing(), &shape[..], full) else {
         return Err(Unusable::damaged("it has neighbours that its model has no use for"));
     };
     if dims != layer.z().ncols() || count > MOST_NEIGHBOURS || u32::try_from(rows).is_err() {
@@ -470,15 +521,15 @@ fn beside(
         return Err(Unusable::damaged("the noise of its neighbours is not positive"));
     }
     let nearby = Nearby::new(layer, NearbyRows { x, y, noise, single }, count);
-    Ok(posterior.of_layer(latent.layer.clone()).with_neighbours(Arc::new(nearby), q))
+    Ok(posterior.of_layer(latent.layer().clone()).with_neighbours(Arc::new(nearby), q))
 }
 
 /// The layer, and whether its inducing inputs are fixed.
 fn layer(
     description: &LayerDescription,
+    named: &dyn Fn(&str) -> String,
     arrays: &Arrays<'_>,
-    dims: usize,
-    registry: &Registry,
+    (dims, registry): (usize, &Registry),
 ) -> Checked<(Layer, bool)> {
     match description {
         LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
@@ -487,26 +538,31 @@ fn layer(
                 None => Unusable::damaged(error),
             })?;
             restore(kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
-            let m = arrays.shape(name::INDUCING)?.first().copied().unwrap_or(0);
-            let z = arrays.matrix(name::INDUCING, m, dims)?;
+            let inducing = named(name::INDUCING);
+            let m = arrays.shape(&inducing)?.first().copied().unwrap_or(0);
+            let z = arrays.matrix(&inducing, m, dims)?;
             let mut layer = InducingLayer::new(kernel, z, *jitter).map_err(Unusable::damaged)?;
+            if mean.values.len() > 1 {
+                layer = layer.with_means(vec![0.0; mean.values.len()], mean.fixed);
+            }
             restore(std::slice::from_ref(mean), &mut |visit| visit(layer.mean_mut()))?;
             Ok((layer.into(), *fix_inducing))
         }
         LayerDescription::Linear { intercept } => {
             let p = dims + usize::from(*intercept);
-            let deviations = arrays.values(name::DEVIATIONS, &[p])?;
+            let deviations = arrays.values(&named(name::DEVIATIONS), &[p])?;
             let variances: Vec<f64> = deviations.iter().map(|d| d * d).collect();
-            let means = arrays.values(name::PRIOR_MEAN, &[p])?;
+            let means = arrays.values(&named(name::PRIOR_MEAN), &[p])?;
             // The deviations themselves, so that predictions come back bit for bit.
             LinearLayer::independent(&means, &variances).map_err(Unusable::damaged)?;
             let mut layer = LinearLayer::with_deviations(means, deviations);
             if *intercept {
                 layer = layer.with_intercept();
             }
-            if arrays.has(name::BASIS) {
-                let rank = arrays.shape(name::BASIS)?.get(1).copied().unwrap_or(0);
-                let basis = arrays.matrix(name::BASIS, p, rank)?;
+            let basis = named(name::BASIS);
+            if arrays.has(&basis) {
+                let rank = arrays.shape(&basis)?.get(1).copied().unwrap_or(0);
+                let basis = arrays.matrix(&basis, p, rank)?;
                 layer = layer.with_basis(basis).map_err(Unusable::damaged)?;
             }
             Ok((layer.into(), true))
@@ -520,9 +576,10 @@ fn kind_of(description: &Description, registry: &Registry) -> Checked<Likelihood
     registry.likelihood_kind(name).ok_or_else(|| Unusable::Unknown(format!("the likelihood '{name}'")))
 }
 
-fn likelihood(description: &Description, registry: &Registry) -> Checked<Box<dyn Likelihood>> {
-    // Each level takes memory before a parameter could contradict it; all but two of them have a value of their own.
+fn likelihood(description: &Description, registry: &Registry) -> Checked<ObservationModel> {
+    // Each level takes memory before a parameter could contradict it; all but two of them have a value of their own, or a posterior.
     let values: usize = description.likelihood_parameters.iter().map(|stored| stored.values.len()).sum();
+    let values = values.saturating_add(description.more_log_det_q.len());
     let kind = kind_of(description, registry)?;
     if description.levels > values.saturating_add(2) {
         return Err(Unusable::damaged("its levels are more than its parameters"));

@@ -40,7 +40,8 @@ use rand_distr::{Distribution, StandardNormal};
 /// ```
 pub struct Model {
     pub(crate) latent: LatentModel,
-    pub(crate) q: Normal,
+    /// Of every latent process.
+    pub(crate) q: Vec<Normal>,
     pub(crate) posterior: Posterior,
     pub(crate) scaling: Scaling,
     pub(crate) options: FitOptions,
@@ -75,8 +76,13 @@ impl Model {
         &self.latent
     }
 
-    /// The posterior of the whitened inducing variables.
+    /// The posterior of the whitened inducing variables of the only latent process, or of the first.
     pub fn q(&self) -> &Normal {
+        &self.q[0]
+    }
+
+    /// The posteriors of the whitened inducing variables of all latent processes.
+    pub fn posteriors(&self) -> &[Normal] {
         &self.q
     }
 
@@ -92,7 +98,7 @@ impl Model {
 
     /// What f is.
     pub fn model_kind(&self) -> ModelKind {
-        match self.latent.layer {
+        match self.latent.layer() {
             Layer::Inducing(_) => ModelKind::Gp,
             Layer::Linear(_) => ModelKind::Glm,
         }

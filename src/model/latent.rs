@@ -1,22 +1,23 @@
 //! A model's trainable part: kernel, constant mean, likelihood and inducing inputs as one flat vector.
 
-use crate::hyper::{Descriptor, ValueSettings};
+use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
-use crate::latent::{InducingLayer, Layer, LayerGradient};
-use crate::likelihood::Likelihood;
+use crate::latent::{InducingLayer, Layer, LayerGradient, Layers};
+use crate::likelihood::ObservationModel;
 use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform};
 
-/// A layer with the likelihood that observes it.
+/// The layers of the latent processes with the likelihood that observes them.
 ///
-/// The flat natural vector holds the kernel's values, the constant mean, the likelihood's values and, last, `Z` column
-/// by column; of a linear layer, the likelihood's values alone.
+/// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values and, last, each
+/// layer's `Z` column by column; of a linear layer, nothing.
 #[derive(Clone)]
 pub struct LatentModel {
-    /// Who produces the features: kernel, mean, `Z` and the factor of `K_uu`, or a prior of coefficients.
-    pub layer: Layer,
+    /// Who produces the features: kernel, means, `Z` and the factor of `K_uu`, or a prior of coefficients; one layer that all
+    /// processes share, or one for each.
+    pub layers: Vec<Layer>,
     /// The observation model.
-    pub likelihood: Box<dyn Likelihood>,
+    pub likelihood: ObservationModel,
     /// Whether `Z` stays where it is.
     pub fix_inducing: bool,
     /// What is said about single values by name: bounds, priors, fixed and tied ones.
@@ -25,19 +26,51 @@ pub struct LatentModel {
 
 impl LatentModel {
     /// A model about whose values nothing is said besides what its parameters say themselves.
-    pub fn new(layer: Layer, likelihood: Box<dyn Likelihood>, fix_inducing: bool) -> Self {
-        LatentModel { layer, likelihood, fix_inducing, settings: ValueSettings::default() }
+    pub fn new(layer: Layer, likelihood: impl Into<ObservationModel>, fix_inducing: bool) -> Self {
+        LatentModel::of_layers(vec![layer], likelihood.into(), fix_inducing)
     }
 
-    /// Visits kernel parameters, the mean and the likelihood's parameters, in the order of the flat vector.
+    /// The same with one layer that all functions share, or one for each.
+    ///
+    /// # Panics
+    ///
+    /// For any other number of layers.
+    pub fn of_layers(layers: Vec<Layer>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
+        let model = LatentModel { layers, likelihood, fix_inducing, settings: ValueSettings::default() };
+        // Fails where layers and functions do not go together.
+        model.layers();
+        model
+    }
+
+    /// The only layer, or the first one.
+    pub fn layer(&self) -> &Layer {
+        &self.layers[0]
+    }
+
+    /// The same, to change it; call [`LatentModel::refresh`] afterwards.
+    pub fn layer_mut(&mut self) -> &mut Layer {
+        &mut self.layers[0]
+    }
+
+    /// The layers with the processes that share them.
+    pub fn layers(&self) -> Layers<'_> {
+        Layers::new(&self.layers, self.processes())
+    }
+
+    /// The number of latent processes, each with a posterior of its own.
+    pub fn processes(&self) -> usize {
+        self.likelihood.functions()
+    }
+
+    /// Visits kernel parameters, the means and the likelihood's parameters, in the order of the flat vector.
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.layer.for_each_parameter(visit);
+        self.layers.iter().for_each(|layer| layer.for_each_parameter(visit));
         self.likelihood.for_each_parameter(visit);
     }
 
     /// As [`LatentModel::for_each_parameter`], mutably. Call [`LatentModel::refresh`] afterwards.
     pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.layer.for_each_parameter_mut(visit);
+        self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
         self.likelihood.for_each_parameter_mut(visit);
     }
 
@@ -48,30 +81,43 @@ impl LatentModel {
         descriptors
     }
 
-    /// The same by what the parameters say themselves.
+    /// What the names of a layer's values begin with.
+    pub(super) fn prefixes(&self) -> Vec<String> {
+        match (&self.layers[..], self.likelihood.joint()) {
+            ([_], _) | (_, None) => vec![String::new(); self.layers.len()],
+            (_, Some(joint)) => joint.functions().iter().map(|name| format!("{name}.")).collect(),
+        }
+    }
+
+    /// The same by what the parameters say themselves. Where every function has a layer of its own, names begin with the function's:
+    /// `scale.kernel.variance`.
     pub(super) fn own_descriptors(&self) -> Vec<Descriptor> {
+        let prefixes = self.prefixes();
         let mut out = Vec::new();
-        if let Some(layer) = self.layer.inducing() {
+        for (layer, prefix) in self.layers.iter().zip(&prefixes) {
+            let Some(layer) = layer.inducing() else { continue };
             let names = layer.kernel().parameter_names();
             let mut index = 0;
             layer.kernel().for_each_parameter(&mut |p| {
-                out.extend(Descriptor::of("kernel", &names[index], p));
+                out.extend(Descriptor::of(&format!("{prefix}kernel"), &names[index], p));
                 index += 1;
             });
-            out.extend(Descriptor::of("mean", "constant", layer.mean()));
+            out.extend(Descriptor::of(&format!("{prefix}mean"), "constant", layer.mean()));
         }
         self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
-        let Some(z) = self.layer.inducing().map(InducingLayer::z) else { return out };
-        for j in 0..z.ncols() {
-            let unit = inducing_unit(z, j);
-            out.extend((0..z.nrows()).map(|i| Descriptor {
-                name: format!("inducing.{i}.{j}"),
-                transform: Transform::Identity,
-                prior: None,
-                fixed: self.fix_inducing,
-                tie: None,
-                unit,
-            }));
+        for (layer, prefix) in self.layers.iter().zip(&prefixes) {
+            let Some(z) = layer.inducing().map(InducingLayer::z) else { continue };
+            for j in 0..z.ncols() {
+                let unit = inducing_unit(z, j);
+                out.extend((0..z.nrows()).map(|i| Descriptor {
+                    name: format!("{prefix}{INDUCING}{i}.{j}"),
+                    transform: Transform::Identity,
+                    prior: None,
+                    fixed: self.fix_inducing,
+                    tie: None,
+                    unit,
+                }));
+            }
         }
         out
     }
@@ -92,7 +138,7 @@ impl LatentModel {
     pub fn natural(&self) -> Vec<f64> {
         let mut out = Vec::new();
         self.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
-        if let Some(layer) = self.layer.inducing() {
+        for layer in self.layers.iter().filter_map(Layer::inducing) {
             (0..layer.z().ncols()).for_each(|j| out.extend(layer.z().col(j).iter()));
         }
         out
@@ -106,28 +152,33 @@ impl LatentModel {
             p.values.copy_from_slice(&values[at..at + len]);
             at += len;
         });
-        let Some(layer) = self.layer.inducing_mut() else { return };
-        let mut z = layer.z_mut();
-        for j in 0..z.ncols() {
-            for v in z.as_mut().col_mut(j).iter_mut() {
-                *v = values[at];
-                at += 1;
+        for layer in self.layers.iter_mut().filter_map(Layer::inducing_mut) {
+            let mut z = layer.z_mut();
+            for j in 0..z.ncols() {
+                for v in z.as_mut().col_mut(j).iter_mut() {
+                    *v = values[at];
+                    at += 1;
+                }
             }
         }
     }
 
-    /// Writes a gradient in the order of the flat vector.
-    pub fn flatten_gradient(&self, layer: &LayerGradient, likelihood: &[f64], out: &mut Vec<f64>) {
+    /// Writes a gradient, with that of every layer, in the order of the flat vector.
+    pub fn flatten_gradient(&self, layers: &[LayerGradient], likelihood: &[f64], out: &mut Vec<f64>) {
         out.clear();
-        out.extend_from_slice(&layer.kernel);
-        out.extend(self.layer.inducing().map(|_| layer.mean));
+        for layer in layers {
+            out.extend_from_slice(&layer.kernel);
+            out.extend_from_slice(&layer.mean);
+        }
         out.extend_from_slice(likelihood);
-        (0..layer.z.ncols()).for_each(|j| out.extend(layer.z.col(j).iter()));
+        for layer in layers {
+            (0..layer.z.ncols()).for_each(|j| out.extend(layer.z.col(j).iter()));
+        }
     }
 
     /// Factorises `K_uu` at the current parameters.
     pub fn refresh(&mut self) -> Result<(), FactorizationFailure> {
-        self.layer.refresh()
+        self.layers.iter_mut().try_for_each(Layer::refresh)
     }
 }
 

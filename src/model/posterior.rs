@@ -4,35 +4,60 @@ use super::latent::LatentModel;
 use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::Layer;
-use crate::likelihood::Likelihood;
+use crate::latent::{Layer, Layers};
+use crate::likelihood::ObservationModel;
+use crate::likelihood::joint::{JointIntegrator, Marginal};
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
 use crate::options::LossKind;
-use crate::quadrature::Integrator;
 use crate::variational::{MatrixRef, Normal};
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
 
-/// Latent means and variances, one per datum.
+/// Latent means and variances, one per datum, or one per function of every datum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marginals {
-    /// `μ_i`.
+    /// `μ_i`, those of several functions of a datum one after the other.
     pub mean: Vec<f64>,
-    /// `v_i`.
+    /// `v_i`, likewise.
     pub variance: Vec<f64>,
+    /// The number C of functions.
+    pub functions: usize,
+}
+
+impl Marginals {
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.mean.len() / self.functions
+    }
+
+    /// Those of a row.
+    pub fn row(&self, row: usize) -> Marginal<'_> {
+        let own = row * self.functions..(row + 1) * self.functions;
+        Marginal { mean: &self.mean[own.clone()], variance: &self.variance[own] }
+    }
 }
 
 /// Everything a prediction needs (MATH, section 3): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
 /// `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1) `Q₋` is absent when `S ⪯ I`, as it is for every
 /// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
+#[derive(Clone)]
 pub struct Posterior {
-    layer: Layer,
-    likelihood: Box<dyn Likelihood>,
-    weights: Vec<f64>,
-    roots: Roots,
+    layers: Vec<Layer>,
+    likelihood: ObservationModel,
+    /// Of every latent process.
+    factors: Vec<Factors>,
     neighbours: Option<Neighbours>,
+}
+
+/// What predictions of a latent process are made of; what a model file stores so that they come back bit for bit.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// `Wᵀm`.
+    pub weights: Vec<f64>,
+    /// `Q₊` and `Q₋`.
+    pub roots: Roots,
 }
 
 /// Neighbours beside inducing inputs, which ask for q(w) itself.
@@ -110,32 +135,29 @@ impl Score {
 const COLUMNS: usize = 256;
 
 impl Posterior {
-    /// From a refreshed model and its whitened posterior.
-    pub fn new(model: &LatentModel, q: &Normal) -> Self {
-        let layer = &model.layer;
-        let mut weights = q.mean().to_vec();
-        if let Some((w, _)) = layer.whitening() {
-            linalg::matvec(w.transpose(), q.mean(), &mut weights);
-        }
-        let roots = roots(layer, q);
-        Posterior {
-            layer: layer.clone(),
-            likelihood: model.likelihood.clone(),
-            weights,
-            roots,
-            neighbours: None,
-        }
+    /// From a refreshed model and the whitened posterior of its process, or of each of them.
+    pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
+        let layers = model.layers();
+        let factors = |(process, q): (usize, &Normal)| {
+            let layer = layers.get(layers.of(process));
+            let mut weights = q.mean().to_vec();
+            if let Some((w, _)) = layer.whitening() {
+                linalg::matvec(w.transpose(), q.mean(), &mut weights);
+            }
+            Factors { weights, roots: roots(layer, q) }
+        };
+        Posterior::from_factors(model, q.as_ref().iter().enumerate().map(factors).collect())
     }
 
-    /// From stored parts; see [`Posterior::factors`].
-    pub fn from_factors(model: &LatentModel, weights: Vec<f64>, roots: Roots) -> Self {
-        let (layer, likelihood) = (model.layer.clone(), model.likelihood.clone());
-        Posterior { layer, likelihood, weights, roots, neighbours: None }
+    /// From stored parts, of every process; see [`Posterior::factors`].
+    pub fn from_factors(model: &LatentModel, factors: Vec<Factors>) -> Self {
+        let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
+        Posterior { layers, likelihood, factors, neighbours: None }
     }
 
     /// The same posterior with its layer refreshed.
     pub(super) fn of_layer(self, layer: Layer) -> Self {
-        Posterior { layer, ..self }
+        Posterior { layers: vec![layer], ..self }
     }
 
     /// The same posterior (`q` of the whitened inducing variables) with training rows to look up beside it.
@@ -152,34 +174,33 @@ impl Posterior {
     /// The same posterior with another number of neighbours, where it has any.
     pub fn with_count(&self, count: usize) -> Option<Posterior> {
         let neighbours = self.neighbours.as_ref()?;
-        Some(Posterior {
-            layer: self.layer.clone(),
-            likelihood: self.likelihood.clone(),
-            weights: self.weights.clone(),
-            roots: self.roots.clone(),
-            neighbours: Some(Neighbours { count, ..neighbours.clone() }),
-        })
+        Some(Posterior { neighbours: Some(Neighbours { count, ..neighbours.clone() }), ..self.clone() })
     }
 
     /// What neighbours are looked up in, how many, and what they stand beside.
     fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
-        let (Neighbours { nearby, q, count }, layer) = (self.neighbours.as_ref()?, self.layer.inducing()?);
+        let (Neighbours { nearby, q, count }, layer) = (self.neighbours.as_ref()?, self.layer().inducing()?);
         Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
     }
 
-    /// `Wᵀm`, `Q₊` and `Q₋`: what a model file stores so that predictions come back bit for bit.
-    pub fn factors(&self) -> (&[f64], &Roots) {
-        (&self.weights, &self.roots)
+    /// What predictions of every process are made of.
+    pub fn factors(&self) -> &[Factors] {
+        &self.factors
     }
 
-    /// Who produces the features.
+    /// Who produces the features: the only layer, or the first.
     pub fn layer(&self) -> &Layer {
-        &self.layer
+        &self.layers[0]
+    }
+
+    /// The layers with the processes that share them.
+    pub fn layers(&self) -> Layers<'_> {
+        Layers::new(&self.layers, self.factors.len())
     }
 
     /// The observation model.
-    pub fn likelihood(&self) -> &dyn Likelihood {
-        self.likelihood.as_ref()
+    pub fn likelihood(&self) -> &ObservationModel {
+        &self.likelihood
     }
 
     /// Latent marginals at `x` (`n × D`, a row per datum), b·M² flops a block of b, parallel over blocks.
@@ -187,17 +208,19 @@ impl Posterior {
         if let Some((nearby, count, given)) = self.beside() {
             let (mean, variance) = nearby.marginals(given, x, count);
             let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
-            return Marginals { mean, variance: variance.into_iter().map(positive).collect() };
+            return Marginals { mean, variance: variance.into_iter().map(positive).collect(), functions: 1 };
         }
-        let n = x.nrows();
-        let mut out = Marginals { mean: vec![0.0; n], variance: vec![0.0; n] };
-        let (mean, variance) = (out.mean.par_chunks_mut(COLUMNS), out.variance.par_chunks_mut(COLUMNS));
-        let (m, most) = (self.layer.dim(), COLUMNS.min(n));
-        let buffers = || (Mat::zeros(m, most), Mat::zeros(m, most), Scratch::new());
-        mean.zip(variance).enumerate().for_each_init(buffers, |(k, t, scratch), (i, (mean, variance))| {
-            let block = x.subrows(i * COLUMNS, mean.len());
-            let (k, t) = (k.as_mut().subcols_mut(0, mean.len()), t.as_mut().subcols_mut(0, mean.len()));
-            self.block(block, (k, t), (mean, variance), scratch);
+        let (n, functions) = (x.nrows(), self.factors.len());
+        let mut out =
+            Marginals { mean: vec![0.0; n * functions], variance: vec![0.0; n * functions], functions };
+        let (mean, variance) =
+            (out.mean.par_chunks_mut(COLUMNS * functions), out.variance.par_chunks_mut(COLUMNS * functions));
+        let buffers = || Room::new(self.layers(), COLUMNS.min(n));
+        mean.zip(variance).enumerate().for_each_init(buffers, |room, (i, (mean, variance))| {
+            let block = x.subrows(i * COLUMNS, mean.len() / functions);
+            for layer in 0..self.layers.len() {
+                self.block(layer, block, (mean, variance), room);
+            }
         });
         out
     }
@@ -214,77 +237,139 @@ impl Posterior {
     pub fn losses(&self, data: Dataset<'_>, score: Score) -> Vec<f64> {
         let marginals = self.marginals(data.x);
         let targets = data.targets;
-        let loss = |integrator: &mut Integrator, i: usize| {
-            let at = targets.at(i);
-            let latent = (marginals.mean[i], marginals.variance[i]);
+        let loss = |tools: &mut JointIntegrator, i: usize| {
+            let (at, latent) = (targets.at(i), marginals.row(i));
             match score {
-                Score::LogLoss => -self.likelihood.log_predictive(at, latent, &mut [], integrator).value,
-                Score::SquaredError => (at.y - latent.0).powi(2),
+                Score::LogLoss => -self.likelihood.log_predictive(at, latent, tools),
+                Score::SquaredError => (at.y - latent.mean[0]).powi(2),
             }
         };
-        (0..data.len()).into_par_iter().map_init(Integrator::default, loss).collect()
+        (0..data.len()).into_par_iter().map_init(JointIntegrator::default, loss).collect()
     }
 
+    /// The marginals of the processes of one layer at a block of rows.
     fn block(
         &self,
+        index: usize,
         x: MatRef<'_, f64>,
-        (mut k, mut t): (MatMut<'_, f64>, MatMut<'_, f64>),
         (mean, variance): (&mut [f64], &mut [f64]),
-        scratch: &mut Scratch,
+        room: &mut Room,
     ) {
-        self.layer.features(x, k.as_mut(), variance, mean, scratch);
-        columns::add_transposed_matvec(k.as_ref(), &self.weights, mean);
-        let mut prior = scratch.take(mean.len());
-        prior.copy_from_slice(variance);
-        if let Some(q) = &self.roots.reduction {
-            q.add(-1.0, k.as_ref(), t.as_mut(), variance);
+        let (layers, len) = (self.layers(), x.nrows());
+        let layer = layers.get(index);
+        let Room { k, t, base, offset, own_mean, own_variance, scratch } = room;
+        let mut k = k.as_mut().submatrix_mut(0, 0, layer.dim(), len);
+        let mut t = t.as_mut().submatrix_mut(0, 0, layer.dim(), len);
+        let (base, offset) = (&mut base[..len], &mut offset[..len]);
+        let (own_mean, own_variance) = (&mut own_mean[..len], &mut own_variance[..len]);
+        layer.features(x, k.as_mut(), base, offset, scratch);
+        let members = layers.members(index);
+        for process in members.clone() {
+            let Factors { weights, roots } = &self.factors[process];
+            match layer.constant(process - members.start) {
+                Some(constant) => own_mean.fill(constant),
+                None => own_mean.copy_from_slice(offset),
+            }
+            own_variance.copy_from_slice(base);
+            columns::add_transposed_matvec(k.as_ref(), weights, own_mean);
+            if let Some(q) = &roots.reduction {
+                q.add(-1.0, k.as_ref(), t.as_mut(), own_variance);
+            }
+            if let Some(q) = &roots.increase {
+                q.add(1.0, k.as_ref(), t.as_mut(), own_variance);
+            }
+            let rows =
+                mean.chunks_exact_mut(self.factors.len()).zip(variance.chunks_exact_mut(self.factors.len()));
+            for (i, (mean, variance)) in rows.enumerate() {
+                mean[process] = own_mean[i];
+                // Cancellation can leave a variance below zero by rounding of the prior's; never more, since the exact value
+                // is a quadratic form of a covariance matrix.
+                variance[process] = own_variance[i].max(f64::EPSILON * base[i]);
+            }
         }
-        if let Some(q) = &self.roots.increase {
-            q.add(1.0, k.as_ref(), t.as_mut(), variance);
-        }
-        // Cancellation can leave a variance below zero by rounding of the prior's; never more, since the exact value
-        // is a quadratic form of a covariance matrix.
-        for (v, prior) in variance.iter_mut().zip(&prior) {
-            *v = v.max(f64::EPSILON * prior);
-        }
-        scratch.give(prior);
     }
 
-    /// Latent means at `x` (`n × D`) only, b·M flops a block.
+    /// Latent means of the only function, or of the first, at `x` (`n × D`), b·M flops a block.
     pub fn means(&self, x: MatRef<'_, f64>) -> Vec<f64> {
+        self.means_of(0, x)
+    }
+
+    /// The same of a function.
+    pub fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.marginals(given, x, count).0;
         }
-        let n = x.nrows();
-        let (m, most) = (self.layer.dim(), COLUMNS.min(n));
+        let (n, layers) = (x.nrows(), self.layers());
+        let layer = layers.get(layers.of(process));
+        let (m, most) = (layer.dim(), COLUMNS.min(n));
+        let constant = layer.constant(process - layers.members(layers.of(process)).start);
         let mut mean = vec![0.0; n];
         let buffers = || (Mat::zeros(m, most), vec![0.0; most], Scratch::new());
         mean.par_chunks_mut(COLUMNS).enumerate().for_each_init(buffers, |(k, base, scratch), (i, mean)| {
             let block = x.subrows(i * COLUMNS, mean.len());
             let mut k = k.as_mut().subcols_mut(0, mean.len());
-            self.layer.features(block, k.as_mut(), &mut base[..mean.len()], mean, scratch);
-            columns::add_transposed_matvec(k.as_ref(), &self.weights, mean);
+            layer.features(block, k.as_mut(), &mut base[..mean.len()], mean, scratch);
+            if let Some(constant) = constant {
+                mean.fill(constant);
+            }
+            columns::add_transposed_matvec(k.as_ref(), &self.factors[process].weights, mean);
         });
         mean
     }
 
-    /// The full latent covariance at the points of `x` (`n × D`), `n × n`; meant for a few hundred points.
+    /// The full latent covariance of the only function, or of the first, at the points of `x` (`n × D`), `n × n`; meant for a few
+    /// hundred points.
     pub fn covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        self.covariance_of(0, x)
+    }
+
+    /// The same of a function.
+    pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.covariance(given, x, count);
         }
-        let (n, m) = (x.nrows(), self.layer.dim());
+        let layers = self.layers();
+        let layer = layers.get(layers.of(process));
+        let (n, m) = (x.nrows(), layer.dim());
         let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
         let mut k = Mat::zeros(m, n);
-        self.layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
-        let mut out = self.layer.base_covariance(x);
-        if let Some(q) = &self.roots.reduction {
+        layer.features(x, k.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+        let mut out = layer.base_covariance(x);
+        let Factors { roots, .. } = &self.factors[process];
+        if let Some(q) = &roots.reduction {
             q.add_outer(-1.0, &k, &mut out);
         }
-        if let Some(q) = &self.roots.increase {
+        if let Some(q) = &roots.increase {
             q.add_outer(1.0, &k, &mut out);
         }
         out
+    }
+}
+
+/// The buffers of a block of predictions.
+struct Room {
+    k: Mat<f64>,
+    t: Mat<f64>,
+    base: Vec<f64>,
+    offset: Vec<f64>,
+    own_mean: Vec<f64>,
+    own_variance: Vec<f64>,
+    scratch: Scratch,
+}
+
+impl Room {
+    fn new(layers: Layers<'_>, rows: usize) -> Self {
+        let m = layers.iter().map(|layer| layer.dim()).max().unwrap_or(0);
+        let numbers = || vec![0.0; rows];
+        Room {
+            k: Mat::zeros(m, rows),
+            t: Mat::zeros(m, rows),
+            base: numbers(),
+            offset: numbers(),
+            own_mean: numbers(),
+            own_variance: numbers(),
+            scratch: Scratch::new(),
+        }
     }
 }
 

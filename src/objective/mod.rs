@@ -2,6 +2,7 @@
 
 mod estimator;
 mod facts;
+mod joint;
 mod latent_samples;
 mod piecewise;
 mod rejection;
@@ -10,8 +11,9 @@ pub use estimator::Estimator;
 pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub use piecewise::PiecewiseBound;
 
-use crate::likelihood::{Likelihood, Local, Observation};
+use crate::likelihood::{Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
+use joint::JointScratch;
 use rand_chacha::ChaCha8Rng;
 
 /// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
@@ -110,7 +112,8 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Per-datum derivatives of a block's losses; all slices but the last have the block's length.
+/// Per-datum derivatives of a block's losses; all slices but the last have the block's length, or for several functions that of one
+/// function after the other.
 pub struct Derivatives<'a> {
     /// `g_i = ∂/∂μ_i`.
     pub mean: &'a mut [f64],
@@ -131,6 +134,7 @@ pub struct LossScratch {
     samples: Vec<f64>,
     value: Vec<f64>,
     first: Vec<f64>,
+    joint: JointScratch,
     /// What sampling estimators did since this was last cleared.
     pub counts: EstimatorCounts,
 }
@@ -149,6 +153,7 @@ impl LossScratch {
             samples: Vec::new(),
             value: Vec::new(),
             first: Vec::new(),
+            joint: JointScratch::new(objective.nodes),
             counts: EstimatorCounts::default(),
         }
     }
@@ -156,15 +161,23 @@ impl LossScratch {
 
 impl Objective {
     /// `scale · Σ w_i ℓ_i` over a block with its derivatives g and h, all scaled by `scale = n/b` and the weights.
-    /// `random` is drawn from by sampling estimators only.
+    /// `random` is drawn from by sampling estimators only. Means and variances of several functions are those of all rows of one
+    /// function after the other.
     pub fn losses(
         &self,
-        likelihood: &dyn Likelihood,
+        model: &ObservationModel,
         scale: f64,
         (targets, mu, v): (Targets<'_>, &[f64], &[f64]),
         out: Derivatives<'_>,
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
     ) -> f64 {
+        let likelihood = match model {
+            ObservationModel::One(likelihood) => likelihood.as_ref(),
+            ObservationModel::Joint(likelihood) => {
+                let tools = (&mut scratch.joint, &mut scratch.counts, random);
+                return self.joint_losses(likelihood.as_ref(), scale, (targets, mu, v), out, tools);
+            }
+        };
         let mut sum = 0.0;
         let wanted = out.own.len();
         for i in 0..targets.len() {

@@ -96,6 +96,12 @@ impl FitOptions {
             ))
             .hint("elbo and dlm-log take every likelihood"));
         }
+        if kind.is_joint() && self.objective == ObjectiveKind::DlmSquare {
+            return Err(Error::usage(format!(
+                "⟨objective dlm-square⟩ is for one function, {kind} has several"
+            ))
+            .hint("use elbo or dlm-log"));
+        }
         if self.quadrature_nodes.is_some() && self.likelihood == Some(LikelihoodKind::Gaussian) {
             return Err(Error::usage(
                 "⟨quadrature_nodes⟩ has no effect on the gaussian likelihood, whose expectations are closed",
@@ -211,6 +217,10 @@ impl FitOptions {
         let most = MOST_NEIGHBOURS;
         let why = [
             (self.model != ModelKind::Gp, "⟨neighbours⟩ need ⟨model gp⟩".to_owned()),
+            (
+                self.likelihood_kind().is_joint(),
+                format!("⟨neighbours⟩ are for one function, {} has several", self.likelihood_kind()),
+            ),
             (
                 self.estimator != Estimator::Exact,
                 format!("⟨neighbours⟩ need ⟨estimator exact⟩, not {}", self.estimator),

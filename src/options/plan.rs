@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, Limits};
 use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::{Likelihood, LikelihoodKind, Observation};
+use crate::likelihood::{LikelihoodKind, Observation, ObservationModel};
 use crate::objective::{Estimator, Objective};
 use crate::variational::{Average, Family, Guard, RuleOptions, Schedule};
 
@@ -148,10 +148,10 @@ impl Plan {
     /// # Errors
     ///
     /// As for [`FitOptions::validate`].
-    pub fn new(options: &FitOptions, likelihood: &dyn Likelihood, n: usize) -> Result<Plan> {
+    pub fn new(options: &FitOptions, likelihood: &ObservationModel, n: usize) -> Result<Plan> {
         let options = &FitOptions { likelihood: Some(LikelihoodKind::of(likelihood)), ..options.clone() };
         options.validate()?;
-        check_kink(options.estimator, likelihood)?;
+        check_estimator(options.estimator, likelihood)?;
         let options = &options.decided_for(n);
         let (hyper, loss) = (options.hyper_mode(), options.objective.loss());
         let way = if let Some(count) = options.neighbours {
@@ -256,8 +256,21 @@ impl StepPlan {
     }
 }
 
-/// Refuses estimators that average the curvature of a density with a kink, which has its part of the curvature in a single point.
-fn check_kink(estimator: Estimator, likelihood: &dyn Likelihood) -> Result<()> {
+/// Refuses estimators that average the curvature of a density with a kink, which has its part of the curvature in a single point, and
+/// those that several functions do not have.
+fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Result<()> {
+    let likelihood = match likelihood {
+        ObservationModel::One(likelihood) => likelihood,
+        ObservationModel::Joint(joint) => {
+            let bounded = joint.peak(Observation::of(1.0)).is_some();
+            let suits = match estimator {
+                Estimator::Exact | Estimator::Biased { .. } | Estimator::Smoothed { .. } => true,
+                Estimator::Product { .. } => bounded,
+                _ => false,
+            };
+            return if suits { Ok(()) } else { Err(unsuited(estimator, joint.name(), bounded)) };
+        }
+    };
     let curved =
         matches!(estimator, Estimator::Biased { .. } | Estimator::Smoothed { .. } | Estimator::Price { .. });
     if curved && likelihood.resolution(Observation::of(1.0)).strip == 0.0 {
@@ -268,4 +281,10 @@ fn check_kink(estimator: Estimator, likelihood: &dyn Likelihood) -> Result<()> {
         .hint("use ⟨estimator exact⟩ with expectations in closed form, or reparam-ent:L"));
     }
     Ok(())
+}
+
+fn unsuited(estimator: Estimator, likelihood: &str, bounded: bool) -> Error {
+    let others = if bounded { ", ups:L" } else { "" };
+    Error::usage(format!("⟨estimator {estimator}⟩ is not for the several functions of {likelihood}"))
+        .hint(format!("use ⟨estimator exact⟩, or for ⟨objective dlm-log⟩ bmc:L, smooth-bmc:L:NU{others}"))
 }

@@ -23,7 +23,7 @@ pub(super) fn resolved(
     }
     let likelihood = match start {
         Some(start) => {
-            let known = LikelihoodKind::of(start.latent().likelihood.as_ref());
+            let known = LikelihoodKind::of(&start.latent().likelihood);
             if options.likelihood.is_some_and(|asked| asked != known) {
                 return Err(Error::usage(format!("the start model has the {known} likelihood"))
                     .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));

@@ -33,14 +33,14 @@ pub(super) struct Alternating<'a> {
 #[derive(Clone)]
 struct Solved {
     natural: Vec<f64>,
-    q: Normal,
+    q: Vec<Normal>,
     value: f64,
 }
 
 impl Solved {
     fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.natural);
-        self.q.archive(archive);
+        self.q.iter_mut().for_each(|q| q.archive(archive));
         archive.value(&mut self.value);
     }
 }
@@ -126,7 +126,7 @@ impl HyperObjective for Alternating<'_> {
             return f64::NAN;
         }
         let flat = self.gradient();
-        let solved = Solved { natural: self.natural.clone(), q: self.model.q().clone(), value };
+        let solved = Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value };
         if self.validation.is_none() && self.best.as_ref().is_none_or(|best| value < best.value) {
             self.best = Some(solved.clone());
         }
@@ -140,8 +140,9 @@ impl HyperObjective for Alternating<'_> {
         if !value.is_finite() {
             return Some(f64::NAN);
         }
-        self.last = Some(Solved { natural: self.natural.clone(), q: self.model.q().clone(), value });
-        Some(Posterior::new(&self.model.model, self.model.q()).score(validation, Score::LogLoss))
+        self.last =
+            Some(Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value });
+        Some(Posterior::new(&self.model.model, self.model.posteriors()).score(validation, Score::LogLoss))
     }
 
     fn keep(&mut self, _theta: &[f64]) {
@@ -150,7 +151,8 @@ impl HyperObjective for Alternating<'_> {
 
     fn archive(&mut self, archive: &mut Archive) {
         self.model.archive(archive);
-        let like = Solved { natural: self.natural.clone(), q: self.model.q().clone(), value: f64::NAN };
+        let like =
+            Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value: f64::NAN };
         for point in [&mut self.best, &mut self.last] {
             archive.option(point, || like.clone(), |point, archive| point.archive(archive));
         }

@@ -8,7 +8,7 @@ use super::start::{Prototype, Start, initial_model, of_all_coefficients};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Listener, Session};
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::options::{FitOptions, LossKind, Plan};
 
 /// Fits a model to rows in memory that are on the scale the model sees. `listener` hears of every stage and epoch.
@@ -53,10 +53,10 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn likelihood(&self) -> &dyn Likelihood {
+    fn likelihood(&self) -> &ObservationModel {
         match self {
-            Origin::Start(start) => start.model.likelihood.as_ref(),
-            Origin::Prototype(prototype) => prototype.likelihood.as_ref(),
+            Origin::Start(start) => &start.model.likelihood,
+            Origin::Prototype(prototype) => &prototype.likelihood,
         }
     }
 }

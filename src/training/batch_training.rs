@@ -18,7 +18,7 @@ pub(super) struct BatchTraining<'a> {
     natural: Vec<f64>,
     theta: Vec<f64>,
     validation: Option<Dataset<'a>>,
-    best: Option<(Vec<f64>, Normal)>,
+    best: Option<(Vec<f64>, Vec<Normal>)>,
     error: Option<Error>,
 }
 
@@ -51,8 +51,8 @@ impl<'a> BatchTraining<'a> {
         &self.inference.model().model
     }
 
-    /// The posterior as of the step before the last, averaged where that was asked for.
-    pub(super) fn q(&self) -> Normal {
+    /// The posteriors as of the step before the last, averaged where that was asked for.
+    pub(super) fn q(&self) -> Vec<Normal> {
         self.inference.averaged()
     }
 
@@ -150,7 +150,7 @@ impl StochasticObjective for BatchTraining<'_> {
         if !self.move_to(theta) {
             return Some(f64::NAN);
         }
-        let posterior = Posterior::new(&self.inference.model().model, &self.inference.averaged());
+        let posterior = Posterior::new(&self.inference.model().model, self.inference.averaged());
         Some(posterior.score(validation, Score::LogLoss))
     }
 
@@ -162,13 +162,13 @@ impl StochasticObjective for BatchTraining<'_> {
 
     fn archive(&mut self, archive: &mut Archive) {
         self.inference.archive(archive);
-        let like = (self.natural.clone(), self.inference.q().clone());
+        let like = (self.natural.clone(), self.inference.model().posteriors().to_vec());
         archive.option(
             &mut self.best,
             || like,
             |(natural, q), archive| {
                 archive.numbers(natural);
-                q.archive(archive);
+                q.iter_mut().for_each(|q| q.archive(archive));
             },
         );
         // The model may be a step behind what the solver asks for.

@@ -12,7 +12,7 @@ use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Event, Session};
-use crate::likelihood::{Likelihood, LikelihoodKind};
+use crate::likelihood::{Likelihood, LikelihoodKind, ObservationModel};
 use crate::model::{Choices, Model};
 use crate::objective::Targets;
 use crate::options::FitOptions;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct ModelBuilder {
     options: FitOptions,
     kernel: Option<Box<dyn Kernel>>,
-    likelihood: Option<Box<dyn Likelihood>>,
+    likelihood: Option<ObservationModel>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
     validation: Option<OwnedRows>,
@@ -64,7 +64,8 @@ impl ModelBuilder {
 
     /// With this likelihood, in place of the one that the options name.
     pub fn likelihood(mut self, likelihood: impl Likelihood + 'static) -> Self {
-        self.likelihood = Some(Box::new(likelihood));
+        let likelihood: Box<dyn Likelihood> = Box::new(likelihood);
+        self.likelihood = Some(likelihood.into());
         self
     }
 
@@ -146,7 +147,7 @@ impl ModelBuilder {
             prototype.likelihood = likelihood.clone();
         }
         let mut options = self.options.clone();
-        options.likelihood = Some(LikelihoodKind::of(prototype.likelihood.as_ref()));
+        options.likelihood = Some(LikelihoodKind::of(&prototype.likelihood));
         options.validate()?;
         let train = OwnedRows {
             exposure: self.exposure.clone(),
@@ -154,7 +155,7 @@ impl ModelBuilder {
             ..OwnedRows::of(x, y)
         };
         let mut rows = OwnedData { train, validation: self.validation.clone() };
-        check_data(&rows.borrowed(), None, prototype.likelihood.as_ref())?;
+        check_data(&rows.borrowed(), None, &prototype.likelihood)?;
         if y.iter().all(|value| Some(value) == y.first()) {
             return Err(Error::data(format!(
                 "all {} targets are the same, expected values that vary",

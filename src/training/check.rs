@@ -4,7 +4,7 @@
 use super::rows::TrainingData;
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::likelihood::Likelihood;
+use crate::likelihood::ObservationModel;
 use crate::likelihood::TargetKind;
 use crate::model::LatentModel;
 
@@ -16,11 +16,11 @@ use crate::model::LatentModel;
 pub(super) fn check_data(
     data: &TrainingData<'_>,
     start: Option<&LatentModel>,
-    likelihood: &dyn Likelihood,
+    likelihood: &ObservationModel,
 ) -> Result<()> {
     let d = data.train.x.ncols();
     let (kind, name) = (likelihood.target_kind(), likelihood.name());
-    let started = start.map(|start| start.layer.input_dims());
+    let started = start.map(|start| start.layer().input_dims());
     let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(started);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(

@@ -32,8 +32,8 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
-        let stream = DataStream::new(&*model.layer, data.len());
-        let (gradient, m) = (BoundGradient::zeros(&*model.layer), model.layer.dim());
+        let stream = DataStream::new(&**model.layer(), data.len());
+        let (gradient, m) = (BoundGradient::zeros(&**model.layer()), model.layer().dim());
         let q = Normal::standard(Family::Full, m);
         let flat = Vec::new();
         CollapsedObjective {
@@ -88,7 +88,7 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
-        self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
         upper_bound(&self.stream.statistics, self.noise()).ok().map(|bound| bound.value)
     }
 
@@ -96,10 +96,14 @@ impl<'a> CollapsedObjective<'a> {
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         self.at.model.refresh().ok()?;
         let noise = self.noise();
-        self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
+        self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
         let bound = upper_bound(&self.stream.statistics, noise).ok()?;
         self.backward(&bound.adjoint);
-        self.at.model.flatten_gradient(&self.gradient.layer, &[bound.noise_bar], &mut self.flat);
+        self.at.model.flatten_gradient(
+            std::slice::from_ref(&self.gradient.layer),
+            &[bound.noise_bar],
+            &mut self.flat,
+        );
         Some((bound.value, self.flat.clone()))
     }
 
@@ -113,7 +117,11 @@ impl<'a> CollapsedObjective<'a> {
     /// The value, with its flat natural gradient left in `flat`.
     fn bound_with_gradient(&mut self) -> Option<f64> {
         let (value, noise_bar) = self.bound(true)?;
-        self.at.model.flatten_gradient(&self.gradient.layer, &[noise_bar], &mut self.flat);
+        self.at.model.flatten_gradient(
+            std::slice::from_ref(&self.gradient.layer),
+            &[noise_bar],
+            &mut self.flat,
+        );
         Some(value)
     }
 
@@ -124,13 +132,13 @@ impl<'a> CollapsedObjective<'a> {
     }
 
     fn backward(&mut self, adjoint: &StatisticsAdjoint) {
-        let direct = self.at.model.layer.condition_is_at_most(Self::DIRECT_GUARD);
+        let direct = self.at.model.layer().condition_is_at_most(Self::DIRECT_GUARD);
         let form = if direct { Form::Direct } else { Form::Stable };
         self.gradient_by(BoundAdjoint::Unweighted { adjoint, form });
     }
 
     fn gradient_by(&mut self, by: BoundAdjoint<'_>) {
-        let layer = &*self.at.model.layer;
+        let layer = &**self.at.model.layer();
         self.gradient = BoundGradient::of_statistics(layer, &self.stream.statistics, by);
         self.stream.add_rows(layer, self.data, by, &mut self.gradient);
         self.gradient.finish(layer, &mut self.layer_scratch);
@@ -145,7 +153,7 @@ impl<'a> CollapsedObjective<'a> {
         let noise = self.noise();
         match self.bound {
             CollapsedBound::Elbo { beta } => {
-                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
                 let bound = collapsed_elbo(&self.stream.statistics, noise, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -154,7 +162,7 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Square { beta } => {
-                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Unit);
+                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
                 let bound = square_loss(&self.stream.statistics, beta).ok()?;
                 if gradient {
                     self.backward(&bound.adjoint);
@@ -163,7 +171,7 @@ impl<'a> CollapsedObjective<'a> {
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Fitc => {
-                self.stream.forward(&*self.at.model.layer, self.data, Weighting::Residual(noise));
+                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Residual(noise));
                 let bound = fitc(&self.stream.statistics).ok()?;
                 let mut noise_bar = 0.0;
                 if gradient {

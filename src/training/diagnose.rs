@@ -64,7 +64,7 @@ pub(super) struct FitFacts<'a> {
 
 /// The absolute jitter in use.
 pub(super) fn absolute_jitter(model: &LatentModel) -> f64 {
-    let Some(layer) = model.layer.inducing() else { return 0.0 };
+    let Some(layer) = model.layer().inducing() else { return 0.0 };
     match layer.used_jitter() {
         Jitter::Absolute(jitter) => jitter,
         Jitter::Relative(ratio) => {
@@ -81,7 +81,7 @@ pub(super) fn diagnose(fit: &FitFacts<'_>) -> Vec<Warning> {
     let noise = about_noise(fit);
     let learned = !matches!(noise, Some(Warning::NoiseExplainsAll { .. }));
     let mut warnings: Vec<Warning> = noise.into_iter().collect();
-    if let Some(layer) = fit.model.layer.inducing() {
+    if let Some(layer) = fit.model.layer().inducing() {
         warnings.extend(about_inducing_inputs(layer));
         if learned {
             warnings.extend(about_lengthscales(fit, layer));
@@ -99,7 +99,7 @@ fn about_noise(fit: &FitFacts<'_>) -> Option<Warning> {
     let noise = fit.model.likelihood.gaussian_noise().filter(|_| fit.plan.loss != LossKind::Square)?;
     let variance = Moments::of(fit.train.targets.y.iter().copied()).variance()?;
     if noise > 0.98 * variance {
-        let sparse = fit.model.layer.inducing().is_some();
+        let sparse = fit.model.layer().inducing().is_some();
         return Some(Warning::NoiseExplainsAll { share: noise / variance, sparse });
     }
     (noise < 2.0 * Gaussian::NOISE_FLOOR).then_some(Warning::NoiseAtFloor { noise })
@@ -155,7 +155,7 @@ fn about_lengthscales(fit: &FitFacts<'_>, layer: &InducingLayer) -> Vec<Warning>
 /// The variance of counts over what Poisson counts of the fitted rates would have: `mean (y − μ_y)²/v_y` over training rows,
 /// with the predictive mean and variance of y.
 fn about_dispersion(fit: &FitFacts<'_>) -> Option<Warning> {
-    let likelihood = fit.model.likelihood.as_ref();
+    let likelihood = fit.model.likelihood.one()?;
     if !has_poisson_variance(likelihood) {
         return None;
     }
@@ -241,7 +241,7 @@ fn about_the_end(fit: &FitFacts<'_>) -> Option<Warning> {
 
 fn about_evidence(fit: &FitFacts<'_>) -> Option<Warning> {
     let (lower, upper) = fit.evidence?;
-    let inducing = fit.model.layer.inducing()?.z().nrows();
+    let inducing = fit.model.layer().inducing()?.z().nrows();
     let gap = (upper - lower) / fit.train.len() as f64;
     (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing })
 }

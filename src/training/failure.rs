@@ -92,7 +92,7 @@ fn huge_data(train: Dataset<'_>) -> Option<Cause> {
 
 /// What closeness of the inducing inputs has to do with it.
 fn crowding_words(model: &LatentModel) -> String {
-    let Some(layer) = model.layer.inducing() else { return String::new() };
+    let Some(layer) = model.layer().inducing() else { return String::new() };
     let Crowding { close_pairs, closest, .. } = Crowding::of(layer.kernel(), layer.z());
     match close_pairs {
         0 => ", although no two inducing inputs are close to each other".to_owned(),
@@ -123,12 +123,12 @@ fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
 
 fn all_finite(model: &LatentModel) -> bool {
     let finite = |z: MatRef<'_, f64>| z.col_iter().all(|column| column.iter().all(|x| x.is_finite()));
-    model.layer.inducing().is_none_or(|layer| finite(layer.z()))
+    model.layer().inducing().is_none_or(|layer| finite(layer.z()))
 }
 
 /// A start that could be factorised, but barely.
 fn ill_conditioned(model: &LatentModel) -> Option<Cause> {
-    let layer = model.layer.inducing()?;
+    let layer = model.layer().inducing()?;
     let condition = layer.condition_estimate();
     (condition > 1e12).then(|| Cause {
         why: format!("K_uu has a condition number of {condition:.0e}{}", crowding_words(model)),

@@ -13,7 +13,7 @@ use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::options::StepPlan;
 use crate::variational::{
-    Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Schedule, StepInfo, UpdateRule,
+    Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
 };
 
 /// How q is moved.
@@ -37,7 +37,7 @@ impl InferenceOptions {
     /// Those of a plan, for the q of `model`.
     pub(super) fn of(steps: &StepPlan, model: &LatentModel, seed: u64) -> Self {
         let mut rule = steps.rule.clone();
-        if let (true, Some(layer)) = (steps.nonnegative, model.layer.linear()) {
+        if let (true, Some(layer)) = (steps.nonnegative, model.layer().linear()) {
             rule.lower = layer.nonnegative_weights();
         }
         InferenceOptions {
@@ -69,15 +69,16 @@ impl InferenceOptions {
 /// there on.
 pub(super) struct Motion {
     model: VariationalModel,
-    rule: Box<dyn UpdateRule>,
+    rules: Rules,
     options: InferenceOptions,
-    average: IterateAverage,
+    /// Of every process.
+    averages: Vec<IterateAverage>,
     flat: Vec<f64>,
     iterations: usize,
     rows_used: usize,
     samples_used: usize,
     rollbacks: usize,
-    safe: Normal,
+    safe: Vec<Normal>,
     shrink: f64,
     pending: Option<Pending>,
 }
@@ -92,14 +93,14 @@ struct Pending {
 impl Motion {
     fn new(model: VariationalModel, options: InferenceOptions) -> Self {
         Motion {
-            rule: options.rule.build(model.q()),
-            average: IterateAverage::new(options.average),
+            rules: Rules::of_all(&options.rule, model.posteriors()),
+            averages: model.posteriors().iter().map(|_| IterateAverage::new(options.average)).collect(),
             flat: Vec::new(),
             iterations: 0,
             rows_used: 0,
             samples_used: 0,
             rollbacks: 0,
-            safe: model.q().clone(),
+            safe: model.posteriors().to_vec(),
             shrink: 1.0,
             pending: None,
             model,
@@ -120,7 +121,7 @@ impl Motion {
         let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
         let step = self.shrink * self.options.step.at(self.iterations);
         self.iterations += 1;
-        let value = self.model.evaluate_under(batch, train_theta, self.rule.as_ref());
+        let value = self.model.evaluate_under_all(batch, train_theta, &self.rules);
         if value.is_finite() {
             self.pending = Some(Pending { step, remember });
         } else {
@@ -133,7 +134,7 @@ impl Motion {
     /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
     pub(super) fn complete_step(&mut self) -> StepInfo {
         let Some(pending) = self.pending.take() else { return StepInfo { step: 0.0, rollbacks: 0 } };
-        let info = self.model.update_q(self.rule.as_mut(), pending.step);
+        let info = self.model.update_all(&mut self.rules, pending.step);
         self.finish(pending, info);
         info
     }
@@ -142,9 +143,9 @@ impl Motion {
     /// moved, which comes back as false, they stay.
     pub(super) fn complete_step_at(&mut self, natural: &[f64]) -> bool {
         let Some(pending) = self.pending.take() else {
-            return self.model.set_natural_under(natural, self.rule.as_mut());
+            return self.model.set_natural_under(natural, &mut self.rules);
         };
-        let (info, moved) = self.model.advance(self.rule.as_mut(), pending.step, natural);
+        let (info, moved) = self.model.advance(&mut self.rules, pending.step, natural);
         self.finish(pending, info);
         moved
     }
@@ -152,8 +153,8 @@ impl Motion {
     fn finish(&mut self, pending: Pending, info: StepInfo) {
         self.rollbacks += info.rollbacks;
         // The batch could be evaluated at the q before, which is one step away.
-        if pending.remember && self.model.q().kl().is_finite() {
-            self.safe.clone_from(self.model.q());
+        if pending.remember && self.model.kl().is_finite() {
+            self.safe.clone_from_slice(self.model.posteriors());
         }
         self.take_in();
     }
@@ -163,46 +164,51 @@ impl Motion {
         if self.options.average == Average::None {
             return;
         }
-        self.flat.clear();
-        let q = self.model.q();
-        match &q.cov {
-            Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
-            Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
+        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
+            self.flat.clear();
+            match &q.cov {
+                Matrix::Full(cov) => (0..q.dim()).for_each(|j| self.flat.extend(cov.col(j).iter())),
+                Matrix::Diagonal(variances) => self.flat.extend_from_slice(variances),
+            }
+            // The shapes are those of one q throughout, the only thing that can be wrong.
+            let _ = average.push(q.mean(), &self.flat);
         }
-        // The shapes are those of one q throughout, the only thing that can be wrong.
-        let _ = self.average.push(q.mean(), &self.flat);
     }
 
-    /// The average of the iterates, or the last one where none is kept (or it has no factor, by rounding).
-    pub(super) fn averaged(&self) -> Normal {
-        let averaged = self.average.result().and_then(|(mean, second)| {
+    /// The averages of the iterates, or the last ones where none is kept (or it has no factor, by rounding).
+    pub(super) fn averaged(&self) -> Vec<Normal> {
+        let averaged = |q: &Normal, average: &IterateAverage| {
+            let (mean, second) = average.result()?;
             let m = mean.len();
-            match self.model.q().cov {
+            match q.cov {
                 Matrix::Full(_) => {
                     let cov = faer::Mat::from_fn(m, m, |i, j| second[j * m + i]);
                     Normal::new(mean, cov).ok()
                 }
                 Matrix::Diagonal(_) => Normal::diagonal(mean, second).ok(),
             }
-        });
-        averaged.unwrap_or_else(|| self.model.q().clone())
+        };
+        let all = self.model.posteriors().iter().zip(&self.averages);
+        all.map(|(q, average)| averaged(q, average).unwrap_or_else(|| q.clone())).collect()
     }
 
-    /// Goes on from another q.
-    fn replace_q(&mut self, q: Normal) {
+    /// Goes on from other posteriors.
+    fn replace_q(&mut self, q: Vec<Normal>) {
         self.model.set_q(q);
-        self.rule.restart(self.model.q());
+        self.rules.restart(self.model.posteriors());
     }
 
     /// Passes everything but the rows through an archive.
     fn archive(&mut self, archive: &mut Archive) {
         self.complete_step();
         self.model.archive(archive);
-        self.rule.archive(archive);
-        let m = self.model.q().dim();
-        let second = if self.model.q().family() == Family::Full { m * m } else { m };
-        self.average.archive(archive, (m, second));
-        self.safe.archive(archive);
+        self.rules.archive(archive);
+        for (q, average) in self.model.posteriors().iter().zip(&mut self.averages) {
+            let m = q.dim();
+            let second = if q.family() == Family::Full { m * m } else { m };
+            average.archive(archive, (m, second));
+        }
+        self.safe.iter_mut().for_each(|q| q.archive(archive));
         archive.value(&mut self.shrink);
         archive.count(&mut self.rows_used);
         archive.count(&mut self.samples_used);
@@ -224,10 +230,10 @@ pub struct Inference<'a> {
 }
 
 impl<'a> Inference<'a> {
-    /// Inference on `data` from the whitened posterior `q`; `model` must be refreshed.
+    /// Inference on `data` from the whitened posterior `q` of every process; `model` must be refreshed.
     pub fn new(
         model: LatentModel,
-        q: Normal,
+        q: impl Into<Vec<Normal>>,
         objective: Objective,
         data: Dataset<'a>,
         options: InferenceOptions,
@@ -283,13 +289,13 @@ impl<'a> Inference<'a> {
         Ok(())
     }
 
-    /// The last iterate.
+    /// The last iterate of the only process, or of the first.
     pub fn q(&self) -> &Normal {
         self.motion.model.q()
     }
 
-    /// The average of the iterates, or the last one where none is kept (or it has no factor, by rounding).
-    pub fn averaged(&self) -> Normal {
+    /// The averages of the iterates, or the last ones where none is kept (or it has no factor, by rounding), one for each process.
+    pub fn averaged(&self) -> Vec<Normal> {
         self.motion.averaged()
     }
 
@@ -302,9 +308,9 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// Goes on from another q.
-    pub fn replace_q(&mut self, q: Normal) {
-        self.motion.replace_q(q);
+    /// Goes on from another q, or one for each process.
+    pub fn replace_q(&mut self, q: impl Into<Vec<Normal>>) {
+        self.motion.replace_q(q.into());
     }
 
     /// The objective of the last iterate on all data, a sum.

@@ -34,13 +34,13 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
     };
     let step = if options.is_collapsed() { options.steps.step } else { Some(options.step_schedule()) };
     FitOptions {
-        kernel: model.layer.inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
-        inducing: model.layer.inducing().map(|layer| layer.z().nrows()),
+        kernel: model.layer().inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
+        inducing: model.layer().inducing().map(|layer| layer.z().nrows()),
         steps: StepOptions { step, ..options.steps.clone() },
         hyper: Some(options.hyper_mode()),
         epochs: Some(options.epoch_limit_for(rows)),
         tolerance: Some(options.stopping_tolerance()),
-        jitter: model.layer.jitter().unwrap_or(options.jitter),
+        jitter: model.layer().jitter().unwrap_or(options.jitter),
         ..options.clone()
     }
 }
@@ -57,20 +57,28 @@ impl Start {
         let family = options.steps.family;
         let mut latent = LatentModel { fix_inducing: options.fix_inducing, ..model.latent.clone() };
         let mut q = keep_posterior.then(|| model.q.clone());
-        if let Layer::Linear(layer) = &model.latent.layer {
+        for (index, layer) in model.latent.layers.iter().enumerate() {
+            let Layer::Linear(layer) = layer else { continue };
             // Other rows have another span, which the layer has to be reduced to.
             let other = match x {
                 Some(x) => layer.suited_to(x, family),
                 None => layer.clone().whole(),
             };
-            q = q.and_then(|q| layer.carry(&q, &other));
-            latent.layer = other.into();
+            let members = model.latent.layers().members(index);
+            q = q.and_then(|mut q| {
+                for q in &mut q[members] {
+                    *q = layer.carry(q, &other)?;
+                }
+                Some(q)
+            });
+            latent.layers[index] = other.into();
         }
-        let q = q.and_then(|q| match (q.family(), family) {
+        let suited = |q: Normal| match (q.family(), family) {
             (Family::Full, Family::Diagonal) => Some(q.mean_field()),
             (Family::Diagonal, Family::Full) => Normal::new(q.mean().to_vec(), q.cov().to_dense()).ok(),
             _ => Some(q),
-        });
+        };
+        let q = q.and_then(|q| q.into_iter().map(suited).collect());
         Start { model: latent, q }
     }
 }

@@ -30,8 +30,8 @@ use std::sync::Arc;
 pub struct Fitted {
     /// Kernel, mean, likelihood, inducing inputs.
     pub model: LatentModel,
-    /// The whitened posterior.
-    pub q: Normal,
+    /// The whitened posterior of every process.
+    pub q: Vec<Normal>,
     /// The predictor.
     pub posterior: Posterior,
     /// What the fit did.
@@ -105,7 +105,7 @@ fn train(
 
 /// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
-    model.layer.for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+    model.layer_mut().for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
 }
 
 /// The likelihood stays where it is: it does not enter.
@@ -121,7 +121,7 @@ pub(super) fn whole<'a>(rows: &'a dyn TrainingRows, what: &str) -> Result<Datase
 /// What training ended with, before diagnosis.
 pub(super) struct Trained {
     pub model: LatentModel,
-    pub q: Normal,
+    pub q: Vec<Normal>,
     pub value: f64,
     pub elbo: Option<f64>,
     pub upper: Option<f64>,
@@ -176,7 +176,7 @@ fn train_collapsed(
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained {
         model,
-        q,
+        q: vec![q],
         value,
         elbo,
         upper,
@@ -233,9 +233,9 @@ fn train_variational(
         (Some(_), _) => None,
         (None, Some(train)) => with_best_q(svgp.model.clone(), train, plan.beta),
         (None, None) => {
-            svgp.set_q(inference.rule.admit(svgp.q().clone()));
+            svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
             let value = full_objective(&mut svgp, sample)?;
-            Some((svgp.model.clone(), svgp.q().clone(), value))
+            Some((svgp.model.clone(), svgp.posteriors().to_vec(), value))
         }
     };
     let (svgp, mut outcome, taken_back) = match (few, &plan.way) {
@@ -357,13 +357,18 @@ pub(super) fn with_best_q(model: LatentModel, train: Dataset<'_>, beta: f64) -> 
     let theta = bound.start();
     let value = bound.solve(&theta)?;
     let (model, q) = bound.into_parts();
-    Some((model, q, value))
+    Some((model, vec![q], value))
 }
 
 /// A model that is ready for the batches of a plan.
-pub(super) fn batch_model(model: LatentModel, q: Normal, steps: &StepPlan, seed: u64) -> VariationalModel {
+pub(super) fn batch_model(
+    model: LatentModel,
+    q: Vec<Normal>,
+    steps: &StepPlan,
+    seed: u64,
+) -> VariationalModel {
     // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
-    let guard = (steps.batch_size >= 2 * model.layer.dim()).then_some(VariationalModel::DIRECT_GUARD);
+    let guard = (steps.batch_size >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
     VariationalModel::new(model, q, steps.objective, steps.batch_size)
         .with_direct_guard(guard)
         .with_parameterization(if steps.sites { Parameterization::Sites } else { Parameterization::Whitened })
@@ -380,8 +385,8 @@ pub(super) fn solves_in_one_step(svgp: &VariationalModel, plan: &Plan, steps: &S
 /// Nats per datum within which two fits are equally good.
 const NEGLIGIBLE_LOSS: f64 = 0.01;
 
-/// A model, its posterior and the objective there.
-pub(super) type Valued = (LatentModel, Normal, f64);
+/// A model, its posteriors and the objective there.
+pub(super) type Valued = (LatentModel, Vec<Normal>, f64);
 
 /// What training ended with, or what it started from if that is better with the priors: training that diverged does no harm.
 fn better_of(
@@ -492,7 +497,7 @@ pub(super) fn finish(
         trained;
     let mut posterior = Posterior::new(&model, &q);
     if let Some(nearby) = nearby {
-        posterior = posterior.with_neighbours(nearby, &q);
+        posterior = posterior.with_neighbours(nearby, &q[0]);
     }
     let finished = FitFacts {
         model: &model,

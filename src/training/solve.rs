@@ -5,7 +5,7 @@ use super::variational::VariationalModel;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
-use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions};
+use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules};
 
 /// How much work updates were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,9 +52,14 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The value and gradient of an objective over all data, gathered batch by batch.
+/// The value and gradients of an objective over all data, gathered batch by batch.
 struct FullBatch<'a> {
     sweep: Sweep<'a>,
+    processes: Vec<Gathered>,
+}
+
+/// The gradient of one process.
+struct Gathered {
     mean: Vec<f64>,
     cov: Matrix,
     curvature: Option<Matrix>,
@@ -69,37 +74,51 @@ pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> R
     FullBatch::new(svgp, sweep).evaluate(svgp)
 }
 
-impl<'a> FullBatch<'a> {
-    fn new(svgp: &VariationalModel, sweep: Sweep<'a>) -> Self {
-        let (m, family) = (svgp.q().dim(), svgp.q().family());
-        let curvature = svgp.objective().has_own_curvature().then(|| Matrix::zeros(family, m));
-        FullBatch { sweep, mean: vec![0.0; m], cov: Matrix::zeros(family, m), curvature }
+impl Gathered {
+    fn zeros(q: &Normal, curved: bool) -> Gathered {
+        let (m, family) = (q.dim(), q.family());
+        let curvature = curved.then(|| Matrix::zeros(family, m));
+        Gathered { mean: vec![0.0; m], cov: Matrix::zeros(family, m), curvature }
+    }
+
+    fn clear(&mut self) {
+        self.mean.fill(0.0);
+        self.cov.fill(0.0);
+        self.curvature.iter_mut().for_each(|curvature| curvature.fill(0.0));
+    }
+
+    fn add(&mut self, gradient: DataGradient<'_>) {
+        self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
+        self.cov.add(gradient.cov);
+        if let (Some(sum), Some(term)) = (&mut self.curvature, gradient.curvature) {
+            sum.add(term);
+        }
     }
 
     fn gradient(&self) -> DataGradient<'_> {
         let curvature = self.curvature.as_ref().map(Matrix::as_ref);
         DataGradient { mean: &self.mean, cov: self.cov.as_ref(), curvature, path: None }
     }
+}
 
-    /// The objective at the current q, with the gradient's data part left in `mean` and `cov`.
+impl<'a> FullBatch<'a> {
+    fn new(svgp: &VariationalModel, sweep: Sweep<'a>) -> Self {
+        let curved = svgp.objective().has_own_curvature();
+        FullBatch { sweep, processes: svgp.posteriors().iter().map(|q| Gathered::zeros(q, curved)).collect() }
+    }
+
+    /// The objective at the current q, with the gradients' data part left in `processes`.
     fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
-        self.mean.fill(0.0);
-        self.cov.fill(0.0);
-        if let Some(curvature) = &mut self.curvature {
-            curvature.fill(0.0);
-        }
+        self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
         let Sweep { rows, part, scale } = self.sweep;
         rows.for_each(part, &mut |part| {
             value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale });
-            let gradient = svgp.q_gradient();
-            self.mean.iter_mut().zip(gradient.mean).for_each(|(sum, g)| *sum += g);
-            self.cov.add(gradient.cov);
-            if let (Some(sum), Some(term)) = (&mut self.curvature, gradient.curvature) {
-                sum.add(term);
+            for (process, gathered) in self.processes.iter_mut().enumerate() {
+                gathered.add(svgp.q_gradient_of(process));
             }
         })?;
-        Ok(value + svgp.objective().beta * svgp.q().kl())
+        Ok(value + svgp.objective().beta * svgp.kl())
     }
 }
 
@@ -125,14 +144,13 @@ pub(super) fn solve_q(
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
     let n = sweep.scale * sweep.rows.count() as f64;
     let (mut step, mut small) = (1.0, 0);
-    let mut rule = RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }.build(svgp.q());
+    let mut rules = Rules::of_all(&RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }, svgp.posteriors());
     for _ in 0..limits.steps {
         if !value.is_finite() || monitor.as_ref().is_some_and(|monitor| monitor.stopped().is_some()) {
             break;
         }
-        let before: Normal = svgp.q().clone();
-        let gradient = full.gradient();
-        let info = svgp.update_q_along(rule.as_mut(), gradient, step);
+        let before = svgp.posteriors().to_vec();
+        let info = svgp.update_all_along(&mut rules, &|process| full.processes[process].gradient(), step);
         counts.rollbacks += info.rollbacks;
         if info.step == 0.0 {
             break;
@@ -147,11 +165,11 @@ pub(super) fn solve_q(
         } else if next.is_finite() && gain > -f64::EPSILON * (value / n).abs().max(1.0) * 64.0 {
             // Within rounding of the best there is.
             svgp.set_q(before);
-            rule.restart(svgp.q());
+            rules.restart(svgp.posteriors());
             small = 3;
         } else {
             svgp.set_q(before);
-            rule.restart(svgp.q());
+            rules.restart(svgp.posteriors());
             // The gradient at the point gone back to.
             full.evaluate(svgp)?;
             counts.evaluations += 1;

@@ -11,22 +11,23 @@ use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
 use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
-use crate::likelihood::{Gaussian, Likelihood};
+use crate::likelihood::{Gaussian, Likelihood, ObservationModel};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::{Objective, Targets};
 use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, StepPlan};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
-use sparsegp_kernels::Kernel;
+use rand_distr::{Distribution, StandardNormal};
+use sparsegp_kernels::{Kernel, Parameter};
 
 /// What a fit starts from instead of the data.
 #[derive(Clone)]
 pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: LatentModel,
-    /// The whitened posterior to go on with; solved for when absent.
-    pub q: Option<Normal>,
+    /// The whitened posterior of every process to go on with; solved for when absent.
+    pub q: Option<Vec<Normal>>,
 }
 
 /// A kernel and a likelihood that have yet to see data.
@@ -35,7 +36,7 @@ pub struct Prototype {
     /// The kernel; none for a linear model.
     pub kernel: Option<Box<dyn Kernel>>,
     /// The likelihood.
-    pub likelihood: Box<dyn Likelihood>,
+    pub likelihood: ObservationModel,
 }
 
 impl Prototype {
@@ -60,31 +61,52 @@ impl Prototype {
 /// When inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentModel> {
     let mut likelihood = prototype.likelihood.clone();
-    let centre = likelihood.initialise(train.targets.y, train.targets.exposure);
+    let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
     let d = train.x.ncols();
     match (&plan.layer, &prototype.kernel) {
         (LayerPlan::Sparse { inducing, init, fix, jitter }, Some(kernel)) => {
-            let mut kernel = kernel.clone();
-            let responses = working_responses(likelihood.as_ref(), train.targets);
+            let responses = working_responses(&likelihood, train.targets);
             let spread: Vec<f64> = (0..d).map(|i| variance(train.x.col(i).iter().copied()).sqrt()).collect();
-            let amplitude = variance(responses);
-            kernel.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+            let mut kernels = Vec::new();
+            let shared = shares_layer(&likelihood);
+            for responses in if shared { vec![responses.concat()] } else { responses } {
+                let (mut own, amplitude) = (kernel.clone(), variance(responses));
+                own.initialise(&spread, if amplitude > 0.0 { amplitude } else { 1.0 });
+                kernels.push(own);
+            }
             let z = match (*inducing).min(train.len()) {
                 0 => Mat::zeros(0, d),
-                m => choose_inducing(train.x, m, *init, kernel.as_ref(), plan.seed)?,
+                m => choose_inducing(train.x, m, *init, kernels[0].as_ref(), plan.seed)?,
             };
-            let constant = if plan.mean == MeanKind::Constant { centre } else { 0.0 };
-            let layer =
-                InducingLayer::new(kernel, z, *jitter)?.with_mean(constant, plan.mean == MeanKind::Zero);
-            Ok(LatentModel::new(layer.into(), likelihood, *fix))
+            let constant = |centre: &f64| if plan.mean == MeanKind::Constant { *centre } else { 0.0 };
+            let constants: Vec<f64> = centres.iter().map(constant).collect();
+            let of_layers = if shared { vec![&constants[..]] } else { constants.chunks(1).collect() };
+            let layer = |(kernel, means): (Box<dyn Kernel>, &[f64])| {
+                let layer = InducingLayer::new(kernel, z.clone(), *jitter)?;
+                Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
+            };
+            let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
+            Ok(LatentModel::of_layers(layers, likelihood, *fix))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
-            let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
-            let layer = linear_layer(train, (*prior_mean, *prior_variance), intercept, plan.family())?;
-            Ok(LatentModel::new(layer.into(), likelihood, true))
+            let shared = shares_layer(&likelihood);
+            // One layer has one intercept: that of all functions has a prior around their mean.
+            let mean = centres.iter().sum::<f64>() / centres.len() as f64;
+            let layer = |centre: f64| {
+                let intercept = (plan.mean == MeanKind::Constant).then_some(centre);
+                Ok(linear_layer(train, (*prior_mean, *prior_variance), intercept, plan.family())?.into())
+            };
+            let centres = if shared { vec![mean] } else { centres };
+            let layers = centres.into_iter().map(layer).collect::<Result<_>>()?;
+            Ok(LatentModel::of_layers(layers, likelihood, true))
         }
     }
+}
+
+/// Whether all functions of a model share a layer: those that are alike do.
+fn shares_layer(likelihood: &ObservationModel) -> bool {
+    likelihood.joint().is_none_or(|joint| joint.alike())
 }
 
 /// The prior variance of an intercept: wide for anything that is standardised or the logarithm of a rate.
@@ -111,15 +133,22 @@ fn linear_layer(
 
 /// A linear model of the dimension of its coefficients: a sample does not span what all rows do.
 pub(super) fn of_all_coefficients(model: LatentModel) -> LatentModel {
-    match model.layer {
-        Layer::Linear(layer) => LatentModel { layer: layer.whole().into(), ..model },
-        _ => model,
-    }
+    let whole = |layer: Layer| match layer {
+        Layer::Linear(layer) => layer.whole().into(),
+        layer => layer,
+    };
+    LatentModel { layers: model.layers.into_iter().map(whole).collect(), ..model }
 }
 
-/// A value of f for every observation that explains it.
-fn working_responses(likelihood: &dyn Likelihood, targets: Targets<'_>) -> Vec<f64> {
-    (0..targets.len()).map(|i| likelihood.working_response(targets.at(i))).collect()
+/// For every function its value for every observation that explains that.
+fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec<Vec<f64>> {
+    let functions = likelihood.functions();
+    let (mut responses, mut one) = (vec![Vec::with_capacity(targets.len()); functions], vec![0.0; functions]);
+    for i in 0..targets.len() {
+        likelihood.working_response(targets.at(i), &mut one);
+        responses.iter_mut().zip(&one).for_each(|(responses, one)| responses.push(*one));
+    }
+    responses
 }
 
 /// The population variance, 0 of no values.
@@ -145,45 +174,38 @@ pub(super) fn warm_start(
     train: Dataset<'_>,
     (plan, steps): (&Plan, &StepPlan),
     monitor: &mut Monitor<'_>,
-) -> Result<(LatentModel, Normal, UpdateCounts)> {
+) -> Result<(LatentModel, Vec<Normal>, UpdateCounts)> {
     let Start { model, q } = start;
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
     }
     if steps.from_prior {
-        let q = first_posterior(&model, steps.family, train);
+        let q = first_posteriors(&model, steps.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
     let subset = subset(train, plan.seed);
     let subset = subset.data();
     let iterations = if fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
-    let sparse = model.layer.inducing().is_some();
+    let sparse = model.layer().inducing().is_some();
     // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
     let family = steps.family;
     if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
         let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), subset, monitor)?;
-        return Ok((model, if family == Family::Full { q } else { q.mean_field() }, counts));
+        return Ok((model, vec![if family == Family::Full { q } else { q.mean_field() }], counts));
     }
-    let likelihood = model.likelihood.clone();
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
     if iterations > 0 && sparse {
-        let responses = working_responses(likelihood.as_ref(), subset.targets);
-        let noise = 0.3 * variance(responses.iter().copied()).max(1e-3);
-        let surrogate = LatentModel { likelihood: Box::new(Gaussian::new(noise)), ..model.clone() };
-        let targets = Targets { y: &responses, exposure: &[], weights: subset.targets.weights };
-        let data = Dataset { x: subset.x, targets };
-        let (found, start, found_counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
-        counts = found_counts;
-        // The mean of working responses is not the likelihood's own best constant.
-        let constant = model.layer.inducing().map(|layer| layer.mean().clone());
-        model = LatentModel { likelihood, ..found };
-        if let (Some(layer), Some(constant)) = (model.layer.inducing_mut(), constant) {
-            *layer.mean_mut() = constant;
+        let responses = surrogate_responses(&model, subset.targets, plan.seed);
+        for (layer, responses) in responses.into_iter().enumerate() {
+            let of = (layer, &responses[..]);
+            let (found, more) = surrogate_start(&mut model, of, subset, (iterations, plan), monitor)?;
+            counts.add(more);
+            let fits = |q: Normal| vec![if family == Family::Full { q } else { q.mean_field() }];
+            q = Some(found).filter(|_| model.processes() == 1).map(fits);
         }
         model.join_ties();
-        q = Some(if family == Family::Full { start } else { start.mean_field() });
     }
-    let q = q.unwrap_or_else(|| first_posterior(&model, family, subset));
+    let q = q.unwrap_or_else(|| first_posteriors(&model, family, subset));
     let batch = steps.batch_size.min(subset.len());
     let objective = Objective { nodes: steps.objective.nodes, ..Objective::elbo(plan.beta.max(1e-2)) };
     let mut svgp = VariationalModel::new(model, q, objective, batch);
@@ -197,14 +219,77 @@ pub(super) fn warm_start(
     Ok((model, q, counts))
 }
 
+/// What regressions that find kernels and inducing inputs are made on, one for each layer.
+///
+/// A combination of functions with the same prior has that prior too, but for its amplitude: functions that share a layer give one
+/// regression, on a combination with random weights.
+fn surrogate_responses(model: &LatentModel, targets: Targets<'_>, seed: u64) -> Vec<Vec<f64>> {
+    let responses = working_responses(&model.likelihood, targets);
+    if responses.len() == model.layers.len() {
+        return responses;
+    }
+    let mut random = generator(seed, Purpose::WarmStart, 1);
+    let weights: Vec<f64> = responses.iter().map(|_| StandardNormal.sample(&mut random)).collect();
+    let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
+    let mut combined = vec![0.0; targets.len()];
+    for (responses, weight) in responses.iter().zip(&weights) {
+        combined.iter_mut().zip(responses).for_each(|(sum, one)| *sum += weight / norm * one);
+    }
+    vec![combined]
+}
+
+/// A layer with the kernel and inducing inputs of a regression on these responses, and the q of that; where they do not vary, the layer
+/// stays as it is.
+fn surrogate_start(
+    model: &mut LatentModel,
+    (layer, responses): (usize, &[f64]),
+    subset: Dataset<'_>,
+    (iterations, plan): (usize, &Plan),
+    monitor: &mut Monitor<'_>,
+) -> Result<(Normal, UpdateCounts)> {
+    let varies = variance(responses.iter().copied());
+    let Some(own) = model.layers[layer].inducing().filter(|_| varies > 0.0 || model.processes() == 1) else {
+        return Ok((Normal::standard(Family::Full, model.layers[layer].dim()), UpdateCounts::default()));
+    };
+    // The mean of working responses is not the likelihood's own best constant.
+    let constants = own.mean().clone();
+    let mut alone = own.clone();
+    *alone.mean_mut() = Parameter { values: constants.values[..1].to_vec(), ..constants.clone() };
+    let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(0.3 * varies.max(1e-3)));
+    let mut surrogate = LatentModel::new(alone.into(), noise, model.fix_inducing);
+    if model.processes() == 1 {
+        surrogate.settings = model.settings.clone();
+    }
+    surrogate.refresh().map_err(|_| failed_start())?;
+    let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights };
+    let data = Dataset { x: subset.x, targets };
+    let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
+    let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;
+    if let Some(found) = found.inducing_mut() {
+        *found.mean_mut() = constants;
+    }
+    model.layers[layer] = found;
+    Ok((q, counts))
+}
+
+/// A posterior of every process to take the first step from.
+fn first_posteriors(model: &LatentModel, family: Family, train: Dataset<'_>) -> Vec<Normal> {
+    let layers = model.layers();
+    (0..layers.processes())
+        .map(|process| first_posterior(layers.get(layers.of(process)), family, train))
+        .collect()
+}
+
 /// A posterior to take the first step from: the prior, but no wider than variances of 1 in f. The prior of a linear model may
 /// allow for any value of f, and steps that start from expectations of exp(f) over all of them take long to come back.
-fn first_posterior(model: &LatentModel, family: Family, train: Dataset<'_>) -> Normal {
-    let prior = Normal::standard(family, model.layer.dim());
-    if model.layer.linear().is_none() {
+fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal {
+    let prior = Normal::standard(family, layer.dim());
+    if layer.linear().is_none() {
         return prior;
     }
-    let variances = Posterior::new(model, &prior).marginals(train.x).variance;
+    let any: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
+    let alone = LatentModel::new(layer.clone(), any, true);
+    let variances = Posterior::new(&alone, &prior).marginals(train.x).variance;
     let widest = variances.into_iter().fold(1.0, f64::max);
     let (m, narrow) = (prior.dim(), 1.0 / widest);
     let narrower = match family {

@@ -21,7 +21,7 @@ use crate::hyper::{
     Adam, EpochMean, Event, FreeVector, Outcome, Pace, Record, Session, StochasticObjective, StopReason,
     Taken,
 };
-use crate::likelihood::Likelihood;
+use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
 use faer::MatRef;
@@ -63,7 +63,7 @@ pub struct Trainer {
     total_steps: Option<usize>,
     started: Instant,
     rows: Arc<OwnedData>,
-    likelihood: Box<dyn Likelihood>,
+    likelihood: ObservationModel,
     scaling: Scaling,
     options: FitOptions,
     plan: Plan,
@@ -75,7 +75,7 @@ impl Trainer {
         let Prepared { prototype, options, scaling, rows } = prepared;
         let n = rows.train.y.len();
         let options = if options.has_own_q() { options.by_batches() } else { options };
-        let plan = Plan::new(&options, prototype.likelihood.as_ref(), n)?;
+        let plan = Plan::new(&options, &prototype.likelihood, n)?;
         let Way::Batches(steps) = plan.way.clone() else {
             return Err(Error::usage(
                 "a trainer takes steps on mini-batches, which this objective or mode has none of",
@@ -93,7 +93,7 @@ impl Trainer {
         let all = FreeVector::new(&svgp.model.descriptors());
         let free = if plan.hyper.trains { all } else { FreeVector::new(&[]) };
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
-        svgp.set_q(inference.rule.admit(svgp.q().clone()));
+        svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, (Box::new(source), None), inference);
         let start = training.start();
@@ -128,7 +128,7 @@ impl Trainer {
     pub fn step(&mut self, x: MatRef<'_, f64>, y: &[f64]) -> Result<f64> {
         let mut batch = OwnedRows::of(x, y);
         let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
-        check_data(&data, Some(self.training.model()), self.likelihood.as_ref())?;
+        check_data(&data, Some(self.training.model()), &self.likelihood)?;
         batch.scale(&self.scaling);
         self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
     }
@@ -284,7 +284,7 @@ impl Trainer {
     /// The validation score now, where there are validation rows.
     fn validate(&mut self) -> Option<f64> {
         let validation = self.rows.validation()?;
-        let posterior = Posterior::new(self.training.model(), &self.training.q());
+        let posterior = Posterior::new(self.training.model(), self.training.q());
         Some(posterior.score(validation, Score::of(self.plan.loss)))
     }
 }

@@ -1,18 +1,21 @@
-//! A latent linear model with its posterior: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
+//! A latent linear model with its posteriors: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
 
 use crate::checkpoint::Archive;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
+use crate::linalg;
 use crate::model::{LatentModel, MixedUse};
 use crate::objective::{EstimatorCounts, Objective};
 use crate::threads::{self, on_pool};
 use crate::variational::carry::{SiteAdjoint, SiteCarrier};
-use crate::variational::{DataGradient, Factor, Normal, Parameterization, StepInfo, UpdateRule};
+use crate::variational::{DataGradient, Factor, Normal, Parameterization, Rules, StepInfo, UpdateRule};
+use faer::MatMut;
 
 /// A model with its posterior, objective and the buffers of a step.
 pub struct VariationalModel {
     /// Kernel, mean, likelihood and inducing inputs.
     pub model: LatentModel,
-    q: Normal,
+    /// The whitened posterior of every process.
+    q: Vec<Normal>,
     objective: Objective,
     parameterization: Parameterization,
     pass: BatchPass,
@@ -20,8 +23,9 @@ pub struct VariationalModel {
     flat: Vec<f64>,
     /// Above this cond(K_uu) the direct form is not used; `None` always takes the stable form.
     direct_guard: Option<f64>,
-    carrier: Option<SiteCarrier>,
-    site_adjoint: Option<SiteAdjoint>,
+    /// Of every process, once sites are carried.
+    carriers: Vec<SiteCarrier>,
+    site_adjoints: Vec<SiteAdjoint>,
     mixed: Option<MixedUse>,
 }
 
@@ -33,9 +37,11 @@ impl VariationalModel {
     /// More rows than any batch has: a saved state that asks for more is damaged.
     const LARGEST_BATCH: usize = 1 << 24;
 
-    /// An SVGP from a refreshed model and a whitened posterior, for batches of up to `batch` data.
-    pub fn new(model: LatentModel, q: Normal, objective: Objective, batch: usize) -> Self {
-        let pass = BatchPass::new(&*model.layer, model.likelihood.as_ref(), objective, &q, batch);
+    /// An SVGP from a refreshed model and the whitened posterior of its process, or of each of them, for batches of up to `batch`
+    /// data.
+    pub fn new(model: LatentModel, q: impl Into<Vec<Normal>>, objective: Objective, batch: usize) -> Self {
+        let q = q.into();
+        let pass = BatchPass::new(model.layers(), &model.likelihood, objective, &q, batch);
         VariationalModel {
             model,
             q,
@@ -45,8 +51,8 @@ impl VariationalModel {
             capacity: batch,
             flat: Vec::new(),
             direct_guard: None,
-            carrier: None,
-            site_adjoint: None,
+            carriers: Vec::new(),
+            site_adjoints: Vec::new(),
             mixed: None,
         }
     }
@@ -109,8 +115,8 @@ impl VariationalModel {
 
     fn resize(&mut self, capacity: usize) {
         self.capacity = capacity;
-        let likelihood = self.model.likelihood.as_ref();
-        let mut other = BatchPass::new(&*self.model.layer, likelihood, self.objective, &self.q, capacity);
+        let (layers, likelihood) = (self.model.layers(), &self.model.likelihood);
+        let mut other = BatchPass::new(layers, likelihood, self.objective, &self.q, capacity);
         other.go_on_from(&self.pass);
         self.pass = other;
     }
@@ -135,7 +141,7 @@ impl VariationalModel {
                 self.resize(capacity);
             }
         }
-        self.q.archive(archive);
+        self.q.iter_mut().for_each(|q| q.archive(archive));
         self.pass.archive(archive);
         if let Some(mixed) = &mut self.mixed {
             archive.value(mixed);
@@ -152,20 +158,32 @@ impl VariationalModel {
         self.objective
     }
 
-    /// The whitened posterior.
+    /// The whitened posterior of the only process, or of the first.
     pub fn q(&self) -> &Normal {
+        &self.q[0]
+    }
+
+    /// The whitened posteriors of all processes.
+    pub fn posteriors(&self) -> &[Normal] {
         &self.q
     }
 
-    /// Replaces the whitened posterior.
-    pub fn set_q(&mut self, q: Normal) {
-        self.q = q;
+    /// `KL(q ‖ p)` of all processes together.
+    pub fn kl(&self) -> f64 {
+        self.q.iter().map(Normal::kl).sum()
+    }
+
+    /// Replaces the whitened posterior, or those of all processes.
+    pub fn set_q(&mut self, q: impl Into<Vec<Normal>>) {
+        self.q = q.into();
     }
 
     /// The form that the guard allows at the current parameters.
     pub fn form(&self) -> Form {
         match self.direct_guard {
-            Some(guard) if self.model.layer.condition_is_at_most(guard) => Form::Direct,
+            Some(guard) if self.model.layers.iter().all(|layer| layer.condition_is_at_most(guard)) => {
+                Form::Direct
+            }
             _ => Form::Stable,
         }
     }
@@ -178,6 +196,11 @@ impl VariationalModel {
     /// The same for a `rule` that may carry a factor of S, in which reparameterised gradients then are.
     pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, rule: &dyn UpdateRule) -> f64 {
         self.evaluate_with(batch, train_theta, rule.factor())
+    }
+
+    /// The same for the rules of all processes.
+    pub fn evaluate_under_all(&mut self, batch: Batch<'_>, train_theta: bool, rules: &Rules) -> f64 {
+        self.evaluate_with(batch, train_theta, rules.factor())
     }
 
     fn evaluate_with(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
@@ -197,11 +220,16 @@ impl VariationalModel {
 
     /// The multiplications of one product over a batch of so many rows.
     pub(super) fn batch_work(&self, rows: usize) -> usize {
-        self.q.dim().pow(2) * rows
+        self.q.iter().map(|q| q.dim().pow(2)).sum::<usize>() * rows
+    }
+
+    /// The multiplications of a step on all of q.
+    fn step_work(&self) -> usize {
+        self.q.iter().map(|q| q.dim().pow(3)).sum()
     }
 
     fn run(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
-        self.run_data(batch, train_theta, factor) + self.objective.beta * self.q.kl()
+        self.run_data(batch, train_theta, factor) + self.objective.beta * self.kl()
     }
 
     fn run_data(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
@@ -209,8 +237,8 @@ impl VariationalModel {
         // The estimate of a condition number that the choice of a form takes has no use for mixed precision.
         let form = if mixes { Form::Stable } else { self.form() };
         let problem = Problem {
-            layer: &*self.model.layer,
-            likelihood: self.model.likelihood.as_ref(),
+            layers: self.model.layers(),
+            likelihood: &self.model.likelihood,
             objective: self.objective,
             q: &self.q,
             factor,
@@ -230,51 +258,66 @@ impl VariationalModel {
 
     /// Completes the gradient in θ and Z.
     fn finish_theta(&mut self) {
-        let moving = match self.parameterization {
-            Parameterization::Whitened => None,
-            Parameterization::Sites => {
-                let adjoint = self.site_adjoint.get_or_insert_with(|| SiteAdjoint::new(self.q.dim()));
-                Some(adjoint.of(&self.q, &self.pass.marginal_gradient(), self.objective.beta))
-            }
+        let layers = self.model.layers();
+        if self.parameterization == Parameterization::Whitened {
+            return self.pass.finish_theta(layers, None);
+        }
+        let (q, adjoints, beta) = (&self.q, &mut self.site_adjoints, self.objective.beta);
+        if adjoints.is_empty() {
+            adjoints.extend(q.iter().map(|q| SiteAdjoint::new(q.dim())));
+        }
+        let mut moving = |process: usize, gradient: DataGradient<'_>, out: MatMut<'_, f64>| {
+            linalg::copy_lower(adjoints[process].of(&q[process], &gradient, beta), out);
         };
-        self.pass.finish_theta(&*self.model.layer, moving);
+        self.pass.finish_theta(layers, Some(&mut moving));
     }
 
     /// The gradient of the last evaluation in the order of the model's flat vector (natural units).
     pub fn theta_gradient(&mut self) -> &[f64] {
         let pass = &self.pass;
-        self.model.flatten_gradient(pass.layer_gradient(), pass.likelihood_gradient(), &mut self.flat);
+        self.model.flatten_gradient(pass.layer_gradients(), pass.likelihood_gradient(), &mut self.flat);
         &self.flat
     }
 
-    /// The data part of the gradient in the whitened (m, S) of the last evaluation.
+    /// The data part of the gradient in the whitened (m, S) of the only process, or of the first, of the last evaluation.
     pub fn q_gradient(&self) -> DataGradient<'_> {
-        self.pass.q_gradient()
+        self.pass.q_gradient(0)
     }
 
-    /// Latent means and variances of the last batch of `b` data.
+    /// The same of a process.
+    pub fn q_gradient_of(&self, process: usize) -> DataGradient<'_> {
+        self.pass.q_gradient(process)
+    }
+
+    /// Latent means and variances of the only process, or of the first, at the last batch of `b` data.
     pub fn last_marginals(&self, b: usize) -> (Vec<f64>, Vec<f64>) {
-        self.pass.marginals(b)
+        self.pass.marginals(0, b)
     }
 
-    /// Moves q by `rule` along the gradient of the last evaluation.
+    /// Moves q of the only process, or of the first, by `rule` along the gradient of the last evaluation.
     pub fn update_q(&mut self, rule: &mut dyn UpdateRule, step: f64) -> StepInfo {
-        let (q, gradient, beta) = (&mut self.q, self.pass.q_gradient(), self.objective.beta);
+        let (q, gradient, beta) = (&mut self.q[0], self.pass.q_gradient(0), self.objective.beta);
         on_pool(q.dim().pow(3), || rule.step(q, gradient, beta, step))
     }
 
-    /// Moves q by `rule` along a gradient gathered elsewhere.
-    pub fn update_q_along(
-        &mut self,
-        rule: &mut dyn UpdateRule,
-        gradient: DataGradient<'_>,
-        step: f64,
-    ) -> StepInfo {
-        rule.step(&mut self.q, gradient, self.objective.beta, step)
+    /// Moves the posterior of every process by the rule of its own along the gradient of the last evaluation.
+    pub fn update_all(&mut self, rules: &mut Rules, step: f64) -> StepInfo {
+        let (work, pass, beta) = (self.step_work(), &self.pass, self.objective.beta);
+        on_pool(work, || rules.step(&mut self.q, &|process| pass.q_gradient(process), beta, step))
     }
 
-    /// The model and its posterior.
-    pub fn into_parts(self) -> (LatentModel, Normal) {
+    /// The same along gradients gathered elsewhere.
+    pub(super) fn update_all_along<'g>(
+        &mut self,
+        rules: &mut Rules,
+        gradient: &dyn Fn(usize) -> DataGradient<'g>,
+        step: f64,
+    ) -> StepInfo {
+        rules.step(&mut self.q, gradient, self.objective.beta, step)
+    }
+
+    /// The model and its posteriors.
+    pub fn into_parts(self) -> (LatentModel, Vec<Normal>) {
         (self.model, self.q)
     }
 
@@ -283,58 +326,67 @@ impl VariationalModel {
         self.move_to(values, None)
     }
 
-    /// The same for a `rule` that has moved q, which takes up where q goes.
-    pub fn set_natural_under(&mut self, values: &[f64], rule: &mut dyn UpdateRule) -> bool {
-        self.move_to(values, Some(rule))
+    /// The same for rules that have moved q, which take up where q goes.
+    pub fn set_natural_under(&mut self, values: &[f64], rules: &mut Rules) -> bool {
+        self.move_to(values, Some(rules))
     }
 
-    fn move_to(&mut self, values: &[f64], rule: Option<&mut dyn UpdateRule>) -> bool {
-        on_pool(self.q.dim().pow(3), || {
+    fn move_to(&mut self, values: &[f64], rules: Option<&mut Rules>) -> bool {
+        on_pool(self.step_work(), || {
             self.remember();
             let moved = refactorise(&mut self.model, values);
             if moved {
-                self.carry(rule);
+                self.carry(rules);
             }
             moved
         })
     }
 
-    /// [`VariationalModel::update_q`] and [`VariationalModel::set_natural_under`] side by side: neither's M³ work alone keeps all
+    /// [`VariationalModel::update_all`] and [`VariationalModel::set_natural_under`] side by side: neither's M³ work alone keeps all
     /// threads busy. Whether θ and Z could be moved comes back with what became of q.
-    pub fn advance(&mut self, rule: &mut dyn UpdateRule, step: f64, values: &[f64]) -> (StepInfo, bool) {
-        let work = self.q.dim().pow(3);
+    pub fn advance(&mut self, rules: &mut Rules, step: f64, values: &[f64]) -> (StepInfo, bool) {
+        let work = self.step_work();
         on_pool(work, || {
             self.remember();
-            let (q, model, beta) = (&mut self.q, &mut self.model, self.objective.beta);
-            let gradient = self.pass.q_gradient();
-            let update = || rule.step(q, gradient, beta, step);
+            let (q, model, pass, beta) = (&mut self.q, &mut self.model, &self.pass, self.objective.beta);
+            let update = || rules.step(q, &|process| pass.q_gradient(process), beta, step);
             let (info, moved) = threads::beside(work, update, || refactorise(model, values));
             if moved {
-                self.carry(Some(rule));
+                self.carry(Some(rules));
             }
             (info, moved)
         })
     }
 
-    /// Remembers of `L` what carrying q to another one takes.
+    /// Remembers of every `L` what carrying q to another one takes.
     fn remember(&mut self) {
-        if let (Parameterization::Sites, Some(layer)) = (self.parameterization, self.model.layer.inducing()) {
-            let carrier = self.carrier.get_or_insert_with(|| SiteCarrier::new(layer.z().nrows()));
-            carrier.remember(layer.inverse_factor());
+        if self.parameterization != Parameterization::Sites {
+            return;
+        }
+        let layers = self.model.layers();
+        for process in 0..layers.processes() {
+            let Some(layer) = layers.get(layers.of(process)).inducing() else { return };
+            if self.carriers.len() == process {
+                self.carriers.push(SiteCarrier::new(layer.z().nrows()));
+            }
+            self.carriers[process].remember(layer.inverse_factor());
         }
     }
 
-    /// Carries q from what was remembered to the present `L`, and a `rule` with it.
-    fn carry(&mut self, rule: Option<&mut dyn UpdateRule>) {
-        let (Parameterization::Sites, Some(layer), Some(carrier)) =
-            (self.parameterization, self.model.layer.inducing(), &mut self.carrier)
-        else {
+    /// Carries q from what was remembered to the present `L`, and rules with it.
+    fn carry(&mut self, mut rules: Option<&mut Rules>) {
+        if self.parameterization != Parameterization::Sites {
             return;
-        };
-        let known = rule.as_ref().and_then(|rule| rule.precision());
-        let carried = carrier.carry(&mut self.q, known, layer.factor());
-        if let (Some(precision), Some(rule)) = (carried, rule) {
-            rule.restart_at(&self.q, precision);
+        }
+        let layers = self.model.layers();
+        for (process, (carrier, q)) in self.carriers.iter_mut().zip(&mut self.q).enumerate() {
+            let Some(layer) = layers.get(layers.of(process)).inducing() else { return };
+            let rule = rules.as_deref_mut().map(|rules| rules.of(process));
+            let known = rule.as_ref().and_then(|rule| rule.precision());
+            let carried = carrier.carry(q, known, layer.factor());
+            if let (Some(precision), Some(rule)) = (carried, rule) {
+                rule.restart_at(q, precision);
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod rules;
 mod schedule;
 mod smoothness;
 mod square_root;
+mod together;
 mod wasserstein;
 
 pub use adam::AdamRule;
@@ -33,6 +34,7 @@ pub use rule::{Rule, RuleOptions};
 pub use rules::QUpdate;
 pub use schedule::Schedule;
 pub use square_root::SquareRoot;
+pub use together::Rules;
 pub use wasserstein::Wasserstein;
 
 use crate::checkpoint::Archive;

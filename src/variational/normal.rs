@@ -188,6 +188,20 @@ impl TryFrom<Parts> for Normal {
     }
 }
 
+/// The posterior of a single process.
+impl From<Normal> for Vec<Normal> {
+    fn from(q: Normal) -> Self {
+        vec![q]
+    }
+}
+
+/// The posterior of a single process.
+impl AsRef<[Normal]> for Normal {
+    fn as_ref(&self) -> &[Normal] {
+        std::slice::from_ref(self)
+    }
+}
+
 impl Normal {
     /// The prior `N(0, I)` of dimension `m`.
     pub fn standard(family: Family, m: usize) -> Self {

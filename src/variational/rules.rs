@@ -123,6 +123,11 @@ impl RuleOptions {
         admitted.unwrap_or(q)
     }
 
+    /// The posteriors nearest to `q` that satisfy the constraints of the rule.
+    pub fn admit_all(&self, q: &[Normal]) -> Vec<Normal> {
+        q.iter().map(|q| self.admit(q.clone())).collect()
+    }
+
     /// The rule, for posteriors like `q`.
     pub fn build(&self, q: &Normal) -> Box<dyn UpdateRule> {
         if q.family() == Family::Diagonal {

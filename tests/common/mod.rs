@@ -53,7 +53,7 @@ pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> Lat
         p.values.iter_mut().for_each(|v| *v *= (0.2 * normals.next()).exp());
     });
     let layer = InducingLayer::new(kernel, normals.mat(m, d), jitter).expect("layer").with_mean(0.3, false);
-    let likelihood = Box::new(Gaussian::new(0.2));
+    let likelihood = Gaussian::new(0.2);
     let mut model = LatentModel::new(layer.into(), likelihood, false);
     model.refresh().expect("K_uu factorises");
     model

@@ -5,7 +5,7 @@ use super::{close, close_matrix, close_vector};
 use faer::Mat;
 use serde_json::Value;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::LinearLayer;
+use sparsegp::latent::{Layer, Layers, LinearLayer};
 use sparsegp::likelihood::BernoulliLogit;
 use sparsegp::objective::Objective;
 use sparsegp::variational::{
@@ -52,7 +52,8 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit
     let (shared, tolerance) = (&file["inputs"], 1e-8);
     let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
     let lambda = number(&shared["lambda"]);
-    let layer = LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior");
+    let layer = Layer::from(LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior"));
+    let likelihood = BernoulliLogit.into();
     let case = cases(&file).iter().find(|case| case["name"] == name).expect("the case");
     let (inputs, want) = (&case["inputs"], &case["outputs"]);
     let start = matrix(&inputs["C0"]);
@@ -60,13 +61,18 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit
     let mut q = Normal::new(mean, lambda * (&start * start.transpose())).expect("q");
     let mut rule = rule(&q);
     let objective = Objective::elbo(1.0);
-    let mut pass = BatchPass::new(&layer, &BernoulliLogit, objective, &q, y.len());
+    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), y.len());
     let iterates = want["m"].as_array().expect("iterates").len();
     assert_eq!(iterates, 11);
     for k in 0..iterates {
         let what = format!("{name}, iterate {k}");
-        let problem =
-            Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q, factor: rule.factor() };
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: rule.factor(),
+        };
         let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
         close(data + q.kl(), numbers(&want["neg_elbo"])[k], tolerance, &what);
         let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
@@ -77,7 +83,7 @@ fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit
             let c = c * faer::Scale(1.0 / lambda.sqrt());
             close_matrix(c.as_ref(), matrix(&factors[k]).as_ref(), tolerance, &what);
         }
-        let info = rule.step(&mut q, pass.q_gradient(), 1.0, unit(number(&inputs["rho"])));
+        let info = rule.step(&mut q, pass.q_gradient(0), 1.0, unit(number(&inputs["rho"])));
         assert_eq!(info.rollbacks, 0, "{what}");
     }
 }

@@ -6,7 +6,7 @@ use faer::Mat;
 use serde_json::Value;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
-use sparsegp::latent::{Layer, LayerScratch, LinearLayer};
+use sparsegp::latent::{Layer, LayerScratch, Layers, LinearLayer};
 use sparsegp::likelihood::{BernoulliLogit, Likelihood, LikelihoodKind, Observation};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
@@ -44,6 +44,11 @@ fn likelihood(inputs: &Value) -> Box<dyn Likelihood> {
 }
 
 /// The reference's gradient by parameter in the order of ours; `None` where it has none.
+/// The likelihood of a model with one function.
+fn one(model: &LatentModel) -> &dyn Likelihood {
+    model.likelihood.one().expect("one function")
+}
+
 fn own_gradient(likelihood: &dyn Likelihood, reference: &Value) -> Vec<Option<f64>> {
     let edges = reference.get("bin_edges").map(numbers);
     let mut own = Vec::new();
@@ -75,7 +80,7 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
 fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
     let start = model(build(&shared["kernel"]), z, jitter, likelihood(inputs), 0.0);
-    let q = whitened_q(&start.layer, inputs);
+    let q = whitened_q(start.layer(), inputs);
     (numbers(&inputs["y"]), start, q)
 }
 
@@ -98,9 +103,9 @@ fn theta_gradient(svgp: &mut VariationalModel, inputs: &Value, beta: f64) -> Vec
         let (mean, cov) = whitened_gradient(svgp, beta);
         let (model, q) = (&svgp.model, svgp.q());
         let mut g = mean * faer::ColRef::from_slice(q.mean()).transpose() + 2.0 * cov * q.cov().full();
-        let (mut through, mut flat) = (model.layer.zero_gradient(), Vec::new());
-        model.layer.whitening_adjoint(g.as_mut(), &mut through, &mut LayerScratch::new(q.dim()));
-        model.flatten_gradient(&through, &vec![0.0; model.likelihood.own_len()], &mut flat);
+        let (mut through, mut flat) = (model.layer().zero_gradient(), Vec::new());
+        model.layer().whitening_adjoint(g.as_mut(), &mut through, &mut LayerScratch::new(q.dim()));
+        model.flatten_gradient(&[through], &vec![0.0; model.likelihood.own_len()], &mut flat);
         gradient.iter_mut().zip(flat).for_each(|(sum, part)| *sum += part);
     }
     gradient
@@ -113,7 +118,7 @@ fn factor_gradient(svgp: &VariationalModel, inputs: &Value, beta: f64) -> (Vec<f
     let (mean, cov) = if inputs["whiten"] == true {
         (mean, cov)
     } else {
-        let (linv, _) = svgp.model.layer.whitening().expect("whitening");
+        let (linv, _) = svgp.model.layer().whitening().expect("whitening");
         (linv.transpose() * mean, linv.transpose() * cov * linv)
     };
     let sqrt = matrix(&inputs["q_sqrt"]);
@@ -146,7 +151,7 @@ fn svgp_elbo() {
                 assert_vector(&v, &want["f_var"], VALUE_TOLERANCE, &what);
                 assert_close(svgp.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
                 let g = &want[format!("grad_{key}")];
-                let own = own_gradient(start.likelihood.as_ref(), &want[format!("grad_{key}_likelihood")]);
+                let own = own_gradient(one(&start), &want[format!("grad_{key}_likelihood")]);
                 let parts = (&g["kernel"], own.as_slice(), &g["Z"]);
                 assert_gradient(
                     &theta_gradient(&mut svgp, inputs, 1.0),
@@ -165,7 +170,7 @@ fn svgp_elbo() {
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
             let at = Observation::of(y[i]);
-            let local = start.likelihood.expected_log_density(at, (mu[i], v[i]), &mut [], &mut integrator);
+            let local = one(&start).expected_log_density(at, (mu[i], v[i]), &mut [], &mut integrator);
             let what = format!("{name} row {i}");
             assert_close(local.value, numbers(&want["var_exp"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(local.mean, numbers(&want["dvarexp_dmu"])[i], QUADRATURE_TOLERANCE, &what);
@@ -196,12 +201,8 @@ fn log_loss_dlm() {
         let (mu, v) = (numbers(&want["f_mean"]), numbers(&want["f_var"]));
         let mut integrator = Integrator::default();
         for i in 0..y.len() {
-            let local = start.likelihood.log_predictive(
-                Observation::of(y[i]),
-                (mu[i], v[i]),
-                &mut [],
-                &mut integrator,
-            );
+            let local =
+                one(&start).log_predictive(Observation::of(y[i]), (mu[i], v[i]), &mut [], &mut integrator);
             let what = format!("{name} row {i}");
             assert_close(-local.value, numbers(&want["loss_i"])[i], QUADRATURE_TOLERANCE, &what);
             assert_close(-local.mean, numbers(&want["dloss_dmu"])[i], QUADRATURE_TOLERANCE, &what);
@@ -220,7 +221,7 @@ fn assert_dlm_gradient(
     what: &str,
 ) {
     let (loss, kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
-    let own = own_gradient(svgp.model.likelihood.as_ref(), &want["grad_loss_sum_likelihood"]);
+    let own = own_gradient(one(&svgp.model), &want["grad_loss_sum_likelihood"]);
     let (kernel_sum, z) =
         (weighted(&loss["kernel"], &kl["kernel"], beta), weighted(&loss["Z"], &kl["Z"], beta));
     assert_gradient(&theta_gradient(svgp, inputs, beta), 1.0, kernel, (&kernel_sum, &own, &z), what);
@@ -286,7 +287,7 @@ fn natural_gradients() {
                 svgp.q().cov().full().to_owned(),
             );
             if inputs["whiten"] != true {
-                let l = svgp.model.layer.inducing().expect("inducing points").factor();
+                let l = svgp.model.layer().inducing().expect("inducing points").factor();
                 (mean, cov) = (l * mean, l * cov * l.transpose());
             }
             let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
@@ -313,10 +314,11 @@ fn logistic_variational_newton() {
     let root = number(&shared["lambda"]).sqrt();
     let d = x.nrows();
     let prior = Mat::from_fn(d, d, |i, j| if i == j { 1.0 / (root * root) } else { 0.0 });
-    let layer = LinearLayer::new(prior.as_ref()).expect("prior");
+    let linear = LinearLayer::new(prior.as_ref()).expect("prior");
+    let (layer, likelihood) = (Layer::from(linear.clone()), BernoulliLogit.into());
     let objective = Objective::elbo(1.0);
     let standard = Normal::standard(Family::Full, d);
-    let mut pass = BatchPass::new(&layer, &BernoulliLogit, objective, &standard, y.len());
+    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, standard.as_ref(), y.len());
     let optimum = &cases(&file).iter().find(|case| case["name"] == "optimum").expect("optimum")["outputs"];
     for case in cases(&file).iter().filter(|case| case["inputs"]["algorithm"] == "vn") {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
@@ -329,21 +331,26 @@ fn logistic_variational_newton() {
         let mut value = f64::NAN;
         // Far beyond the listed iterates lies the optimum.
         for step in 0..200 {
-            let problem =
-                Problem { layer: &layer, likelihood: &BernoulliLogit, objective, q: &q, factor: None };
+            let problem = Problem {
+                layers: Layers::one(&layer),
+                likelihood: &likelihood,
+                objective,
+                q: q.as_ref(),
+                factor: None,
+            };
             let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
             value = data + q.kl();
-            let (mean, cov) = layer.coefficient_posterior(&q);
+            let (mean, cov) = linear.coefficient_posterior(&q);
             if step < steps {
                 let what = format!("{name} iterate {step}");
                 assert_close(value, numbers(&want["neg_elbo"])[step], QUADRATURE_TOLERANCE, &what);
                 assert_vector(&mean, &want["m"][step], QUADRATURE_TOLERANCE, &what);
                 assert_matrix(&cov, &want["S"][step], QUADRATURE_TOLERANCE, &what);
             }
-            let gradient = pass.q_gradient();
+            let gradient = pass.q_gradient(0);
             rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
         }
-        let (mean, cov) = layer.coefficient_posterior(&q);
+        let (mean, cov) = linear.coefficient_posterior(&q);
         assert_close(value, number(&optimum["neg_elbo"]), QUADRATURE_TOLERANCE, "optimum");
         assert_vector(&mean, &optimum["m"], QUADRATURE_TOLERANCE, "optimal mean");
         assert_matrix(&cov, &optimum["S"], QUADRATURE_TOLERANCE, "optimal covariance");

@@ -109,7 +109,7 @@ pub fn objective(model: &TableModel) -> String {
 fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
     let options = model.options();
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    match &model.latent().layer {
+    match model.latent().layer() {
         Layer::Inducing(layer) => {
             let mut rows = vec![
                 row("kernel", options.kernel.clone()),

@@ -46,7 +46,7 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
             model.task()
         ),
     )];
-    match &latent.layer {
+    match latent.layer() {
         Layer::Inducing(layer) => {
             let mut kernel = format!("{}, {} inducing inputs", options.kernel, layer.z().nrows());
             if let Some(nearby) = model.neighbours() {

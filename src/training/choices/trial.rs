@@ -116,7 +116,7 @@ impl Trials {
     /// A start with the values that another fit found, as far as hyper-parameters have the same names.
     fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentModel) -> Result<Start> {
         let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
-        let plan = Plan::new(options, prototype.likelihood.as_ref(), train.len())?;
+        let plan = Plan::new(options, &prototype.likelihood, train.len())?;
         let mut model = initial_model(train, &plan, &prototype)?;
         let known: HashMap<String, f64> =
             from.named_values().into_iter().map(|(name, value)| (stem(&name), value)).collect();

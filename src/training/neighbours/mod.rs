@@ -86,7 +86,7 @@ pub(super) fn train_neighbours(
     let taken_back = TakenBack { hyper: outcome.rollbacks, ..TakenBack::default() };
     Ok(Trained {
         model,
-        q,
+        q: vec![q],
         value,
         elbo: None,
         upper: None,

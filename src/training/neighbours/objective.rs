@@ -66,7 +66,7 @@ struct Room {
 
 /// The layer of a model that has neighbours, which is a sparse GP.
 pub(super) fn layer(model: &LatentModel) -> Result<&InducingLayer> {
-    model.layer.inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
+    model.layer().inducing().ok_or_else(|| Error::usage("⟨neighbours⟩ need ⟨model gp⟩"))
 }
 
 impl<'a> NeighbourObjective<'a> {
@@ -105,7 +105,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Looks up `k` neighbours of so many rows each, by the kernel as it stands, and matches sites where there are any.
     pub fn look_up(&mut self, terms: usize, k: usize) {
-        let Some(layer) = self.at.model.layer.inducing() else { return };
+        let Some(layer) = self.at.model.layer().inducing() else { return };
         let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let near = near.as_ref();
         self.rows = self.sample(terms);
@@ -133,7 +133,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// Matches sites to predictions of all data from their nearest others, in turn with the q that follows from them.
     fn match_sites(&mut self) {
-        let Some(layer) = self.at.model.layer.inducing() else { return };
+        let Some(layer) = self.at.model.layer().inducing() else { return };
         let nodes = self.plan.nodes;
         if self.sites.is_none() {
             let mut variance = vec![0.0; self.data.len()];
@@ -169,8 +169,13 @@ impl<'a> NeighbourObjective<'a> {
     }
 
     /// What was observed.
+    ///
+    /// # Panics
+    ///
+    /// When the likelihood has several functions, which options refuse beside neighbours.
     fn observed(&self) -> Observed<'_> {
-        Observed { likelihood: self.at.model.likelihood.as_ref(), targets: self.data.targets }
+        let likelihood = self.at.model.likelihood.one().expect("a likelihood of one function");
+        Observed { likelihood, targets: self.data.targets }
     }
 
     /// The data as neighbours see them; `noise` is room for one variance for all.
@@ -188,7 +193,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Means and variances of f at rows of the data given others, under what the q that was solved for last knows without them; nothing of
     /// other rows.
     fn left_out(&self, (order, lists): (&[u32], &Lists)) -> Option<(Vec<f64>, Vec<f64>)> {
-        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);
         let posterior = (self.q.mean(), self.q.cov().full());
         let mut counted = vec![0.0; y.len()];
@@ -209,7 +214,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
     fn spread_of_errors(&self) -> Option<f64> {
-        let (layer, noise) = (self.at.model.layer.inducing()?, self.at.model.likelihood.gaussian_noise()?);
+        let (layer, noise) = (self.at.model.layer().inducing()?, self.at.model.likelihood.gaussian_noise()?);
         let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let rows = self.sample(CALIBRATED_ON);
         let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
@@ -238,7 +243,7 @@ impl<'a> NeighbourObjective<'a> {
     fn scaled(&mut self, factor: f64) -> Option<f64> {
         let spread = |model: &LatentModel, x: MatRef<'_, f64>| {
             let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
-            if let Some(layer) = model.layer.inducing() {
+            if let Some(layer) = model.layer().inducing() {
                 layer.kernel().diag(x, &mut diagonal, &mut scratch);
             }
             diagonal
@@ -304,7 +309,7 @@ impl<'a> NeighbourObjective<'a> {
 
     /// The objective in which q has a closed form, and this q.
     fn closed(&self, stream: &mut ConditionalStream) -> Option<BoundValue> {
-        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
         stream.forward(sweep, self.weight());
         stream.statistics.scale(self.share);
@@ -322,7 +327,7 @@ impl<'a> NeighbourObjective<'a> {
     fn objective(&self, room: &mut Room, gradient: bool) -> Option<(f64, Normal)> {
         let Room { stream, left, scratch, flat } = room;
         let BoundValue { mut value, q, mut adjoint, .. } = self.closed(stream)?;
-        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let sweep = Sweep { layer, source: self.source(&mut noise), windows: &self.windows };
         let posterior = (q.mean(), q.cov().full());
         let of_sites = self.sites.as_ref().map(|sites| sites.loss(self.observed()));
@@ -351,14 +356,14 @@ impl<'a> NeighbourObjective<'a> {
             if self.sites.is_none() {
                 own = vec![sums.noise];
             }
-            self.at.model.flatten_gradient(&sums.layer, &own, flat);
+            self.at.model.flatten_gradient(std::slice::from_ref(&sums.layer), &own, flat);
         }
         Some((value, q))
     }
 
     /// The rows that predictions look up.
     pub(super) fn nearby(&self) -> Option<Arc<Nearby>> {
-        let (layer, mut noise) = (self.at.model.layer.inducing()?, [0.0]);
+        let (layer, mut noise) = (self.at.model.layer().inducing()?, [0.0]);
         let Source { x, y, noise, .. } = self.source(&mut noise);
         let noise = self.sites.as_ref().map(|_| noise);
         let rows = NearbyRows::new((x, y, noise), (self.plan.keeping, self.seed));

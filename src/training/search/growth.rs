@@ -5,8 +5,8 @@ use crate::collapsed::{CollapsedBound, Dataset, dense_upper_bound};
 use crate::data::{Purpose, generator};
 use crate::error::Result;
 use crate::hyper::{Limits, Session, Stage};
-use crate::latent::more_inducing;
-use crate::likelihood::Likelihood;
+use crate::latent::{Layer, more_inducing};
+use crate::likelihood::ObservationModel;
 use crate::model::{
     Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, Posterior, Score, Search,
     Warning,
@@ -50,18 +50,19 @@ const TIME_SHARE: f64 = 0.5;
 /// A model of some size with what is known of it.
 struct Grown {
     model: LatentModel,
-    q: Normal,
+    q: Vec<Normal>,
     point: InducingPoint,
 }
 
 impl Grown {
     /// The same process with more inducing inputs: whitened, the weights of those that come later have the prior N(0, I)
     /// whatever the others are, and that is their q until they are trained.
-    fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Normal)> {
-        let mut layer = self.model.layer.inducing()?.extended(z.as_ref());
-        layer.refresh().ok()?;
-        let model = LatentModel { layer: layer.into(), ..self.model.clone() };
-        Some((model, self.q.extended(z.nrows())))
+    fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Vec<Normal>)> {
+        let extended = |layer: &Layer| Some(layer.inducing()?.extended(z.as_ref()).into());
+        let layers = self.model.layers.iter().map(extended).collect::<Option<_>>()?;
+        let mut model = LatentModel { layers, ..self.model.clone() };
+        model.refresh().ok()?;
+        Some((model, self.q.iter().map(|q| q.extended(z.nrows())).collect()))
     }
 }
 
@@ -92,7 +93,7 @@ pub(in crate::training) fn fit_grown(
     let started = Instant::now();
     let (start, mut curve) = grow(data, options, prototype, session)?;
     let options = within(options, started);
-    let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
+    let plan = Plan::new(&options, &start.model.likelihood, data.train.len())?;
     let mut fitted = fit_from(&data, &plan, start, false, session)?;
     curve.certificate = certificate(&fitted.model, data.train, fitted.summary.elbo_sum, curve.tolerance);
     if let Some(certificate) = curve.certificate {
@@ -115,7 +116,7 @@ fn grow(
     session: &mut Session<'_>,
 ) -> Result<(Start, InducingCurve)> {
     let growth = options.growth.unwrap_or_default();
-    let (criterion, family) = (criterion(data.train, prototype.likelihood.as_ref()), options.steps.family);
+    let (criterion, family) = (criterion(data.train, &prototype.likelihood), options.steps.family);
     let parts = match (criterion, data.validation) {
         (Criterion::Validation, None) => hold_out(data.train, options.seed),
         _ => None,
@@ -166,12 +167,12 @@ fn grow(
     };
     let Grown { model, q, point } = grower.run(&mut curve)?;
     (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
-    let q = if family == Family::Full { q } else { q.mean_field() };
+    let q = if family == Family::Full { q } else { q.iter().map(Normal::mean_field).collect() };
     Ok((Start { model, q: Some(q) }, curve))
 }
 
 /// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
-fn criterion(train: Dataset<'_>, likelihood: &dyn Likelihood) -> Criterion {
+fn criterion(train: Dataset<'_>, likelihood: &ObservationModel) -> Criterion {
     let gaussian = likelihood.gaussian_noise().is_some();
     let certified = gaussian && train.targets.weights.is_empty() && train.len() <= DENSE_ROWS;
     if certified { Criterion::Gap } else { Criterion::Validation }
@@ -209,7 +210,7 @@ impl Grower<'_, '_, '_> {
     /// A model of a size from the start that the data give.
     fn fresh(&mut self, m: usize) -> Result<Grown> {
         let options = FitOptions { inducing: Some(m), ..self.options.clone() };
-        let plan = Plan::new(&options, self.prototype.likelihood.as_ref(), self.train.len())?;
+        let plan = Plan::new(&options, &self.prototype.likelihood, self.train.len())?;
         let model = initial_model(self.train, &plan, self.prototype)?;
         self.stage(ready(model, &plan.hyper, self.train)?, None)
     }
@@ -267,7 +268,7 @@ impl Grower<'_, '_, '_> {
     fn next(&mut self, now: &Grown, curve: &mut InducingCurve) -> Result<Option<Grown>> {
         let m = now.point.m;
         let size = ((FACTOR * m as f64).ceil() as usize).min(curve.most);
-        let Some(layer) = now.model.layer.inducing() else { return Ok(None) };
+        let Some(layer) = now.model.layer().inducing() else { return Ok(None) };
         let z = more_inducing(self.train.x, layer, size - m, self.options.seed)?;
         if z.nrows() == 0 {
             curve.end = GrowthEnd::Exhausted;
@@ -285,8 +286,8 @@ impl Grower<'_, '_, '_> {
     }
 
     /// Improves a model of one size, which is ready to be evaluated, and measures it.
-    fn stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
-        self.session.enter(Stage::Growth { inducing: model.layer.dim(), most: self.most });
+    fn stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
+        self.session.enter(Stage::Growth { inducing: model.layer().dim(), most: self.most });
         if model.likelihood.gaussian_noise().is_some() {
             self.gaussian_stage(model, q.is_none())
         } else {
@@ -330,11 +331,11 @@ impl Grower<'_, '_, '_> {
         let dense = if self.validation.is_none() { dense(&model, self.train, slack * n) } else { None };
         let upper = tighter(cheap, dense).map(|upper| upper / n);
         let gap = upper.map(|upper| (upper - lower).max(0.0));
-        Ok(self.grown(model, q, InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
+        Ok(self.grown(model, vec![q], InducingPoint { upper, gap, ..InducingPoint::of(Some(lower)) }))
     }
 
     /// A short run of the ordinary fit of the ELBO.
-    fn variational_stage(&mut self, model: LatentModel, q: Option<Normal>) -> Result<Grown> {
+    fn variational_stage(&mut self, model: LatentModel, q: Option<Vec<Normal>>) -> Result<Grown> {
         let n = self.train.len();
         let per_epoch = n.div_ceil(self.options.steps.batch_size.min(n));
         let options = FitOptions {
@@ -342,7 +343,7 @@ impl Grower<'_, '_, '_> {
             max_seconds: self.left(),
             ..self.options.clone()
         };
-        let plan = Plan::new(&options, model.likelihood.as_ref(), n)?;
+        let plan = Plan::new(&options, &model.likelihood, n)?;
         let data = TrainingData::of(self.train);
         let fresh = q.is_none();
         let fitted = fit_from(&data, &plan, Start { model, q }, fresh, &mut self.session.silent())?;
@@ -351,10 +352,10 @@ impl Grower<'_, '_, '_> {
         Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
     }
 
-    fn grown(&self, model: LatentModel, q: Normal, point: InducingPoint) -> Grown {
+    fn grown(&self, model: LatentModel, q: Vec<Normal>, point: InducingPoint) -> Grown {
         let score = |part| Posterior::new(&model, &q).score(part, Score::LogLoss);
         let point = InducingPoint {
-            m: model.layer.dim(),
+            m: model.layer().dim(),
             validation: self.validation.map(score).filter(|score| score.is_finite()),
             seconds: self.elapsed(),
             ..point
@@ -371,7 +372,7 @@ fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 /// The upper bound on the log evidence that looks at all pairs of rows, up to `slack` nats.
 fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
     let noise = model.noise_variance()?;
-    dense_upper_bound(model.layer.inducing()?, train, noise, slack).ok()
+    dense_upper_bound(model.layer().inducing()?, train, noise, slack).ok()
 }
 
 /// What is known of a fitted q with this ELBO (a sum): Gaussian noise and rows that count once.
@@ -405,19 +406,20 @@ mod tests {
         let mut layer =
             InducingLayer::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.2, false);
         layer.refresh().expect("a factor");
-        let likelihood = Box::new(Gaussian::new(0.1));
+        let likelihood = Gaussian::new(0.1);
         let model = LatentModel::new(layer.into(), likelihood, false);
         let cov = Mat::from_fn(5, 5, |i, j| if i == j { 0.4 } else { 0.1 });
         let full = Normal::new(vec![1.0, -2.0, 0.5, 0.3, -0.7], cov).expect("q");
         for q in [full.mean_field(), full] {
             let before = Posterior::new(&model, &q).marginals(x.as_ref());
-            let grown = Grown { model: model.clone(), q, point: InducingPoint::of(None) };
-            let layer = grown.model.layer.inducing().expect("inducing inputs");
+            let grown = Grown { model: model.clone(), q: q.into(), point: InducingPoint::of(None) };
+            let layer = grown.model.layer().inducing().expect("inducing inputs");
             let more = more_inducing(x.as_ref(), layer, 4, 3).expect("more");
             let (wider, carried) = grown.extended(&more).expect("a factor");
-            assert_eq!((wider.layer.dim(), carried.dim(), carried.family()), (9, 9, grown.q.family()));
-            assert!((carried.kl() - grown.q.kl()).abs() < 1e-12);
-            let after = Posterior::new(&wider, &carried).marginals(x.as_ref());
+            let ([carried], [q]) = (&carried[..], &grown.q[..]) else { panic!("one process") };
+            assert_eq!((wider.layer().dim(), carried.dim(), carried.family()), (9, 9, q.family()));
+            assert!((carried.kl() - q.kl()).abs() < 1e-12);
+            let after = Posterior::new(&wider, carried).marginals(x.as_ref());
             for (before, after) in [(before.mean, after.mean), (before.variance, after.variance)] {
                 let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;
                 assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");

@@ -58,7 +58,7 @@ pub(in crate::training) fn fit_restarted(
     loop {
         let start = starts.best()?;
         let options = within(options, started);
-        let plan = Plan::new(&options, start.model.likelihood.as_ref(), data.train.len())?;
+        let plan = Plan::new(&options, &start.model.likelihood, data.train.len())?;
         match fit_from(&data, &plan, start, true, session) {
             Ok(mut fitted) => {
                 fitted.search = Search { restarts: starts.into_report(), ..Search::default() };
@@ -114,7 +114,7 @@ fn candidate(
 ) -> Result<Candidate> {
     let seed = options.seed.wrapping_add(start as u64);
     let seeded = FitOptions { seed, ..options.clone() };
-    let plan = Plan::new(&seeded, prototype.likelihood.as_ref(), data.train.len())?;
+    let plan = Plan::new(&seeded, &prototype.likelihood, data.train.len())?;
     let mut model = initial_model(data.train, &plan, prototype)?;
     // What is fixed, tied or bounded stays so.
     model.constrain(&options.constraints, options.has_default_priors())?;
@@ -179,7 +179,7 @@ impl Starts {
             return Ok(());
         }
         let start = Start { model: candidate.model.clone(), q: None };
-        let plan = Plan::new(short, start.model.likelihood.as_ref(), data.train.len())?;
+        let plan = Plan::new(short, &start.model.likelihood, data.train.len())?;
         match fit_from(&data, &plan, start, true, session) {
             Ok(fitted) => {
                 let score = score(&fitted, data, plan.loss);
@@ -304,7 +304,7 @@ mod tests {
         let all = values(&starts(&[&[] as &[f64]; 20], &[]));
         let (x, y) = (Mat::from_fn(20, 1, |i, _| i as f64), (0..20).map(f64::from).collect::<Vec<_>>());
         let prototype = Prototype::of(&FitOptions::default(), 1, 0).expect("a kernel");
-        let plan = Plan::new(&FitOptions::default(), prototype.likelihood.as_ref(), 20).expect("a plan");
+        let plan = Plan::new(&FitOptions::default(), &prototype.likelihood, 20).expect("a plan");
         let plain = initial_model(Dataset::of(x.as_ref(), &y), &plan, &prototype).expect("a model");
         let plain: Vec<f64> = plain.named_values().into_iter().map(|(_, v)| v).collect();
         assert_eq!(all[0], plain);

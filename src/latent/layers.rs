@@ -1,0 +1,91 @@
+//! The layers of a model and which latent process each of them makes the features of; no y.
+
+use super::Layer;
+use std::ops::Range;
+
+/// The layers of P latent processes: one that all of them share, or one each.
+///
+/// Processes that share a layer have the same features and a posterior each. Matrices of all layers, or of all processes, stand one
+/// below the other, in the [rows](Layers::rows) that a layer or a process has of them.
+#[derive(Clone, Copy)]
+pub struct Layers<'a> {
+    all: &'a [Layer],
+    processes: usize,
+}
+
+impl<'a> Layers<'a> {
+    /// One layer for all of so many processes, or as many layers as processes.
+    ///
+    /// # Panics
+    ///
+    /// For any other number of layers.
+    pub fn new(all: &'a [Layer], processes: usize) -> Self {
+        assert!(all.len() == 1 || all.len() == processes, "one layer, or one for each process");
+        Layers { all, processes }
+    }
+
+    /// The layer of one process.
+    pub fn one(layer: &'a Layer) -> Self {
+        Layers { all: std::slice::from_ref(layer), processes: 1 }
+    }
+
+    /// The number of processes.
+    pub fn processes(self) -> usize {
+        self.processes
+    }
+
+    /// The number of layers.
+    pub fn count(self) -> usize {
+        self.all.len()
+    }
+
+    /// A layer.
+    pub fn get(self, layer: usize) -> &'a Layer {
+        &self.all[layer]
+    }
+
+    /// The layers in their order.
+    pub fn iter(self) -> std::slice::Iter<'a, Layer> {
+        self.all.iter()
+    }
+
+    /// The layer that makes the features of a process.
+    pub fn of(self, process: usize) -> usize {
+        if self.all.len() == 1 { 0 } else { process }
+    }
+
+    /// The processes that share a layer.
+    pub fn members(self, layer: usize) -> Range<usize> {
+        if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }
+    }
+
+    /// The rows of a layer in what stands below each other for all layers.
+    pub fn rows(self, layer: usize) -> Range<usize> {
+        let before = self.all[..layer].iter().map(|layer| layer.dim()).sum::<usize>();
+        before..before + self.all[layer].dim()
+    }
+
+    /// The rows of a process in what stands below each other for all processes.
+    pub fn process_rows(self, process: usize) -> Range<usize> {
+        if self.all.len() > 1 {
+            return self.rows(process);
+        }
+        let m = self.all[0].dim();
+        process * m..(process + 1) * m
+    }
+
+    /// The dimensions of all layers together.
+    pub fn dim(self) -> usize {
+        self.all.iter().map(|layer| layer.dim()).sum()
+    }
+
+    /// The dimensions of all processes together.
+    pub fn process_dim(self) -> usize {
+        self.process_rows(self.processes - 1).end
+    }
+
+    /// Whether features go through a whitening, which is so for all layers or for none.
+    pub fn whitens(self) -> bool {
+        self.all[0].whitening().is_some()
+    }
+}

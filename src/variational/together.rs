@@ -1,0 +1,70 @@
+//! The rules of several posteriors that are moved together, one for each latent process; no formulae.
+
+use super::{DataGradient, Factor, Normal, RuleOptions, StepInfo, UpdateRule};
+use crate::checkpoint::Archive;
+
+/// The update rules of the posteriors of a model, which is one for each latent process.
+pub struct Rules(Vec<Box<dyn UpdateRule>>);
+
+/// The rule of a single process.
+impl<R: UpdateRule + 'static> From<R> for Rules {
+    fn from(rule: R) -> Self {
+        Rules(vec![Box::new(rule)])
+    }
+}
+
+impl From<Box<dyn UpdateRule>> for Rules {
+    fn from(rule: Box<dyn UpdateRule>) -> Self {
+        Rules(vec![rule])
+    }
+}
+
+impl Rules {
+    /// The rule that the options say for each of the posteriors.
+    pub fn of_all(options: &RuleOptions, q: &[Normal]) -> Self {
+        Rules(q.iter().map(|q| options.build(q)).collect())
+    }
+
+    /// The rule of a process.
+    pub fn of(&mut self, process: usize) -> &mut dyn UpdateRule {
+        self.0[process].as_mut()
+    }
+
+    /// Moves all of `q` from the same point, given the gradient of each process. The smallest step that was taken comes back, 0 only where
+    /// none was, and how often steps were shrunk.
+    pub fn step<'g>(
+        &mut self,
+        q: &mut [Normal],
+        gradient: &dyn Fn(usize) -> DataGradient<'g>,
+        beta: f64,
+        step: f64,
+    ) -> StepInfo {
+        let mut all = StepInfo { step: f64::INFINITY, rollbacks: 0 };
+        for (process, (rule, q)) in self.0.iter_mut().zip(q).enumerate() {
+            let info = rule.step(q, gradient(process), beta, step);
+            all.rollbacks += info.rollbacks;
+            if info.step > 0.0 {
+                all.step = all.step.min(info.step);
+            }
+        }
+        StepInfo { step: if all.step.is_finite() { all.step } else { 0.0 }, ..all }
+    }
+
+    /// Forgets what the rules carry from step to step and takes up `q`, which was changed outside.
+    pub fn restart(&mut self, q: &[Normal]) {
+        self.0.iter_mut().zip(q).for_each(|(rule, q)| rule.restart(q));
+    }
+
+    /// The factor of S that the rule of a single process moves.
+    pub fn factor(&self) -> Option<Factor<'_>> {
+        match &self.0[..] {
+            [rule] => rule.factor(),
+            _ => None,
+        }
+    }
+
+    /// Passes what the rules carry from step to step through an archive.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        self.0.iter_mut().for_each(|rule| rule.archive(archive));
+    }
+}
