@@ -2,7 +2,7 @@
 
 use super::kind::{Build, Entry, LikelihoodKind};
 use super::{
-    Likelihood, Task, bernoulli, beta, gamma, gaussian, negative_binomial, ordinal, poisson, student_t,
+    Likelihood, TargetKind, Task, bernoulli, beta, gamma, gaussian, joint_kinds, negative_binomial, ordinal, poisson, student_t,
 };
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, de};
@@ -48,6 +48,8 @@ built_in! {
     BetaProbit = beta::PROBIT,
     /// A level: the interval between edges that f plus normal noise falls in.
     Ordinal = ordinal::ORDINAL,
+    /// One of several classes, c with probability e^{f_c} over the sum of them.
+    Softmax = joint_kinds::SOFTMAX,
 }
 
 impl LikelihoodKind {
@@ -56,13 +58,21 @@ impl LikelihoodKind {
         self.entry().map_or("", |(_, description)| description.trim_ascii())
     }
 
-    /// The likelihood of a task when none is named.
+    /// The likelihood of a task, of two classes where it is about classes, when none is named.
     pub fn default_for(task: Task) -> Self {
         match task {
             Task::Classification => LikelihoodKind::BernoulliProbit,
             Task::Count => LikelihoodKind::Poisson,
             Task::Regression => LikelihoodKind::Gaussian,
             Task::Ordinal => LikelihoodKind::Ordinal,
+        }
+    }
+
+    /// The likelihood of a kind of target when none is named.
+    pub fn default_of(kind: TargetKind) -> Self {
+        match kind {
+            TargetKind::Class => LikelihoodKind::Softmax,
+            kind => LikelihoodKind::default_for(kind.task()),
         }
     }
 

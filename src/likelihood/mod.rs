@@ -103,6 +103,7 @@ mod expectation;
 mod gamma;
 mod gaussian;
 pub mod joint;
+mod joint_kinds;
 mod kind;
 mod list;
 mod log_rate;

@@ -9,6 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
+/// The detail of a prediction that is in units of the target.
+const NOISE_SD: &str = "noise_sd";
+
 /// Predictions for the rows of one table; everything is in original units of the target.
 ///
 /// Classes are 1 (positive) and 0, ordered levels 0, 1, …; a count's exposure is that of its row.
@@ -66,6 +69,25 @@ impl Predictions<'_> {
         self.crps_with(row, target, &mut JointIntegrator::default())
     }
 
+    /// The probability of every class at a row, in the order of the target's levels; none for targets that are no classes.
+    pub fn probabilities(&self, row: usize) -> Vec<f64> {
+        self.probabilities_with(row, &mut JointIntegrator::default())
+    }
+
+    /// What else the likelihood says of a row, in the order of [`detail_names`](Self::detail_names).
+    pub fn details(&self, row: usize) -> Vec<f64> {
+        let Some(joint) = self.posterior.likelihood().joint() else { return Vec::new() };
+        let (latent, mut tools) = (self.latent.row(row), JointIntegrator::default());
+        let scale = |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
+        let names = joint.details().iter().enumerate();
+        names.map(|(which, name)| scale(joint.detail(which, latent, &mut tools), name)).collect()
+    }
+
+    /// The names of what else the likelihood says of a row.
+    pub fn detail_names(&self) -> &'static [&'static str] {
+        self.posterior.likelihood().joint().map_or(&[], |joint| joint.details())
+    }
+
     /// A draw of y at a row: of the latent function there, then of y given that. NaN for models that define a mean alone.
     pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
         let latent = self.latent.row(row);
@@ -89,11 +111,15 @@ impl Predictions<'_> {
         (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, compare).collect()
     }
 
-    /// The log density of every target, and its squared distance from the mean.
+    /// The log density of every target, and its squared distance from the mean, or for classes from certainty.
     pub(crate) fn losses(&self, targets: &[f64]) -> Vec<(f64, f64)> {
         let loss = |tools: &mut JointIntegrator, row: usize| {
-            let distance = targets[row] - self.moments(row, tools).mean;
-            (self.log_density_with(row, targets[row], tools), distance * distance)
+            let log_density = self.log_density_with(row, targets[row], tools);
+            let distance = match self.kind() {
+                TargetKind::Class => 1.0 - log_density.exp(),
+                _ => targets[row] - self.moments(row, tools).mean,
+            };
+            (log_density, distance * distance)
         };
         (0..self.rows()).into_par_iter().map_init(JointIntegrator::default, loss).collect()
     }
@@ -107,6 +133,16 @@ impl Predictions<'_> {
         let mut metrics = Metrics::new(self.kind().task());
         self.compare(targets).iter().for_each(|row| metrics.push(row));
         metrics.report()
+    }
+
+    fn probabilities_with(&self, row: usize, tools: &mut JointIntegrator) -> Vec<f64> {
+        let likelihood = self.posterior.likelihood();
+        let classes = matches!(self.kind(), TargetKind::Binary | TargetKind::Class);
+        let mut all = vec![f64::NAN; if classes { likelihood.levels() } else { 0 }];
+        if !self.mean_only {
+            likelihood.probabilities(self.latent.row(row), tools, &mut all);
+        }
+        all
     }
 
     fn kind(&self) -> TargetKind {

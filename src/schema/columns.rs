@@ -96,6 +96,8 @@ pub struct SchemaOptions {
     pub target_kind: Option<TargetKind>,
     /// Whether a target that is written as numbers is one of numbers, not of counts or classes, where no kind is asked for.
     pub numbers: bool,
+    /// Whether the target is one of classes, however many, where no kind is asked for.
+    pub classes: bool,
     /// The class of a target of two classes that is coded 1; `None` chooses (see [`TargetEncoding::infer`]).
     pub positive_label: Option<String>,
     /// The column of exposures (time or area at risk), for a target of counts.

@@ -15,6 +15,9 @@ use crate::tables::table::{Table, quoted, shown};
 /// The most levels of an ordinal target; more are better treated as a number.
 const MOST_LEVELS: usize = 100;
 
+/// The most classes of a target; each of them has a latent function.
+const MOST_CLASSES: usize = 1000;
+
 /// Classes, in small letters, that are positive against one of [`NEGATIVE_WORDS`]; numbers are spelled in one way, so
 /// "+1" is "1".
 const POSITIVE_WORDS: [&str; 7] = ["yes", "y", "true", "t", "positive", "pos", "1"];
@@ -26,7 +29,7 @@ impl TargetEncoding {
     /// Finds the encoding of the target of a training table.
     ///
     /// Where no kind is asked for: text, or true and false, of two distinct values and more than two rows of numbers of
-    /// two distinct values are binary; whole numbers that begin at 0 or 1 and thin out are counts (see `counts`); other numbers are
+    /// two distinct values are binary; text of more distinct values, which come twice each on average at least, are classes; whole numbers that begin at 0 or 1 and thin out are counts (see `counts`); other numbers are
     /// real.
     ///
     /// The positive class is the one asked for; else the one that says yes where the other says no (as in yes and no, true
@@ -72,6 +75,7 @@ impl TargetEncoding {
         let mut notes = Vec::new();
         let kind = match options.kind() {
             Some(kind) => kind,
+            None if options.classes => target.kind_of_classes(),
             None if options.numbers && !target.facts.has_text() => TargetKind::Real,
             None => target.guess(&mut notes)?,
         };
@@ -79,6 +83,7 @@ impl TargetEncoding {
             (TargetKind::Binary, _) => target.classes(positive_label, &mut notes)?,
             (_, Some(label)) => return Err(target.no_positive(kind, label)),
             (TargetKind::Ordinal, None) => TargetEncoding { kind, levels: target.levels()? },
+            (TargetKind::Class, None) => TargetEncoding { kind, levels: target.many_classes()? },
             _ => {
                 let encoding = TargetEncoding { kind, levels: Vec::new() };
                 target.check_values(kind)?;
@@ -128,15 +133,48 @@ impl Target<'_> {
         if facts.numbers * 2 >= facts.present {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
+        let distinct = facts.distinct.levels().len();
+        if distinct <= MOST_CLASSES && !facts.distinct.is_cut() && 2 * distinct as u64 <= facts.present as u64 {
+            return Ok(TargetKind::Class);
+        }
         Err(Error::data(format!(
-            "{} is text of {} distinct values, {}, expected numbers or two classes",
+            "{} is text of {} distinct values, {}, expected numbers, or classes with two rows each at least",
             self.column,
             facts.distinct.count(),
             values_listed(&facts.distinct.texts())
         ))
-        .hint(
-            "more than two classes are not supported; ordered levels can be fitted as ordinal when they are written as numbers",
-        ))
+        .hint("check that ⟨target⟩ names the right column"))
+    }
+
+    /// Two classes or more.
+    fn kind_of_classes(&self) -> TargetKind {
+        let two = self.facts.is_boolean() || self.facts.distinct.levels().len() <= 2;
+        if two { TargetKind::Binary } else { TargetKind::Class }
+    }
+
+    /// The classes of a target of any number of them, numbers by value before text in alphabetical order.
+    fn many_classes(&self) -> Result<Vec<String>> {
+        let facts = self.facts;
+        facts.supported()?;
+        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
+        if let Some(misfit) = unusable {
+            return Err(misfit.error.clone());
+        }
+        let mut classes: Vec<String> =
+            facts.distinct.levels().iter().map(|level| level.text.clone()).collect();
+        if classes.len() < 2 {
+            return Err(self.one_class(classes.first().map(String::as_str)));
+        }
+        if facts.distinct.is_cut() || classes.len() > MOST_CLASSES {
+            return Err(Error::data(format!(
+                "{} has {} distinct values, expected at most {MOST_CLASSES} classes",
+                self.column,
+                facts.distinct.count()
+            ))
+            .hint("group the classes, or use a likelihood of numbers"));
+        }
+        classes.sort_by(|a, b| level_order(a, b));
+        Ok(classes)
     }
 
     /// Checks that every cell is a number that suits the kind.
@@ -277,7 +315,7 @@ fn third_class(two: [&String; 2], third: &Level) -> Error {
         third.place,
         shown(&third.text)
     ))
-    .hint("more than two classes are not supported; correct or remove the row, or fit ordered levels as ordinal")
+    .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two")
 }
 
 /// Checks the levels of a column, of which there are `count` in words.

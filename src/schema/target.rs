@@ -1,6 +1,7 @@
 //! What kind of target a column holds, the task it makes and the number each of its cells stands for; no models.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +86,7 @@ impl TargetEncoding {
         self.kind
     }
 
-    /// What is coded 0, 1, …: negative and positive class, or the levels in order as written; else nothing.
+    /// What is coded 0, 1, …: negative and positive class, the classes, or the levels in order as written; else nothing.
     pub fn levels(&self) -> &[String] {
         &self.levels
     }
@@ -105,15 +106,15 @@ impl TargetEncoding {
         levels.get(code).map(String::as_str)
     }
 
-    /// The number that each cell of a column stands for, NaN where it is missing: 0 or 1 for two classes, the place of
-    /// the level for an ordinal target, else the number itself.
+    /// The number that each cell of a column stands for, NaN where it is missing: 0 or 1 for two classes, the place of one of several
+    /// classes or of the level for an ordinal target, else the number itself.
     ///
     /// # Errors
     ///
     /// When the column is absent or a cell is not a value of this kind of target, or a class or level that training did
     /// not see.
     pub fn encode(&self, table: &Table, name: &str) -> Result<Vec<f64>> {
-        if self.kind == TargetKind::Binary {
+        if matches!(self.kind, TargetKind::Binary | TargetKind::Class) {
             return self.encode_classes(table, name);
         }
         let mut values = self.kind.numbers(table, name)?;
@@ -244,6 +245,7 @@ impl TryFrom<Stored> for TargetEncoding {
         let fits = match kind {
             TargetKind::Binary => matches!(levels.as_slice(), [negative, positive] if negative != positive),
             TargetKind::Ordinal => levels.len() >= 3 && are_consecutive(&levels),
+            TargetKind::Class => levels.len() >= 2 && levels.iter().collect::<HashSet<_>>().len() == levels.len(),
             _ => levels.is_empty(),
         };
         if fits {

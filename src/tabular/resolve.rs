@@ -3,7 +3,7 @@
 use super::model::TableModel;
 use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
-use crate::likelihood::TargetKind;
+use crate::likelihood::{TargetKind, Task};
 use crate::options::{FitOptions, ModelKind};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::Table;
@@ -15,7 +15,7 @@ pub(super) fn resolved(
     schema: &Schema,
     start: Option<&TableModel>,
 ) -> Result<FitOptions> {
-    let task = schema.encoding().task();
+    let (task, kind) = (schema.encoding().task(), schema.encoding().kind());
     if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
         let (known, asked) = (start.model_kind(), options.model);
         return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
@@ -30,7 +30,7 @@ pub(super) fn resolved(
             }
             known
         }
-        None => options.likelihood.unwrap_or(LikelihoodKind::default_for(task)),
+        None => options.likelihood.unwrap_or(LikelihoodKind::default_of(kind)),
     };
     let prior = start.map_or(options, |start| start.options());
     Ok(FitOptions {
@@ -44,9 +44,11 @@ pub(super) fn resolved(
     })
 }
 
-/// The kind of target that task and likelihood ask for together, if they say anything.
+/// The kind of target that task and likelihood ask for together, if they say anything. How many classes there are is left to the
+/// target.
 fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
-    let by_task = options.task.map(|task| LikelihoodKind::default_for(task).target_kind());
+    let task = options.task.filter(|task| *task != Task::Classification);
+    let by_task = task.map(|task| LikelihoodKind::default_for(task).target_kind());
     let Some(likelihood) = options.likelihood else { return Ok(by_task) };
     let kind = likelihood.target_kind();
     match options.task {
@@ -73,7 +75,8 @@ pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> R
     let drop_first = columns.drop_first || options.model == ModelKind::Glm;
     // An objective with a q in closed form is one of Gaussian noise.
     let numbers = columns.numbers || !options.has_own_q();
-    Ok(SchemaOptions { target_kind: kind, numbers, drop_first, ..columns.clone() })
+    let classes = columns.classes || options.task == Some(Task::Classification);
+    Ok(SchemaOptions { target_kind: kind, numbers, classes, drop_first, ..columns.clone() })
 }
 
 /// Checks that a model to start from predicts what is asked for.
