@@ -1,6 +1,10 @@
 //! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under independent normal marginals with
 //! derivatives, and predictions; no q, no kernels.
 
+mod softmax;
+
+pub use softmax::Softmax;
+
 use super::{Observation, TargetKind, crps, quantile};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
@@ -52,14 +56,14 @@ pub struct JointIntegrator {
     /// For expectations over one function, and those inside of another.
     pub(crate) outer: Integrator,
     pub(crate) inner: Integrator,
-    /// Room for whatever a family tabulates.
-    pub(crate) room: Vec<f64>,
+    /// For integrals over classes.
+    classes: softmax::Scratch,
 }
 
 impl JointIntegrator {
     /// Integrators that take `nodes` nodes for every function, or choose the number themselves.
     pub fn new(nodes: Option<usize>) -> Self {
-        JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), room: Vec::new() }
+        JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), classes: Default::default() }
     }
 }
 
@@ -215,6 +219,15 @@ pub trait JointLikelihood: Send + Sync + Debug {
 
     /// A copy behind a new box.
     fn boxed_clone(&self) -> Box<dyn JointLikelihood>;
+}
+
+impl dyn JointLikelihood + '_ {
+    /// The number of own parameter values.
+    pub fn own_len(&self) -> usize {
+        let mut own = 0;
+        self.for_each_parameter(&mut |p| own += p.values.len());
+        own
+    }
 }
 
 impl Clone for Box<dyn JointLikelihood> {

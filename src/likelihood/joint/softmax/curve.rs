@@ -1,0 +1,354 @@
+//! `φ(a; v) = E exp(−exp(a + √v ε))`, ε ~ N(0, 1), with two derivatives in a, on evenly spaced a; no classes.
+//!
+//! φ is the convolution of `T(u) = exp(−e^u)` with a normal density. Over a grid of step δ it is `Σ_k ω_k T(u_k)`,
+//! `ω_k = δ N(u_k; a, v)`: the weights are the same for all a that lie on the grid, T and its derivatives are tabulated once, and what
+//! is left are multiplications. With `T′ = −e^u T` and `T″ = (e^{2u} − e^u) T` in place of T the sums are φ′ and φ″. The error is
+//! `e^{−2π²v/δ²}` or, as T is bounded for |Im u| ≤ π/2 only, `e^{−π²/δ + π²/8v}`: 1e-14 for δ ≤ 0.2 and √v ≥ 1.35 δ. Below the
+//! finest grid φ is its series in v, `∂φ/∂v = ½ φ″` (the heat equation). By Girsanov's theorem `−φ′(a; v) = e^{a + v/2} φ(a + v; v)`,
+//! which keeps all digits where φ′ is tiny.
+
+use crate::likelihood::{Likelihood, Observation, PoissonExp};
+use crate::quadrature::Integrator;
+use pulp::Simd;
+use sparsegp_kernels::vector_math::{Pass, dispatch, exp, exp_in_place, mul_add};
+use std::sync::LazyLock;
+
+/// The step of the nodes that tabulated curves are computed at. Integrals of products of curves over nodes have an error of
+/// `e^{−π²/STEP}`, 3e-13, times powers of the outermost frequencies 2π/STEP for derivatives.
+pub(super) const STEP: f64 = 0.34375;
+
+/// Nodes that are computed together.
+pub(super) const LANES: usize = 16;
+
+/// A number for every node of a block.
+pub(super) type Lanes = [f64; LANES];
+
+/// The grids have steps `STEP/2`, `STEP/4`, …, `STEP/FINEST`.
+const FINEST: usize = 64;
+
+/// A grid resolves normal densities of this many of its steps.
+const RESOLVED: f64 = 1.35;
+
+/// Where T is tabulated, in steps: below, T is 1 and its derivatives 0 to 4e-18; above, all are 0.
+const LOW: i64 = -117;
+const HIGH: i64 = 20;
+
+/// The first entry of a row of the table: windows that overlap with the range of T lie within it.
+const FIRST: i64 = LOW - (LANES as i64 - 1);
+const ROW: usize = (HIGH - FIRST) as usize + LANES;
+
+/// Standard deviations to which normal densities count.
+const REACH: f64 = 7.9;
+
+/// Curves with more variance are not tabulated: their weights and exponents grow, and tails underflow.
+pub(super) const WIDEST: f64 = 400.0;
+
+/// T, T′ and T″ at `(t + p/FINEST) STEP`, t = FIRST, …, a row for every p.
+static TABLE: LazyLock<[Vec<f64>; 3]> = LazyLock::new(|| {
+    let mut table = [const { Vec::new() }; 3];
+    for p in 0..FINEST {
+        for t in 0..ROW {
+            let u = ((FIRST + t as i64) as f64 + p as f64 / FINEST as f64) * STEP;
+            let rate = u.exp();
+            let value = (-rate).exp();
+            table[0].push(value);
+            table[1].push(-rate * value);
+            table[2].push(rate * (rate - 1.0) * value);
+        }
+    }
+    table
+});
+
+/// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`; or a density alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    pub values: [Lanes; 3],
+    pub scale: f64,
+}
+
+impl Block {
+    /// The same with a scale of 0, where what is small underflows.
+    pub fn unscaled(&mut self) {
+        if self.scale != 0.0 {
+            let factor = self.scale.exp();
+            self.values.iter_mut().flatten().for_each(|value| *value *= factor);
+            self.scale = 0.0;
+        }
+    }
+}
+
+/// φ(s + μ; v) as a function of s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Curve {
+    mu: f64,
+    v: f64,
+    method: Method,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Method {
+    /// The series in v.
+    Series,
+    /// Weights and their running sums by phase, from a place in a common buffer on: in each of `phases` rows of the table,
+    /// `count` weights for the entries from `first` on.
+    Table { phases: usize, first: i64, count: usize, start: usize },
+    /// Quadrature at every node.
+    Nodes,
+}
+
+impl Curve {
+    /// The curve; its weights are appended to the buffer. Nodes are arbitrary if it is not to be tabulated, and multiples of [`STEP`]
+    /// otherwise.
+    pub fn new((mu, v): (f64, f64), tabulate: bool, weights: &mut Vec<f64>) -> Curve {
+        let sd = v.sqrt();
+        let method = match (2..=FINEST).find(|m| m.is_power_of_two() && sd >= RESOLVED * STEP / *m as f64) {
+            _ if !tabulate => Method::Nodes,
+            None => Method::Series,
+            Some(phases) => Self::weigh((mu, sd), phases, weights),
+        };
+        Curve { mu, v, method }
+    }
+
+    /// Weights of a grid with so many points to a step: by phase p, at `((first + q) + p/phases) STEP`.
+    fn weigh((mu, sd): (f64, f64), phases: usize, weights: &mut Vec<f64>) -> Method {
+        // To the right T only falls; to the left lies the mass of products with a factor e^u.
+        let (low, high) = (mu - (REACH + sd) * sd, mu + REACH * sd);
+        let first = (low / STEP).floor() as i64;
+        let count = ((high / STEP).ceil() as i64 - first) as usize + 1;
+        let start = weights.len();
+        for p in 0..phases {
+            let offset = (first as f64 + p as f64 / phases as f64) * STEP - mu;
+            weights.extend((0..count).map(|q| {
+                let z = (offset + q as f64 * STEP) / sd;
+                -0.5 * z * z
+            }));
+        }
+        exp_in_place(&mut weights[start..]);
+        let total: f64 = weights[start..].iter().sum();
+        weights[start..].iter_mut().for_each(|w| *w /= total);
+        for p in 0..phases {
+            let mut below = 0.0;
+            for q in 0..count {
+                weights.push(below);
+                below += weights[start + p * count + q];
+            }
+            weights.push(below);
+        }
+        Method::Table { phases, first, count, start }
+    }
+
+    /// φ, and the derivatives if `N` is 3, at the nodes `(from + l)·step`.
+    pub fn fill<const N: usize>(
+        &self,
+        (from, step): (i64, f64),
+        weights: &[f64],
+        integrator: &mut Integrator,
+        out: &mut Block,
+    ) {
+        out.scale = 0.0;
+        match self.method {
+            Method::Series => {
+                dispatch(Series::<N> { from, mu: self.mu, v: self.v, out: &mut out.values });
+            }
+            Method::Table { phases, first, count, start } => {
+                let (weights, sums) = weights[start..].split_at(phases * count);
+                dispatch(Convolve::<N> {
+                    phases,
+                    first: from + first,
+                    count,
+                    weights,
+                    sums,
+                    out: &mut out.values,
+                });
+            }
+            Method::Nodes => self.by_nodes(0.0, (from, step), integrator, out),
+        }
+    }
+
+    /// `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. Of a tabulated curve, it is to be told of the one with
+    /// mean `μ + v`.
+    pub fn fill_density(
+        &self,
+        (from, step): (i64, f64),
+        weights: &[f64],
+        integrator: &mut Integrator,
+        out: &mut Block,
+    ) {
+        if let Method::Nodes = self.method {
+            return self.by_nodes(1.0, (from, step), integrator, out);
+        }
+        self.fill::<1>((from, step), weights, integrator, out);
+        // μ + v/2, from the mean μ + v.
+        out.scale = from as f64 * step + self.mu - 0.5 * self.v;
+        for (value, growth) in out.values[0].iter_mut().zip(&*GROWTH) {
+            *value *= growth;
+        }
+    }
+
+    /// φ is the probability of no event at a log-normal rate, −φ′ that of one.
+    fn by_nodes(&self, events: f64, (from, step): (i64, f64), integrator: &mut Integrator, out: &mut Block) {
+        let mut logs = [[0.0; LANES]; 3];
+        for l in 0..LANES {
+            let a = (from + l as i64) as f64 * step + self.mu;
+            // So far to the left φ is 1 to the last digit.
+            if events == 0.0 && (a < -40.0 - 0.5 * self.v || a < -9.0 * self.v.sqrt() - 40.0) {
+                continue;
+            }
+            let at = Observation::of(events);
+            let local = PoissonExp.log_predictive(at, (a, self.v), &mut [], integrator);
+            for (log, value) in logs.iter_mut().zip([local.value, local.mean, 2.0 * local.variance]) {
+                log[l] = value;
+            }
+        }
+        let top = logs[0].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        out.scale = if top.is_finite() { top } else { 0.0 };
+        for l in 0..LANES {
+            let value = (logs[0][l] - out.scale).exp();
+            out.values[0][l] = value;
+            // Where nothing is left of φ its slopes may be infinite.
+            out.values[1][l] = if value == 0.0 { 0.0 } else { value * logs[1][l] };
+            out.values[2][l] = if value == 0.0 { 0.0 } else { value * logs[2][l] };
+        }
+    }
+
+    /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is 1e-17.
+    pub fn left_end(&self) -> f64 {
+        let v = self.v;
+        let distance = match () {
+            () if self.is_exponential() => 18.5 + v,
+            () if v < 78.0 => 39.0 + 0.5 * v,
+            () => (78.0 * v).sqrt(),
+        };
+        -self.mu - distance
+    }
+
+    /// Whether φ is `1 − e^{s + μ + v/2}` below the [left end](Self::left_end).
+    pub fn is_exponential(&self) -> bool {
+        self.v < 41.0
+    }
+
+    /// `e^{μ + v/2}`, of `1 − φ` far to the left.
+    pub fn rate(&self) -> f64 {
+        (self.mu + 0.5 * self.v).exp()
+    }
+}
+
+/// `e^{l·STEP}`.
+static GROWTH: LazyLock<Lanes> = LazyLock::new(|| std::array::from_fn(|l| (l as f64 * STEP).exp()));
+
+struct Convolve<'a, const N: usize> {
+    phases: usize,
+    /// The entry of the rows that the first weight is for, at the first node.
+    first: i64,
+    count: usize,
+    weights: &'a [f64],
+    sums: &'a [f64],
+    out: &'a mut [Lanes; 3],
+}
+
+impl<const N: usize> Pass for Convolve<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let Convolve { phases, first, count, weights, sums, out } = self;
+        let inside = |entry: i64| (entry - first).clamp(0, count as i64) as usize;
+        let (from, to) = (inside(FIRST), inside(HIGH + 1));
+        let mut total = [[0.0; LANES]; N];
+        let mut below = 0.0;
+        for phase in 0..phases {
+            below += sums[phase * (count + 1) + from];
+            if from >= to {
+                continue;
+            }
+            let start = phase * (FINEST / phases) * ROW + (first + from as i64 - FIRST) as usize;
+            let rows: [&[f64]; N] = std::array::from_fn(|i| &TABLE[i][start..start + to - from + LANES - 1]);
+            for (k, w) in weights[phase * count..][from..to].iter().enumerate() {
+                for i in 0..N {
+                    let entries = &rows[i][k..k + LANES];
+                    for l in 0..LANES {
+                        total[i][l] = mul_add::<S>(*w, entries[l], total[i][l]);
+                    }
+                }
+            }
+        }
+        // Left of the table T is 1.
+        total[0].iter_mut().for_each(|value| *value += below);
+        out[..N].copy_from_slice(&total);
+    }
+}
+
+struct Series<'a, const N: usize> {
+    from: i64,
+    mu: f64,
+    v: f64,
+    out: &'a mut [Lanes; 3],
+}
+
+impl<const N: usize> Pass for Series<'_, N> {
+    type Output = ();
+
+    /// `T⁽ⁿ⁾ = Pₙ(e^u) T`, `P_{n+1}(r) = r Pₙ′ − r Pₙ`: Stirling numbers of the second kind with signs.
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let Series { from, mu, v, out } = self;
+        let (first, second) = (0.5 * v, 0.125 * v * v);
+        for l in 0..LANES {
+            let u = (from + l as i64) as f64 * STEP + mu;
+            // Beyond this T has underflown.
+            let r = exp::<S>(if u > 7.0 { 7.0 } else { u });
+            let t = exp::<S>(-r);
+            let p2 = r * (r - 1.0);
+            let p4 = r * (((r - 6.0) * r + 7.0) * r - 1.0);
+            out[0][l] = t * (1.0 + first * p2 + second * p4);
+            if N == 3 {
+                let p3 = -r * ((r - 3.0) * r + 1.0);
+                let p5 = -r * ((((r - 10.0) * r + 25.0) * r - 15.0) * r + 1.0);
+                let p6 = r * (((((r - 15.0) * r + 65.0) * r - 90.0) * r + 31.0) * r - 1.0);
+                out[1][l] = t * (-r + first * p3 + second * p5);
+                out[2][l] = t * (p2 + first * p4 + second * p6);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All three ways agree where they overlap, far to the left and in the upper tail.
+    #[test]
+    fn curves_agree_with_quadrature_at_every_node() {
+        let mut integrator = Integrator::default();
+        let mut weights = Vec::new();
+        for v in [0.0, 1e-12, 1e-6, 7e-5, 8e-5, 1e-3, 0.02, 0.07, 0.08, 0.5, 3.0, 40.0, 390.0] {
+            for mu in [-3.3, 0.17, 12.0] {
+                weights.clear();
+                let curve = Curve::new((mu, v), true, &mut weights);
+                let tilted = Curve::new((mu + v, v), true, &mut weights);
+                let slow = Curve::new((mu, v), false, &mut weights);
+                for from in [-60, -35, -20, -10, 5] {
+                    let (mut got, mut want) = (Block::default(), Block::default());
+                    curve.fill::<3>((from, STEP), &weights, &mut integrator, &mut got);
+                    slow.fill::<3>((from, STEP), &weights, &mut integrator, &mut want);
+                    want.unscaled();
+                    for (got, want) in got.values.iter().flatten().zip(want.values.iter().flatten()) {
+                        // The second derivative of quadrature divides by the root of the variance.
+                        let tolerance = if v < 1e-8 { 1e-8 } else { 2e-11 };
+                        assert!((got - want).abs() < tolerance, "v {v} μ {mu} from {from}: {got:e}, want {want:e}");
+                    }
+                    tilted.fill_density((from, STEP), &weights, &mut integrator, &mut got);
+                    slow.fill_density((from, STEP), &weights, &mut integrator, &mut want);
+                    for (got_value, want_value) in got.values[0].iter().zip(want.values[0]) {
+                        let (got, want) = (got_value.ln() + got.scale, want_value.ln() + want.scale);
+                        // Further right than this no product of interest has any mass.
+                        if want_value > 0.0 && want > -30.0 - 0.5 * v {
+                            let tolerance = if v < 1e-8 { 1e-9 } else { 2e-10 };
+                            assert!((got - want).abs() < tolerance, "v {v} μ {mu} from {from}: log {got}, want {want}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! One of C classes, `p(y|f) = e^{f_y}/Σ_c e^{f_c}`, exactly: all expectations are one-dimensional integrals.
+//!
+//! With `φ(a; v) = E exp(−exp(a + √v ε))`, the f_c independent, and `Π_S(s) = Π_{c∈S} φ(s + μ_c; v_c)`:
+//!
+//! - `E log Σ_c e^{f_c} − μ_k = ∫ φ(s + μ_k; v_k) (1 − Π_{c≠k}) ds` for any k, as `log a − log b = ∫ [exp(−b e^s) − exp(−a e^s)] ds`
+//!   (Frullani); its derivative in μ_c is `E softmax_c = −∫ φ′(s + μ_c; v_c) Π_{c′≠c} ds`.
+//! - `E softmax_y` is that integral by itself, since `1/S = ∫ e^{−tS} dt`, t = e^s: the probability of y, for any number of classes.
+//! - Derivatives in μ_c are integrals with φ′_c in place of φ_c; in v_c with ½ φ″_c, as φ solves the heat equation.
+//!
+//! Integrands are analytic, so that a trapezoidal rule converges exponentially, and those of probabilities are log-concave (each factor
+//! is a convolution of log-concave functions), so that they are followed from anywhere to both sides until what is left is negligible.
+
+mod curve;
+
+use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
+use crate::likelihood::{Observation, TargetKind};
+use crate::quadrature::Integrator;
+use curve::{Block, Curve, LANES, Lanes, STEP, WIDEST};
+use pulp::Simd;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::vector_math::{Pass, dispatch, mul_add};
+
+/// What is left of an integral is negligible below this share.
+const NEGLIGIBLE: f64 = 1e-17;
+
+/// No integral takes more nodes of curves that are not tabulated; they are as many as resolve standard deviations of 500 next to 0.
+const MOST_NODES: f64 = 32_768.0;
+
+/// Means count as at most so far below the largest.
+const FARTHEST: f64 = 1e9;
+
+/// Products of probabilities are kept above this when they are divided by one of them.
+const TINY: f64 = 1e-300;
+
+/// A class for every function: `p(y|f) = e^{f_y}/Σ_c e^{f_c}`.
+#[derive(Clone, Debug)]
+pub struct Softmax {
+    classes: usize,
+}
+
+impl Softmax {
+    /// With so many classes, at least 2.
+    pub fn new(classes: usize) -> Self {
+        Softmax { classes: classes.max(2) }
+    }
+
+    /// The class of a target, if it is one.
+    fn class(&self, y: f64) -> Option<usize> {
+        let is_class = TargetKind::Class.admits(y) && y < self.classes as f64;
+        is_class.then_some(y as usize)
+    }
+}
+
+/// The class with the largest mean, which all others are compared with, and the nodes.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    top: usize,
+    step: f64,
+    /// Whether curves are tabulated.
+    tabulated: bool,
+}
+
+impl Grid {
+    /// None if anything is not a number.
+    fn of(Marginal { mean, variance }: Marginal<'_>, classes: usize) -> Option<Grid> {
+        let usable = mean.len() == classes && variance.len() == classes;
+        if !usable || !mean.iter().chain(variance).all(|x| x.is_finite()) {
+            return None;
+        }
+        let top = (1..classes).fold(0, |a, b| if mean[b] > mean[a] { b } else { a });
+        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+        for &v in variance {
+            (least, most) = (least.min(v), most.max(v));
+        }
+        if most <= WIDEST {
+            return Some(Grid { top, step: STEP, tabulated: true });
+        }
+        // Where all curves are wide so is what they make.
+        let step = STEP.max(0.3 * least.max(0.0).sqrt()).max(20.0 * most.sqrt() / MOST_NODES);
+        Some(Grid { top, step, tabulated: false })
+    }
+
+    /// Mean, from the largest one, and variance of a class. From so far below it has no part in integrals other than its own.
+    fn place(self, marginal: Marginal<'_>, class: usize) -> (f64, f64) {
+        let (mu, v) = marginal.of(class);
+        ((mu - marginal.mean[self.top]).max(-FARTHEST), v.max(0.0))
+    }
+
+    /// Curves that are not tabulated have scales of their own, which hide what is lacking.
+    fn ends(self, ends: Ends) -> Ends {
+        Ends { lacking: if self.tabulated { ends.lacking } else { 1.0 }, ..ends }
+    }
+
+    /// What [`place`](Self::place) takes from the distance of a mean.
+    fn beyond(self, marginal: Marginal<'_>, class: usize) -> f64 {
+        (marginal.mean[class] - marginal.mean[self.top] + FARTHEST).min(0.0)
+    }
+}
+
+/// The buffers of integrals over classes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch {
+    curves: Vec<Curve>,
+    /// The same at `μ_c + v_c`.
+    tilted: Vec<Curve>,
+    weights: Vec<f64>,
+    blocks: Vec<Block>,
+    densities: Vec<Block>,
+    /// Two sums over nodes for every class.
+    sums: Vec<[Lanes; 2]>,
+    running: Vec<Running>,
+}
+
+impl Scratch {
+    /// Curves of all classes, and tilted ones where they are wanted.
+    fn set(&mut self, grid: Grid, marginal: Marginal<'_>, tilted: impl Fn(usize) -> bool) {
+        let classes = marginal.mean.len();
+        self.curves.clear();
+        self.tilted.clear();
+        self.weights.clear();
+        self.blocks.resize(classes, Block::default());
+        self.densities.resize(classes, Block::default());
+        self.sums.clear();
+        self.sums.resize(classes, [[0.0; LANES]; 2]);
+        for c in 0..classes {
+            let (mu, v) = grid.place(marginal, c);
+            self.curves.push(Curve::new((mu, v), grid.tabulated, &mut self.weights));
+            if tilted(c) {
+                let mu = if grid.tabulated { mu + v } else { mu };
+                self.tilted.push(Curve::new((mu, v), grid.tabulated, &mut self.weights));
+            }
+        }
+    }
+
+    /// All curves at a block of nodes; with derivatives if `N` is 3.
+    fn fill<const N: usize>(&mut self, from: i64, step: f64, integrator: &mut Integrator, except: Option<usize>) {
+        for (c, (curve, block)) in self.curves.iter().zip(&mut self.blocks).enumerate() {
+            if except != Some(c) {
+                curve.fill::<N>((from, step), &self.weights, integrator, block);
+            }
+        }
+    }
+}
+
+/// `E log Σ_c e^{f_c}` less the largest mean; with `−φ′` and `φ″` integrals of every class in the sums if derivatives are wanted.
+fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch, integrator: &mut Integrator) -> f64 {
+    let Grid { top, step, tabulated } = grid;
+    let left = scratch.curves.iter().map(Curve::left_end).fold(f64::INFINITY, f64::min);
+    let first = (left / step).floor() as i64;
+    let mut value = [0.0; LANES];
+    let mut from = first;
+    loop {
+        if derivatives {
+            scratch.fill::<3>(from, step, integrator, None);
+        } else {
+            scratch.fill::<1>(from, step, integrator, None);
+        }
+        if !tabulated {
+            scratch.blocks.iter_mut().for_each(Block::unscaled);
+        }
+        let sums = if derivatives { &mut scratch.sums[..] } else { &mut [] };
+        let left = dispatch(LogSum { blocks: &scratch.blocks, top, value: &mut value, sums });
+        from += LANES as i64;
+        // What is not a number ends here as well.
+        if !(left > NEGLIGIBLE) || (from - first) as f64 > 2.0 * MOST_NODES {
+            break;
+        }
+    }
+    let mut total: f64 = value.iter().sum();
+    if tabulated {
+        total += add_left_tail(first as f64 * step, top, scratch);
+    }
+    step * total
+}
+
+/// Below the first node all integrands are proportional to `e^s`: adds their sums over all nodes there.
+fn add_left_tail(first: f64, top: usize, scratch: &mut Scratch) -> f64 {
+    let share = first.exp() / STEP.exp_m1();
+    let mut total = 0.0;
+    for (c, (curve, sums)) in scratch.curves.iter().zip(&mut scratch.sums).enumerate() {
+        if curve.is_exponential() {
+            let tail = share * curve.rate();
+            sums[0][0] += tail;
+            sums[1][0] -= tail;
+            total += if c == top { 0.0 } else { tail };
+        }
+    }
+    total
+}
+
+/// Adds a block of nodes to the integrals of `E log Σ`; returns what φ of the largest mean is at the last one, or the product of all if that
+/// is more.
+struct LogSum<'a> {
+    blocks: &'a [Block],
+    top: usize,
+    value: &'a mut Lanes,
+    sums: &'a mut [[Lanes; 2]],
+}
+
+impl Pass for LogSum<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> f64 {
+        let LogSum { blocks, top, value, sums } = self;
+        let mut others = [1.0; LANES];
+        for (c, block) in blocks.iter().enumerate() {
+            if c != top {
+                for l in 0..LANES {
+                    others[l] *= block.values[0][l];
+                }
+            }
+        }
+        let reference = &blocks[top].values[0];
+        for l in 0..LANES {
+            value[l] += reference[l] * (1.0 - others[l]);
+        }
+        for (block, [first, second]) in blocks.iter().zip(sums) {
+            let [phi, slope, bend] = &block.values;
+            for l in 0..LANES {
+                let share = reference[l] * others[l] / if phi[l] > TINY { phi[l] } else { TINY };
+                first[l] -= share * slope[l];
+                second[l] += share * bend[l];
+            }
+        }
+        reference[LANES - 1]
+    }
+}
+
+/// What a block of an integrand says of the rest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// The sum over the block.
+    total: f64,
+    /// The integrand at both ends.
+    ends: [f64; 2],
+    /// The share that the first node lacks of the exponential `e^s` that the integrand is far to the left, 1 for not known.
+    lacking: f64,
+}
+
+impl Ends {
+    fn of(terms: &Lanes, lacking: f64) -> Ends {
+        Ends { total: terms.iter().sum(), ends: [terms[0], terms[LANES - 1]], lacking }
+    }
+
+    /// Whether the log-concave integrand falls beyond the block, and too little is left of it there.
+    fn is_last(self, right: bool, total: f64) -> bool {
+        let [near, far] = if right { self.ends } else { [self.ends[1], self.ends[0]] };
+        // To the left of an exponential there is a closed form.
+        let rest = if right { self.total } else { self.total.min(self.lacking * far) };
+        far <= near && rest <= NEGLIGIBLE * total
+    }
+
+    /// The sum over all nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
+    fn left_tail(self) -> f64 {
+        self.ends[0] / STEP.exp_m1()
+    }
+}
+
+/// A sum over nodes times `e^{log_scale}`, which may be beyond floats.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    total: f64,
+    log_scale: f64,
+    /// Of the block that came last.
+    last: Ends,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Running { total: 0.0, log_scale: f64::NEG_INFINITY, last: Ends::default() }
+    }
+}
+
+impl Running {
+    /// What terms of that scale are to be multiplied by, and what all sums so far.
+    fn admit(&mut self, log_scale: f64) -> (f64, f64) {
+        let mut past = 1.0;
+        if log_scale > self.log_scale + 100.0 {
+            past = if self.total == 0.0 { 0.0 } else { (self.log_scale - log_scale).exp() };
+            self.log_scale = log_scale;
+            self.total *= past;
+        }
+        ((log_scale - self.log_scale).exp(), past)
+    }
+
+    /// Adds a block; whether it is the last one in its direction.
+    fn add(&mut self, ends: Ends, right: bool) -> bool {
+        self.total += ends.total;
+        self.last = ends;
+        // To the right nothing comes after nothing; a mass further left may have been too small for a float.
+        let known = self.total > 0.0 || right;
+        known && ends.is_last(right, self.total) || self.total.is_nan()
+    }
+
+    /// Adds what is left of the last block, and multiplies by the step.
+    fn finish(&mut self, grid: Grid) {
+        if grid.tabulated {
+            self.total += self.last.left_tail();
+        }
+        self.total *= grid.step;
+    }
+
+    fn log(self) -> f64 {
+        self.total.ln() + self.log_scale
+    }
+}
+
+/// Visits blocks to the right and then to the left of 0 until `visit`, which is told whether the block is on the right, says that
+/// nothing is left there.
+fn sweep(mut visit: impl FnMut(i64, bool) -> bool) {
+    let blocks = (2.0 * MOST_NODES) as i64 / LANES as i64;
+    let width = LANES as i64;
+    for k in 0..blocks {
+        if visit(k * width - width / 2, true) {
+            break;
+        }
+    }
+    for k in 1..blocks {
+        if visit(-k * width - width / 2, false) {
+            break;
+        }
+    }
+}
+
+/// The integral of `E softmax_y` over a block, with the derivatives of its logarithm if there are sums.
+struct Density<'a> {
+    blocks: &'a [Block],
+    density: &'a Lanes,
+    class: usize,
+    /// What terms are multiplied by.
+    factor: f64,
+    sums: &'a mut [[Lanes; 2]],
+}
+
+impl Pass for Density<'_> {
+    type Output = Ends;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> Ends {
+        let Density { blocks, density, class, factor, sums } = self;
+        let mut product = *density;
+        for (c, block) in blocks.iter().enumerate() {
+            if c != class {
+                for l in 0..LANES {
+                    product[l] *= block.values[0][l];
+                }
+            }
+        }
+        let lacking = 1.0 - product[0];
+        product.iter_mut().for_each(|value| *value *= factor);
+        let (mut slope, mut bend) = ([0.0; LANES], [0.0; LANES]);
+        for (c, (block, [first_sum, second_sum])) in blocks.iter().zip(&mut *sums).enumerate() {
+            if c == class {
+                continue;
+            }
+            let [phi, first, second] = &block.values;
+            for l in 0..LANES {
+                let inverse = 1.0 / if phi[l] > TINY { phi[l] } else { TINY };
+                let (r, q) = (first[l] * inverse, second[l] * inverse);
+                first_sum[l] = mul_add::<S>(product[l], r, first_sum[l]);
+                second_sum[l] = mul_add::<S>(product[l], q, second_sum[l]);
+                slope[l] += r;
+                bend[l] += mul_add::<S>(-r, r, q);
+            }
+        }
+        if let Some([_, second_sum]) = sums.get_mut(class) {
+            // By parts twice: the second derivative of the product of all others.
+            for l in 0..LANES {
+                second_sum[l] += product[l] * mul_add::<S>(slope[l], slope[l], bend[l]);
+            }
+        }
+        Ends::of(&product, lacking)
+    }
+}
+
+/// `E softmax_y`, and its derivatives in the sums if they are wanted; of the curves that are tilted the first is that of y.
+fn probability(
+    grid: Grid,
+    class: usize,
+    derivatives: bool,
+    scratch: &mut Scratch,
+    integrator: &mut Integrator,
+) -> Running {
+    let step = grid.step;
+    let mut running = Running::default();
+    sweep(|from, right| {
+        if derivatives {
+            scratch.fill::<3>(from, step, integrator, Some(class));
+        } else {
+            scratch.fill::<1>(from, step, integrator, Some(class));
+        }
+        let Scratch { tilted, blocks, densities, weights, sums, .. } = &mut *scratch;
+        tilted[0].fill_density((from, step), weights, integrator, &mut densities[0]);
+        let others = blocks.iter().enumerate().filter(|(c, _)| *c != class);
+        let log_scale = densities[0].scale + others.map(|(_, block)| block.scale).sum::<f64>();
+        let (factor, past) = running.admit(log_scale);
+        if past != 1.0 {
+            sums.iter_mut().flatten().flatten().for_each(|sum| *sum *= past);
+        }
+        let sums = if derivatives { &mut sums[..] } else { &mut [] };
+        let ends = dispatch(Density { blocks, density: &densities[0].values[0], class, factor, sums });
+        running.add(grid.ends(ends), right)
+    });
+    running.finish(grid);
+    running
+}
+
+/// The integral of `E softmax_c` over a block for one of all classes.
+struct Share<'a> {
+    product: &'a Lanes,
+    block: &'a Block,
+    density: &'a Lanes,
+    factor: f64,
+}
+
+impl Pass for Share<'_> {
+    type Output = Ends;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> Ends {
+        let Share { product, block, density, factor } = self;
+        let mut terms = [0.0; LANES];
+        for l in 0..LANES {
+            let phi = block.values[0][l];
+            terms[l] = product[l] / if phi > TINY { phi } else { TINY } * density[l];
+        }
+        let lacking = 1.0 - terms[0];
+        terms.iter_mut().for_each(|value| *value *= factor);
+        Ends::of(&terms, lacking)
+    }
+}
+
+/// `E softmax_c` for all c, in `running`; all curves are tilted.
+fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integrator) {
+    let step = grid.step;
+    scratch.running.clear();
+    scratch.running.resize(scratch.curves.len(), Running::default());
+    sweep(|from, right| {
+        scratch.fill::<1>(from, step, integrator, None);
+        let Scratch { tilted, blocks, densities, weights, running, .. } = &mut *scratch;
+        let mut product = [1.0; LANES];
+        let mut log_scale = 0.0;
+        for block in &*blocks {
+            product.iter_mut().zip(&block.values[0]).for_each(|(product, phi)| *product *= phi);
+            log_scale += block.scale;
+        }
+        let mut last = true;
+        for (((curve, block), density), running) in tilted.iter().zip(blocks).zip(densities).zip(running) {
+            curve.fill_density((from, step), weights, integrator, density);
+            let (factor, _) = running.admit(log_scale - block.scale + density.scale);
+            let ends = dispatch(Share { product: &product, block, density: &density.values[0], factor });
+            last &= running.add(grid.ends(ends), right);
+        }
+        last
+    });
+    scratch.running.iter_mut().for_each(|running| running.finish(grid));
+}
+
+impl JointLikelihood for Softmax {
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Class
+    }
+
+    fn functions(&self) -> Vec<String> {
+        (0..self.classes).map(|class| format!("class_{class}")).collect()
+    }
+
+    fn alike(&self) -> bool {
+        true
+    }
+
+    fn levels(&self) -> usize {
+        self.classes
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+        let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let total: f64 = f.iter().map(|f| (f - top).exp()).sum();
+        let class = self.class(at.y);
+        for (c, (slope, f)) in slope.iter_mut().zip(f).enumerate() {
+            *slope = f64::from(u8::from(class == Some(c))) - (f - top).exp() / total;
+        }
+        class.and_then(|class| f.get(class)).map_or(f64::NAN, |f| f - top - total.ln())
+    }
+
+    /// `−p_c (1 − p_c)`.
+    fn curvature(&self, _: Observation, f: &[f64], out: &mut [f64]) {
+        let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let total: f64 = f.iter().map(|f| (f - top).exp()).sum();
+        for (out, f) in out.iter_mut().zip(f) {
+            let own = (f - top).exp();
+            *out = -own / total * ((total - own) / total);
+        }
+    }
+
+    fn peak(&self, _: Observation) -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let Slopes { mean, variance, .. } = slopes;
+        let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
+            mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
+            return f64::NAN;
+        };
+        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        scratch.set(grid, marginal, |_| false);
+        let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch, outer);
+        for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
+            let [first, second] = scratch.sums[c].map(|sums| grid.step * sums.iter().sum::<f64>());
+            *mean = f64::from(u8::from(c == class)) - first;
+            *variance = 0.5 * second;
+        }
+        marginal.mean[class] - marginal.mean[grid.top] - log_sum
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let Slopes { mean, variance, .. } = slopes;
+        let (Some(class), Some(grid)) = (self.class(at.y), Grid::of(marginal, self.classes)) else {
+            mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
+            return f64::NAN;
+        };
+        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        scratch.set(grid, marginal, |c| c == class);
+        let found = probability(grid, class, !mean.is_empty(), scratch, outer);
+        let scale = grid.step / found.total;
+        let mut others = 0.0;
+        for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
+            let [first, second] = scratch.sums[c].map(|sums| scale * sums.iter().sum::<f64>());
+            *mean = first;
+            *variance = 0.5 * second;
+            others += first;
+        }
+        // The same number added to all means changes nothing.
+        if let Some(mean) = mean.get_mut(class) {
+            *mean = -others;
+        }
+        (found.log() + grid.beyond(marginal, class)).min(0.0)
+    }
+
+    fn predictive_moments(&self, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+        (f64::NAN, f64::NAN)
+    }
+
+    fn predictive_cdf(&self, _: f64, _: Marginal<'_>, _: f64, _: &mut JointIntegrator) -> f64 {
+        f64::NAN
+    }
+
+    fn probabilities(&self, marginal: Marginal<'_>, integrator: &mut JointIntegrator, out: &mut [f64]) {
+        let Some(grid) = Grid::of(marginal, self.classes) else {
+            out.fill(f64::NAN);
+            return;
+        };
+        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        scratch.set(grid, marginal, |_| true);
+        all_probabilities(grid, scratch, outer);
+        for (c, (out, running)) in out.iter_mut().zip(&scratch.running).enumerate() {
+            *out = (running.log() + grid.beyond(marginal, c)).exp().min(1.0);
+        }
+    }
+
+    /// Gumbel's trick: the largest of `f_c` plus independent Gumbel variables.
+    fn sample(&self, f: &[f64], _: f64, random: &mut ChaCha8Rng) -> f64 {
+        let mut best = (f64::NAN, f64::NEG_INFINITY);
+        for (c, f) in f.iter().enumerate() {
+            let u: f64 = random.random();
+            let perturbed = f - (-(1.0 - u).ln()).ln();
+            if perturbed > best.1 {
+                best = (c as f64, perturbed);
+            }
+        }
+        best.0
+    }
+
+    /// Half an event more than the indicator of each class says, against half an event each way: `±log 3`, less their mean.
+    fn working_response(&self, at: Observation, out: &mut [f64]) {
+        let class = self.class(at.y);
+        let height = 3f64.ln();
+        let mean = height * (2.0 / self.classes as f64 - 1.0);
+        for (c, out) in out.iter_mut().enumerate() {
+            *out = if class == Some(c) { height } else { -height } - mean;
+        }
+    }
+
+    /// The logarithms of the classes' frequencies, with half a datum more for each, less their mean.
+    fn initialise(&mut self, y: &[f64], _: &[f64]) -> Vec<f64> {
+        let mut counts = vec![0.5; self.classes];
+        for &y in y {
+            if let Some(class) = self.class(y) {
+                counts[class] += 1.0;
+            }
+        }
+        let logs: Vec<f64> = counts.iter().map(|count: &f64| count.ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        logs.into_iter().map(|log| log - mean).collect()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
+        Box::new(self.clone())
+    }
+}
