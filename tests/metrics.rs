@@ -14,6 +14,7 @@ const UNDEFINED: Compared = Compared {
     crps: f64::NAN,
     deviance: f64::NAN,
     most_probable: f64::NAN,
+    classes: None,
 };
 
 fn row(target: f64, mean: f64, pit: f64) -> Compared {
@@ -178,6 +179,7 @@ fn every_task_has_its_own_figures() {
         crps: 0.3,
         deviance: 2.0,
         most_probable: 0.0,
+        classes: None,
     };
     let rows = [full(0.0), full(1.0)];
     let numbers =

@@ -2,7 +2,8 @@
 
 use super::kind::{Build, Entry, LikelihoodKind};
 use super::{
-    Likelihood, TargetKind, Task, bernoulli, beta, gamma, gaussian, joint_kinds, negative_binomial, ordinal, poisson, student_t,
+    Likelihood, TargetKind, Task, bernoulli, beta, gamma, gaussian, joint_kinds, negative_binomial, ordinal,
+    poisson, student_t,
 };
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, de};

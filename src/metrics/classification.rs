@@ -1,9 +1,9 @@
-//! How good predicted probabilities of two classes are: ranking, squared error and calibration; no other targets.
+//! How good predicted probabilities of classes are: ranking, squared error and calibration; no other targets.
 
-use super::{BINS, Report, bin, finite, unit};
+use super::{BINS, ClassScores, Report, bin, finite, unit};
 use crate::data::moments::Moments;
 
-/// The part about the probability of the positive class.
+/// The part about the probability of the positive class, or of the most probable one of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     squared: Moments,
@@ -32,6 +32,18 @@ impl Classes {
         let bin = &mut self.bins[bin(probability)];
         bin.predicted.push(probability);
         bin.positive += u64::from(positive);
+    }
+
+    /// A row of several classes, of which the most probable one is the `right` one or not.
+    pub(super) fn push_several(&mut self, right: bool, scores: ClassScores) {
+        let (Some(confidence), true) = (unit(scores.confidence), scores.brier.is_finite()) else {
+            self.unusable = true;
+            return;
+        };
+        self.squared.push(scores.brier);
+        let bin = &mut self.bins[bin(confidence)];
+        bin.predicted.push(confidence);
+        bin.positive += u64::from(right);
     }
 
     pub(super) fn report(&self, report: &mut Report) {

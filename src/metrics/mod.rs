@@ -2,11 +2,13 @@
 
 mod calibration;
 mod classification;
+mod confusion;
 
 use crate::data::moments::Moments;
 use crate::likelihood::Task;
 use calibration::Calibration;
 use classification::Classes;
+pub use confusion::Confusion;
 use serde::{Deserialize, Serialize};
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
@@ -17,7 +19,7 @@ const BINS: usize = 10;
 pub struct Compared {
     /// The target y. Classification: 1 for the positive class, 0 for the other. Ordinal: the index of the level.
     pub target: f64,
-    /// The predictive mean of y. Classification: the probability of the positive class.
+    /// The predictive mean of y. Two classes: the probability of the positive one; NaN of several.
     pub mean: f64,
     /// The log predictive density, or probability, of y; NaN when the model defines none.
     pub log_density: f64,
@@ -32,6 +34,18 @@ pub struct Compared {
     pub deviance: f64,
     /// Classification and ordinal: the most probable class or level, coded like the target; NaN otherwise.
     pub most_probable: f64,
+    /// What is said of all classes, where there are more than two kinds of them or they have no order: a target of
+    /// [several classes](crate::likelihood::TargetKind::Class).
+    pub classes: Option<ClassScores>,
+}
+
+/// What the probabilities of several classes are worth at a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassScores {
+    /// `Σ_c (p_c − 1{y = c})²` (Brier 1950), from 0 to 2.
+    pub brier: f64,
+    /// The probability of the most probable class.
+    pub confidence: f64,
 }
 
 /// The shares of test rows inside the central predictive intervals.
@@ -67,10 +81,17 @@ pub struct Report {
     pub mae: Option<f64>,
     /// Classification and ordinal: the share of rows whose most probable class or level is wrong.
     pub error_rate: Option<f64>,
+    /// One minus that: the share of rows whose most probable class or level is right.
+    #[serde(default)]
+    pub accuracy: Option<f64>,
+    /// Classification and ordinal: how often each class or level is taken for each; `None` for more than 100 of them.
+    #[serde(default)]
+    pub confusion: Option<Confusion>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
     /// there are rows of one class only.
     pub auc: Option<f64>,
-    /// Classification: the mean squared error of the predicted probability of the positive class.
+    /// Classification: the mean squared error of the predicted probability of the positive class; of several classes the sum over
+    /// them, `Σ_c (p_c − 1{y = c})²`.
     pub brier: Option<f64>,
     /// Counts: the mean of |predictive mean − y| / max(1, y).
     pub mre: Option<f64>,
@@ -80,7 +101,8 @@ pub struct Report {
     pub deviance: Option<f64>,
     /// Classification: the expected calibration error. The predicted probabilities of the positive class are put into ten
     /// bins of equal width; this is the mean of |mean predicted − observed share of positives| over bins, weighted by
-    /// their numbers of rows.
+    /// their numbers of rows. Of several classes the probabilities are those of the most probable one, and the shares those of rows in
+    /// which it is right (Guo et al. 2017).
     pub ece: Option<f64>,
     /// The shares of the probability integral transforms in [0, 0.1), [0.1, 0.2), …, [0.9, 1]. A row of a discrete target
     /// is spread uniformly over P(Y < y) to P(Y ≤ y) (Czado, Gneiting & Held 2009).
@@ -111,6 +133,7 @@ pub struct Metrics {
     counts: Counts,
     calibration: Calibration,
     classes: Classes,
+    confusion: Confusion,
 }
 
 impl Metrics {
@@ -125,6 +148,7 @@ impl Metrics {
             counts: Counts::default(),
             calibration: Calibration::default(),
             classes: Classes::default(),
+            confusion: Confusion::default(),
         }
     }
 
@@ -133,14 +157,20 @@ impl Metrics {
         self.log_density.push(row.log_density);
         self.crps.push(row.crps);
         match self.task {
-            Task::Classification => self.classes.push(row.target, row.mean),
+            Task::Classification => match row.classes {
+                Some(scores) => self.classes.push_several(row.most_probable == row.target, scores),
+                None => self.classes.push(row.target, row.mean),
+            },
             Task::Regression | Task::Count | Task::Ordinal => {
                 self.errors.push(row.target, row.mean);
                 self.calibration.push(row);
             }
         }
         match self.task {
-            Task::Classification | Task::Ordinal => self.wrong.push(wrong(row)),
+            Task::Classification | Task::Ordinal => {
+                self.wrong.push(wrong(row));
+                self.confusion.push(row.target, row.most_probable);
+            }
             Task::Count => self.counts.push(row),
             Task::Regression => {}
         }
@@ -157,6 +187,8 @@ impl Metrics {
             nll: finite(self.log_density.mean().map(|mean| -mean)),
             crps: finite(self.crps.mean()),
             error_rate: finite(self.wrong.mean()),
+            accuracy: finite(self.wrong.mean().map(|wrong| 1.0 - wrong)),
+            confusion: self.confusion.known(),
             ..Report::default()
         };
         // Parts that the task does not push to have no rows and leave their figures alone.
@@ -172,7 +204,7 @@ impl Metrics {
     }
 
     /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted probabilities fall into, their
-    /// mean, the share of positives among these rows, and the number of rows. `None` for other tasks, without rows, and
+    /// mean, the share of positives (of several classes: of right ones) among these rows, and the number of rows. `None` for other tasks, without rows, and
     /// when a probability was not a number in [0, 1].
     pub fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
         self.classes.reliability()

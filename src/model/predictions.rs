@@ -4,7 +4,7 @@ use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
 use crate::likelihood::joint::JointIntegrator;
 use crate::likelihood::{Observation, TargetKind, Task, continuous_crps};
-use crate::metrics::{Compared, Metrics, Report};
+use crate::metrics::{ClassScores, Compared, Metrics, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -78,7 +78,8 @@ impl Predictions<'_> {
     pub fn details(&self, row: usize) -> Vec<f64> {
         let Some(joint) = self.posterior.likelihood().joint() else { return Vec::new() };
         let (latent, mut tools) = (self.latent.row(row), JointIntegrator::default());
-        let scale = |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
+        let scale =
+            |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
         let names = joint.details().iter().enumerate();
         names.map(|(which, name)| scale(joint.detail(which, latent, &mut tools), name)).collect()
     }
@@ -209,7 +210,11 @@ impl Predictions<'_> {
         let mean = self.moments(row, tools).mean;
         let discrete = matches!(kind, TargetKind::Count | TargetKind::Binary | TargetKind::Ordinal);
         let (mut pit, mut interval_95) = ((f64::NAN, f64::NAN), (f64::NAN, f64::NAN));
-        if !self.mean_only && kind != TargetKind::Binary {
+        let (most_probable, classes) = match kind {
+            TargetKind::Class => self.class_scores(row, target, tools),
+            _ => (f64::NAN, None),
+        };
+        if !self.mean_only && !matches!(kind, TargetKind::Binary | TargetKind::Class) {
             let at = self.cdf(row, target, tools);
             pit = (if discrete { self.cdf(row, target - 1.0, tools) } else { at }, at);
             interval_95 = (self.quantile_with(row, 0.025, tools), self.quantile_with(row, 0.975, tools));
@@ -222,12 +227,32 @@ impl Predictions<'_> {
             interval_95,
             crps: self.crps_with(row, target, tools),
             deviance: self.posterior.likelihood().unit_deviance(target, mean),
+            classes,
             most_probable: match kind.task() {
+                Task::Classification if kind == TargetKind::Class => most_probable,
                 Task::Classification => f64::from(u8::from(mean > 0.5)),
                 Task::Ordinal => self.most_probable_level(row, tools),
                 Task::Regression | Task::Count => f64::NAN,
             },
         }
+    }
+
+    /// The most probable of several classes, and what their probabilities are worth.
+    fn class_scores(
+        &self,
+        row: usize,
+        target: f64,
+        tools: &mut JointIntegrator,
+    ) -> (f64, Option<ClassScores>) {
+        let all = self.probabilities_with(row, tools);
+        let (mut best, mut confidence, mut brier) = (f64::NAN, f64::NEG_INFINITY, 0.0);
+        for (class, p) in all.into_iter().enumerate() {
+            if p > confidence {
+                (best, confidence) = (class as f64, p);
+            }
+            brier += (p - f64::from(u8::from(class as f64 == target))).powi(2);
+        }
+        (best, Some(ClassScores { brier, confidence }))
     }
 
     fn most_probable_level(&self, row: usize, tools: &mut JointIntegrator) -> f64 {

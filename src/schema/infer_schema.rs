@@ -232,8 +232,7 @@ impl SchemaOptions {
     pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
         if name == self.target {
             // Where no kind is asked for, these are the ones that are guessed.
-            let guessed =
-                || if self.classes { vec![] } else { vec![TargetKind::Real, TargetKind::Count] };
+            let guessed = || if self.classes { vec![] } else { vec![TargetKind::Real, TargetKind::Count] };
             return Some(Demand::Target(self.kind().map_or_else(guessed, |kind| vec![kind])));
         }
         let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];

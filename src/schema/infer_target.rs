@@ -134,7 +134,8 @@ impl Target<'_> {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
         let distinct = facts.distinct.levels().len();
-        if distinct <= MOST_CLASSES && !facts.distinct.is_cut() && 2 * distinct as u64 <= facts.present as u64 {
+        if distinct <= MOST_CLASSES && !facts.distinct.is_cut() && 2 * distinct as u64 <= facts.present as u64
+        {
             return Ok(TargetKind::Class);
         }
         Err(Error::data(format!(

@@ -245,7 +245,9 @@ impl TryFrom<Stored> for TargetEncoding {
         let fits = match kind {
             TargetKind::Binary => matches!(levels.as_slice(), [negative, positive] if negative != positive),
             TargetKind::Ordinal => levels.len() >= 3 && are_consecutive(&levels),
-            TargetKind::Class => levels.len() >= 2 && levels.iter().collect::<HashSet<_>>().len() == levels.len(),
+            TargetKind::Class => {
+                levels.len() >= 2 && levels.iter().collect::<HashSet<_>>().len() == levels.len()
+            }
             _ => levels.is_empty(),
         };
         if fits {

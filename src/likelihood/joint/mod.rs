@@ -63,7 +63,11 @@ pub struct JointIntegrator {
 impl JointIntegrator {
     /// Integrators that take `nodes` nodes for every function, or choose the number themselves.
     pub fn new(nodes: Option<usize>) -> Self {
-        JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), classes: Default::default() }
+        JointIntegrator {
+            outer: Integrator::new(nodes),
+            inner: Integrator::new(nodes),
+            classes: Default::default(),
+        }
     }
 }
 

@@ -97,6 +97,7 @@ mod tests {
                 crps: undefined,
                 deviance: undefined,
                 most_probable: undefined,
+                classes: None,
             });
         }
         observed

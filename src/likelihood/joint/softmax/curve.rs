@@ -335,7 +335,10 @@ mod tests {
                     for (got, want) in got.values.iter().flatten().zip(want.values.iter().flatten()) {
                         // The second derivative of quadrature divides by the root of the variance.
                         let tolerance = if v < 1e-8 { 1e-8 } else { 2e-11 };
-                        assert!((got - want).abs() < tolerance, "v {v} μ {mu} from {from}: {got:e}, want {want:e}");
+                        assert!(
+                            (got - want).abs() < tolerance,
+                            "v {v} μ {mu} from {from}: {got:e}, want {want:e}"
+                        );
                     }
                     tilted.fill_density((from, STEP), &weights, &mut integrator, &mut got);
                     slow.fill_density((from, STEP), &weights, &mut integrator, &mut want);
@@ -344,7 +347,10 @@ mod tests {
                         // Further right than this no product of interest has any mass.
                         if want_value > 0.0 && want > -30.0 - 0.5 * v {
                             let tolerance = if v < 1e-8 { 1e-9 } else { 2e-10 };
-                            assert!((got - want).abs() < tolerance, "v {v} μ {mu} from {from}: log {got}, want {want}");
+                            assert!(
+                                (got - want).abs() < tolerance,
+                                "v {v} μ {mu} from {from}: log {got}, want {want}"
+                            );
                         }
                     }
                 }

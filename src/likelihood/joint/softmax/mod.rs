@@ -134,7 +134,13 @@ impl Scratch {
     }
 
     /// All curves at a block of nodes; with derivatives if `N` is 3.
-    fn fill<const N: usize>(&mut self, from: i64, step: f64, integrator: &mut Integrator, except: Option<usize>) {
+    fn fill<const N: usize>(
+        &mut self,
+        from: i64,
+        step: f64,
+        integrator: &mut Integrator,
+        except: Option<usize>,
+    ) {
         for (c, (curve, block)) in self.curves.iter().zip(&mut self.blocks).enumerate() {
             if except != Some(c) {
                 curve.fill::<N>((from, step), &self.weights, integrator, block);
@@ -144,7 +150,12 @@ impl Scratch {
 }
 
 /// `E log Σ_c e^{f_c}` less the largest mean; with `−φ′` and `φ″` integrals of every class in the sums if derivatives are wanted.
-fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch, integrator: &mut Integrator) -> f64 {
+fn expected_log_sum(
+    grid: Grid,
+    derivatives: bool,
+    scratch: &mut Scratch,
+    integrator: &mut Integrator,
+) -> f64 {
     let Grid { top, step, tabulated } = grid;
     let left = scratch.curves.iter().map(Curve::left_end).fold(f64::INFINITY, f64::min);
     let first = (left / step).floor() as i64;
