@@ -17,6 +17,9 @@ fn losses(c: &mut Criterion) {
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
     for &name in LikelihoodKind::WORDS {
         let kind: LikelihoodKind = name.parse().expect("a word");
+        if kind.is_joint() {
+            continue;
+        }
         let likelihood: ObservationModel = kind.build(4).into();
         let x = points(1, ROWS, 0.0);
         let y = targets_for(kind, &x);

@@ -5,16 +5,28 @@ mod support;
 
 use serde_json::Value;
 use sparsegp::likelihood::Observation;
-use sparsegp::likelihood::joint::{JointIntegrator, JointLikelihood, Marginal, Slopes, Softmax};
+use sparsegp::likelihood::joint::testkit::check_joint_likelihood;
+use sparsegp::likelihood::joint::{
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointIntegrator, JointLikelihood, Marginal,
+    NegativeBinomialDispersed, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+};
 use support::*;
 
-fn family(name: &str, params: &Value) -> Option<Box<dyn JointLikelihood>> {
-    let _ = params;
-    Some(match name {
+fn family(name: &str, params: &Value) -> Box<dyn JointLikelihood> {
+    let alpha = || number(&params["alpha"]);
+    match name {
         "softmax_3" => Box::new(Softmax::new(3)),
         "softmax_6" => Box::new(Softmax::new(6)),
-        _ => return None,
-    })
+        "gaussian_heteroskedastic" => Box::new(GaussianHeteroskedastic::new()),
+        "student_t_heteroskedastic" => Box::new(StudentTHeteroskedastic::new()),
+        "zero_inflated_poisson" => Box::new(ZeroAltered::inflated_poisson()),
+        "zero_inflated_negative_binomial" => Box::new(ZeroAltered::inflated_negative_binomial(alpha())),
+        "hurdle_poisson" => Box::new(ZeroAltered::hurdle_poisson()),
+        "negative_binomial_dispersed" => Box::new(NegativeBinomialDispersed::new()),
+        "gamma_shape" => Box::new(GammaShaped::new()),
+        "beta_precision" => Box::new(BetaPrecise::new()),
+        other => panic!("unknown likelihood {other}"),
+    }
 }
 
 fn error(got: f64, want: f64, floor: f64) -> f64 {
@@ -30,7 +42,7 @@ fn expectations_agree_with_high_precision() {
     for case in file["cases"].as_array().expect("cases") {
         let name = case["name"].as_str().expect("name");
         let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
-        let Some(likelihood) = family(name, &inputs["params"]) else { continue };
+        let likelihood = family(name, &inputs["params"]);
         for predictive in [false, true] {
             let keys = if predictive {
                 ["log_E_p", "dlogEp_dmu", "dlogEp_dv", "dlogEp_dparam"]
@@ -61,6 +73,11 @@ fn expectations_agree_with_high_precision() {
                         slope_off = slope_off.max(error(*got, *want, 1e-3 * scale));
                     }
                 }
+                for (own, key) in own.iter().zip(["alpha"]) {
+                    if name.ends_with("negative_binomial") {
+                        slope_off = slope_off.max(error(*own, number(&outputs[keys[3]][key][i]), 1e-3));
+                    }
+                }
                 worst_slope = worst_slope.max(slope_off);
                 if off > 1e-8 || slope_off > 1e-6 {
                     failures.push(format!("{name} {predictive} {} {at:?} {marginal:?}: {value} {mean:?} {variance:?}: {off:.1e} {slope_off:.1e}", inputs["tag"][i]));
@@ -70,4 +87,53 @@ fn expectations_agree_with_high_precision() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn kit(likelihood: &dyn JointLikelihood, targets: &[f64], exposure: f64) {
+    let observations: Vec<Observation> = targets.iter().map(|&y| Observation { y, exposure }).collect();
+    if let Err(why) = check_joint_likelihood(likelihood, &observations) {
+        panic!("{}: {why}", likelihood.name());
+    }
+}
+
+#[test]
+fn softmax_keeps_its_contract() {
+    kit(&Softmax::new(2), &[0.0, 1.0], 1.0);
+    kit(&Softmax::new(3), &[0.0, 1.0, 2.0], 1.0);
+}
+
+#[test]
+fn heteroskedastic_noise_keeps_its_contract() {
+    kit(&GaussianHeteroskedastic::new(), &[-1.3, 0.4, 2.5], 1.0);
+    kit(&StudentTHeteroskedastic::new(), &[-1.3, 0.4, 2.5], 1.0);
+}
+
+#[test]
+fn shapes_keep_their_contract() {
+    kit(&GammaShaped::new(), &[0.2, 1.1, 4.0], 1.0);
+}
+
+#[test]
+fn precisions_keep_their_contract() {
+    kit(&BetaPrecise::new(), &[0.1, 0.5, 0.93], 1.0);
+}
+
+#[test]
+fn dispersions_keep_their_contract() {
+    kit(&NegativeBinomialDispersed::new(), &[0.0, 1.0, 3.0, 8.0], 1.0);
+    kit(&NegativeBinomialDispersed::new(), &[0.0, 4.0], 2.5);
+}
+
+#[test]
+fn zero_inflation_keeps_its_contract() {
+    kit(&ZeroAltered::inflated_poisson(), &[0.0, 1.0, 4.0], 1.0);
+    kit(&ZeroAltered::inflated_poisson(), &[0.0, 5.0], 2.5);
+    kit(&ZeroAltered::inflated_negative_binomial(0.7), &[0.0, 2.0, 7.0], 1.6);
+}
+
+#[test]
+fn hurdles_keep_their_contract() {
+    kit(&ZeroAltered::hurdle_poisson(), &[0.0, 1.0, 4.0], 1.0);
+    kit(&ZeroAltered::hurdle_poisson(), &[0.0, 5.0], 2.5);
+    kit(&ZeroAltered::hurdle_negative_binomial(0.7), &[0.0, 1.0, 2.0, 7.0], 1.6);
 }

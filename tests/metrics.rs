@@ -3,7 +3,7 @@
 use approx::assert_relative_eq;
 use proptest::prelude::*;
 use sparsegp::likelihood::Task;
-use sparsegp::metrics::{Compared, Metrics, Report};
+use sparsegp::metrics::{ClassScores, Compared, Metrics, Report};
 
 const UNDEFINED: Compared = Compared {
     target: f64::NAN,
@@ -111,6 +111,8 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
         "rmse",
         "mae",
         "error_rate",
+        "accuracy",
+        "confusion",
         "auc",
         "brier",
         "mre",
@@ -187,8 +189,11 @@ fn every_task_has_its_own_figures() {
     let expected = [
         (Task::Regression, [&numbers[..], &["smse"]].concat()),
         (Task::Count, [&numbers[..], &["smse", "deviance", "mre"]].concat()),
-        (Task::Classification, vec!["auc", "brier", "crps", "ece", "error_rate", "nll"]),
-        (Task::Ordinal, [&numbers[..], &["error_rate"]].concat()),
+        (
+            Task::Classification,
+            vec!["accuracy", "auc", "brier", "confusion", "crps", "ece", "error_rate", "nll"],
+        ),
+        (Task::Ordinal, [&numbers[..], &["accuracy", "confusion", "error_rate"]].concat()),
     ];
     for (task, mut keys) in expected {
         keys.sort_unstable();
@@ -212,6 +217,8 @@ fn classification_by_hand() {
     assert_relative_eq!(figures.nll.unwrap(), nll, max_relative = 1e-14);
     // Wrong: the positive row at 0.18 and the negative one at 1.
     assert_relative_eq!(figures.error_rate.unwrap(), 0.4);
+    assert_relative_eq!(figures.accuracy.unwrap(), 0.6);
+    assert_eq!(serde_json::to_value(&figures.confusion).unwrap(), serde_json::json!([[2, 1], [1, 1]]));
     let brier = (0.01 + 0.12f64.powi(2) + 0.82f64.powi(2) + 0.25f64.powi(2) + 1.0) / 5.0;
     assert_relative_eq!(figures.brier.unwrap(), brier, max_relative = 1e-14);
     // Of six pairs, both positive rows are above 0.1 and 0.12 and below 1.
@@ -228,6 +235,26 @@ fn classification_by_hand() {
 }
 
 #[test]
+fn several_classes_by_hand() {
+    let row = |target: f64, p: [f64; 3]| {
+        let best = (0..3).max_by(|&i, &j| p[i].total_cmp(&p[j])).unwrap();
+        let miss = |c: usize| (p[c] - f64::from(u8::from(c as f64 == target))).powi(2);
+        let scores = ClassScores { brier: (0..3).map(miss).sum(), confidence: p[best] };
+        let log_density = p[target as usize].ln();
+        Compared { target, log_density, most_probable: best as f64, classes: Some(scores), ..UNDEFINED }
+    };
+    let rows = [row(0.0, [0.7, 0.2, 0.1]), row(2.0, [0.1, 0.72, 0.18]), row(1.0, [0.05, 0.9, 0.05])];
+    let metrics = metrics(Task::Classification, &rows);
+    let figures = metrics.report();
+    assert_eq!(defined(&figures), ["accuracy", "brier", "confusion", "ece", "error_rate", "nll"]);
+    let brier = (0.14 + (0.01 + 0.72f64.powi(2) + 0.82f64.powi(2)) + 0.015) / 3.0;
+    assert_relative_eq!(figures.brier.unwrap(), brier, max_relative = 1e-14);
+    // Bins [0.7, 0.8) with mean 0.71 and one right of two, [0.9, 1] with 0.9 and all right.
+    assert_relative_eq!(figures.ece.unwrap(), (2.0 * 0.21 + 0.1) / 3.0, max_relative = 1e-14);
+    assert_relative_eq!(figures.accuracy.unwrap(), 2.0 / 3.0);
+}
+
+#[test]
 fn one_class_has_no_auc_and_a_lost_probability_no_calibration() {
     let figures = metrics(Task::Classification, &[class(true, 0.9), class(true, 0.4)]).report();
     assert_eq!(figures.auc, None);
@@ -235,7 +262,7 @@ fn one_class_has_no_auc_and_a_lost_probability_no_calibration() {
     assert!(figures.brier.is_some() && figures.ece.is_some());
     let lost = Compared { mean: f64::NAN, ..class(false, 0.2) };
     let metrics = metrics(Task::Classification, &[class(true, 0.9), lost]);
-    assert_eq!(defined(&metrics.report()), ["error_rate", "nll"]);
+    assert_eq!(defined(&metrics.report()), ["accuracy", "confusion", "error_rate", "nll"]);
     assert_eq!(metrics.reliability(), None);
 }
 

@@ -3,6 +3,8 @@
 
 #[path = "support/expectations.rs"]
 mod expectations;
+#[path = "support/several.rs"]
+mod several;
 #[path = "../kernels/tests/support/mod.rs"]
 mod support;
 #[path = "support/svgp.rs"]

@@ -88,11 +88,15 @@ fn text_of_many_values_is_no_target() {
     let error = error(&["a", "b", "c", "d", "e", "f", "g"], &options());
     assert_eq!(
         error.to_string(),
-        "f.csv: the target 'y' is text of 7 distinct values, \"a\", \"b\", \"c\", \"d\", \"e\", 2 more, expected numbers \
-         or two classes"
+        "f.csv: the target 'y' is text of 7 distinct values, \"a\", \"b\", \"c\", \"d\", \"e\", 2 more, expected numbers, \
+         or classes with two rows each at least"
     );
-    let hint = error.advice().unwrap();
-    assert!(hint.contains("more than two classes are not supported") && hint.contains("ordinal"), "{hint}");
+    assert!(error.advice().unwrap().contains("names the right column"));
+    let lone = self::error(&["a", "b", "c", "a", "b", "b"], &options());
+    assert_eq!(
+        lone.to_string(),
+        "f.csv: the target 'y' has \"c\" in one row only, expected classes of several rows"
+    );
     let error = self::error(&["1", "2", "low", "4"], &options()).to_string();
     assert_eq!(error, "f.csv: row 3 (line 4), column 'y': found \"low\", expected a number");
     let date = Column::Unsupported { data_type: "Date32".into(), rows: 2 };

@@ -154,7 +154,8 @@ fn every_likelihood_is_fitted_from_the_command_line() {
 #[test]
 fn bad_targets_are_refused_in_one_line() {
     let cases: &[(&str, &str, &[&str])] = &[
-        ("a,y\n1,0\n2,1\n3,2\n4,1\n", "--task classification", &["'y'", "2"]),
+        ("a,y\n1,0\n2,1\n3,2\n4,1\n", "--likelihood bernoulli-probit", &["'y'", "2"]),
+        ("a,y\n1,no\n2,yes\n3,no\n4,maybe\n5,yes\n6,no\n", "", &["'y'", "\"maybe\"", "one row only"]),
         ("a,y\n1,no\n2,no\n3,no\n", "--task classification", &["'y'", "\"no\""]),
         ("a,y\n1,no\n2,yes\n3,no\n", "--positive-label maybe", &["maybe", "no", "yes"]),
         ("a,y\n1,3\n2,-1\n3,2\n", "--likelihood poisson", &["row 2", "-1"]),

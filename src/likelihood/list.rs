@@ -51,6 +51,24 @@ built_in! {
     Ordinal = ordinal::ORDINAL,
     /// One of several classes, c with probability e^{f_c} over the sum of them.
     Softmax = joint_kinds::SOFTMAX,
+    /// y = f₁ + normal noise whose standard deviation is e^{f₂}.
+    GaussianHeteroskedastic = joint_kinds::GAUSSIAN_NOISE,
+    /// y = f₁ + noise with heavy tails: e^{f₂} times Student's t.
+    StudentTHeteroskedastic = joint_kinds::STUDENT_NOISE,
+    /// A count with mean m = e^{f₁} and variance m + αm², α = e^{f₂}.
+    NegativeBinomialDispersed = joint_kinds::DISPERSED,
+    /// A positive number, gamma distributed with scale e^{f₁} and shape e^{f₂}.
+    GammaShaped = joint_kinds::SHAPED,
+    /// A number between 0 and 1, beta distributed with mean 1/(1 + e^{−f₁}) and a + b = e^{f₂}.
+    BetaPrecise = joint_kinds::PRECISE,
+    /// A Poisson count with rate e^{f₁}, or 0 by a chance of its own, 1/(1 + e^{−f₂}).
+    ZeroInflatedPoisson = joint_kinds::INFLATED_POISSON,
+    /// A negative binomial count with mean e^{f₁}, or 0 by a chance of its own, 1/(1 + e^{−f₂}).
+    ZeroInflatedNegativeBinomial = joint_kinds::INFLATED_BINOMIAL,
+    /// 0 with the chance 1/(1 + e^{−f₂}), else a Poisson count of rate e^{f₁} above 0.
+    HurdlePoisson = joint_kinds::HURDLE_POISSON,
+    /// 0 with the chance 1/(1 + e^{−f₂}), else a negative binomial count of mean e^{f₁} above 0.
+    HurdleNegativeBinomial = joint_kinds::HURDLE_BINOMIAL,
 }
 
 impl LikelihoodKind {

@@ -68,7 +68,7 @@ fn crps(
 }
 
 /// The unit deviance, `2 (y log(y/m) − (y − m))`.
-fn poisson_deviance(y: f64, mean: f64) -> f64 {
+pub(super) fn poisson_deviance(y: f64, mean: f64) -> f64 {
     2.0 * (log_ratio(y, mean) - (y - mean))
 }
 

@@ -10,7 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::Parameter;
 
 /// What a clause says when it is violated.
-type Verdict = Result<(), String>;
+pub(super) type Verdict = Result<(), String>;
 
 /// Latent values that densities are differentiated at, none of them a likely kink.
 const LATENT: [f64; 7] = [-5.03, -2.21, -0.87, 0.13, 1.09, 2.77, 5.41];
@@ -58,17 +58,17 @@ pub fn check_likelihood(likelihood: &dyn Likelihood, observations: &[Observation
     Ok(())
 }
 
-fn ensure(condition: bool, message: impl FnOnce() -> String) -> Verdict {
+pub(super) fn ensure(condition: bool, message: impl FnOnce() -> String) -> Verdict {
     if condition { Ok(()) } else { Err(message()) }
 }
 
 /// Whether a number is another within `tolerance · (|want| + scale)`.
-fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
+pub(super) fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
     (got - want).abs() <= tolerance * (want.abs() + scale)
 }
 
 /// The fourth-order central difference of `g` at `x`.
-fn slope(g: &mut dyn FnMut(f64) -> f64, x: f64, h: f64) -> f64 {
+pub(super) fn slope(g: &mut dyn FnMut(f64) -> f64, x: f64, h: f64) -> f64 {
     (8.0 * (g(x + h) - g(x - h)) - (g(x + 2.0 * h) - g(x - 2.0 * h))) / (12.0 * h)
 }
 

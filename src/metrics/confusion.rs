@@ -7,6 +7,7 @@ const MOST: usize = 100;
 
 /// The numbers of rows by true class (one row of numbers each) and by the most probable one, both in the order of the target's levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Confusion {
     counts: Vec<Vec<u64>>,
     #[serde(skip)]

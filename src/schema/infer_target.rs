@@ -133,10 +133,12 @@ impl Target<'_> {
         if facts.numbers * 2 >= facts.present {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
-        let distinct = facts.distinct.levels().len();
-        if distinct <= MOST_CLASSES && !facts.distinct.is_cut() && 2 * distinct as u64 <= facts.present as u64
-        {
-            return Ok(TargetKind::Class);
+        let levels = facts.distinct.levels();
+        let twice = 2 * levels.len() <= facts.present as usize;
+        if levels.len() <= MOST_CLASSES && !facts.distinct.is_cut() && twice {
+            // A text that comes once among classes is more likely a mistake than a class.
+            let once = levels.iter().find(|level| level.training <= 1);
+            return once.map_or(Ok(TargetKind::Class), |level| Err(self.lone_class(level)));
         }
         Err(Error::data(format!(
             "{} is text of {} distinct values, {}, expected numbers, or classes with two rows each at least",
@@ -145,6 +147,15 @@ impl Target<'_> {
             values_listed(&facts.distinct.texts())
         ))
         .hint("check that ⟨target⟩ names the right column"))
+    }
+
+    fn lone_class(&self, class: &Level) -> Error {
+        Error::data(format!(
+            "{} has {} in one row only, expected classes of several rows",
+            self.column,
+            shown(&class.text)
+        ))
+        .hint("correct or remove the row; ⟨task classification⟩ takes it for a class")
     }
 
     /// Two classes or more.

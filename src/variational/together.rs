@@ -19,6 +19,12 @@ impl From<Box<dyn UpdateRule>> for Rules {
     }
 }
 
+impl From<Vec<Box<dyn UpdateRule>>> for Rules {
+    fn from(rules: Vec<Box<dyn UpdateRule>>) -> Self {
+        Rules(rules)
+    }
+}
+
 impl Rules {
     /// The rule that the options say for each of the posteriors.
     pub fn of_all(options: &RuleOptions, q: &[Normal]) -> Self {

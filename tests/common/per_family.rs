@@ -1,4 +1,4 @@
-//! One test per family of likelihoods, so that they run side by side; no checks of its own.
+//! One test per family of likelihoods with one function, so that they run side by side; no checks of its own.
 
 /// Twelve tests that call `check` with the family's [`LikelihoodKind`](sparsegp::likelihood::LikelihoodKind).
 macro_rules! per_family {
@@ -27,7 +27,9 @@ macro_rules! per_family {
 
         #[test]
         fn no_family_is_left_out() {
-            assert_eq!(LikelihoodKind::WORDS, [$($word),+]);
+            let one = |word: &&&str| word.parse().is_ok_and(|kind: LikelihoodKind| !kind.is_joint());
+            let words: Vec<&str> = LikelihoodKind::WORDS.iter().filter(one).copied().collect();
+            assert_eq!(words, [$($word),+]);
         }
     };
 }

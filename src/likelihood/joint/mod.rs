@@ -1,11 +1,22 @@
 //! Observation models with several latent functions, p(y | f_1, …, f_C): expectations under independent normal marginals with
 //! derivatives, and predictions; no q, no kernels.
 
+mod dispersed;
+mod noise;
+mod rule;
+mod shaped;
 mod softmax;
+pub mod testkit;
+mod truncated;
+mod zeros;
 
+pub use dispersed::{Density, Dispersed, Driven};
+pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
+pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed, Precision, Shape};
 pub use softmax::Softmax;
+pub use zeros::ZeroAltered;
 
-use super::{Observation, TargetKind, crps, quantile};
+use super::{Likelihood, Observation, TargetKind, crps, quantile};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
@@ -48,6 +59,13 @@ impl Slopes<'_> {
     pub fn wanted(&self) -> bool {
         !self.mean.is_empty()
     }
+
+    /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, where they are wanted.
+    fn set(&mut self, [first, second]: [(f64, f64); 2]) {
+        if let ([mean1, mean2], [variance1, variance2]) = (&mut *self.mean, &mut *self.variance) {
+            ((*mean1, *variance1), (*mean2, *variance2)) = (first, second);
+        }
+    }
 }
 
 /// The buffers of expectations over several functions, one per thread of work.
@@ -55,7 +73,11 @@ impl Slopes<'_> {
 pub struct JointIntegrator {
     /// For expectations over one function, and those inside of another.
     pub(crate) outer: Integrator,
-    pub(crate) inner: Integrator,
+    inner: Integrator,
+    /// The nodes of an expectation of expectations.
+    nodes: rule::Nodes,
+    /// What an expectation of expectations sets parameters of.
+    family: Option<Box<dyn Likelihood>>,
     /// For integrals over classes.
     classes: softmax::Scratch,
 }
@@ -63,11 +85,7 @@ pub struct JointIntegrator {
 impl JointIntegrator {
     /// Integrators that take `nodes` nodes for every function, or choose the number themselves.
     pub fn new(nodes: Option<usize>) -> Self {
-        JointIntegrator {
-            outer: Integrator::new(nodes),
-            inner: Integrator::new(nodes),
-            classes: Default::default(),
-        }
+        JointIntegrator { outer: Integrator::new(nodes), inner: Integrator::new(nodes), ..Default::default() }
     }
 }
 

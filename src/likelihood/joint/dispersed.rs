@@ -1,0 +1,363 @@
+//! Families whose second function drives a parameter that the families with one function have as a constant:
+//! `p(y|f_1, f_2) = p(y|f_1; ψ(f_2))`.
+//!
+//! Given f_2 everything is known of the family with one function, so that an expectation over both is one over f_2 of what that family
+//! says. What a family adds are its density with derivatives in both functions, and closed forms.
+
+use super::rule::{self, Average, Point};
+use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
+use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
+use crate::quadrature::Integrator;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+/// `log p(y|f_1, f_2)` with its derivatives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Density {
+    /// The logarithm.
+    pub value: f64,
+    /// `∂/∂f_c`.
+    pub first: [f64; 2],
+    /// `∂²/∂f_c²`.
+    pub second: [f64; 2],
+    /// The derivative in the first own parameter, if there is one.
+    pub own: f64,
+}
+
+/// What the second function does to a family with one.
+pub trait Driven: Copy + Debug + Send + Sync + 'static {
+    /// What the family is called.
+    const NAME: &'static str;
+    /// What its functions are called.
+    const FUNCTIONS: [&'static str; 2];
+    /// What [`detail`](Self::detail) is called.
+    const DETAIL: &'static str;
+    /// What f_1 is in terms of f_2 and of the function f of the family with one: `f_1 = f − SHIFT·f_2`.
+    const SHIFT: f64;
+    /// Values of f_2 beyond which ψ no longer changes: the family is at a limit, or numbers are at their end.
+    const RANGE: (f64, f64);
+    /// The same above for densities that are averaged: from here on their logarithms are differences of large numbers that lose what
+    /// they are to tell, where those of all but one rate or location are far below any others.
+    const HIGHEST: f64 = Self::RANGE.1;
+    /// The power of `e^{f_2}` that ψ is.
+    const POWER: f64;
+
+    /// The family with one function; ψ is its first own parameter.
+    fn family() -> Box<dyn Likelihood>;
+
+    /// The density; `own` is the own parameter besides ψ, or 0.
+    fn density(at: Observation, f: [f64; 2], own: f64) -> Density;
+
+    /// `E log p` where it takes less than an expectation of expectations, with `(value, ∂/∂μ_c, ∂/∂v_c)`.
+    fn expected(
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> Option<(f64, [f64; 2], [f64; 2])> {
+        let _ = (at, marginal, integrator);
+        None
+    }
+
+    /// `log E_{f_1} p(y|f_1, f_2)` with its derivatives in μ_1, v_1 and f_2, where it is closed.
+    fn predictive_given(at: Observation, f1: (f64, f64), f2: f64) -> Option<(Local, f64)> {
+        let _ = (at, f1, f2);
+        None
+    }
+
+    /// Mean and variance of y under the predictive distribution.
+    fn moments(
+        marginal: Marginal<'_>,
+        exposure: f64,
+        own: f64,
+        integrator: &mut JointIntegrator,
+    ) -> (f64, f64);
+
+    /// `P(Y ≤ y)` given f_2; of the family with one function, ψ is set.
+    fn cdf_given(
+        family: &dyn Likelihood,
+        at: Observation,
+        f: (f64, f64),
+        psi: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let _ = psi;
+        family.predictive_cdf(at.y, f, at.exposure, integrator)
+    }
+
+    /// What a prediction says besides the moments of y.
+    fn detail(marginal: Marginal<'_>, own: f64) -> f64;
+
+    /// The supremum of `log p`, if there is one.
+    fn peak(at: Observation) -> Option<f64> {
+        let _ = at;
+        None
+    }
+
+    /// The unit deviance of a count.
+    fn unit_deviance(y: f64, mean: f64) -> f64 {
+        let _ = (y, mean);
+        f64::NAN
+    }
+}
+
+/// A family with one function, its first own parameter driven by a second: see [`Driven`].
+#[derive(Clone, Debug)]
+pub struct Dispersed<D> {
+    /// ψ of this is what starting values are made of.
+    family: Box<dyn Likelihood>,
+    driven: PhantomData<D>,
+}
+
+impl<D: Driven> Default for Dispersed<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Driven> Dispersed<D> {
+    /// With the own parameters' usual values.
+    pub fn new() -> Self {
+        Dispersed { family: D::family(), driven: PhantomData }
+    }
+
+    /// The own parameter values of the family with one function, ψ first.
+    fn values(&self) -> [f64; 2] {
+        let mut values = [0.0; 2];
+        let mut slots = values.iter_mut();
+        self.family.for_each_parameter(&mut |parameter| {
+            if let Some(slot) = slots.next() {
+                *slot = parameter.values[0];
+            }
+        });
+        values
+    }
+
+    /// ψ and dψ/df_2.
+    fn psi(f2: f64) -> (f64, f64) {
+        let (low, high) = D::RANGE;
+        let psi = (D::POWER * f2.clamp(low, high)).exp();
+        (psi, if f2 > low && f2 < high { D::POWER * psi } else { 0.0 })
+    }
+
+    /// f_2 of the family with one function.
+    fn usual(&self) -> f64 {
+        self.values()[0].ln() / D::POWER
+    }
+
+    /// `E log p` over both functions, or `log E p`, by quadrature over f_2.
+    fn integrate(
+        &self,
+        predictive: bool,
+        at: Observation,
+        marginal: Marginal<'_>,
+        wanted: bool,
+        integrator: &mut JointIntegrator,
+    ) -> Average {
+        let (mu, v) = marginal.of(0);
+        let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
+        let family = lent(family, &*self.family);
+        let own = self.values();
+        let mut given = |f2: f64| {
+            if predictive && let Some((local, first)) = D::predictive_given(at, (mu, v), f2) {
+                return Point { value: local.value, first, rest: [local.mean, local.variance, 0.0] };
+            }
+            let (psi, slope) = Self::psi(if predictive { f2.min(D::HIGHEST) } else { f2 });
+            set(family, [psi, own[1]]);
+            let mut bar = [0.0; 2];
+            let slots = if wanted { &mut bar[..family.own_len()] } else { &mut [] };
+            let marginal = (mu + D::SHIFT * f2, v);
+            let local = if predictive {
+                family.log_predictive(at, marginal, slots, inner)
+            } else {
+                family.expected_log_density(at, marginal, slots, inner)
+            };
+            let fixed = slope == 0.0 || predictive && f2 > D::HIGHEST;
+            let first = if fixed { 0.0 } else { bar[0] * slope };
+            let rest = [local.mean, local.variance, bar[1]];
+            Point { value: local.value, first: first + D::SHIFT * local.mean, rest }
+        };
+        let step = rule::fixed_step(outer);
+        if predictive {
+            rule::log_expected(nodes, step, marginal.of(1), &mut given)
+        } else {
+            rule::expected(nodes, step, marginal.of(1), &mut given)
+        }
+    }
+}
+
+/// A copy of the family that is free to change, made unless the last one was of the same family.
+fn lent<'a>(slot: &'a mut Option<Box<dyn Likelihood>>, family: &dyn Likelihood) -> &'a mut dyn Likelihood {
+    if slot.as_ref().is_none_or(|copy| copy.name() != family.name()) {
+        *slot = None;
+    }
+    slot.get_or_insert_with(|| family.boxed_clone()).as_mut()
+}
+
+/// Sets own parameters, as many as there are.
+fn set(family: &mut dyn Likelihood, values: [f64; 2]) {
+    let mut values = values.into_iter();
+    family.for_each_parameter_mut(&mut |parameter| {
+        if let Some(value) = values.next() {
+            parameter.values[0] = value;
+        }
+    });
+}
+
+/// Takes the averages over f_2 of what is known given f_2.
+fn take(mut slopes: Slopes<'_>, average: &Average) {
+    let [mean, variance, own] = average.rest;
+    slopes.set([(mean, variance), (average.mean, average.variance)]);
+    if let Some(slot) = slopes.own.first_mut() {
+        *slot += own;
+    }
+}
+
+impl<D: Driven> JointLikelihood for Dispersed<D> {
+    fn name(&self) -> &'static str {
+        D::NAME
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        self.family.target_kind()
+    }
+
+    fn functions(&self) -> Vec<String> {
+        D::FUNCTIONS.map(str::to_owned).to_vec()
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+        let density = D::density(at, [f[0], f[1]], self.values()[1]);
+        slope.iter_mut().zip(density.first).for_each(|(slope, first)| *slope = first);
+        density.value
+    }
+
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
+        let density = D::density(at, [f[0], f[1]], self.values()[1]);
+        out.iter_mut().zip(density.second).for_each(|(out, second)| *out = second);
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
+        if let Some(own) = own.first_mut() {
+            *own += weight * D::density(at, [f[0], f[1]], self.values()[1]).own;
+        }
+    }
+
+    fn peak(&self, at: Observation) -> Option<f64> {
+        D::peak(at)
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let average = match D::expected(at, marginal, integrator) {
+            Some((value, mean, variance)) => {
+                Average { value, mean: mean[1], variance: variance[1], rest: [mean[0], variance[0], 0.0] }
+            }
+            None => self.integrate(false, at, marginal, slopes.wanted(), integrator),
+        };
+        take(slopes, &average);
+        average.value
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let average = self.integrate(true, at, marginal, slopes.wanted(), integrator);
+        take(slopes, &average);
+        average.value
+    }
+
+    fn predictive_moments(
+        &self,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> (f64, f64) {
+        D::moments(marginal, exposure, self.values()[1], integrator)
+    }
+
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let (mu, v) = marginal.of(0);
+        let JointIntegrator { outer, inner, nodes, family, .. } = integrator;
+        let family = lent(family, &*self.family);
+        let own = self.values();
+        let mut given = |f2: f64| {
+            let (psi, _) = Self::psi(f2.min(D::HIGHEST));
+            set(family, [psi, own[1]]);
+            let f = (mu + D::SHIFT * f2, v);
+            let value = D::cdf_given(family, Observation { y, exposure }, f, psi, inner);
+            Point { value, ..Point::default() }
+        };
+        rule::expected(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).value.clamp(0.0, 1.0)
+    }
+
+    fn details(&self) -> &'static [&'static str] {
+        const { &[D::DETAIL] }
+    }
+
+    fn detail(&self, _: usize, marginal: Marginal<'_>, _: &mut JointIntegrator) -> f64 {
+        D::detail(marginal, self.values()[1])
+    }
+
+    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        let mut family = self.family.boxed_clone();
+        set(&mut *family, [Self::psi(f[1]).0, self.values()[1]]);
+        family.sample(f[0] + D::SHIFT * f[1], exposure, random)
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        D::unit_deviance(y, mean)
+    }
+
+    /// That of the family with one function, and its ψ.
+    fn working_response(&self, at: Observation, out: &mut [f64]) {
+        let f2 = self.usual();
+        let f = self.family.working_response(at);
+        out.iter_mut().zip([f - D::SHIFT * f2, f2]).for_each(|(out, value)| *out = value);
+    }
+
+    /// That of the family with one function, and its ψ.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
+        let f = self.family.initialise(y, exposure);
+        let f2 = self.usual();
+        vec![f - D::SHIFT * f2, f2]
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        let mut first = true;
+        self.family.for_each_parameter(&mut |parameter| {
+            if !std::mem::take(&mut first) {
+                visit(parameter);
+            }
+        });
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        let mut first = true;
+        self.family.for_each_parameter_mut(&mut |parameter| {
+            if !std::mem::take(&mut first) {
+                visit(parameter);
+            }
+        });
+    }
+
+    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,276 @@
+//! Expectations over one function of what may itself be an expectation over another, with as few nodes as they take; no formulae of
+//! likelihoods.
+//!
+//! Trapezoidal rules on nested grids of `f = μ + √v z`: the step is halved until the last halving changed next to nothing. The error
+//! falls exponentially in 1/step, so that it is about the square of that change.
+
+use crate::quadrature::{Integrator, REACH, smallest};
+
+/// Numbers that are averaged besides the value and its slope.
+pub(super) const REST: usize = 3;
+
+/// A function of f at a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Point {
+    pub value: f64,
+    /// The value's derivative in f.
+    pub first: f64,
+    /// What else is averaged with the same weights.
+    pub rest: [f64; REST],
+}
+
+/// Averages over the nodes, or, for logarithms, under the weights that `e^value` has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Average {
+    pub value: f64,
+    /// `∂/∂μ`.
+    pub mean: f64,
+    /// `∂/∂v`.
+    pub variance: f64,
+    pub rest: [f64; REST],
+}
+
+impl Average {
+    /// A value that is not finite, with derivatives that are not numbers.
+    fn lost(value: f64) -> Average {
+        Average { value, mean: f64::NAN, variance: f64::NAN, rest: [f64::NAN; REST] }
+    }
+}
+
+/// The nodes of an integral.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    list: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    z: f64,
+    at: Point,
+    weight: f64,
+}
+
+/// Two sums that differ by this share are of a rule whose next halving is exact to 1e-11 or so.
+const CHANGE: f64 = 1e-6;
+
+/// Terms of an expectation are left out where they are this share of the largest.
+const NEGLIGIBLE: f64 = 1e-16;
+
+/// The exponent of the same for the logarithm of an expectation.
+const DROP: f64 = 40.0;
+
+/// Halvings of the first step at most, of 1 standard deviation.
+const HALVINGS: u32 = 12;
+
+/// Cells of the grids that look for a peak.
+const CELLS: usize = 32;
+
+/// Grids that look for it, and halvings after that.
+const LOOKS: usize = 40;
+const REFINEMENTS: u32 = 8;
+
+/// `E g(f)` under N(μ, v) with derivatives through `f = μ + √v z`. Nodes reach as far as the terms matter, so that an exponential in g
+/// only moves them.
+pub(super) fn expected(
+    nodes: &mut Nodes,
+    step: Option<f64>,
+    (mu, v): (f64, f64),
+    g: &mut dyn FnMut(f64) -> Point,
+) -> Average {
+    let sd = smallest(mu, v).sqrt();
+    let mut node = |z: f64| {
+        let at = g(mu + sd * z);
+        Node { z, at, weight: (-0.5 * z * z).exp() }
+    };
+    nodes.list.clear();
+    if let Some(step) = step {
+        let half = (REACH / step).round() as i64;
+        nodes.list.extend((-half..=half).map(|k| node(k as f64 * step)));
+        return nodes.average(sd);
+    }
+    nodes.list.push(node(0.0));
+    for sign in [1.0, -1.0] {
+        let mut most = nodes.list[0].size();
+        let mut last = f64::INFINITY;
+        for k in 1..38 {
+            let next = node(sign * f64::from(k));
+            let size = next.size();
+            nodes.list.push(next);
+            let falls = size <= last && size <= NEGLIGIBLE * most;
+            (most, last) = (most.max(size), size);
+            if k >= REACH as i32 && falls || !size.is_finite() {
+                break;
+            }
+        }
+    }
+    let ends =
+        nodes.list.iter().fold((0.0f64, 0.0f64), |ends, node| (ends.0.min(node.z), ends.1.max(node.z)));
+    let mut step = 1.0;
+    let mut average = nodes.average(sd);
+    for _ in 0..HALVINGS {
+        if !average.value.is_finite() {
+            break;
+        }
+        let before = average;
+        let count = ((ends.1 - ends.0) / step).round() as usize;
+        nodes.list.extend((0..count).map(|k| node(ends.0 + (k as f64 + 0.5) * step)));
+        step *= 0.5;
+        average = nodes.average(sd);
+        let [value, slope] = nodes.sizes();
+        let settled = (average.value - before.value).abs() <= CHANGE * value
+            && (average.mean - before.mean).abs() <= CHANGE * slope;
+        if settled {
+            break;
+        }
+    }
+    average
+}
+
+/// `log E e^{g(f)}` under N(μ, v), with derivatives.
+pub(super) fn log_expected(
+    nodes: &mut Nodes,
+    step: Option<f64>,
+    (mu, v): (f64, f64),
+    g: &mut dyn FnMut(f64) -> Point,
+) -> Average {
+    let sd = smallest(mu, v).sqrt();
+    let mut node = |z: f64| {
+        let at = g(mu + sd * z);
+        Node { z, at, weight: at.value - 0.5 * z * z }
+    };
+    let mut step = match step {
+        Some(step) => {
+            let half = (REACH / step).round() as i64;
+            nodes.list.clear();
+            nodes.list.extend((-half..=half).map(|k| node(k as f64 * step)));
+            return nodes.log_average(step, sd);
+        }
+        None => nodes.find_peak(&mut node),
+    };
+    let first = nodes.list.first().map_or(0.0, |node| node.z);
+    // Every second node of the grid that found the peak.
+    let mut before = nodes.coarse_log_sum(step);
+    for _ in 0..=REFINEMENTS {
+        let sum = nodes.log_sum(step);
+        if !((sum - before).abs() > CHANGE) {
+            break;
+        }
+        let count = nodes.list.len() - 1;
+        nodes.list.extend((0..count).map(|k| node(first + (k as f64 + 0.5) * step)));
+        step *= 0.5;
+        before = sum;
+    }
+    nodes.log_average(step, sd)
+}
+
+impl Node {
+    /// What the node adds at most.
+    fn size(&self) -> f64 {
+        self.weight * (self.at.value.abs() + self.at.first.abs())
+    }
+}
+
+impl Nodes {
+    /// Weighted averages; where the weight has underflown so has the term.
+    fn average(&self, sd: f64) -> Average {
+        let mut total = 0.0;
+        let mut sum = Average { value: 0.0, mean: 0.0, variance: 0.0, rest: [0.0; REST] };
+        for Node { z, at, weight } in self.list.iter().filter(|node| node.weight > 0.0) {
+            total += weight;
+            sum.value += weight * at.value;
+            sum.mean += weight * at.first;
+            sum.variance += weight * z * at.first;
+            sum.rest.iter_mut().zip(at.rest).for_each(|(sum, rest)| *sum += weight * rest);
+        }
+        if !sum.value.is_finite() {
+            return Average::lost(sum.value);
+        }
+        let scale = total.recip();
+        Average {
+            value: scale * sum.value,
+            mean: scale * sum.mean,
+            variance: 0.5 * scale * sum.variance / sd,
+            rest: sum.rest.map(|rest| scale * rest),
+        }
+    }
+
+    /// The averages of the sizes of value and slope.
+    fn sizes(&self) -> [f64; 2] {
+        let total: f64 = self.list.iter().map(|node| node.weight).sum();
+        let size = |of: fn(&Point) -> f64| {
+            self.list.iter().map(|node| node.weight * of(&node.at).abs()).sum::<f64>() / total
+        };
+        [size(|at| at.value), size(|at| at.first)]
+    }
+
+    fn top(&self) -> f64 {
+        self.list.iter().map(|node| node.weight).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// `log Σ` of the terms, of which the weights are the logarithms.
+    fn log_sum(&self, step: f64) -> f64 {
+        let top = self.top();
+        top + (step * self.list.iter().map(|node| (node.weight - top).exp()).sum::<f64>()).ln()
+    }
+
+    /// The same with every second node of an even grid.
+    fn coarse_log_sum(&self, step: f64) -> f64 {
+        let top = self.top();
+        let every_second = self.list.iter().step_by(2);
+        top + (2.0 * step * every_second.map(|node| (node.weight - top).exp()).sum::<f64>()).ln()
+    }
+
+    fn log_average(&mut self, step: f64, sd: f64) -> Average {
+        let value = self.log_sum(step) - 0.5 * (2.0 * std::f64::consts::PI).ln();
+        if !value.is_finite() {
+            return Average::lost(if value.is_nan() { self.top() } else { value });
+        }
+        let top = self.top();
+        for node in &mut self.list {
+            node.weight = (node.weight - top).exp();
+            if node.weight == 0.0 {
+                node.at = Point::default();
+            }
+        }
+        Average { value, ..self.average(sd) }
+    }
+
+    /// Nodes of an even grid over all that matters of the integrand; returns their distance.
+    fn find_peak(&mut self, node: &mut dyn FnMut(f64) -> Node) -> f64 {
+        let (mut low, mut high) = (-9.0f64, 9.0f64);
+        let mut step = 1.0;
+        for _ in 0..LOOKS {
+            step = (high - low) / CELLS as f64;
+            self.list.clear();
+            self.list.extend((0..=CELLS).map(|k| node(low + k as f64 * step)));
+            let top = self.top();
+            if !top.is_finite() {
+                break;
+            }
+            // Beyond this the normal has fallen further than the rest can have risen.
+            let most = self.list.iter().map(|node| node.at.value).fold(top, f64::max);
+            let reach = (2.0 * (DROP + most - top)).sqrt();
+            let inside = |node: &Node| node.weight > top - DROP;
+            let first = self.list.iter().position(inside).unwrap_or(0);
+            let last = self.list.iter().rposition(inside).unwrap_or(CELLS);
+            let opens = [(first == 0 && reach > -low, -1.0), (last == CELLS && reach > high, 1.0)];
+            if opens.iter().any(|open| open.0) {
+                // Towards the open side, by half as much again at least.
+                low = if opens[0].0 { (1.5 * low - 1.0).max(-reach) } else { low };
+                high = if opens[1].0 { (1.5 * high + 1.0).min(reach) } else { high };
+                continue;
+            }
+            let (from, to) = (first.saturating_sub(1), (last + 1).min(CELLS));
+            if 5 * (to - from) > 3 * CELLS {
+                break;
+            }
+            (low, high) = (self.list[from].z, self.list[to].z);
+        }
+        step
+    }
+}
+
+/// The step that was asked for, if one was.
+pub(super) fn fixed_step(integrator: &Integrator) -> Option<f64> {
+    integrator.fixed.as_ref().map(|rule| rule.step)
+}

@@ -1,0 +1,265 @@
+//! Positive targets, proportions and counts whose second function is the logarithm of a shape, a precision or a dispersion.
+
+use super::dispersed::{Density, Dispersed, Driven};
+use super::rule::{self, Point};
+use super::{JointIntegrator, Marginal};
+use crate::functions::gamma::{ln_gamma_1p, ln_rising, rising_curvature, stirling_excess, trigamma_1p};
+use crate::likelihood::bernoulli::logistic;
+use crate::likelihood::log_rate::log_normal;
+use crate::likelihood::poisson::{log_ratio, poisson_deviance};
+use crate::likelihood::threshold::Threshold;
+use crate::likelihood::{BetaLogit, Gamma, Likelihood, NegativeBinomial, Observation};
+use crate::quadrature::Integrator;
+use pulp::Scalar;
+use statrs::function::gamma::ln_gamma;
+
+/// Counts with a dispersion that is not the same everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispersion;
+
+/// Counts of mean `m = e·e^{f_1}`, e the exposure, and variance `m + α m²` with `α = e^{f_2}`: with r = 1/α,
+/// `log p = log Γ(y + r) − log Γ(r) − log y! − r log(1 + αm) + y log(αm/(1 + αm))`.
+///
+/// The detail `dispersion` is E α: the predictive variance is `E m + E α E m² + Var m`.
+pub type NegativeBinomialDispersed = Dispersed<Dispersion>;
+
+impl Driven for Dispersion {
+    const NAME: &'static str = "negative-binomial-dispersed";
+    const FUNCTIONS: [&'static str; 2] = ["rate", "dispersion"];
+    const DETAIL: &'static str = "dispersion";
+    const SHIFT: f64 = 0.0;
+    const RANGE: (f64, f64) = (-36.0, 230.0);
+    const POWER: f64 = 1.0;
+
+    fn family() -> Box<dyn Likelihood> {
+        Box::new(NegativeBinomial::new(0.5))
+    }
+
+    fn density(at: Observation, [f1, f2]: [f64; 2], _: f64) -> Density {
+        let Observation { y, exposure } = at;
+        let f2 = f2.clamp(Self::RANGE.0, Self::RANGE.1);
+        let (alpha, r) = (f2.exp(), (-f2).exp());
+        let log_mean = f1 + exposure.ln();
+        let x = log_mean + f2;
+        let (t, rest) = (logistic(x), logistic(-x));
+        let softplus = x.max(0.0) + (-x.abs()).exp().ln_1p();
+        let (rising, rising_slope) = ln_rising(y, alpha);
+        let excess = r * (softplus - t);
+        Density {
+            value: rising + y * log_mean - (y + r) * softplus - ln_gamma(y + 1.0),
+            first: [y - (y + r) * t, alpha * rising_slope + excess - y * t],
+            second: [-(y + r) * t * rest, rising_curvature(y, alpha) - excess + r * t * t - y * t * rest],
+            own: 0.0,
+        }
+    }
+
+    fn moments(marginal: Marginal<'_>, exposure: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+        let (mean, square, variance) = log_normal(marginal.of(0));
+        let alpha = Self::detail(marginal, 0.0);
+        (exposure * mean, exposure * mean + exposure * exposure * (alpha * square + variance))
+    }
+
+    fn cdf_given(
+        family: &dyn Likelihood,
+        at: Observation,
+        f: (f64, f64),
+        alpha: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let Observation { y, exposure } = at;
+        if y < 0.0 {
+            return 0.0;
+        }
+        // `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
+        let offset = exposure.ln() + alpha.ln();
+        let threshold = Threshold::LogOdds(y.floor() + 1.0, 1.0 / alpha);
+        let quick = threshold.average(|u| u - offset, |_| 1.0, f, integrator);
+        quick.unwrap_or_else(|| family.predictive_cdf(y, f, exposure, integrator))
+    }
+
+    fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
+        log_normal(marginal.of(1)).0
+    }
+
+    /// A Poisson distribution of mean y.
+    fn peak(at: Observation) -> Option<f64> {
+        Some(log_ratio(at.y, 1.0) - at.y - ln_gamma(at.y + 1.0))
+    }
+
+    /// That of Poisson counts, as there is no one dispersion.
+    fn unit_deviance(y: f64, mean: f64) -> f64 {
+        poisson_deviance(y, mean)
+    }
+}
+
+/// Positive targets with a shape that is not the same everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape;
+
+/// `y ~ Gamma(shape k = e^{f_2}, mean e^{f_1})`: `log p = k log(k/m) + (k − 1) log y − k y/m − log Γ(k)`, variance m²/k.
+///
+/// The detail `shape` is `1/E(1/k)`: the predictive variance is `E m²/shape + Var m`.
+pub type GammaShaped = Dispersed<Shape>;
+
+impl Driven for Shape {
+    const NAME: &'static str = "gamma-shaped";
+    const FUNCTIONS: [&'static str; 2] = ["mean", "shape"];
+    const DETAIL: &'static str = "shape";
+    /// The family with one function has scale e^f, which is m/k.
+    const SHIFT: f64 = -1.0;
+    const RANGE: (f64, f64) = (-300.0, 300.0);
+    const HIGHEST: f64 = 25.0;
+    const POWER: f64 = 1.0;
+
+    fn family() -> Box<dyn Likelihood> {
+        Box::new(Gamma::new(1.0))
+    }
+
+    fn density(at: Observation, [f1, f2]: [f64; 2], _: f64) -> Density {
+        let k = f2.exp();
+        let log_y = at.y.ln();
+        let u = log_y - f1;
+        let beyond = u.exp_m1();
+        let (excess, excess_slope) = stirling_excess(k);
+        let linear = k * (u - beyond);
+        Density {
+            value: linear + excess - log_y,
+            first: [k * beyond, linear + excess_slope],
+            // k² ψ′(k) = k² ψ′(1 + k) + 1.
+            second: [-k * u.exp(), linear + excess_slope + k * (1.0 - k * trigamma_1p(k)) - 1.0],
+            own: 0.0,
+        }
+    }
+
+    /// With u = log y − f_1, `log p = k (u + 1 − e^u) + (k log k − k − log Γ(k)) − log y`: in k it is linear but for the bracket,
+    /// which grows like log k.
+    fn expected(
+        at: Observation,
+        marginal: Marginal<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> Option<(f64, [f64; 2], [f64; 2])> {
+        let ((mu, v), (log_shape, spread)) = (marginal.of(0), marginal.of(1));
+        let log_y = at.y.ln();
+        let shape = (log_shape + 0.5 * spread).exp();
+        let u = log_y - mu;
+        let linear = shape * (u - (u + 0.5 * v).exp_m1());
+        let step = rule::fixed_step(&integrator.outer);
+        let bracket = rule::expected(&mut integrator.nodes, step, (log_shape, spread), &mut |f| {
+            let (value, first) = stirling_excess(f.clamp(Self::RANGE.0, Self::RANGE.1).exp());
+            Point { value, first, ..Point::default() }
+        });
+        let ratio = (u + 0.5 * v).exp();
+        Some((
+            linear + bracket.value - log_y,
+            [shape * (u + 0.5 * v).exp_m1(), linear + bracket.mean],
+            [-0.5 * shape * ratio, 0.5 * linear + bracket.variance],
+        ))
+    }
+
+    fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
+        let (mean, square, variance) = log_normal(marginal.of(0));
+        (mean, square / Self::detail(marginal, 0.0) + variance)
+    }
+
+    /// `Y ≤ y` where f is at most log y less the logarithm of a gamma variable.
+    fn cdf_given(
+        family: &dyn Likelihood,
+        at: Observation,
+        f: (f64, f64),
+        shape: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        if at.y <= 0.0 {
+            return 0.0;
+        }
+        let log_y = at.y.ln();
+        let quick = Threshold::LogGamma(shape).average(|u| log_y - u, |_| 1.0, f, integrator);
+        quick.unwrap_or_else(|| family.predictive_cdf(at.y, f, 1.0, integrator))
+    }
+
+    fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
+        let (mu, v) = marginal.of(1);
+        (mu - 0.5 * v).exp()
+    }
+}
+
+/// Proportions with a precision that is not the same everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Precision;
+
+/// A beta distribution of mean `m = 1/(1 + e^{−f_1})` and shapes `a = s m`, `b = s (1 − m)`, `s = e^{f_2}`:
+/// `log p = log Γ(s) − log Γ(a) − log Γ(b) + (a − 1) log y + (b − 1) log(1 − y)`, variance `m (1 − m)/(s + 1)`.
+///
+/// The detail `precision` is `1/E(1/(s + 1)) − 1`: the predictive variance is `E m (1 − m)/(precision + 1) + Var m`.
+pub type BetaPrecise = Dispersed<Precision>;
+
+impl Precision {
+    /// `E 1/(1 + s)`.
+    fn shrinkage((mu, v): (f64, f64), integrator: &mut JointIntegrator) -> f64 {
+        expectation((-mu, v), integrator, logistic)
+    }
+}
+
+/// `E g(f)`.
+fn expectation(marginal: (f64, f64), integrator: &mut JointIntegrator, g: impl Fn(f64) -> f64) -> f64 {
+    let step = rule::fixed_step(&integrator.outer);
+    let mut point = |f: f64| Point { value: g(f), ..Point::default() };
+    rule::expected(&mut integrator.nodes, step, marginal, &mut point).value
+}
+
+impl Driven for Precision {
+    const NAME: &'static str = "beta-precise";
+    const FUNCTIONS: [&'static str; 2] = ["mean", "precision"];
+    const DETAIL: &'static str = "precision";
+    const SHIFT: f64 = 0.0;
+    const RANGE: (f64, f64) = (-200.0, 60.0);
+    const HIGHEST: f64 = 23.0;
+    const POWER: f64 = 1.0;
+
+    fn family() -> Box<dyn Likelihood> {
+        Box::new(BetaLogit::new(4.0))
+    }
+
+    fn density(at: Observation, [f1, f2]: [f64; 2], _: f64) -> Density {
+        let s = f2.clamp(Self::RANGE.0, Self::RANGE.1).exp();
+        let (log_y, log_rest_y) = (at.y.ln(), (-at.y).ln_1p());
+        let (m, rest) = (logistic(f1), logistic(-f1));
+        let bend = (-f1.abs()).exp().ln_1p();
+        let (log_m, log_rest) = (f1.min(0.0) - bend, (-f1).min(0.0) - bend);
+        let (a, b) = (s * m, s * rest);
+        let ((gamma_a, psi_a), (gamma_b, psi_b)) = (ln_gamma_1p::<Scalar>(a), ln_gamma_1p::<Scalar>(b));
+        let (gamma_s, psi_s) = ln_gamma_1p::<Scalar>(s);
+        // log Γ(x) = log Γ(1 + x) − log x, and so on for its derivatives.
+        let value = gamma_s + s.ln() - gamma_a - gamma_b
+            + log_m
+            + log_rest
+            + (a - 1.0) * log_y
+            + (b - 1.0) * log_rest_y;
+        let slope = a * rest;
+        let score = log_y - log_rest_y - psi_a + psi_b;
+        let first = slope * score + rest - m;
+        let in_s = s * psi_s - a * psi_a - b * psi_b + 1.0 + a * log_y + b * log_rest_y;
+        let (tri_a, tri_b, tri_s) = (trigamma_1p(a), trigamma_1p(b), trigamma_1p(s));
+        Density {
+            value,
+            first: [first, in_s],
+            second: [
+                (rest - m) * first - slope * slope * (tri_a + tri_b) - rest * rest - m * m,
+                in_s - 1.0 + s * s * tri_s - a * a * tri_a - b * b * tri_b,
+            ],
+            own: 0.0,
+        }
+    }
+
+    fn moments(marginal: Marginal<'_>, _: f64, _: f64, integrator: &mut JointIntegrator) -> (f64, f64) {
+        let f = marginal.of(0);
+        let mean = expectation(f, integrator, logistic).min(1.0);
+        let spread = expectation(f, integrator, |f| (logistic(f) - mean).powi(2));
+        let inner = expectation(f, integrator, |f| logistic(f) * logistic(-f));
+        (mean, spread + inner * Self::shrinkage(marginal.of(1), integrator))
+    }
+
+    fn detail(marginal: Marginal<'_>, _: f64) -> f64 {
+        1.0 / Self::shrinkage(marginal.of(1), &mut JointIntegrator::default()) - 1.0
+    }
+}

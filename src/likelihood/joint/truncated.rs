@@ -1,0 +1,244 @@
+//! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
+
+use super::rule::{self, Nodes, Point};
+use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
+use crate::quadrature::{Integrator, Resolution, smallest};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+
+/// Counts that are not 0.
+#[derive(Clone, Debug)]
+pub(super) struct Truncated {
+    pub counts: Box<dyn Likelihood>,
+    /// Whether the logarithm of the truncated density is concave in f, as where f is the natural parameter of the counts.
+    pub concave: bool,
+}
+
+/// Probabilities of single counts are summed up to here where 1 − p(0) has few digits.
+const SUMMED: f64 = 64.0;
+
+impl Truncated {
+    fn zero(at: Observation) -> Observation {
+        Observation { y: 0.0, ..at }
+    }
+
+    /// `log p(0|f)` and its slope.
+    fn log_zero(&self, at: Observation, f: f64) -> (f64, f64) {
+        let (mut value, mut first) = ([0.0], [0.0]);
+        self.counts.log_density(Self::zero(at), &[f], &mut value, &mut first);
+        (value[0], first[0])
+    }
+
+    /// `−log(1 − p(0))` and its slopes in `log p(0)`: `p(0)/(1 − p(0))`, and again.
+    fn rest(log_zero: f64) -> [f64; 3] {
+        let above = -log_zero.exp_m1();
+        let odds = log_zero.exp() / above;
+        [-above.ln(), odds, odds / above]
+    }
+
+    /// `−log(1 − p(0|f))` and its slope; adds the derivative in the own parameters, so many times.
+    fn log_rest(&self, at: Observation, f: f64, weight: f64, own: &mut [f64]) -> (f64, f64) {
+        let (log_zero, slope) = self.log_zero(at, f);
+        let [rest, odds, _] = Self::rest(log_zero);
+        if !rest.is_finite() {
+            // The chance of any count is proportional to the rate before it underflows.
+            return (-f - at.exposure.ln(), -1.0);
+        }
+        if !own.is_empty() && odds > 0.0 {
+            self.counts.own_gradient(Self::zero(at), &[f], &[weight * odds], own);
+        }
+        (rest, if odds == 0.0 { 0.0 } else { odds * slope })
+    }
+
+    /// `E Y`, and `E Y²` beyond what both are for counts with zeros, over f.
+    fn beyond(&self, marginal: (f64, f64), exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
+        let at = Observation { y: 0.0, exposure };
+        let mut beyond = |power: i32| {
+            let mut point = |f: f64| {
+                let (mean, variance) = self.counts.conditional_moments(f, exposure);
+                let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
+                // The rate over the chance of any count tends to 1 where there are none.
+                let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
+                let value =
+                    if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
+                Point { value: if odds == 0.0 { 0.0 } else { value }, ..Point::default() }
+            };
+            rule::expected(nodes, None, marginal, &mut point).value
+        };
+        [beyond(1), beyond(2)]
+    }
+}
+
+impl Likelihood for Truncated {
+    fn name(&self) -> &'static str {
+        self.counts.name()
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Count
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        self.counts.log_density(at, f, value, first);
+        for ((f, value), first) in f.iter().zip(value).zip(first) {
+            let (rest, slope) = self.log_rest(at, *f, 0.0, &mut []);
+            *value += rest;
+            *first += slope;
+        }
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        let (log_zero, slope) = self.log_zero(at, f);
+        let [_, odds, again] = Self::rest(log_zero);
+        let own = self.counts.curvature(at, f);
+        let bend = odds * self.counts.curvature(Self::zero(at), f) + again * slope * slope;
+        if bend.is_finite() { own + bend } else { own }
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        self.counts.own_gradient(at, f, weights, own);
+        for (f, w) in f.iter().zip(weights) {
+            self.log_rest(at, *f, *w, own);
+        }
+    }
+
+    fn resolution(&self, at: Observation) -> Resolution {
+        // 1 − p(0) is 0 where the rate is 2πi: at ±iπ/2 off the line, or a little more.
+        let own = self.counts.resolution(at);
+        Resolution { strip: own.strip.min(1.5), concave: self.concave, ..own }
+    }
+
+    /// What truncation adds grows like f, where the counts' own part may grow like e^f and be closed.
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        (mu, v): (f64, f64),
+        own: &mut [f64],
+        integrator: &mut Integrator,
+    ) -> Local {
+        let mut local = self.counts.expected_log_density(at, (mu, v), own, integrator);
+        let sd = smallest(mu, v).sqrt();
+        integrator.place(self.resolution(at), mu, sd);
+        for ((z, f), w) in integrator.z.iter().zip(&integrator.f).zip(&integrator.weight) {
+            let (rest, slope) = self.log_rest(at, *f, *w, own);
+            local.value += w * rest;
+            local.mean += w * slope;
+            local.variance += 0.5 * w * z * slope / sd;
+        }
+        local
+    }
+
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+        let (mean, variance) = self.counts.conditional_moments(f, exposure);
+        let above = -self.log_zero(Observation { y: 0.0, exposure }, f).0.exp_m1();
+        if above == 1.0 {
+            return (mean, variance);
+        }
+        if mean == 0.0 || above == 0.0 {
+            return (1.0, 0.0);
+        }
+        let truncated = mean / above;
+        (truncated, (truncated * (variance / mean + mean - truncated)).max(0.0))
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+        if y < 1.0 {
+            return 0.0;
+        }
+        let log_zero = self.log_zero(Observation { y: 0.0, exposure }, f).0;
+        let above = -log_zero.exp_m1();
+        if above > 1e-4 {
+            let below = self.counts.conditional_cdf(y, f, exposure);
+            return ((below - log_zero.exp()) / above).clamp(0.0, 1.0);
+        }
+        let (mut total, mut value, mut first) = (0.0, [0.0], [0.0]);
+        for k in 1..=y.min(SUMMED) as i32 {
+            self.log_density(Observation { y: f64::from(k), exposure }, &[f], &mut value, &mut first);
+            total += value[0].exp();
+        }
+        if y > SUMMED {
+            let beyond = self.counts.conditional_cdf(y, f, exposure)
+                - self.counts.conditional_cdf(SUMMED, f, exposure);
+            total += if above > 0.0 { beyond / above } else { 0.0 };
+        }
+        total.min(1.0)
+    }
+
+    fn cdf_strip(&self, at: Observation) -> f64 {
+        self.counts.cdf_strip(at).min(1.0)
+    }
+
+    fn predictive_moments(
+        &self,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
+        let (mean, variance) = self.counts.predictive_moments(marginal, exposure, integrator);
+        let [first, second] = self.beyond(marginal, exposure, &mut Nodes::default());
+        (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))
+    }
+
+    /// Draws counts until one is not 0, or where that takes long, by inversion.
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        let above = -self.log_zero(Observation { y: 0.0, exposure }, f).0.exp_m1();
+        if above.is_nan() {
+            return f64::NAN;
+        }
+        if above > 0.05 {
+            loop {
+                let y = self.counts.sample(f, exposure, random);
+                if y != 0.0 {
+                    return y;
+                }
+            }
+        }
+        let mut left: f64 = random.random();
+        let (mut value, mut first) = ([0.0], [0.0]);
+        let mut y = 1.0;
+        loop {
+            self.log_density(Observation { y, exposure }, &[f], &mut value, &mut first);
+            left -= value[0].exp();
+            if !(left > 0.0) || y > 1e4 {
+                return y;
+            }
+            y += 1.0;
+        }
+    }
+
+    fn working_response(&self, at: Observation) -> f64 {
+        self.counts.working_response(at)
+    }
+
+    /// From counts above 0: the rate whose mean above 0 is theirs.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        self.counts.initialise(y, exposure);
+        let total: f64 = y.iter().sum();
+        if y.is_empty() || !total.is_finite() {
+            return 0.0;
+        }
+        let expected = |f: f64| -> f64 {
+            let of = |i: usize| self.conditional_moments(f, exposure.get(i).copied().unwrap_or(1.0)).0;
+            (0..y.len()).map(of).sum()
+        };
+        let (mut low, mut high) = (-12.0, 12.0);
+        for _ in 0..50 {
+            let middle = 0.5 * (low + high);
+            if expected(middle) < total { low = middle } else { high = middle }
+        }
+        0.5 * (low + high)
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,391 @@
+//! Counts with zeros of their own: zero inflation, and hurdles, of any family of counts with one function.
+//!
+//! With `w = 1/(1 + e^{−f_2})` and the counts' own `p(y|f_1)`:
+//!
+//! - zero inflation, `P(0) = w + (1 − w) p(0|f_1)`, `P(y) = (1 − w) p(y|f_1)` for y > 0;
+//! - hurdle, `P(0) = w`, `P(y) = (1 − w) p(y|f_1)/(1 − p(0|f_1))`.
+//!
+//! All expectations but one are sums or products of such over one function each. That one is `E log P(0)` of zero inflation: with
+//! `t = −log p(0|f_1)`, `log P(0) = log(1 + e^{−f_2}·e^{−t}) − log(1 + e^{−f_2})`, so that it is `A(μ_2) − E A(μ_2 + t)` for
+//! `A(m) = E log 1/(1 + e^{−f})`, f ~ N(m, v_2): an expectation over f_1 of one over f_2.
+
+use super::rule::{self, Point};
+use super::truncated::Truncated;
+use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
+use crate::likelihood::bernoulli::logistic;
+use crate::likelihood::{
+    BernoulliLogit, Likelihood, Local, NegativeBinomial, Observation, PoissonExp, TargetKind, crps,
+};
+use crate::quadrature::Integrator;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::Parameter;
+
+/// How zeros come about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Zeros {
+    /// By their own chance, or from the counts.
+    Inflated,
+    /// By their own chance only.
+    Hurdle,
+}
+
+/// Counts with zeros of their own: `rate` f_1 of the counts, and `zero` f_2, the log odds of a zero that is none of them.
+///
+/// The detail `probability_of_zero` is E w, the chance of such a zero. The unit deviance is that of the counts without such zeros: its mean
+/// is least at the true mean, whatever the distribution.
+#[derive(Clone, Debug)]
+pub struct ZeroAltered {
+    name: &'static str,
+    zeros: Zeros,
+    /// The counts, or those above 0 of a hurdle.
+    counts: Box<dyn Likelihood>,
+}
+
+impl ZeroAltered {
+    /// Poisson counts of rate `e·e^{f_1}`, e the exposure, with more zeros.
+    pub fn inflated_poisson() -> Self {
+        ZeroAltered { name: "zero-inflated-poisson", zeros: Zeros::Inflated, counts: Box::new(PoissonExp) }
+    }
+
+    /// Negative binomial counts of mean `m = e·e^{f_1}` and variance `m + αm²`, α > 0 the own parameter, with more zeros.
+    pub fn inflated_negative_binomial(alpha: f64) -> Self {
+        let counts = Box::new(NegativeBinomial::new(alpha));
+        ZeroAltered { name: "zero-inflated-negative-binomial", zeros: Zeros::Inflated, counts }
+    }
+
+    /// Zeros, and Poisson counts of rate `e·e^{f_1}` given that they are not 0.
+    pub fn hurdle_poisson() -> Self {
+        let counts = Truncated { counts: Box::new(PoissonExp), concave: true };
+        ZeroAltered { name: "hurdle-poisson", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+    }
+
+    /// Zeros, and negative binomial counts of mean `e·e^{f_1}` and own parameter α > 0 given that they are not 0.
+    pub fn hurdle_negative_binomial(alpha: f64) -> Self {
+        let counts = Truncated { counts: Box::new(NegativeBinomial::new(alpha)), concave: false };
+        ZeroAltered { name: "hurdle-negative-binomial", zeros: Zeros::Hurdle, counts: Box::new(counts) }
+    }
+
+    /// Whether a zero tells of f_1 as well.
+    fn mixes(&self, at: Observation) -> bool {
+        at.y == 0.0 && self.zeros == Zeros::Inflated
+    }
+
+    /// `log p(y|f_1)` of the counts, and its slope.
+    fn count(&self, at: Observation, f1: f64) -> (f64, f64) {
+        let (mut value, mut first) = ([0.0], [0.0]);
+        self.counts.log_density(at, &[f1], &mut value, &mut first);
+        (value[0], first[0])
+    }
+
+    /// Of an inflated zero: the log probability, and the share of it that the counts have.
+    fn mixed(log_zero: f64, f2: f64) -> (f64, f64) {
+        // log(e^{f_2} + p(0)) − log(1 + e^{f_2}).
+        let (more, less) = (f2.max(log_zero), f2.min(log_zero));
+        let value = more + (less - more).exp().ln_1p() - (f2.max(0.0) + (-f2.abs()).exp().ln_1p());
+        (value, logistic(log_zero - f2))
+    }
+
+    /// `E log P(0)` of zero inflation; own derivatives are added.
+    fn expected_mixed(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        mut slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let JointIntegrator { outer, inner, nodes, .. } = integrator;
+        let (mu, v) = marginal.of(1);
+        let alone = log_chance((mu, v), inner);
+        let wanted = !slopes.own.is_empty();
+        let mut given = |f1: f64| {
+            let (log_zero, slope) = self.count(at, f1);
+            let local = log_chance((mu - log_zero, v), inner);
+            let mut own = [0.0];
+            if wanted {
+                self.counts.own_gradient(at, &[f1], &[local.mean], &mut own);
+            }
+            // Where the rate has overflown nothing depends on it.
+            let first = if local.mean == 0.0 { 0.0 } else { local.mean * slope };
+            let value = alone.value - local.value;
+            Point { value, first, rest: [alone.mean - local.mean, alone.variance - local.variance, own[0]] }
+        };
+        let average = rule::expected(nodes, rule::fixed_step(outer), marginal.of(0), &mut given);
+        let [mean, variance, own] = average.rest;
+        slopes.set([(average.mean, average.variance), (mean, variance)]);
+        if let Some(slot) = slopes.own.first_mut() {
+            *slot += own;
+        }
+        average.value
+    }
+
+    /// `log E P(0)` of zero inflation.
+    fn predicted_mixed(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        mut slopes: Slopes<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let [gate, counts] = [1.0, 0.0]
+            .map(|y| BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator));
+        let mut own = [0.0];
+        let bar = if slopes.own.is_empty() { &mut [][..] } else { &mut own[..] };
+        let zero = self.counts.log_predictive(at, marginal.of(0), bar, integrator);
+        let both = counts.value + zero.value;
+        let (more, less) = (gate.value.max(both), gate.value.min(both));
+        let value = (more + (less - more).exp().ln_1p()).min(0.0);
+        let share = logistic(both - gate.value);
+        let mix = |gate: f64, counts: f64| (1.0 - share) * gate + share * counts;
+        // A zero that the counts cannot be has no slopes.
+        let of_counts = |slope: f64| if share == 0.0 { 0.0 } else { share * slope };
+        slopes.set([
+            (of_counts(zero.mean), of_counts(zero.variance)),
+            (mix(gate.mean, counts.mean), mix(gate.variance, counts.variance)),
+        ]);
+        if let Some(slot) = slopes.own.first_mut() {
+            *slot += of_counts(own[0]);
+        }
+        value
+    }
+
+    /// What f_2 and f_1 say by themselves of an observation: a zero of a hurdle, or a count above 0.
+    fn separate(
+        &self,
+        predictive: bool,
+        at: Observation,
+        marginal: Marginal<'_>,
+        mut slopes: Slopes<'_>,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let zero = Observation::of(f64::from(u8::from(at.y == 0.0)));
+        let counted = at.y != 0.0;
+        let (gate, count) = if predictive {
+            let gate = BernoulliLogit.log_predictive(zero, marginal.of(1), &mut [], integrator);
+            (gate, counted.then(|| self.counts.log_predictive(at, marginal.of(0), slopes.own, integrator)))
+        } else {
+            let gate = BernoulliLogit.expected_log_density(zero, marginal.of(1), &mut [], integrator);
+            let count =
+                counted.then(|| self.counts.expected_log_density(at, marginal.of(0), slopes.own, integrator));
+            (gate, count)
+        };
+        let count = count.unwrap_or_default();
+        slopes.set([(count.mean, count.variance), (gate.mean, gate.variance)]);
+        gate.value + count.value
+    }
+
+    /// `log E w` and `log E (1 − w)`.
+    fn log_shares(marginal: Marginal<'_>, integrator: &mut Integrator) -> [f64; 2] {
+        [1.0, 0.0].map(|y| {
+            BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator).value
+        })
+    }
+
+    /// `P(Y ≤ y)` from that of the counts.
+    fn below(shares: [f64; 2], y: f64, counts: f64) -> f64 {
+        if y < 0.0 { 0.0 } else { (shares[0].exp() + shares[1].exp() * counts).clamp(0.0, 1.0) }
+    }
+}
+
+/// `E log 1/(1 + e^{−f})` under N(m, v).
+fn log_chance((m, v): (f64, f64), integrator: &mut Integrator) -> Local {
+    // It is −e^{v/2 − m} or so far to the right.
+    if m > 45.0 + 45.0 * v.max(0.0).sqrt() {
+        return Local::default();
+    }
+    BernoulliLogit.expected_log_density(Observation::of(1.0), (m, v), &mut [], integrator)
+}
+
+impl JointLikelihood for ZeroAltered {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Count
+    }
+
+    fn functions(&self) -> Vec<String> {
+        vec!["rate".into(), "zero".into()]
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+        let (f1, f2) = (f[0], f[1]);
+        let (value, slopes) = if self.mixes(at) {
+            let (log_zero, first) = self.count(at, f1);
+            let (value, share) = Self::mixed(log_zero, f2);
+            let of_count = if share == 0.0 { 0.0 } else { share * first };
+            (value, [of_count, logistic(f2 - log_zero) - logistic(f2)])
+        } else {
+            let zero = at.y == 0.0;
+            let sign = if zero { 1.0 } else { -1.0 };
+            let gate = (sign * f2).min(0.0) - (-f2.abs()).exp().ln_1p();
+            let (count, first) = if zero { (0.0, 0.0) } else { self.count(at, f1) };
+            (gate + count, [first, sign * logistic(-sign * f2)])
+        };
+        slope.iter_mut().zip(slopes).for_each(|(slot, slope)| *slot = slope);
+        value
+    }
+
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
+        let (f1, f2) = (f[0], f[1]);
+        let gate = -logistic(f2) * logistic(-f2);
+        let curvatures = if self.mixes(at) {
+            let (log_zero, first) = self.count(at, f1);
+            let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
+            let count = if share == 0.0 {
+                0.0
+            } else {
+                share * (self.counts.curvature(at, f1) + rest * first * first)
+            };
+            [count, share * rest + gate]
+        } else {
+            [if at.y == 0.0 { 0.0 } else { self.counts.curvature(at, f1) }, gate]
+        };
+        out.iter_mut().zip(curvatures).for_each(|(slot, curvature)| *slot = curvature);
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
+        let share = if self.mixes(at) {
+            logistic(self.count(at, f[0]).0 - f[1])
+        } else {
+            f64::from(u8::from(at.y != 0.0))
+        };
+        if share > 0.0 {
+            self.counts.own_gradient(at, &f[..1], &[share * weight], own);
+        }
+    }
+
+    /// No zeros of their own, and the best rate.
+    fn peak(&self, at: Observation) -> Option<f64> {
+        Some(if at.y == 0.0 { 0.0 } else { self.count(at, self.counts.peak(at)).0 })
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        if self.mixes(at) {
+            self.expected_mixed(at, marginal, slopes, integrator)
+        } else {
+            self.separate(false, at, marginal, slopes, &mut integrator.outer)
+        }
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        if self.mixes(at) {
+            self.predicted_mixed(at, marginal, slopes, &mut integrator.outer)
+        } else {
+            self.separate(true, at, marginal, slopes, &mut integrator.outer)
+        }
+    }
+
+    /// With m and s² those of the counts, `(1 − w) m` and `(1 − w) (s² + w m²)`, w averaged.
+    fn predictive_moments(
+        &self,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> (f64, f64) {
+        let [zero, count] = Self::log_shares(marginal, &mut integrator.outer).map(f64::exp);
+        let (mean, variance) =
+            self.counts.predictive_moments(marginal.of(0), exposure, &mut integrator.outer);
+        // No count at all of an infinite rate is none.
+        let times = |share: f64, x: f64| if share == 0.0 { 0.0 } else { share * x };
+        (times(count, mean), times(count, variance + times(zero, mean * mean)))
+    }
+
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let shares = Self::log_shares(marginal, &mut integrator.outer);
+        let counts = self.counts.predictive_cdf(y, marginal.of(0), exposure, &mut integrator.outer);
+        Self::below(shares, y, counts)
+    }
+
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
+        let Observation { y, exposure } = at;
+        if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
+            return f64::NAN;
+        }
+        let shares = Self::log_shares(marginal, &mut integrator.outer);
+        let mut cdf = |y: f64| {
+            let counts = self.counts.predictive_cdf(y, marginal.of(0), exposure, &mut integrator.outer);
+            Self::below(shares, y, counts)
+        };
+        crps::counts(y, &mut |y| crps::between(y, &mut cdf))
+    }
+
+    fn details(&self) -> &'static [&'static str] {
+        &["probability_of_zero"]
+    }
+
+    fn detail(&self, _: usize, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
+        Self::log_shares(marginal, &mut integrator.outer)[0].exp()
+    }
+
+    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        let u: f64 = random.random();
+        if u < logistic(f[1]) { 0.0 } else { self.counts.sample(f[0], exposure, random) }
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        self.counts.unit_deviance(y, mean)
+    }
+
+    /// Odds of 3 for or against a zero.
+    fn working_response(&self, at: Observation, out: &mut [f64]) {
+        let odds = 3f64.ln();
+        let response = [self.counts.working_response(at), if at.y == 0.0 { odds } else { -odds }];
+        out.iter_mut().zip(response).for_each(|(out, value)| *out = value);
+    }
+
+    /// The rate of the counts above 0, and the odds of the zeros that it does not explain.
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
+        let exposed = |i: usize| exposure.get(i).copied().unwrap_or(1.0);
+        let positive: Vec<usize> = (0..y.len()).filter(|&i| y[i] > 0.0).collect();
+        let (counted, exposures): (Vec<f64>, Vec<f64>) = positive.iter().map(|&i| (y[i], exposed(i))).unzip();
+        let zeros = (y.len() - positive.len()) as f64;
+        let mut rate = 0.0;
+        let mut explained = 0.0;
+        if self.zeros == Zeros::Inflated {
+            let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
+            rate = above.initialise(&counted, &exposures);
+            self.counts = above.counts;
+            explained = (0..y.len())
+                .map(|i| self.count(Observation { y: 0.0, exposure: exposed(i) }, rate).0.exp())
+                .sum();
+        } else if !counted.is_empty() {
+            rate = self.counts.initialise(&counted, &exposures);
+        }
+        let n = y.len() as f64;
+        let share = ((zeros - explained).max(0.0) + 0.5) / ((n - explained).max(0.0) + 1.0);
+        let share = share.clamp(0.02, 0.98);
+        vec![rate, (share / (1.0 - share)).ln()]
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.counts.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.counts.for_each_parameter_mut(visit);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
+        Box::new(self.clone())
+    }
+}
