@@ -21,10 +21,15 @@ pub struct AtomicFile {
     out: Out,
 }
 
-#[derive(Debug)]
 enum Out {
     Temporary(BufWriter<NamedTempFile>),
-    Direct(BufWriter<File>),
+    Direct(BufWriter<Box<dyn Write + Send>>),
+}
+
+impl std::fmt::Debug for Out {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Out::Temporary(_)) { "Temporary" } else { "Direct" })
+    }
 }
 
 impl AtomicFile {
@@ -50,7 +55,7 @@ impl AtomicFile {
         }
         if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(&path).map_err(failed)?;
-            return Ok(AtomicFile { given, path, out: Out::Direct(BufWriter::new(file)) });
+            return Ok(AtomicFile { given, path, out: Out::Direct(BufWriter::new(Box::new(file))) });
         }
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -65,6 +70,11 @@ impl AtomicFile {
         }
         let file = builder.tempfile_in(folder).map_err(failed)?;
         Ok(AtomicFile { given, path, out: Out::Temporary(BufWriter::new(file)) })
+    }
+
+    /// What is written to a stream as it comes; `name` is what messages call it.
+    pub fn stream(name: &str, out: Box<dyn Write + Send>) -> AtomicFile {
+        AtomicFile { given: name.into(), path: PathBuf::new(), out: Out::Direct(BufWriter::new(out)) }
     }
 
     /// Writes the whole of a file.

@@ -12,7 +12,9 @@ use parquet_file::Cells;
 use proptest::prelude::*;
 use sparsegp::Error;
 use sparsegp::schema::{Feature, Schema, SchemaOptions, UnseenLevels};
-use sparsegp::tables::{Column, PredictionWriter, Table, read_csv, read_table};
+use sparsegp::tables::{
+    Column, PredictedRows, PredictedTable, PredictionWriter, Table, read_csv, read_table,
+};
 use tempfile::TempDir;
 
 #[path = "common/parquet.rs"]
@@ -379,15 +381,24 @@ fn a_stream_names_rows_of_the_file_and_absent_columns_at_once() {
 fn predictions_read_back_as_written() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["mean", "q0.05", "log_density"].map(String::from);
+    let table = || PredictedTable { leading: vec![("key".into(), true)], numbers: names.to_vec() };
     let row = |i: usize| [1.0 / (i as f64 + 3.0), 1e300 * i as f64, if i == 2 { f64::NAN } else { -5e-324 }];
     for name in ["p.csv", "p.PARQUET"] {
         let path = folder.path().join(name);
-        let mut writer = PredictionWriter::create(&path, &names).unwrap();
-        (0..20_000).for_each(|i| writer.write_row(&row(i)).unwrap());
+        let mut writer = PredictionWriter::create(&path, table()).unwrap();
+        for block in 0..4 {
+            let rows = block * 5000..(block + 1) * 5000;
+            let keys = rows.clone().map(|i| (i % 3 > 0).then_some(i % 3 - 1));
+            let leading = vec![Column::of_labels(&["a, b".into(), "ü".into()], keys)];
+            let numbers = rows.clone().flat_map(row).collect();
+            writer.write_rows(&PredictedRows { leading, numbers, rows: rows.len() }).unwrap();
+        }
         assert!(!path.exists());
         writer.finish().unwrap();
         let table = read_table(&path).unwrap();
         assert_eq!(table.rows(), 20_000);
+        let Some(Column::Text(keys)) = table.column("key") else { panic!("not text") };
+        assert!((0..20_000).all(|i| keys.get(i) == [None, Some("a, b"), Some("ü")][i % 3]));
         for (column, name) in names.iter().enumerate() {
             let read = numbers(&table, name);
             for (i, value) in read.into_iter().enumerate() {
@@ -396,10 +407,10 @@ fn predictions_read_back_as_written() {
             }
         }
     }
-    let error = PredictionWriter::create(&folder.path().join("p.txt"), &names).unwrap_err();
+    let error = PredictionWriter::create(&folder.path().join("p.txt"), table()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
-    drop(PredictionWriter::create(&folder.path().join("q.csv"), &names).unwrap());
-    drop(PredictionWriter::create(&folder.path().join("q.parquet"), &names).unwrap());
+    drop(PredictionWriter::create(&folder.path().join("q.csv"), table()).unwrap());
+    drop(PredictionWriter::create(&folder.path().join("q.parquet"), table()).unwrap());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 

@@ -62,10 +62,12 @@ fn classes_are_fitted_predicted_and_reported() {
         work.run("predict m data.csv --out p.csv").ok();
         let predictions = work.read("p.csv");
         let header = predictions.lines().next().expect("a header");
-        assert_eq!(header, "mean,variance,probability,log_density");
+        assert_eq!(header, "label,probability,log_density");
         for line in predictions.lines().skip(1) {
-            let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().expect("a number")).collect();
-            assert!(cells[2] > 0.0 && cells[2] < 1.0 && cells[0] == cells[2], "{line}");
+            let (label, numbers) = line.split_once(',').expect("cells");
+            let cells: Vec<f64> = numbers.split(',').map(|cell| cell.parse().expect("a number")).collect();
+            assert!(cells[0] > 0.0 && cells[0] < 1.0, "{line}");
+            assert_eq!(label, if cells[0] > 0.5 { "yes" } else { "no" }, "{line}");
         }
         assert!(work.read("r.html").contains("calibrated"));
     }

@@ -69,9 +69,32 @@ impl Predictions<'_> {
         self.crps_with(row, target, &mut JointIntegrator::default())
     }
 
-    /// The probability of every class at a row, in the order of the target's levels; none for targets that are no classes.
+    /// The probability of every class or level at a row, in the order of the target's levels; none for other targets.
     pub fn probabilities(&self, row: usize) -> Vec<f64> {
         self.probabilities_with(row, &mut JointIntegrator::default())
+    }
+
+    /// The place of the most probable class or level at a row among the target's levels; none for other targets.
+    pub fn most_probable(&self, row: usize) -> Option<usize> {
+        let tools = &mut JointIntegrator::default();
+        let place = match self.kind() {
+            TargetKind::Binary => f64::from(u8::from(self.moments(row, tools).mean > 0.5)),
+            TargetKind::Class => self.class_scores(row, f64::NAN, tools).0,
+            TargetKind::Ordinal => self.most_probable_level(row, tools),
+            TargetKind::Real | TargetKind::Positive | TargetKind::UnitInterval | TargetKind::Count => {
+                f64::NAN
+            }
+        };
+        (place >= 0.0).then_some(place as usize)
+    }
+
+    /// Mean and variance of a latent function at a row, on the scale the model sees.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such function.
+    pub fn latent(&self, row: usize, function: usize) -> (f64, f64) {
+        self.latent.row(row).of(function)
     }
 
     /// What else the likelihood says of a row, in the order of [`detail_names`](Self::detail_names).
@@ -138,6 +161,10 @@ impl Predictions<'_> {
 
     fn probabilities_with(&self, row: usize, tools: &mut JointIntegrator) -> Vec<f64> {
         let likelihood = self.posterior.likelihood();
+        if self.kind() == TargetKind::Ordinal {
+            let levels = (0..likelihood.levels()).map(|level| level as f64);
+            return levels.map(|level| self.log_density_with(row, level, tools).exp()).collect();
+        }
         let classes = matches!(self.kind(), TargetKind::Binary | TargetKind::Class);
         let mut all = vec![f64::NAN; if classes { likelihood.levels() } else { 0 }];
         if !self.mean_only {

@@ -177,16 +177,22 @@ impl Schema {
     ///
     /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
     pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
-        self.open_with(path, block_rows, None)
+        self.open_with(path, block_rows, (None, &[]))
     }
 
-    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines.
+    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines, with
+    /// [copies](Table::copies) of some columns.
     ///
     /// # Errors
     ///
-    /// As for [`Schema::open`].
-    pub fn open_with(&self, path: &Path, block_rows: usize, delimiter: Option<u8>) -> Result<TableBlocks> {
-        let how = How { groups: None, delimiter };
+    /// As for [`Schema::open`], and when a column to be copied is absent or of a type that cannot be read.
+    pub fn open_with(
+        &self,
+        path: &Path,
+        block_rows: usize,
+        (delimiter, copied): (Option<u8>, &[String]),
+    ) -> Result<TableBlocks> {
+        let how = How { groups: None, delimiter, copied };
         let used = self.used_names();
         let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
         self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;

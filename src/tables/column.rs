@@ -40,6 +40,17 @@ impl Column {
         builder.finish()
     }
 
+    /// A column of some distinct values, each row having one of them or none.
+    ///
+    /// # Panics
+    ///
+    /// When a row has a value that is not among them.
+    pub fn of_labels(labels: &[String], rows: impl IntoIterator<Item = Option<usize>>) -> Column {
+        let check =
+            |code: &Option<usize>| assert!(code.is_none_or(|code| code < labels.len()), "no such label");
+        Column::Text(TextColumn::of_codes(labels.to_vec(), rows.into_iter().inspect(check)))
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
@@ -122,6 +133,12 @@ pub struct TextColumn {
 }
 
 impl TextColumn {
+    /// The column of these values, each one of some distinct ones or missing.
+    pub(crate) fn of_codes(levels: Vec<String>, codes: impl IntoIterator<Item = Option<usize>>) -> Self {
+        let codes = codes.into_iter().map(|code| code.unwrap_or(MISSING)).collect();
+        TextColumn { levels, codes, numbers: 0, first_text: 0 }
+    }
+
     /// The distinct values, in the order of their first row.
     pub fn levels(&self) -> &[String] {
         &self.levels
@@ -237,6 +254,44 @@ pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
 pub(crate) enum ColumnBuilder {
     Number(Vec<f64>),
     Text(TextBuilder),
+    /// A column that is copied as it stands, and collected as others are if it is used too.
+    Copied {
+        cells: CopiedCells,
+        typed: Option<Box<ColumnBuilder>>,
+    },
+}
+
+/// The cells of a column as they stand: numbers of a file of numbers, else text.
+#[derive(Debug, Default)]
+pub(crate) enum CopiedCells {
+    #[default]
+    None,
+    Number(Vec<f64>),
+    Text(TextBuilder),
+}
+
+impl CopiedCells {
+    /// Adds a cell of text, of which an empty one alone is missing.
+    fn push_text(&mut self, field: &str) {
+        if !matches!(self, CopiedCells::Text(_)) {
+            let numbers = match self {
+                CopiedCells::Number(values) => std::mem::take(values),
+                _ => Vec::new(),
+            };
+            *self = CopiedCells::Text(TextBuilder::of_numbers(&numbers));
+        }
+        if let CopiedCells::Text(builder) = self {
+            builder.push(if field.is_empty() { Cell::Missing } else { Cell::Text(field) });
+        }
+    }
+
+    fn push_number(&mut self, value: f64) {
+        match self {
+            CopiedCells::None => *self = CopiedCells::Number(vec![value]),
+            CopiedCells::Number(values) => values.push(value),
+            CopiedCells::Text(builder) => builder.push(number_cell(value)),
+        }
+    }
 }
 
 impl Default for ColumnBuilder {
@@ -246,8 +301,27 @@ impl Default for ColumnBuilder {
 }
 
 impl ColumnBuilder {
+    /// The builder of a column that is copied, and collected as others are if it is `used`.
+    pub(crate) fn copied(used: bool) -> ColumnBuilder {
+        ColumnBuilder::Copied { cells: CopiedCells::None, typed: used.then(Box::default) }
+    }
+
+    /// Adds a cell that is written one way and read another.
+    pub(crate) fn push_text_as(&mut self, written: &str, read: &str) {
+        match self {
+            ColumnBuilder::Copied { cells, typed } => {
+                cells.push_text(written);
+                typed.iter_mut().for_each(|typed| typed.push_text(read));
+            }
+            _ => self.push_text(read),
+        }
+    }
+
     /// Adds a cell read from text.
     pub(crate) fn push_text(&mut self, field: &str) {
+        if let ColumnBuilder::Copied { .. } = self {
+            return self.push_text_as(field, field);
+        }
         match (&mut *self, read_cell(field)) {
             (ColumnBuilder::Number(values), Cell::Missing) => values.push(f64::NAN),
             (ColumnBuilder::Number(values), Cell::Number(value)) => values.push(value),
@@ -257,6 +331,7 @@ impl ColumnBuilder {
                 *self = ColumnBuilder::Text(builder);
             }
             (ColumnBuilder::Text(builder), cell) => builder.push(cell),
+            (ColumnBuilder::Copied { .. }, _) => {}
         }
     }
 
@@ -265,15 +340,38 @@ impl ColumnBuilder {
         match self {
             ColumnBuilder::Number(values) => values.push(value),
             ColumnBuilder::Text(builder) => builder.push(number_cell(value)),
+            ColumnBuilder::Copied { cells, typed } => {
+                cells.push_number(value);
+                typed.iter_mut().for_each(|typed| typed.push_number(value));
+            }
         }
     }
 
-    /// The column so far; the builder is ready for the next block of the same file.
+    /// The column so far; the builder is ready for the next block of the same file. A copied column that is not used has no rows.
     pub(crate) fn finish(&mut self) -> Column {
-        match std::mem::take(self) {
-            ColumnBuilder::Number(values) => Column::Number(values),
-            ColumnBuilder::Text(builder) => Column::Text(builder.column),
+        if let ColumnBuilder::Copied { typed, .. } = self {
+            return typed.as_mut().map_or(Column::Number(Vec::new()), |typed| typed.finish());
         }
+        match std::mem::take(self) {
+            ColumnBuilder::Text(builder) => Column::Text(builder.column),
+            ColumnBuilder::Number(values) => Column::Number(values),
+            ColumnBuilder::Copied { .. } => Column::Number(Vec::new()),
+        }
+    }
+
+    /// Whether the column is used, and not only copied.
+    pub(crate) fn is_used(&self) -> bool {
+        !matches!(self, ColumnBuilder::Copied { typed: None, .. })
+    }
+
+    /// The copy of the column so far, where it is copied.
+    pub(crate) fn finish_copy(&mut self) -> Option<Column> {
+        let ColumnBuilder::Copied { cells, .. } = self else { return None };
+        Some(match std::mem::take(cells) {
+            CopiedCells::None => Column::Text(TextColumn::of_codes(Vec::new(), [])),
+            CopiedCells::Number(values) => Column::Number(values),
+            CopiedCells::Text(builder) => Column::Text(builder.column),
+        })
     }
 }
 

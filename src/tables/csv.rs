@@ -137,7 +137,7 @@ impl RowSource for CsvRows {
                 })?;
                 match self.decimal_comma {
                     None => builder.push_text(text),
-                    Some(_) => builder.push_text(&with_point(text)),
+                    Some(_) => builder.push_text_as(text, &with_point(text)),
                 }
             }
             rows += 1;

@@ -1,6 +1,6 @@
 //! What a format of files is: how it is recognised, and what reads and writes rows in it; no reading.
 
-use super::column::ColumnBuilder;
+use super::column::{Column, ColumnBuilder};
 use super::table::Lines;
 use crate::error::Result;
 use crate::files::AtomicFile;
@@ -96,10 +96,10 @@ pub(super) trait RowSource: Send {
     ) -> Result<usize>;
 }
 
-/// A format to write rows of numbers in.
+/// A format to write rows in.
 pub(super) trait RowWriter: std::fmt::Debug + Send {
-    /// Adds a row, one value per column.
-    fn write_row(&mut self, values: &[f64]) -> Result<()>;
+    /// Adds rows: columns of text or numbers that come first, and the numbers of the others row after row.
+    fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()>;
 
     /// Completes the contents of the file, which then wants its name.
     fn finish(self: Box<Self>) -> Result<AtomicFile>;

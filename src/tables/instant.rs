@@ -177,6 +177,19 @@ pub(crate) fn spelled(seconds: f64) -> String {
     }
 }
 
+/// The instant as ISO 8601 has it, to the microsecond.
+pub(crate) fn exact(seconds: f64) -> String {
+    let micros = ((seconds - seconds.floor()) * 1e6).round() as i64;
+    let whole = seconds.floor() + (micros / 1_000_000) as f64;
+    let clock = whole.rem_euclid(DAY) as i64;
+    let date = spelled(whole - clock as f64);
+    let fraction = match micros % 1_000_000 {
+        0 => String::new(),
+        micros => format!(".{micros:06}").trim_end_matches('0').to_owned(),
+    };
+    format!("{date}T{:02}:{:02}:{:02}{fraction}", clock / 3600, clock / 60 % 60, clock % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

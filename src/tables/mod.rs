@@ -22,7 +22,7 @@ pub(crate) mod written;
 pub use ahead::Ahead;
 pub use column::{Column, TextColumn};
 pub use instant::DateOrder;
-pub use predictions::{PredictionWriter, WriterBehind};
+pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
 pub use read::{TableBlocks, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;

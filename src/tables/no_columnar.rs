@@ -2,6 +2,7 @@
 
 use super::format::{Format, Opened, RowWriter};
 use crate::error::{Error, Result};
+use crate::tables::predictions::PredictedTable;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +34,7 @@ pub(super) fn count_rows(source: &str, _file: File, format: Format) -> Result<u6
     Err(unread(source, format))
 }
 
-pub(super) fn writer(path: &Path, _columns: &[String]) -> Result<Box<dyn RowWriter>> {
+pub(super) fn writer(path: &Path, _columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
     Err(Error::usage(format!("{}: writing a Parquet file needs {FEATURE}", path.display()))
         .hint("build with it, or give a name ending in .csv"))
 }
@@ -73,7 +74,7 @@ mod tests {
             assert_eq!(large_size(&path, &|_| true, 0), None);
         }
         let path = folder.path().join("p.parquet");
-        let error = PredictionWriter::create(&path, &["mean".to_owned()]).expect_err("refused");
+        let error = PredictionWriter::create(&path, PredictedTable::default()).expect_err("refused");
         assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("`parquet`"), "{error}");
         assert!(!path.exists());
     }

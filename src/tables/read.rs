@@ -9,7 +9,7 @@ use super::columnar;
 use super::csv::CsvRows;
 use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
 use super::gzip::Gunzip;
-use super::table::{Lines, NamedColumn, Table};
+use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use crate::error::{Error, Result};
 
 /// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
@@ -42,6 +42,8 @@ pub(crate) struct How<'a> {
     pub groups: Option<&'a [usize]>,
     /// The character between columns, found where it is not given.
     pub delimiter: Option<u8>,
+    /// Columns that are copied as they stand, whether they are wanted otherwise or not.
+    pub copied: &'a [String],
 }
 
 /// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
@@ -109,6 +111,7 @@ pub struct TableBlocks {
     source: String,
     rows: Box<dyn RowSource>,
     builders: Vec<Option<ColumnBuilder>>,
+    copied: Vec<String>,
     block_rows: usize,
     any: bool,
     done: bool,
@@ -131,13 +134,14 @@ impl TableBlocks {
         if path == Path::new("-") {
             let source = "standard input";
             let input = peek(source, Box::new(std::io::stdin()))?;
-            return TableBlocks::of_input(source, input, block_rows, wanted, how.delimiter);
+            return TableBlocks::of_input(source, input, block_rows, wanted, how.delimiter)?
+                .copying(wanted, how);
         }
         let (source, file) = open(path)?;
         let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
         let (first, input) = peek(&source, Box::new(copy))?;
         let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
-        match (Format::of(&first), expected) {
+        let blocks = match (Format::of(&first), expected) {
             (Some(format), _) if how.delimiter.is_some() => Err(Error::usage(format!(
                 "{source}: {} file has no ⟨delimiter⟩ between its columns, which is for CSV",
                 format.name()
@@ -150,7 +154,33 @@ impl TableBlocks {
                 Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
             }
             _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
+        };
+        blocks?.copying(wanted, how)
+    }
+
+    /// The same with copies of some columns.
+    fn copying(mut self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<TableBlocks> {
+        for name in how.copied {
+            let names = self.rows.names();
+            let Some(place) = names.iter().position(|known| known == name) else {
+                return Err(absent(&self.source, "column", name, names.iter().map(String::as_str)));
+            };
+            if let Some(data_type) = self.rows.unsupported(place) {
+                return Err(Error::data(format!(
+                    "{}: column {} has type {data_type}, which is not copied",
+                    self.source,
+                    quoted(name)
+                )));
+            }
+            self.builders[place] = Some(ColumnBuilder::copied(wanted(name)));
         }
+        self.copied = how.copied.to_vec();
+        Ok(self)
+    }
+
+    /// The same for a file that may have a header alone: there are no blocks then.
+    pub fn or_none(self) -> TableBlocks {
+        TableBlocks { any: true, ..self }
     }
 
     /// Reads from front to back what begins with some bytes, which the input repeats.
@@ -177,7 +207,8 @@ impl TableBlocks {
 
     fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
         let source = source.to_owned();
-        TableBlocks { source, rows, builders, block_rows: block_rows.max(1), any: false, done: false }
+        let block_rows = block_rows.max(1);
+        TableBlocks { source, rows, builders, copied: Vec::new(), block_rows, any: false, done: false }
     }
 
     /// What messages call the file.
@@ -195,18 +226,26 @@ impl TableBlocks {
         let mut lines = Lines::default();
         let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
         let first = self.rows.row() - rows;
-        let mut columns = Vec::new();
+        let (mut columns, mut copies) = (Vec::new(), Vec::new());
         for (index, builder) in self.builders.iter_mut().enumerate() {
             let Some(builder) = builder else { continue };
+            let timed = |column: Column| if self.rows.is_time(index) { column.into_time() } else { column };
+            let name = &self.rows.names()[index];
+            copies.extend(
+                builder.finish_copy().map(|column| NamedColumn { name: name.clone(), column: timed(column) }),
+            );
             let column = match self.rows.unsupported(index) {
                 Some(data_type) => Column::Unsupported { data_type: data_type.to_owned(), rows },
-                None if self.rows.is_time(index) => builder.finish().into_time(),
-                None => builder.finish(),
+                None => timed(builder.finish()),
             };
-            columns.push(NamedColumn { name: self.rows.names()[index].clone(), column });
+            if builder.is_used() {
+                columns.push(NamedColumn { name: name.clone(), column });
+            }
         }
+        let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
+        copies.sort_by_key(place);
         let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
-        Ok(table.with_decimal_comma(self.rows.decimal_comma()))
+        Ok(table.with_decimal_comma(self.rows.decimal_comma()).with_copies(copies))
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Table {
     kept: Option<Vec<usize>>,
     /// A cell that shows the decimal commas of the text that was read.
     decimal_comma: Option<String>,
+    /// Columns as they stand in the file, to be copied.
+    copies: Vec<NamedColumn>,
 }
 
 impl Table {
@@ -74,12 +76,23 @@ impl Table {
         lines: Lines,
     ) -> Table {
         let places = places(&columns);
-        Table { source, columns, places, rows, first_row, lines, kept: None, decimal_comma: None }
+        let (kept, decimal_comma, copies) = (None, None, Vec::new());
+        Table { source, columns, places, rows, first_row, lines, kept, decimal_comma, copies }
     }
 
     /// The same table read from text with decimal commas, as this cell shows.
     pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
         Table { decimal_comma: cell.map(str::to_owned), ..self }
+    }
+
+    /// The same table with columns as they stand in the file.
+    pub(crate) fn with_copies(self, copies: Vec<NamedColumn>) -> Table {
+        Table { copies, ..self }
+    }
+
+    /// The columns that were asked for as they stand in the file, in the order in which they were asked for.
+    pub fn copies(&self) -> &[NamedColumn] {
+        &self.copies
     }
 
     /// A cell that shows decimal commas, where the text had them.
@@ -126,6 +139,7 @@ impl Table {
             lines: self.lines.clone(),
             kept: self.kept.clone(),
             decimal_comma: self.decimal_comma.clone(),
+            copies: Vec::new(),
         }
     }
 
@@ -196,6 +210,7 @@ impl Table {
             lines: Lines::default(),
             kept: None,
             decimal_comma: self.decimal_comma.clone(),
+            copies: Vec::new(),
         }
     }
 

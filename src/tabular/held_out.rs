@@ -43,7 +43,7 @@ pub(super) fn roles_of_file(
     columns: &SchemaOptions,
     shares: Shares,
 ) -> Result<Roles> {
-    let (by, how) = (columns.split.as_ref(), How { delimiter: columns.delimiter, groups: None });
+    let (by, how) = (columns.split.as_ref(), How { delimiter: columns.delimiter, ..How::default() });
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
     let mut labelled = Labelled::default();

@@ -95,7 +95,7 @@ pub struct TableSums {
 /// known), and when too few rows are left to train on or the target does not vary among them.
 pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
-    let how = How { groups: None, delimiter: survey.columns.delimiter };
+    let how = How { delimiter: survey.columns.delimiter, ..How::default() };
     let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
     let names = blocks.names().iter().map(String::as_str);
     let mut sums = TableSums::new(blocks.source(), names, survey, 0)?;

@@ -3,12 +3,12 @@
 use super::args::EvaluateArgs;
 use super::output;
 use super::predict::{BLOCK_ROWS, Filled};
-use sparsegp::Result;
 use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
 use sparsegp::report::{DataSummary, Document, Observed};
 use sparsegp::schema::UnseenLevels;
 use sparsegp::tabular::{TableModel, TableRows};
+use sparsegp::{Error, Result};
 use std::path::Path;
 
 /// The figures of a file, with the points of its plots.
@@ -44,14 +44,28 @@ pub fn evaluate(
     (data, delimiter): (&Path, Option<u8>),
     unseen: UnseenLevels,
 ) -> Result<Evaluation> {
-    let mut filled = Filled::default();
+    let (mut filled, mut all, mut used) = (Filled::default(), 0, 0);
+    let target = model.schema().target_name();
     let evaluation = Evaluation::of(model, |push| {
-        model.schema().open_with(data, BLOCK_ROWS, delimiter)?.ahead()?.try_for_each(|block| {
+        model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()?.try_for_each(|block| {
             let block = block?;
-            filled.add(model, &block);
-            model.compare(&block, unseen, push)
+            let labelled = block.with_values(target);
+            (all, used) = (all + block.rows(), used + labelled.rows());
+            filled.add(model, &labelled);
+            model.compare(&labelled, unseen, push)
         })
     })?;
+    let name = data.display();
+    if used == 0 {
+        return Err(Error::data(format!("{name}: no row has a value of the target '{target}'"))
+            .hint("predict needs no target"));
+    }
+    if used < all {
+        output::note(&format!(
+            "warning: {name}: {} of {all} rows have no target '{target}'; they are left out",
+            all - used
+        ));
+    }
     filled.tell(data);
     Ok(evaluation)
 }

@@ -4,14 +4,13 @@ use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::fitting::{self, Fitting};
 use super::output;
-use super::predict::{BLOCK_ROWS, PredictedColumns, block_values};
+use super::predict::{BLOCK_ROWS, PredictedColumns, block_rows};
 use super::{inspect, interruption, page, summary};
 use sparsegp::files::AtomicFile;
-use sparsegp::likelihood::Task;
 use sparsegp::options::{FitOptions, Hyper};
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::schema::SplitBy;
-use sparsegp::tables::PredictionWriter;
+use sparsegp::tables::{PredictedRows, PredictionWriter};
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -172,42 +171,35 @@ fn write_files(
     }
 }
 
-/// The columns of predictions of test rows.
-fn test_columns(model: &TableModel) -> PredictedColumns {
-    PredictedColumns {
-        latent: true,
-        quantiles: Vec::new(),
-        probability: model.task() == Task::Classification,
-        log_density: true,
-    }
+/// The columns of predictions of test rows, which are numbered where they are some rows of the data.
+fn test_columns(model: &TableModel, row_numbers: bool) -> PredictedColumns<'_> {
+    PredictedColumns { model, row_numbers, keep: &[], latent: true, quantiles: &[], log_density: true }
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
 fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
-    let columns = test_columns(model);
-    let mut names = vec!["row".to_owned()];
-    names.extend(columns.names());
-    let mut writer = PredictionWriter::create(path, &names)?;
-    let mut values = Vec::new();
+    let columns = test_columns(model, true);
+    let mut writer = PredictionWriter::create(path, columns.table(&[]))?;
     fitted.for_each_test(&mut |part| {
         let predictions = model.predict_part(part);
-        for (index, (&row, &target)) in part.rows.iter().zip(&part.targets).enumerate() {
-            values.clear();
-            values.push((row + 1) as f64);
-            columns.values(&predictions, index, target, &mut values);
-            writer.write_row(&values)?;
+        let mut numbers = Vec::new();
+        for (index, &target) in part.targets.iter().enumerate() {
+            columns.values(&predictions, index, target, &mut numbers);
         }
-        Ok(())
+        let leading = columns.leading(&predictions, part.rows.iter().map(|&row| row as u64), &[]);
+        writer.write_rows(&PredictedRows { leading, numbers, rows: part.targets.len() })
     })?;
     writer.finish()
 }
 
 fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
-    let columns = test_columns(model);
-    let mut writer = PredictionWriter::create(path, &columns.names())?.behind()?;
-    for block in model.schema().open_with(test, BLOCK_ROWS, args.columns.delimiter)?.ahead()? {
-        writer = writer.write_rows(block_values(model, &block?, args.held_out.unseen, &columns, &[])?)?;
+    let columns = test_columns(model, false);
+    let mut writer = PredictionWriter::create(path, columns.table(&[]))?.behind()?;
+    let how = (args.columns.delimiter, &[][..]);
+    for block in model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()? {
+        let rows = block_rows((&block?, 0), args.held_out.unseen, &columns, &[])?;
+        writer = writer.write_rows(rows)?;
     }
     writer.finish()
 }

@@ -17,6 +17,25 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Standard output as a stream of rows: the program ends without an error once nobody reads it any more.
+pub struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::stdout().write(bytes).inspect_err(end_with_reader)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stdout().flush().inspect_err(end_with_reader)
+    }
+}
+
+fn end_with_reader(error: &std::io::Error) {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+}
+
 /// Prints a line on standard error. Nobody can be told when that fails.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");

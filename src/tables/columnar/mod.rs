@@ -9,6 +9,7 @@ use self::arrow::{ArrowRows, Input};
 use self::parquet::{ParquetRows, ParquetWriter};
 use super::format::{Format, Opened, RowWriter};
 use crate::error::{Error, Result};
+use crate::tables::predictions::PredictedTable;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -59,7 +60,7 @@ pub(super) fn count_rows(source: &str, file: File, format: Format) -> Result<u64
     }
 }
 
-/// Begins a Parquet file of columns of these names.
-pub(super) fn writer(path: &Path, columns: &[String]) -> Result<Box<dyn RowWriter>> {
+/// Begins a Parquet file of these columns.
+pub(super) fn writer(path: &Path, columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
     Ok(Box::new(ParquetWriter::create(path, columns)?))
 }

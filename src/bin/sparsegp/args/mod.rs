@@ -56,9 +56,15 @@ pub struct PredictArgs {
     pub model: PathBuf,
     /// The data; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// Where predictions go, one row per row of the data (.csv or .parquet)
+    /// Where predictions go, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Columns of the data to copy to the front as they stand, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub keep: Vec<String>,
+    /// Add the number of each row, from 1, as the first column
+    #[arg(long)]
+    pub row_numbers: bool,
     /// Quantiles of the target to add as columns q0.05, …, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub quantiles: Vec<f64>,

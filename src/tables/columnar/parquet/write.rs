@@ -1,10 +1,10 @@
-//! Rows of numbers to a Parquet file, one row group after the other; no names of outputs.
+//! Rows of numbers and text to a Parquet file, one row group after the other; no names of outputs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::parquet::basic::{Compression, Repetition, Type as Physical};
-use ::parquet::data_type::DoubleType;
+use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use ::parquet::errors::Result as ParquetResult;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
@@ -12,59 +12,103 @@ use ::parquet::schema::types::Type;
 
 use crate::error::Result;
 use crate::files::{AtomicFile, write_error};
+use crate::tables::column::Column;
 use crate::tables::format::RowWriter;
+use crate::tables::predictions::{PredictedTable, text_of};
 
 /// Rows that are encoded together.
 const GROUP_ROWS: usize = 1 << 17;
 
-/// Writes columns of 64-bit floats, NaN as null.
+/// Writes columns of 64-bit floats, NaN as null, and of text.
 #[derive(Debug)]
 pub(in crate::tables::columnar) struct ParquetWriter {
     path: PathBuf,
     file: SerializedFileWriter<AtomicFile>,
     /// The rows of the group at hand, by columns.
-    values: Vec<Vec<f64>>,
+    columns: Vec<Cells>,
+    rows: usize,
     levels: Vec<i16>,
 }
 
+/// The cells of a column.
+#[derive(Debug)]
+enum Cells {
+    Numbers(Vec<f64>),
+    /// Empty text is a missing cell.
+    Text(Vec<ByteArray>),
+}
+
 impl ParquetWriter {
-    /// Begins a file of columns of these names.
-    pub(in crate::tables::columnar) fn create(path: &Path, columns: &[String]) -> Result<ParquetWriter> {
-        let file = begin(AtomicFile::create(path)?, columns).map_err(|error| write_error(path, &error))?;
-        Ok(ParquetWriter {
-            path: path.to_owned(),
-            file,
-            values: vec![Vec::new(); columns.len()],
-            levels: Vec::new(),
-        })
+    /// Begins a file of these columns.
+    pub(in crate::tables::columnar) fn create(path: &Path, table: &PredictedTable) -> Result<ParquetWriter> {
+        let text = table.leading.iter().map(|(name, text)| (name, *text));
+        let columns: Vec<(&String, bool)> =
+            text.chain(table.numbers.iter().map(|name| (name, false))).collect();
+        let file = begin(AtomicFile::create(path)?, &columns).map_err(|error| write_error(path, &error))?;
+        let empty = |&(_, text): &(&String, bool)| {
+            if text { Cells::Text(Vec::new()) } else { Cells::Numbers(Vec::new()) }
+        };
+        let columns = columns.iter().map(empty).collect();
+        Ok(ParquetWriter { path: path.to_owned(), file, columns, rows: 0, levels: Vec::new() })
     }
 
     /// Writes the collected rows as a group.
     fn write_group(&mut self) -> ParquetResult<()> {
-        if self.values.iter().all(Vec::is_empty) {
+        if self.rows == 0 {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        for values in &mut self.values {
+        for cells in &mut self.columns {
             let Some(mut column) = group.next_column()? else { break };
             self.levels.clear();
-            self.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
-            values.retain(|value| !value.is_nan());
-            column.typed::<DoubleType>().write_batch(values, Some(&self.levels), None)?;
+            match cells {
+                Cells::Numbers(values) => {
+                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
+                    values.retain(|value| !value.is_nan());
+                    column.typed::<DoubleType>().write_batch(values, Some(&self.levels), None)?;
+                    values.clear();
+                }
+                Cells::Text(values) => {
+                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_empty())));
+                    values.retain(|value| !value.is_empty());
+                    column.typed::<ByteArrayType>().write_batch(values, Some(&self.levels), None)?;
+                    values.clear();
+                }
+            }
             column.close()?;
-            values.clear();
         }
         group.close()?;
+        self.rows = 0;
         Ok(())
     }
 }
 
-impl RowWriter for ParquetWriter {
-    fn write_row(&mut self, values: &[f64]) -> Result<()> {
-        for (column, &value) in self.values.iter_mut().zip(values) {
-            column.push(value);
+impl Cells {
+    /// Adds rows of a column that comes first.
+    fn extend(&mut self, column: &Column, rows: usize) {
+        match (self, column) {
+            (Cells::Numbers(cells), Column::Number(values)) => cells.extend_from_slice(values),
+            (Cells::Numbers(cells), _) => cells.extend((0..rows).map(|_| f64::NAN)),
+            (Cells::Text(cells), column) => {
+                cells.extend((0..rows).map(|row| ByteArray::from(text_of(column, row).as_bytes().to_vec())));
+            }
         }
-        if self.values.first().is_some_and(|column| column.len() >= GROUP_ROWS) {
+    }
+}
+
+impl RowWriter for ParquetWriter {
+    fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()> {
+        let (first, others) = self.columns.split_at_mut(leading.len());
+        first.iter_mut().zip(leading).for_each(|(cells, column)| cells.extend(column, rows));
+        for row in numbers.chunks_exact(others.len().max(1)) {
+            for (cells, &value) in others.iter_mut().zip(row) {
+                if let Cells::Numbers(cells) = cells {
+                    cells.push(value);
+                }
+            }
+        }
+        self.rows += rows;
+        if self.rows >= GROUP_ROWS {
             self.write_group().map_err(|error| write_error(&self.path, &error))?;
         }
         Ok(())
@@ -77,9 +121,13 @@ impl RowWriter for ParquetWriter {
     }
 }
 
-fn begin(out: AtomicFile, columns: &[String]) -> ParquetResult<SerializedFileWriter<AtomicFile>> {
-    let field = |name: &String| {
-        let field = Type::primitive_type_builder(name, Physical::DOUBLE);
+fn begin(out: AtomicFile, columns: &[(&String, bool)]) -> ParquetResult<SerializedFileWriter<AtomicFile>> {
+    let field = |&(name, text): &(&String, bool)| {
+        let field = match text {
+            true => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_logical_type(Some(LogicalType::String)),
+            false => Type::primitive_type_builder(name, Physical::DOUBLE),
+        };
         field.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
     };
     let fields = columns.iter().map(field).collect::<ParquetResult<Vec<_>>>()?;
