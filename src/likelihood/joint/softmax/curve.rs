@@ -7,6 +7,7 @@
 //! finest grid φ is its series in v, `∂φ/∂v = ½ φ″` (the heat equation). By Girsanov's theorem `−φ′(a; v) = e^{a + v/2} φ(a + v; v)`,
 //! which keeps all digits where φ′ is tiny.
 
+use super::wide;
 use crate::likelihood::{Likelihood, Observation, PoissonExp};
 use crate::quadrature::Integrator;
 use pulp::Simd;
@@ -192,6 +193,11 @@ impl Curve {
             let a = (from + l as i64) as f64 * step + self.mu;
             // So far to the left φ is 1 to the last digit.
             if events == 0.0 && (a < -40.0 - 0.5 * self.v || a < -9.0 * self.v.sqrt() - 40.0) {
+                continue;
+            }
+            if let Some([value, first, second]) = wide::curve(a, self.v) {
+                let of = if events == 0.0 { [value, first, second] } else { [-first, -second, 0.0] };
+                (logs[0][l], logs[1][l], logs[2][l]) = (of[0].ln(), of[1] / of[0], of[2] / of[0]);
                 continue;
             }
             let at = Observation::of(events);

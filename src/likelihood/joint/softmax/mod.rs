@@ -11,6 +11,7 @@
 //! is a convolution of log-concave functions), so that they are followed from anywhere to both sides until what is left is negligible.
 
 mod curve;
+mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
