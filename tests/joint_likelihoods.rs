@@ -54,7 +54,8 @@ fn expectations_agree_with_high_precision() {
                 let at = Observation::of(number(&inputs["y"][i]));
                 let (mu, v) = (numbers(&inputs["mu"][i]), numbers(&inputs["v"][i]));
                 let c = mu.len();
-                let (mut mean, mut variance, mut own) = (vec![f64::NAN; c], vec![f64::NAN; c], vec![0.0; likelihood.own_len()]);
+                let (mut mean, mut variance, mut own) =
+                    (vec![f64::NAN; c], vec![f64::NAN; c], vec![0.0; likelihood.own_len()]);
                 let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
                 let marginal = Marginal { mean: &mu, variance: &v };
                 let value = if predictive {

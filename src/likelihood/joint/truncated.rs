@@ -1,6 +1,6 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
-use super::rule::{self, Nodes, Point};
+use super::rule::{self, Nodes};
 use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
@@ -60,10 +60,11 @@ impl Truncated {
                 let [_, odds, _] = Self::rest(self.log_zero(at, f).0);
                 // The rate over the chance of any count tends to 1 where there are none.
                 let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
-                let value = if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
-                Point { value: if odds == 0.0 { 0.0 } else { value }, ..Point::default() }
+                let value =
+                    if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
+                if odds == 0.0 { 0.0 } else { value }
             };
-            rule::expected(nodes, None, marginal, &mut point).value
+            rule::average(nodes, None, marginal, &mut point)
         };
         [beyond(1), beyond(2)]
     }
@@ -157,7 +158,8 @@ impl Likelihood for Truncated {
             total += value[0].exp();
         }
         if y > SUMMED {
-            let beyond = self.counts.conditional_cdf(y, f, exposure) - self.counts.conditional_cdf(SUMMED, f, exposure);
+            let beyond = self.counts.conditional_cdf(y, f, exposure)
+                - self.counts.conditional_cdf(SUMMED, f, exposure);
             total += if above > 0.0 { beyond / above } else { 0.0 };
         }
         total.min(1.0)
@@ -167,7 +169,12 @@ impl Likelihood for Truncated {
         self.counts.cdf_strip(at).min(1.0)
     }
 
-    fn predictive_moments(&self, marginal: (f64, f64), exposure: f64, integrator: &mut Integrator) -> (f64, f64) {
+    fn predictive_moments(
+        &self,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
         let (mean, variance) = self.counts.predictive_moments(marginal, exposure, integrator);
         let [first, second] = self.beyond(marginal, exposure, &mut Nodes::default());
         (mean + first, (variance + second - 2.0 * mean * first - first * first).max(0.0))

@@ -127,9 +127,8 @@ impl ZeroAltered {
         mut slopes: Slopes<'_>,
         integrator: &mut Integrator,
     ) -> f64 {
-        let [gate, counts] = [1.0, 0.0].map(|y| {
-            BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator)
-        });
+        let [gate, counts] = [1.0, 0.0]
+            .map(|y| BernoulliLogit.log_predictive(Observation::of(y), marginal.of(1), &mut [], integrator));
         let mut own = [0.0];
         let bar = if slopes.own.is_empty() { &mut [][..] } else { &mut own[..] };
         let zero = self.counts.log_predictive(at, marginal.of(0), bar, integrator);
@@ -166,8 +165,8 @@ impl ZeroAltered {
             (gate, counted.then(|| self.counts.log_predictive(at, marginal.of(0), slopes.own, integrator)))
         } else {
             let gate = BernoulliLogit.expected_log_density(zero, marginal.of(1), &mut [], integrator);
-            let count = counted
-                .then(|| self.counts.expected_log_density(at, marginal.of(0), slopes.own, integrator));
+            let count =
+                counted.then(|| self.counts.expected_log_density(at, marginal.of(0), slopes.own, integrator));
             (gate, count)
         };
         let count = count.unwrap_or_default();
@@ -234,7 +233,11 @@ impl JointLikelihood for ZeroAltered {
         let curvatures = if self.mixes(at) {
             let (log_zero, first) = self.count(at, f1);
             let (share, rest) = (logistic(log_zero - f2), logistic(f2 - log_zero));
-            let count = if share == 0.0 { 0.0 } else { share * (self.counts.curvature(at, f1) + rest * first * first) };
+            let count = if share == 0.0 {
+                0.0
+            } else {
+                share * (self.counts.curvature(at, f1) + rest * first * first)
+            };
             [count, share * rest + gate]
         } else {
             [if at.y == 0.0 { 0.0 } else { self.counts.curvature(at, f1) }, gate]
@@ -362,7 +365,9 @@ impl JointLikelihood for ZeroAltered {
             let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
             rate = above.initialise(&counted, &exposures);
             self.counts = above.counts;
-            explained = (0..y.len()).map(|i| self.count(Observation { y: 0.0, exposure: exposed(i) }, rate).0.exp()).sum();
+            explained = (0..y.len())
+                .map(|i| self.count(Observation { y: 0.0, exposure: exposed(i) }, rate).0.exp())
+                .sum();
         } else if !counted.is_empty() {
             rate = self.counts.initialise(&counted, &exposures);
         }
