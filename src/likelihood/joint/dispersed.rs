@@ -301,10 +301,9 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
             let (psi, _) = Self::psi(f2.min(D::HIGHEST));
             set(family, [psi, own[1]]);
             let f = (mu + D::SHIFT * f2, v);
-            let value = D::cdf_given(family, Observation { y, exposure }, f, psi, inner);
-            Point { value, ..Point::default() }
+            D::cdf_given(family, Observation { y, exposure }, f, psi, inner)
         };
-        rule::expected(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).value.clamp(0.0, 1.0)
+        rule::average(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).clamp(0.0, 1.0)
     }
 
     fn details(&self) -> &'static [&'static str] {

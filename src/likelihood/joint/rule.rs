@@ -60,7 +60,10 @@ const NEGLIGIBLE: f64 = 1e-16;
 const DROP: f64 = 40.0;
 
 /// Halvings of the first step at most, of 1 standard deviation.
-const HALVINGS: u32 = 12;
+const HALVINGS: u32 = 9;
+
+/// The same for averages of something bounded, such as distribution functions, which may be costly themselves.
+const BOUNDED_HALVINGS: u32 = 6;
 
 /// Cells of the grids that look for a peak.
 const CELLS: usize = 32;
@@ -74,6 +77,27 @@ const REFINEMENTS: u32 = 8;
 pub(super) fn expected(
     nodes: &mut Nodes,
     step: Option<f64>,
+    marginal: (f64, f64),
+    g: &mut dyn FnMut(f64) -> Point,
+) -> Average {
+    refined(nodes, step, HALVINGS, marginal, g)
+}
+
+/// `E g(f)` under N(μ, v).
+pub(super) fn average(
+    nodes: &mut Nodes,
+    step: Option<f64>,
+    marginal: (f64, f64),
+    g: &mut dyn FnMut(f64) -> f64,
+) -> f64 {
+    let mut point = |f: f64| Point { value: g(f), ..Point::default() };
+    refined(nodes, step, BOUNDED_HALVINGS, marginal, &mut point).value
+}
+
+fn refined(
+    nodes: &mut Nodes,
+    step: Option<f64>,
+    halvings: u32,
     (mu, v): (f64, f64),
     g: &mut dyn FnMut(f64) -> Point,
 ) -> Average {
@@ -107,7 +131,7 @@ pub(super) fn expected(
         nodes.list.iter().fold((0.0f64, 0.0f64), |ends, node| (ends.0.min(node.z), ends.1.max(node.z)));
     let mut step = 1.0;
     let mut average = nodes.average(sd);
-    for _ in 0..HALVINGS {
+    for _ in 0..halvings {
         if !average.value.is_finite() {
             break;
         }

@@ -4,6 +4,7 @@ use super::dispersed::{Density, Dispersed, Driven};
 use super::rule::{self, Point};
 use super::{JointIntegrator, Marginal};
 use crate::functions::gamma::{ln_gamma_1p, ln_rising, rising_curvature, stirling_excess, trigamma_1p};
+use crate::functions::normal;
 use crate::likelihood::bernoulli::logistic;
 use crate::likelihood::log_rate::log_normal;
 use crate::likelihood::poisson::{log_ratio, poisson_deviance};
@@ -28,7 +29,8 @@ impl Driven for Dispersion {
     const FUNCTIONS: [&'static str; 2] = ["rate", "dispersion"];
     const DETAIL: &'static str = "dispersion";
     const SHIFT: f64 = 0.0;
-    const RANGE: (f64, f64) = (-36.0, 230.0);
+    /// Below, counts are Poisson distributed, and distribution functions of beta variables take as many terms as their shapes' roots.
+    const RANGE: (f64, f64) = (-20.0, 230.0);
     const POWER: f64 = 1.0;
 
     fn family() -> Box<dyn Likelihood> {
@@ -54,9 +56,11 @@ impl Driven for Dispersion {
     }
 
     fn moments(marginal: Marginal<'_>, exposure: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        let (mean, square, variance) = log_normal(marginal.of(0));
-        let alpha = Self::detail(marginal, 0.0);
-        (exposure * mean, exposure * mean + exposure * exposure * (alpha * square + variance))
+        let (mean, _, variance) = log_normal(marginal.of(0));
+        let ((mu, v), (log_alpha, spread)) = (marginal.of(0), marginal.of(1));
+        // E α E m² as one exponential: one of them may be 0 where the other is infinite.
+        let excess = (2.0 * (mu + v) + log_alpha + 0.5 * spread).exp();
+        (exposure * mean, exposure * mean + exposure * exposure * (excess + variance))
     }
 
     fn cdf_given(
@@ -142,23 +146,30 @@ impl Driven for Shape {
         let log_y = at.y.ln();
         let shape = (log_shape + 0.5 * spread).exp();
         let u = log_y - mu;
-        let linear = shape * (u - (u + 0.5 * v).exp_m1());
+        let ratio = (u + 0.5 * v).exp();
+        // E k times that may be a number where one of them is none.
+        let product = (log_shape + 0.5 * spread + u + 0.5 * v).exp();
+        let (linear, slope) = if ratio.is_finite() {
+            (shape * (u - (u + 0.5 * v).exp_m1()), shape * (u + 0.5 * v).exp_m1())
+        } else {
+            (-product, product)
+        };
         let step = rule::fixed_step(&integrator.outer);
         let bracket = rule::expected(&mut integrator.nodes, step, (log_shape, spread), &mut |f| {
             let (value, first) = stirling_excess(f.clamp(Self::RANGE.0, Self::RANGE.1).exp());
             Point { value, first, ..Point::default() }
         });
-        let ratio = (u + 0.5 * v).exp();
         Some((
             linear + bracket.value - log_y,
-            [shape * (u + 0.5 * v).exp_m1(), linear + bracket.mean],
-            [-0.5 * shape * ratio, 0.5 * linear + bracket.variance],
+            [slope, linear + bracket.mean],
+            [-0.5 * product, 0.5 * linear + bracket.variance],
         ))
     }
 
     fn moments(marginal: Marginal<'_>, _: f64, _: f64, _: &mut JointIntegrator) -> (f64, f64) {
-        let (mean, square, variance) = log_normal(marginal.of(0));
-        (mean, square / Self::detail(marginal, 0.0) + variance)
+        let (mean, _, variance) = log_normal(marginal.of(0));
+        let ((mu, v), (log_shape, spread)) = (marginal.of(0), marginal.of(1));
+        (mean, (2.0 * (mu + v) - log_shape + 0.5 * spread).exp() + variance)
     }
 
     /// `Y ≤ y` where f is at most log y less the logarithm of a gamma variable.
@@ -203,8 +214,7 @@ impl Precision {
 /// `E g(f)`.
 fn expectation(marginal: (f64, f64), integrator: &mut JointIntegrator, g: impl Fn(f64) -> f64) -> f64 {
     let step = rule::fixed_step(&integrator.outer);
-    let mut point = |f: f64| Point { value: g(f), ..Point::default() };
-    rule::expected(&mut integrator.nodes, step, marginal, &mut point).value
+    rule::average(&mut integrator.nodes, step, marginal, &mut |f| g(f))
 }
 
 impl Driven for Precision {
@@ -257,6 +267,22 @@ impl Driven for Precision {
         let spread = expectation(f, integrator, |f| (logistic(f) - mean).powi(2));
         let inner = expectation(f, integrator, |f| logistic(f) * logistic(-f));
         (mean, spread + inner * Self::shrinkage(marginal.of(1), integrator))
+    }
+
+    /// A beta variable of large shapes is a normal one in its log odds, with a variance of 1/(s y (1 − y)).
+    fn cdf_given(
+        family: &dyn Likelihood,
+        at: Observation,
+        (mu, v): (f64, f64),
+        s: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let weight = s * at.y * (1.0 - at.y);
+        if weight > 1e9 {
+            let log_odds = at.y.ln() - (-at.y).ln_1p();
+            return normal::cdf((log_odds - mu) / (v + 1.0 / weight).sqrt());
+        }
+        family.predictive_cdf(at.y, (mu, v), 1.0, integrator)
     }
 
     fn detail(marginal: Marginal<'_>, _: f64) -> f64 {

@@ -1,6 +1,6 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
-use super::rule::{self, Nodes, Point};
+use super::rule::{self, Nodes};
 use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
@@ -62,9 +62,9 @@ impl Truncated {
                 let single = if odds.is_finite() && mean > 0.0 { mean * odds } else { 1.0 };
                 let value =
                     if power == 1 || mean == 0.0 { single } else { single * (variance / mean + mean) };
-                Point { value: if odds == 0.0 { 0.0 } else { value }, ..Point::default() }
+                if odds == 0.0 { 0.0 } else { value }
             };
-            rule::expected(nodes, None, marginal, &mut point).value
+            rule::average(nodes, None, marginal, &mut point)
         };
         [beyond(1), beyond(2)]
     }

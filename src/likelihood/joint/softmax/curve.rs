@@ -78,6 +78,48 @@ impl Block {
     }
 }
 
+/// Nodes that curves are computed at together, with their weights in integrals: the multiples of [`STEP`] from `from` on, or, for curves
+/// that are not tabulated, those of a Gauss–Legendre rule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panel {
+    from: i64,
+    pub nodes: Lanes,
+    pub weights: Lanes,
+}
+
+/// Nodes and weights of the Gauss–Legendre rule with 16 nodes on (−1, 1), those above 0.
+const LEGENDRE: [(f64, f64); LANES / 2] = [
+    (0.095_012_509_837_637_44, 0.189_450_610_455_068_5),
+    (0.281_603_550_779_258_9, 0.182_603_415_044_923_6),
+    (0.458_016_777_657_227_37, 0.169_156_519_395_002_54),
+    (0.617_876_244_402_643_7, 0.149_595_988_816_576_73),
+    (0.755_404_408_355_003, 0.124_628_971_255_533_88),
+    (0.865_631_202_387_831_7, 0.095_158_511_682_492_78),
+    (0.944_575_023_073_232_6, 0.062_253_523_938_647_89),
+    (0.989_400_934_991_649_9, 0.027_152_459_411_754_095),
+];
+
+impl Panel {
+    /// Evenly spaced nodes.
+    pub fn even(from: i64) -> Panel {
+        let nodes = std::array::from_fn(|l| (from + l as i64) as f64 * STEP);
+        Panel { from, nodes, weights: [STEP; LANES] }
+    }
+
+    /// Between two ends.
+    pub fn between(low: f64, high: f64) -> Panel {
+        let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
+        let (mut nodes, mut weights) = ([0.0; LANES], [0.0; LANES]);
+        for (k, (node, weight)) in LEGENDRE.into_iter().enumerate() {
+            for (l, sign) in [(LANES / 2 + k, 1.0), (LANES / 2 - 1 - k, -1.0)] {
+                nodes[l] = middle + sign * half * node;
+                weights[l] = half * weight;
+            }
+        }
+        Panel { from: 0, nodes, weights }
+    }
+}
+
 /// φ(s + μ; v) as a function of s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Curve {
@@ -98,8 +140,7 @@ enum Method {
 }
 
 impl Curve {
-    /// The curve; its weights are appended to the buffer. Nodes are arbitrary if it is not to be tabulated, and multiples of [`STEP`]
-    /// otherwise.
+    /// The curve; its weights are appended to the buffer.
     pub fn new((mu, v): (f64, f64), tabulate: bool, weights: &mut Vec<f64>) -> Curve {
         let sd = v.sqrt();
         let method = match (2..=FINEST).find(|m| m.is_power_of_two() && sd >= RESOLVED * STEP / *m as f64) {
@@ -138,14 +179,15 @@ impl Curve {
         Method::Table { phases, first, count, start }
     }
 
-    /// φ, and the derivatives if `N` is 3, at the nodes `(from + l)·step`.
+    /// φ, and the derivatives if `N` is 3, at the nodes of a panel.
     pub fn fill<const N: usize>(
         &self,
-        (from, step): (i64, f64),
+        panel: &Panel,
         weights: &[f64],
         integrator: &mut Integrator,
         out: &mut Block,
     ) {
+        let from = panel.from;
         out.scale = 0.0;
         match self.method {
             Method::Series => {
@@ -162,35 +204,29 @@ impl Curve {
                     out: &mut out.values,
                 });
             }
-            Method::Nodes => self.by_nodes(0.0, (from, step), integrator, out),
+            Method::Nodes => self.by_nodes(0.0, &panel.nodes, integrator, out),
         }
     }
 
     /// `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. Of a tabulated curve, it is to be told of the one with
     /// mean `μ + v`.
-    pub fn fill_density(
-        &self,
-        (from, step): (i64, f64),
-        weights: &[f64],
-        integrator: &mut Integrator,
-        out: &mut Block,
-    ) {
+    pub fn fill_density(&self, panel: &Panel, weights: &[f64], integrator: &mut Integrator, out: &mut Block) {
         if let Method::Nodes = self.method {
-            return self.by_nodes(1.0, (from, step), integrator, out);
+            return self.by_nodes(1.0, &panel.nodes, integrator, out);
         }
-        self.fill::<1>((from, step), weights, integrator, out);
+        self.fill::<1>(panel, weights, integrator, out);
         // μ + v/2, from the mean μ + v.
-        out.scale = from as f64 * step + self.mu - 0.5 * self.v;
+        out.scale = panel.nodes[0] + self.mu - 0.5 * self.v;
         for (value, growth) in out.values[0].iter_mut().zip(&*GROWTH) {
             *value *= growth;
         }
     }
 
     /// φ is the probability of no event at a log-normal rate, −φ′ that of one.
-    fn by_nodes(&self, events: f64, (from, step): (i64, f64), integrator: &mut Integrator, out: &mut Block) {
+    fn by_nodes(&self, events: f64, nodes: &Lanes, integrator: &mut Integrator, out: &mut Block) {
         let mut logs = [[0.0; LANES]; 3];
         for l in 0..LANES {
-            let a = (from + l as i64) as f64 * step + self.mu;
+            let a = nodes[l] + self.mu;
             // So far to the left φ is 1 to the last digit.
             if events == 0.0 && (a < -40.0 - 0.5 * self.v || a < -9.0 * self.v.sqrt() - 40.0) {
                 continue;
@@ -215,6 +251,11 @@ impl Curve {
             out.values[1][l] = if value == 0.0 { 0.0 } else { value * logs[1][l] };
             out.values[2][l] = if value == 0.0 { 0.0 } else { value * logs[2][l] };
         }
+    }
+
+    /// A width around s that a panel resolves the curve in: a few of its widths, or a part of the distance from where it bends.
+    pub fn resolved(&self, s: f64) -> f64 {
+        (2.5 * self.v.sqrt().max(1.0)).max(0.3 * (s + self.mu).abs())
     }
 
     /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is 1e-17.
@@ -338,8 +379,8 @@ mod tests {
                 let slow = Curve::new((mu, v), false, &mut weights);
                 for from in [-60, -35, -20, -10, 5] {
                     let (mut got, mut want) = (Block::default(), Block::default());
-                    curve.fill::<3>((from, STEP), &weights, &mut integrator, &mut got);
-                    slow.fill::<3>((from, STEP), &weights, &mut integrator, &mut want);
+                    curve.fill::<3>(&Panel::even(from), &weights, &mut integrator, &mut got);
+                    slow.fill::<3>(&Panel::even(from), &weights, &mut integrator, &mut want);
                     want.unscaled();
                     for (got, want) in got.values.iter().flatten().zip(want.values.iter().flatten()) {
                         // The second derivative of quadrature divides by the root of the variance.
@@ -349,8 +390,8 @@ mod tests {
                             "v {v} μ {mu} from {from}: {got:e}, want {want:e}"
                         );
                     }
-                    tilted.fill_density((from, STEP), &weights, &mut integrator, &mut got);
-                    slow.fill_density((from, STEP), &weights, &mut integrator, &mut want);
+                    tilted.fill_density(&Panel::even(from), &weights, &mut integrator, &mut got);
+                    slow.fill_density(&Panel::even(from), &weights, &mut integrator, &mut want);
                     for (got_value, want_value) in got.values[0].iter().zip(want.values[0]) {
                         let (got, want) = (got_value.ln() + got.scale, want_value.ln() + want.scale);
                         // Further right than this no product of interest has any mass.

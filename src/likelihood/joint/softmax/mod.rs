@@ -16,7 +16,7 @@ mod wide;
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
 use crate::quadrature::Integrator;
-use curve::{Block, Curve, LANES, Lanes, STEP, WIDEST};
+use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST};
 use pulp::Simd;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -25,8 +25,8 @@ use sparsegp_kernels::vector_math::{Pass, dispatch, mul_add};
 /// What is left of an integral is negligible below this share.
 const NEGLIGIBLE: f64 = 1e-17;
 
-/// No integral takes more nodes of curves that are not tabulated; they are as many as resolve standard deviations of 500 next to 0.
-const MOST_NODES: f64 = 32_768.0;
+/// No integral takes more panels to either side.
+const MOST_PANELS: usize = 4000;
 
 /// Means count as at most so far below the largest.
 const FARTHEST: f64 = 1e9;
@@ -53,11 +53,10 @@ impl Softmax {
     }
 }
 
-/// The class with the largest mean, which all others are compared with, and the nodes.
+/// The class with the largest mean, which all others are compared with.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     top: usize,
-    step: f64,
     /// Whether curves are tabulated.
     tabulated: bool,
 }
@@ -70,16 +69,7 @@ impl Grid {
             return None;
         }
         let top = (1..classes).fold(0, |a, b| if mean[b] > mean[a] { b } else { a });
-        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-        for &v in variance {
-            (least, most) = (least.min(v), most.max(v));
-        }
-        if most <= WIDEST {
-            return Some(Grid { top, step: STEP, tabulated: true });
-        }
-        // Where all curves are wide so is what they make.
-        let step = STEP.max(0.3 * least.max(0.0).sqrt()).max(20.0 * most.sqrt() / MOST_NODES);
-        Some(Grid { top, step, tabulated: false })
+        Some(Grid { top, tabulated: variance.iter().all(|v| *v <= WIDEST) })
     }
 
     /// Mean, from the largest one, and variance of a class. From so far below it has no part in integrals other than its own.
@@ -134,17 +124,46 @@ impl Scratch {
         }
     }
 
-    /// All curves at a block of nodes; with derivatives if `N` is 3.
-    fn fill<const N: usize>(
-        &mut self,
-        from: i64,
-        step: f64,
-        integrator: &mut Integrator,
-        except: Option<usize>,
-    ) {
+    /// All curves at a panel but one; with derivatives if they are wanted.
+    fn fill(&mut self, panel: &Panel, derivatives: bool, integrator: &mut Integrator, except: Option<usize>) {
         for (c, (curve, block)) in self.curves.iter().zip(&mut self.blocks).enumerate() {
-            if except != Some(c) {
-                curve.fill::<N>((from, step), &self.weights, integrator, block);
+            match () {
+                () if except == Some(c) => {}
+                () if derivatives => curve.fill::<3>(panel, &self.weights, integrator, block),
+                () => curve.fill::<1>(panel, &self.weights, integrator, block),
+            }
+        }
+    }
+
+    /// The panel to one side of s that resolves all curves; of even nodes that with this number from s = 0.
+    fn panel(&self, grid: Grid, number: i64, s: f64, right: bool) -> Panel {
+        let width = LANES as i64;
+        if grid.tabulated {
+            return Panel::even(number * width - width / 2);
+        }
+        let width = self.curves.iter().map(|curve| curve.resolved(s)).fold(f64::INFINITY, f64::min);
+        if right { Panel::between(s, s + width) } else { Panel::between(s - width, s) }
+    }
+
+    /// The end of a panel on one side.
+    fn end(panel: &Panel, right: bool) -> f64 {
+        let total: f64 = panel.weights.iter().sum();
+        let middle = 0.5 * (panel.nodes[0] + panel.nodes[LANES - 1]);
+        if right { middle + 0.5 * total } else { middle - 0.5 * total }
+    }
+
+    /// Visits panels to the right and then to the left of s until `visit`, which is told whether the panel is on the right, says
+    /// that nothing is left there.
+    fn sweep(&mut self, grid: Grid, start: f64, mut visit: impl FnMut(&mut Self, &Panel, bool) -> bool) {
+        let first = (start / (STEP * LANES as f64)).floor() as i64;
+        for right in [true, false] {
+            let mut s = start;
+            for k in 0..MOST_PANELS as i64 {
+                let panel = self.panel(grid, if right { first + k } else { first - 1 - k }, s, right);
+                if visit(self, &panel, right) {
+                    break;
+                }
+                s = Self::end(&panel, right);
             }
         }
     }
@@ -157,38 +176,32 @@ fn expected_log_sum(
     scratch: &mut Scratch,
     integrator: &mut Integrator,
 ) -> f64 {
-    let Grid { top, step, tabulated } = grid;
     let left = scratch.curves.iter().map(Curve::left_end).fold(f64::INFINITY, f64::min);
-    let first = (left / step).floor() as i64;
     let mut value = [0.0; LANES];
-    let mut from = first;
-    loop {
-        if derivatives {
-            scratch.fill::<3>(from, step, integrator, None);
-        } else {
-            scratch.fill::<1>(from, step, integrator, None);
+    let mut first = f64::INFINITY;
+    scratch.sweep(grid, left, |scratch, panel, right| {
+        if !right {
+            return true;
         }
-        if !tabulated {
+        scratch.fill(panel, derivatives, integrator, None);
+        if !grid.tabulated {
             scratch.blocks.iter_mut().for_each(Block::unscaled);
         }
+        first = first.min(panel.nodes[0]);
         let sums = if derivatives { &mut scratch.sums[..] } else { &mut [] };
-        let left = dispatch(LogSum { blocks: &scratch.blocks, top, value: &mut value, sums });
-        from += LANES as i64;
+        let (blocks, weights) = (&scratch.blocks[..], &panel.weights);
+        let last = dispatch(LogSum { blocks, weights, top: grid.top, value: &mut value, sums });
         // What is not a number ends here as well.
-        if !(left > NEGLIGIBLE) || (from - first) as f64 > 2.0 * MOST_NODES {
-            break;
-        }
-    }
-    let mut total: f64 = value.iter().sum();
-    if tabulated {
-        total += add_left_tail(first as f64 * step, top, scratch);
-    }
-    step * total
+        !(last > NEGLIGIBLE)
+    });
+    let total: f64 = value.iter().sum();
+    // Below the first node all integrands are proportional to e^s: the sum over even nodes, or the integral.
+    let share = if grid.tabulated { STEP * first.exp() / STEP.exp_m1() } else { left.exp() };
+    total + add_left_tail(share, grid.top, scratch)
 }
 
-/// Below the first node all integrands are proportional to `e^s`: adds their sums over all nodes there.
-fn add_left_tail(first: f64, top: usize, scratch: &mut Scratch) -> f64 {
-    let share = first.exp() / STEP.exp_m1();
+/// Adds so many times what integrands are of `e^s` far to the left.
+fn add_left_tail(share: f64, top: usize, scratch: &mut Scratch) -> f64 {
     let mut total = 0.0;
     for (c, (curve, sums)) in scratch.curves.iter().zip(&mut scratch.sums).enumerate() {
         if curve.is_exponential() {
@@ -201,10 +214,10 @@ fn add_left_tail(first: f64, top: usize, scratch: &mut Scratch) -> f64 {
     total
 }
 
-/// Adds a block of nodes to the integrals of `E log Σ`; returns what φ of the largest mean is at the last one, or the product of all if that
-/// is more.
+/// Adds a panel to the integrals of `E log Σ`; returns what φ of the largest mean is at the last node.
 struct LogSum<'a> {
     blocks: &'a [Block],
+    weights: &'a Lanes,
     top: usize,
     value: &'a mut Lanes,
     sums: &'a mut [[Lanes; 2]],
@@ -215,7 +228,7 @@ impl Pass for LogSum<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) -> f64 {
-        let LogSum { blocks, top, value, sums } = self;
+        let LogSum { blocks, weights, top, value, sums } = self;
         let mut others = [1.0; LANES];
         for (c, block) in blocks.iter().enumerate() {
             if c != top {
@@ -226,12 +239,12 @@ impl Pass for LogSum<'_> {
         }
         let reference = &blocks[top].values[0];
         for l in 0..LANES {
-            value[l] += reference[l] * (1.0 - others[l]);
+            value[l] += weights[l] * reference[l] * (1.0 - others[l]);
         }
         for (block, [first, second]) in blocks.iter().zip(sums) {
             let [phi, slope, bend] = &block.values;
             for l in 0..LANES {
-                let share = reference[l] * others[l] / if phi[l] > TINY { phi[l] } else { TINY };
+                let share = weights[l] * reference[l] * others[l] / if phi[l] > TINY { phi[l] } else { TINY };
                 first[l] -= share * slope[l];
                 second[l] += share * bend[l];
             }
@@ -252,8 +265,9 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(terms: &Lanes, lacking: f64) -> Ends {
-        Ends { total: terms.iter().sum(), ends: [terms[0], terms[LANES - 1]], lacking }
+    fn of(terms: &Lanes, weights: &Lanes, lacking: f64) -> Ends {
+        let total = terms.iter().zip(weights).map(|(term, weight)| term * weight).sum();
+        Ends { total, ends: [terms[0], terms[LANES - 1]], lacking }
     }
 
     /// Whether the log-concave integrand falls beyond the block, and too little is left of it there.
@@ -264,9 +278,9 @@ impl Ends {
         far <= near && rest <= NEGLIGIBLE * total
     }
 
-    /// The sum over all nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
+    /// The sum over all even nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
     fn left_tail(self) -> f64 {
-        self.ends[0] / STEP.exp_m1()
+        STEP * self.ends[0] / STEP.exp_m1()
     }
 }
 
@@ -306,33 +320,15 @@ impl Running {
         known && ends.is_last(right, self.total) || self.total.is_nan()
     }
 
-    /// Adds what is left of the last block, and multiplies by the step.
+    /// Adds what is left of the last block.
     fn finish(&mut self, grid: Grid) {
         if grid.tabulated {
             self.total += self.last.left_tail();
         }
-        self.total *= grid.step;
     }
 
     fn log(self) -> f64 {
         self.total.ln() + self.log_scale
-    }
-}
-
-/// Visits blocks to the right and then to the left of 0 until `visit`, which is told whether the block is on the right, says that
-/// nothing is left there.
-fn sweep(mut visit: impl FnMut(i64, bool) -> bool) {
-    let blocks = (2.0 * MOST_NODES) as i64 / LANES as i64;
-    let width = LANES as i64;
-    for k in 0..blocks {
-        if visit(k * width - width / 2, true) {
-            break;
-        }
-    }
-    for k in 1..blocks {
-        if visit(-k * width - width / 2, false) {
-            break;
-        }
     }
 }
 
@@ -343,6 +339,7 @@ struct Density<'a> {
     class: usize,
     /// What terms are multiplied by.
     factor: f64,
+    weights: &'a Lanes,
     sums: &'a mut [[Lanes; 2]],
 }
 
@@ -351,7 +348,7 @@ impl Pass for Density<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) -> Ends {
-        let Density { blocks, density, class, factor, sums } = self;
+        let Density { blocks, density, class, factor, weights, sums } = self;
         let mut product = *density;
         for (c, block) in blocks.iter().enumerate() {
             if c != class {
@@ -362,6 +359,10 @@ impl Pass for Density<'_> {
         }
         let lacking = 1.0 - product[0];
         product.iter_mut().for_each(|value| *value *= factor);
+        let ends = Ends::of(&product, weights, lacking);
+        for l in 0..LANES {
+            product[l] *= weights[l];
+        }
         let (mut slope, mut bend) = ([0.0; LANES], [0.0; LANES]);
         for (c, (block, [first_sum, second_sum])) in blocks.iter().zip(&mut *sums).enumerate() {
             if c == class {
@@ -383,7 +384,7 @@ impl Pass for Density<'_> {
                 second_sum[l] += product[l] * mul_add::<S>(slope[l], slope[l], bend[l]);
             }
         }
-        Ends::of(&product, lacking)
+        ends
     }
 }
 
@@ -395,16 +396,11 @@ fn probability(
     scratch: &mut Scratch,
     integrator: &mut Integrator,
 ) -> Running {
-    let step = grid.step;
     let mut running = Running::default();
-    sweep(|from, right| {
-        if derivatives {
-            scratch.fill::<3>(from, step, integrator, Some(class));
-        } else {
-            scratch.fill::<1>(from, step, integrator, Some(class));
-        }
-        let Scratch { tilted, blocks, densities, weights, sums, .. } = &mut *scratch;
-        tilted[0].fill_density((from, step), weights, integrator, &mut densities[0]);
+    scratch.sweep(grid, 0.0, |scratch, panel, right| {
+        scratch.fill(panel, derivatives, integrator, Some(class));
+        let Scratch { tilted, blocks, densities, weights, sums, .. } = scratch;
+        tilted[0].fill_density(panel, weights, integrator, &mut densities[0]);
         let others = blocks.iter().enumerate().filter(|(c, _)| *c != class);
         let log_scale = densities[0].scale + others.map(|(_, block)| block.scale).sum::<f64>();
         let (factor, past) = running.admit(log_scale);
@@ -412,7 +408,8 @@ fn probability(
             sums.iter_mut().flatten().flatten().for_each(|sum| *sum *= past);
         }
         let sums = if derivatives { &mut sums[..] } else { &mut [] };
-        let ends = dispatch(Density { blocks, density: &densities[0].values[0], class, factor, sums });
+        let (density, weights) = (&densities[0].values[0], &panel.weights);
+        let ends = dispatch(Density { blocks, density, class, factor, weights, sums });
         running.add(grid.ends(ends), right)
     });
     running.finish(grid);
@@ -425,6 +422,7 @@ struct Share<'a> {
     block: &'a Block,
     density: &'a Lanes,
     factor: f64,
+    weights: &'a Lanes,
 }
 
 impl Pass for Share<'_> {
@@ -432,7 +430,7 @@ impl Pass for Share<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) -> Ends {
-        let Share { product, block, density, factor } = self;
+        let Share { product, block, density, factor, weights } = self;
         let mut terms = [0.0; LANES];
         for l in 0..LANES {
             let phi = block.values[0][l];
@@ -440,18 +438,17 @@ impl Pass for Share<'_> {
         }
         let lacking = 1.0 - terms[0];
         terms.iter_mut().for_each(|value| *value *= factor);
-        Ends::of(&terms, lacking)
+        Ends::of(&terms, weights, lacking)
     }
 }
 
 /// `E softmax_c` for all c, in `running`; all curves are tilted.
 fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integrator) {
-    let step = grid.step;
     scratch.running.clear();
     scratch.running.resize(scratch.curves.len(), Running::default());
-    sweep(|from, right| {
-        scratch.fill::<1>(from, step, integrator, None);
-        let Scratch { tilted, blocks, densities, weights, running, .. } = &mut *scratch;
+    scratch.sweep(grid, 0.0, |scratch, panel, right| {
+        scratch.fill(panel, false, integrator, None);
+        let Scratch { tilted, blocks, densities, weights, running, .. } = scratch;
         let mut product = [1.0; LANES];
         let mut log_scale = 0.0;
         for block in &*blocks {
@@ -460,9 +457,10 @@ fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integra
         }
         let mut last = true;
         for (((curve, block), density), running) in tilted.iter().zip(blocks).zip(densities).zip(running) {
-            curve.fill_density((from, step), weights, integrator, density);
+            curve.fill_density(panel, weights, integrator, density);
             let (factor, _) = running.admit(log_scale - block.scale + density.scale);
-            let ends = dispatch(Share { product: &product, block, density: &density.values[0], factor });
+            let (density, weights) = (&density.values[0], &panel.weights);
+            let ends = dispatch(Share { product: &product, block, density, factor, weights });
             last &= running.add(grid.ends(ends), right);
         }
         last
@@ -531,7 +529,7 @@ impl JointLikelihood for Softmax {
         scratch.set(grid, marginal, |_| false);
         let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch, outer);
         for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
-            let [first, second] = scratch.sums[c].map(|sums| grid.step * sums.iter().sum::<f64>());
+            let [first, second] = scratch.sums[c].map(|sums| sums.iter().sum::<f64>());
             *mean = f64::from(u8::from(c == class)) - first;
             *variance = 0.5 * second;
         }
@@ -553,7 +551,7 @@ impl JointLikelihood for Softmax {
         let JointIntegrator { outer, classes: scratch, .. } = integrator;
         scratch.set(grid, marginal, |c| c == class);
         let found = probability(grid, class, !mean.is_empty(), scratch, outer);
-        let scale = grid.step / found.total;
+        let scale = 1.0 / found.total;
         let mut others = 0.0;
         for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
             let [first, second] = scratch.sums[c].map(|sums| scale * sums.iter().sum::<f64>());

@@ -1,0 +1,216 @@
+//! Likelihoods with several latent functions at means up to ±1e6, variances from 1e-12 to 1e6, exposures from 1e-6 to 1e6 and targets at the
+//! ends of their domain: numbers or truly infinite, Jensen's inequality, distributions that are ones, draws in the domain.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRunner};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::likelihood::joint::{
+    BetaPrecise, GammaShaped, GaussianHeteroskedastic, JointIntegrator, JointLikelihood, Marginal,
+    NegativeBinomialDispersed, Slopes, Softmax, StudentTHeteroskedastic, ZeroAltered,
+};
+use sparsegp::likelihood::{Observation, TargetKind};
+
+/// Marginals of up to four functions, where the target lies in its domain from 0 to 1, and an exposure.
+#[derive(Clone, Debug)]
+struct Case {
+    mean: [f64; 4],
+    variance: [f64; 4],
+    place: f64,
+    log_exposure: f64,
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let size = prop_oneof![4 => -6.0..6.0f64, 1 => Just(6.0), 1 => Just(-300.0)];
+    let mean =
+        (size, any::<bool>()).prop_map(|(size, up)| if up { 10f64.powf(size) } else { -(10f64.powf(size)) });
+    let variance =
+        prop_oneof![6 => -12.0..6.0f64, 1 => Just(-12.0), 1 => Just(6.0)].prop_map(|size| 10f64.powf(size));
+    let exposure = prop_oneof![4 => -6.0..6.0f64, 1 => Just(-6.0), 1 => Just(6.0)];
+    let place = prop_oneof![6 => 0.0..1.0f64, 1 => Just(0.0), 1 => Just(1.0)];
+    (prop::array::uniform4(mean), prop::array::uniform4(variance), place, exposure)
+        .prop_map(|(mean, variance, place, log_exposure)| Case { mean, variance, place, log_exposure })
+}
+
+impl Case {
+    fn observation(&self, likelihood: &dyn JointLikelihood) -> Observation {
+        let from_middle = 2.0 * (self.place - 0.5);
+        let y = match likelihood.target_kind() {
+            TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
+            TargetKind::Positive => 10f64.powf(150.0 * from_middle),
+            TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
+            TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
+            TargetKind::Class => {
+                (self.place * likelihood.levels() as f64).min(likelihood.levels() as f64 - 1.0).floor()
+            }
+            _ => (2f64.powf(30.0 * self.place) - 1.0).floor(),
+        };
+        let counts = likelihood.target_kind() == TargetKind::Count;
+        Observation { y, exposure: if counts { 10f64.powf(self.log_exposure) } else { 1.0 } }
+    }
+
+    fn marginal(&self, likelihood: &dyn JointLikelihood) -> Marginal<'_> {
+        let n = likelihood.functions().len();
+        Marginal { mean: &self.mean[..n], variance: &self.variance[..n] }
+    }
+}
+
+/// Expectations are numbers unless they truly overflow, and keep Jensen's inequality.
+fn check_expectations(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
+    let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
+    let n = marginal.mean.len();
+    let widest = marginal.variance.iter().copied().fold(0.0, f64::max);
+    let mut integrator = JointIntegrator::new(None);
+    let mut values = [0.0; 2];
+    for predictive in [false, true] {
+        let (mut mean, mut variance) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+        let mut own = vec![0.0; likelihood.own_len()];
+        let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
+        let value = if predictive {
+            likelihood.log_predictive(at, marginal, slopes, &mut integrator)
+        } else {
+            likelihood.expected_log_density(at, marginal, slopes, &mut integrator)
+        };
+        prop_assert!(!value.is_nan() && value < f64::INFINITY, "{predictive} {at:?}: {value}");
+        // Derivatives of what is nearly infinite are larger still.
+        if predictive || value > -1e250 {
+            prop_assert!(
+                value.is_finite() && mean.iter().chain(&variance).chain(&own).all(|x| x.is_finite()),
+                "{predictive} {at:?}: {value} {mean:?} {variance:?} {own:?}"
+            );
+        }
+        if likelihood.target_kind() == TargetKind::Class {
+            let sum: f64 = mean.iter().sum();
+            // Curves of huge variances are not tabulated but integrated one by one.
+            prop_assert!(
+                sum.abs() < if widest < 400.0 { 1e-11 } else { 1e-7 },
+                "{predictive} {at:?}: ∂/∂μ {mean:?} sum to {sum}"
+            );
+        }
+        values[usize::from(predictive)] = value;
+    }
+    let [expected, predictive] = values;
+    let discrete = matches!(likelihood.target_kind(), TargetKind::Count | TargetKind::Class);
+    // Log probabilities of counts are differences of terms like y f and y log y.
+    let size = case.mean.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    let counted = if discrete { 1e-15 * at.y * (1.0 + at.y.ln_1p() + size) } else { 0.0 };
+    // A bend within a thousand standard deviations is a kink to any rule.
+    let kink = if widest > 1e4 { 1e-5 } else { 1e-9 };
+    let rounding = kink * (1.0 + expected.abs()) + counted;
+    prop_assert!(expected <= predictive + rounding, "{at:?}: E log p {expected} > log E p {predictive}");
+    prop_assert!(!discrete || predictive <= 1e-9 + counted, "{at:?}: log probability {predictive}");
+    Ok(())
+}
+
+/// Distribution functions rise from 0 to 1, moments are numbers, draws are in the domain, probabilities sum to 1.
+fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<(), TestCaseError> {
+    // Distribution functions of two functions take a tenth of a second where both are wider.
+    let mut case = case.clone();
+    if likelihood.target_kind() != TargetKind::Class {
+        case.variance = case.variance.map(|v| v.min(30.0));
+    }
+    let (at, marginal) = (case.observation(likelihood), case.marginal(likelihood));
+    let mut integrator = JointIntegrator::new(None);
+    let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
+    for z in [-2.0, 0.0, 2.0] {
+        let f: Vec<f64> =
+            (0..marginal.mean.len()).map(|c| marginal.mean[c] + z * marginal.variance[c].sqrt()).collect();
+        let y = likelihood.sample(&f, at.exposure, &mut random);
+        let inside = match likelihood.target_kind() {
+            TargetKind::Real => !y.is_nan(),
+            TargetKind::Positive => y >= 0.0,
+            TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
+            _ => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
+        };
+        prop_assert!(inside, "{y} drawn at f = {f:?}, {at:?}");
+    }
+    if likelihood.target_kind() == TargetKind::Class {
+        let mut probabilities = vec![f64::NAN; likelihood.levels()];
+        likelihood.probabilities(marginal, &mut integrator, &mut probabilities);
+        let total: f64 = probabilities.iter().sum();
+        let narrow = marginal.variance.iter().all(|v| *v < 400.0);
+        prop_assert!(
+            (total - 1.0).abs() < if narrow { 1e-12 } else { 1e-7 },
+            "{probabilities:?} sum to {total}"
+        );
+        return Ok(());
+    }
+    let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+    prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?}: mean {mean}, variance {variance}");
+    let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
+    let below = around.map(|y| likelihood.predictive_cdf(y, marginal, at.exposure, &mut integrator));
+    prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
+    prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
+    for which in 0..likelihood.details().len() {
+        let detail = likelihood.detail(which, marginal, &mut integrator);
+        prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
+    }
+    Ok(())
+}
+
+/// What has to hold for a case of a family.
+type Check = fn(&dyn JointLikelihood, &Case) -> Result<(), TestCaseError>;
+
+fn check(likelihood: &dyn JointLikelihood, cases: u32) {
+    let checks: [(&str, u32, Check); 2] =
+        [("expectations", cases, check_expectations), ("predictions", cases / 4, check_predictions)];
+    for (name, cases, run) in checks {
+        let config = Config { cases, failure_persistence: None, max_shrink_iters: 50, ..Config::default() };
+        let outcome = TestRunner::new(config).run(&any_case(), |case| run(likelihood, &case));
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, case)) => panic!("{} {name}: {why} for {case:?}", likelihood.name()),
+            Err(TestError::Abort(why)) => panic!("{} {name}: {why}", likelihood.name()),
+        }
+    }
+}
+
+#[test]
+fn softmax() {
+    check(&Softmax::new(4), 100);
+}
+
+#[test]
+fn gaussian() {
+    check(&GaussianHeteroskedastic::new(), 100);
+}
+
+#[test]
+fn student_t() {
+    check(&StudentTHeteroskedastic::new(), 100);
+}
+
+#[test]
+fn gamma() {
+    check(&GammaShaped::new(), 100);
+}
+
+#[test]
+fn beta() {
+    check(&BetaPrecise::new(), 40);
+}
+
+#[test]
+fn negative_binomial() {
+    check(&NegativeBinomialDispersed::new(), 60);
+}
+
+#[test]
+fn inflated_poisson() {
+    check(&ZeroAltered::inflated_poisson(), 100);
+}
+
+#[test]
+fn inflated_negative_binomial() {
+    check(&ZeroAltered::inflated_negative_binomial(0.6), 100);
+}
+
+#[test]
+fn hurdle_poisson() {
+    check(&ZeroAltered::hurdle_poisson(), 100);
+}
+
+#[test]
+fn hurdle_negative_binomial() {
+    check(&ZeroAltered::hurdle_negative_binomial(0.6), 100);
+}
