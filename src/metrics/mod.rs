@@ -2,11 +2,13 @@
 
 mod calibration;
 mod classification;
+mod confusion;
 
 use crate::data::moments::Moments;
 use crate::likelihood::Task;
 use calibration::Calibration;
 use classification::Classes;
+use confusion::Confusion;
 use serde::{Deserialize, Serialize};
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
@@ -67,6 +69,13 @@ pub struct Report {
     pub mae: Option<f64>,
     /// Classification and ordinal: the share of rows whose most probable class or level is wrong.
     pub error_rate: Option<f64>,
+    /// Classification and ordinal: the share of rows whose most probable class or level is right, `1 − error_rate`.
+    #[serde(default)]
+    pub accuracy: Option<f64>,
+    /// Classification and ordinal: the confusion matrix, numbers of rows by true class (rows of the matrix) and most probable class
+    /// (columns), in the order of their codes; `None` for more than 100 classes.
+    #[serde(default)]
+    pub confusion: Option<Vec<Vec<u64>>>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
     /// there are rows of one class only.
     pub auc: Option<f64>,
@@ -108,6 +117,7 @@ pub struct Metrics {
     crps: Moments,
     errors: Errors,
     wrong: Moments,
+    confusion: Confusion,
     counts: Counts,
     calibration: Calibration,
     classes: Classes,
@@ -122,10 +132,16 @@ impl Metrics {
             crps: Moments::default(),
             errors: Errors::default(),
             wrong: Moments::default(),
+            confusion: Confusion::of(if task == Task::Classification { 2 } else { 0 }),
             counts: Counts::default(),
             calibration: Calibration::default(),
             classes: Classes::default(),
         }
+    }
+
+    /// The same for so many classes or levels, some of which the rows may lack; without it those of the rows count.
+    pub fn with_classes(self, classes: usize) -> Metrics {
+        Metrics { confusion: Confusion::of(classes), ..self }
     }
 
     /// Adds a row.
@@ -140,7 +156,10 @@ impl Metrics {
             }
         }
         match self.task {
-            Task::Classification | Task::Ordinal => self.wrong.push(wrong(row)),
+            Task::Classification | Task::Ordinal => {
+                self.wrong.push(wrong(row));
+                self.confusion.push(row.target, row.most_probable);
+            }
             Task::Count => self.counts.push(row),
             Task::Regression => {}
         }
@@ -157,6 +176,8 @@ impl Metrics {
             nll: finite(self.log_density.mean().map(|mean| -mean)),
             crps: finite(self.crps.mean()),
             error_rate: finite(self.wrong.mean()),
+            accuracy: finite(self.wrong.mean().map(|wrong| 1.0 - wrong)),
+            confusion: self.confusion.counts().filter(|_| self.wrong.count() > 0),
             ..Report::default()
         };
         // Parts that the task does not push to have no rows and leave their figures alone.
@@ -169,6 +190,12 @@ impl Metrics {
             report.smse = None;
         }
         report
+    }
+
+    /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
+    pub fn nll_error(&self) -> Option<f64> {
+        let rows = self.rows() as f64;
+        finite(self.log_density.variance().map(|variance| (variance / (rows - 1.0)).sqrt()))
     }
 
     /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted probabilities fall into, their

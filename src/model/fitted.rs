@@ -2,7 +2,7 @@
 
 use super::latent::LatentModel;
 use super::nearby::Nearby;
-use super::posterior::Posterior;
+use super::posterior::{Marginals, Posterior};
 use super::predictions::Predictions;
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
@@ -172,7 +172,27 @@ impl Model {
         let mut x = x.transpose().to_owned();
         self.scaling.scale_inputs(x.as_mut().transpose_mut());
         let latent = posterior.marginals(x.transpose());
-        Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
+        self.predictions_of((posterior, latent), exposure)
+    }
+
+    /// Predicts training rows (counted from 0, `exposure` being theirs) as if each had not been trained on, from their nearest others.
+    /// None where the model has no neighbours, keeps not all of its training rows, or has no distribution.
+    pub(crate) fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
+        let kept = self.neighbours()?.len();
+        if kept != self.rows || self.mean_only() {
+            return None;
+        }
+        let latent = self.posterior.left_out(rows, self.options.beta)?;
+        Some(self.predictions_of((&self.posterior, latent), exposure))
+    }
+
+    fn predictions_of<'a>(
+        &'a self,
+        (posterior, latent): (&'a Posterior, Marginals),
+        exposure: Vec<f64>,
+    ) -> Predictions<'a> {
+        let (scaling, likelihood) = (&self.scaling, posterior.likelihood());
+        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
     }
 
     /// `count` draws of the latent function at all rows of `x` (`n × D`, original units) together, in original units: one

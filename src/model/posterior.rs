@@ -186,7 +186,6 @@ impl Posterior {
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
         if let Some((nearby, count, given)) = self.beside() {
             let (mean, variance) = nearby.marginals(given, x, count);
-            let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
             return Marginals { mean, variance: variance.into_iter().map(positive).collect() };
         }
         let n = x.nrows();
@@ -200,6 +199,14 @@ impl Posterior {
             self.block(block, (k, t), (mean, variance), scratch);
         });
         out
+    }
+
+    /// Latent marginals at some of the data that neighbours are looked up among, each from its nearest others and as if it had told q
+    /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
+    pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
+        let (nearby, count, given) = self.beside()?;
+        let (mean, variance) = nearby.left_out(given, rows, (count, beta));
+        Some(Marginals { mean, variance: variance.into_iter().map(positive).collect() })
     }
 
     /// The score of predictions of a data set, on the scale of the model.
@@ -286,6 +293,11 @@ impl Posterior {
         }
         out
     }
+}
+
+/// A variance that rounding may have left at or below zero.
+fn positive(variance: f64) -> f64 {
+    if variance.is_nan() { variance } else { variance.max(f64::MIN_POSITIVE) }
 }
 
 /// `Q₊` and `Q₋` of a posterior.
