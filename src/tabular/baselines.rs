@@ -112,7 +112,7 @@ impl Sample {
             }
             None => model.predict_part(&few),
         };
-        let mut metrics = Metrics::new(model.task()).with_classes(model.schema().encoding().levels().len());
+        let mut metrics = model.metrics();
         predictions.compare(&few.targets).iter().for_each(|row| metrics.push(row));
         Some(metrics)
     }

@@ -137,6 +137,7 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
         // Of two classes it is the Brier score.
         ("CRPS", report.crps.filter(|_| report.brier.is_none())),
         ("error rate", report.error_rate),
+        ("accuracy", report.accuracy),
         ("AUC", report.auc),
         ("Brier score", report.brier),
         ("calibration error", report.ece),
