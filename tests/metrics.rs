@@ -110,6 +110,8 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
         "rmse",
         "mae",
         "error_rate",
+        "accuracy",
+        "confusion",
         "auc",
         "brier",
         "mre",
@@ -185,8 +187,11 @@ fn every_task_has_its_own_figures() {
     let expected = [
         (Task::Regression, [&numbers[..], &["smse"]].concat()),
         (Task::Count, [&numbers[..], &["smse", "deviance", "mre"]].concat()),
-        (Task::Classification, vec!["auc", "brier", "crps", "ece", "error_rate", "nll"]),
-        (Task::Ordinal, [&numbers[..], &["error_rate"]].concat()),
+        (
+            Task::Classification,
+            vec!["accuracy", "auc", "brier", "confusion", "crps", "ece", "error_rate", "nll"],
+        ),
+        (Task::Ordinal, [&numbers[..], &["accuracy", "confusion", "error_rate"]].concat()),
     ];
     for (task, mut keys) in expected {
         keys.sort_unstable();
@@ -233,7 +238,7 @@ fn one_class_has_no_auc_and_a_lost_probability_no_calibration() {
     assert!(figures.brier.is_some() && figures.ece.is_some());
     let lost = Compared { mean: f64::NAN, ..class(false, 0.2) };
     let metrics = metrics(Task::Classification, &[class(true, 0.9), lost]);
-    assert_eq!(defined(&metrics.report()), ["error_rate", "nll"]);
+    assert_eq!(defined(&metrics.report()), ["accuracy", "confusion", "error_rate", "nll"]);
     assert_eq!(metrics.reliability(), None);
 }
 

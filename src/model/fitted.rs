@@ -175,11 +175,14 @@ impl Model {
         self.predictions_of((posterior, latent), exposure)
     }
 
-    /// Predicts training rows (counted from 0, `exposure` being theirs) as if each had not been trained on, from their nearest others.
-    /// None where the model has no neighbours, keeps not all of its training rows, or has no distribution.
-    pub(crate) fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
+    /// Predicts training rows (counted from 0, `exposure` being theirs, or none when all are 1) as if each had not been trained on, from
+    /// its nearest others and what q knows without it. None where the model has no neighbours, does not keep all of its training rows, has
+    /// no distribution, or has no such rows.
+    pub fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
         let kept = self.neighbours()?.len();
-        if kept != self.rows || self.mean_only() {
+        let known = rows.iter().all(|&row| (row as usize) < kept);
+        let exposed = exposure.is_empty() || exposure.len() == rows.len();
+        if kept != self.rows || self.mean_only() || !known || !exposed {
             return None;
         }
         let latent = self.posterior.left_out(rows, self.options.beta)?;

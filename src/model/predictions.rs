@@ -36,7 +36,8 @@ pub struct Prediction {
 }
 
 impl<'a> Predictions<'a> {
-    /// Of `rows` rows whose latent value is `f`, on the scale of `scaling`.
+    /// Of so many rows whose latent value is `f`, on the scale of `scaling`.
+    #[cfg(feature = "tables")]
     pub(crate) fn constant(
         (scaling, likelihood): (&'a Scaling, &'a dyn Likelihood),
         (f, rows): (f64, usize),

@@ -17,7 +17,7 @@ use crate::metrics::{Compared, Metrics};
 use crate::model::Predictions;
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, ModelKind};
-use crate::schema::Schema;
+use crate::schema::{Schema, TargetEncoding};
 use crate::tables::Table;
 use crate::training::{TrainingData, fit_arrays_in, scaling_of};
 use rand::seq::SliceRandom;
@@ -57,7 +57,7 @@ impl Baselines {
         let sample = Sample::draw(request, model)?;
         Ok(Baselines {
             training: sample.figures(model),
-            constant: Constant::of(model.schema(), &sample.targets),
+            constant: Constant::of(model.schema().encoding(), sample.targets.targets()),
             linear: sample.linear(model, session)?,
         })
     }
@@ -201,8 +201,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    fn of(schema: &Schema, train: &Observations) -> Constant {
-        let (encoding, targets) = (schema.encoding(), train.targets());
+    fn of(encoding: &TargetEncoding, targets: Targets<'_>) -> Constant {
         let (likelihood, f): (Box<dyn Likelihood>, f64) = match encoding.task() {
             Task::Regression => (Box::new(Gaussian::new(1.0)), 0.0),
             Task::Classification => (Box::new(BernoulliProbit), -normal::quantile(shares(targets, 2)[0])),
@@ -214,7 +213,7 @@ impl Constant {
             _ => Affine::IDENTITY,
         };
         let scaling = Scaling::linear(Vec::new(), target);
-        Constant { likelihood, f, scaling, task: encoding.task(), rows: train.y.len() }
+        Constant { likelihood, f, scaling, task: encoding.task(), rows: targets.y.len() }
     }
 
     /// What it is called: `the mean`, `the class shares`, `the level shares` or `the mean rate`.
@@ -304,4 +303,75 @@ fn counts(targets: Targets<'_>) -> (Box<dyn Likelihood>, f64) {
     let likelihood: Box<dyn Likelihood> =
         if alpha > 0.0 { Box::new(NegativeBinomial::new(alpha)) } else { Box::new(PoissonExp) };
     (likelihood, rate.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::likelihood::TargetKind;
+    use statrs::function::gamma::ln_gamma;
+
+    fn nll(constant: &Constant, targets: &[f64], exposure: &[f64]) -> f64 {
+        let mut metrics = Metrics::new(constant.task);
+        constant.compare(targets, exposure).iter().for_each(|row| metrics.push(row));
+        metrics.report().nll.expect("a finite NLL")
+    }
+
+    fn constant(kind: TargetKind, levels: usize, targets: Targets<'_>) -> Constant {
+        let levels = (0..levels).map(|level| level.to_string()).collect();
+        Constant::of(&TargetEncoding { kind, levels }, targets)
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn numbers_have_the_gaussian_of_their_moments() {
+        let train = [1e3, 1e3 + 2.0, 1e3 + 7.0];
+        let found = constant(TargetKind::Real, 0, Targets::of(&train));
+        let (mean, variance) = (1e3 + 3.0, (9.0 + 1.0 + 16.0) / 3.0);
+        let expected =
+            |y: f64| 0.5 * ((std::f64::consts::TAU * variance).ln() + (y - mean).powi(2) / variance);
+        close(nll(&found, &[1e3 + 5.0, 1e3], &[]), 0.5 * (expected(1e3 + 5.0) + expected(1e3)));
+        let twice = Targets { y: &train, exposure: &[], weights: &[2.0, 1.0, 1.0] };
+        close(found.compare(&[0.0], &[])[0].mean, mean);
+        close(constant(TargetKind::Positive, 0, twice).compare(&[0.0], &[])[0].mean, 1e3 + 2.25);
+    }
+
+    #[test]
+    fn classes_and_levels_have_their_shares() {
+        let train = [0.0, 1.0, 1.0, 1.0];
+        let found = constant(TargetKind::Binary, 2, Targets::of(&train));
+        close(nll(&found, &[0.0, 1.0], &[]), -0.5 * (0.25_f64.ln() + 0.75_f64.ln()));
+        let train = [0.0, 2.0, 2.0, 1.0, 2.0];
+        let found = constant(TargetKind::Ordinal, 3, Targets::of(&train));
+        let expected = -(0.2_f64.ln() + 0.2_f64.ln() + 0.6_f64.ln()) / 3.0;
+        close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
+        assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
+        // A level that no training row has is improbable, not impossible.
+        let found = constant(TargetKind::Ordinal, 4, Targets::of(&train));
+        close(nll(&found, &[3.0], &[]), -(0.5_f64 / 5.5).ln());
+    }
+
+    #[test]
+    fn counts_have_their_mean_rate_and_dispersion() {
+        let (train, exposure) = ([2.0, 3.0, 7.0], [1.0, 1.0, 2.0]);
+        let targets = Targets { y: &train, exposure: &exposure, weights: &[] };
+        let found = constant(TargetKind::Count, 0, targets);
+        assert_eq!((found.likelihood().name(), found.name()), ("poisson", "the mean rate"));
+        let log = |y: f64, mean: f64| y * mean.ln() - mean - ln_gamma(y + 1.0);
+        close(nll(&found, &[4.0], &[3.0]), -log(4.0, 9.0));
+
+        let train = [0.0, 0.0, 1.0, 11.0];
+        let found = constant(TargetKind::Count, 0, Targets::of(&train));
+        assert_eq!(found.likelihood().name(), "negative-binomial");
+        // Mean 3, variance 21.5 = 3 + 9α.
+        let (mean, shape): (f64, f64) = (3.0, 9.0 / 18.5);
+        let expected = ln_gamma(2.0 + shape) - ln_gamma(shape) - ln_gamma(3.0)
+            + shape * (shape / (shape + mean)).ln()
+            + 2.0 * (mean / (shape + mean)).ln();
+        close(nll(&found, &[2.0], &[]), -expected);
+        close(found.compare(&[2.0], &[])[0].mean, mean);
+    }
 }

@@ -16,7 +16,8 @@ fn telling(task: Task) -> &'static [&'static str] {
     match task {
         Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
         Task::Classification => &["NLL", "error rate", "AUC", "calibration error", "Brier score"],
-        Task::Count => &["NLL", "RMSE", "deviance", "95 % coverage", "MAE", "SMSE"],
+        // Deviances under different dispersions cannot be compared.
+        Task::Count => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
         Task::Ordinal => &["NLL", "error rate", "CRPS", "95 % coverage"],
     }
 }
