@@ -4,18 +4,16 @@
 mod program;
 
 use faer::{Mat, linalg::solvers::DenseSolveCore};
-use program::{Work, quick};
+use program::{QUICK, Work};
 use serde_json::Value;
 use sparsegp::kernels::{Inputs, Scratch};
-use sparsegp::latent::LatentLayer;
 use sparsegp::options::FitOptions;
 use sparsegp::training::ModelBuilder;
 
-/// The metrics document of a quick fit to an embedded file, and what the fit prints.
-fn fit(data: &str, options: &str) -> (Value, String) {
-    let work = Work::empty();
-    let (quick, path) = (quick(options), concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data"));
-    let command = format!("fit {path}/{data} --quiet {quick} {options} --metrics m.json --report r.html");
+/// The metrics document of a fit to an embedded file, and what the fit prints.
+fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
+    let (work, path) = (Work::empty(), concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data"));
+    let command = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
     let text = work.run(&command).ok().stdout();
     let page = work.read("r.html");
     assert!(page.contains("<h3>Figures</h3>") == text.contains("training "), "{page}");
@@ -39,21 +37,21 @@ fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
         (CLASSES, "the class shares", "error rate", 455, "bernoulli-probit"),
         (COUNTS, "the mean rate", "RMSE", 4000, "negative-binomial"),
     ];
-    for ((data, options), constant, figure, train, likelihood) in cases {
-        let (document, text) = fit(data, options);
+    for (data, constant, figure, train, likelihood) in cases {
+        let (document, text) = fit(data, QUICK);
         let lines: Vec<&str> = text.lines().collect();
         let header = lines.iter().position(|line| line.contains(figure) && line.ends_with("of"));
         let rows = &lines[header.expect("a header") + 1..];
         for (line, name) in rows.iter().zip(["test", "training", constant, "linear model", "also"]) {
             assert!(line.starts_with(name), "{text}");
         }
-        assert_eq!(number(&document, "/train/rows"), f64::from(train.min(4096)), "{data}");
+        assert_eq!(number(&document, "/train/rows"), f64::from(train.min(4096)), "{data:?}");
         assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
         assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
         assert_eq!(document["baselines"]["linear"]["likelihood"], likelihood);
         // What knows the inputs is better than what does not.
         let nll = |of: &str| number(&document, &format!("{of}/nll"));
-        assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data}");
+        assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data:?}");
         let gain = nll("/baselines/constant") - nll("/test");
         assert!((number(&document, "/baselines/constant/nll_gain") - gain).abs() < 1e-9);
         assert!(document["next"].is_array());
@@ -62,25 +60,22 @@ fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
 
 #[test]
 fn the_linear_baseline_is_the_linear_fit() {
-    let linear = "--model glm --epochs 10 --tolerance 1e-5";
-    for ((data, options), how) in
-        [(REGRESSION, "--model glm"), (CLASSES, "--hyper alternating"), (COUNTS, "--hyper alternating")]
-    {
-        let (beside, _) = fit(data, options);
-        let how = if how.contains("glm") { String::new() } else { how.to_owned() };
-        let (alone, _) = fit(data, &format!("{options} {linear} {how}"));
+    let rounds = "--hyper alternating --epochs 10";
+    for (data, how) in [(REGRESSION, ""), (CLASSES, rounds), (COUNTS, rounds)] {
+        let (beside, _) = fit(data, QUICK);
+        let (alone, _) = fit(data, &format!("--model glm {how}"));
         assert!(alone["baselines"]["linear"].is_null() && alone["baselines"]["constant"].is_object());
         for figure in ["nll", "crps"] {
             let found = number(&beside, &format!("/baselines/linear/{figure}"));
             let expected = number(&alone, &format!("/test/{figure}"));
-            assert!((found - expected).abs() < 1e-6, "{data}: {figure} {found}, alone {expected}");
+            assert!((found - expected).abs() < 1e-6, "{data:?}: {figure} {found}, alone {expected}");
         }
     }
 }
 
 #[test]
 fn classes_have_an_accuracy_and_a_confusion_matrix() {
-    let (document, text) = fit(CLASSES.0, CLASSES.1);
+    let (document, text) = fit(CLASSES, QUICK);
     assert_eq!(document["classes"], serde_json::json!(["benign", "malignant"]));
     let counts: Vec<Vec<u64>> =
         serde_json::from_value(document["test"]["confusion"].clone()).expect("a matrix");
@@ -97,15 +92,14 @@ fn evaluate_prints_the_confusion_matrix_of_levels() {
     let work = Work::empty();
     let rows: String = (0..90).map(|i| format!("{},{}\n", i % 30, (i % 30) / 6 + i % 2)).collect();
     work.write("data.csv", &format!("x,y\n{rows}"));
-    let quick = quick("");
-    work.run(&format!("fit data.csv --target y --task ordinal --quiet --model-out m {quick}")).ok();
+    work.run(&format!("fit data.csv --target y --task ordinal --quiet --model-out m {QUICK}")).ok();
     let text = work.run("evaluate m data.csv").ok().stdout();
     assert!(text.contains("accuracy") && text.contains("as 5"), "{text}");
     let matrix = text.split("columns: predicted)\n").nth(1).expect("a matrix");
     let cells = matrix.lines().skip(1).flat_map(|line| line.split_whitespace().skip(1));
     assert_eq!(cells.map(|cell| cell.parse::<u64>().expect("a count")).sum::<u64>(), 90);
     // More than four levels are too many for a line.
-    let text = work.run(&format!("fit data.csv --target y --task ordinal --quiet --test data.csv {quick}"));
+    let text = work.run(&format!("fit data.csv --target y --task ordinal --quiet --test data.csv {QUICK}"));
     let text = text.ok().stdout();
     assert!(text.contains("the level shares") && !text.contains("confusion"), "{text}");
 }
