@@ -488,13 +488,14 @@ fn a_wide_fit_is_summed_up_on_a_screen_with_the_lengthscales_that_matter_most() 
         .collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));
     let shortest: Vec<&str> = all[..10].iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(lengthscales(&text), shortest);
+    // Figures beside those of the test rows leave room for eight.
+    assert_eq!(lengthscales(&text), shortest[..8]);
     let pointer = |text: &str| {
-        let mut after = text.lines().skip_while(|line| !line.contains(shortest[9])).skip(1);
+        let mut after = text.lines().skip_while(|line| !line.contains("more lengthscales"));
         after.next().expect("a line").split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let words = "… 47 more lengthscales longer all: sparsegp inspect m --all";
-    assert_eq!(pointer(&text), words);
+    assert_eq!(pointer(&text), words.replace("47", "49"));
     for word in
         ["kernel.variance", "likelihood.noise_variance", "mean.constant", "RMSE", "20 inducing inputs"]
     {

@@ -1,44 +1,62 @@
-//! Which classes are taken for which: counts of rows by true and by predicted class; no probabilities.
+//! How often each class or level is taken for each other, with what follows for single classes; no probabilities.
 
-/// The most classes of a matrix that somebody would read.
+use serde::{Deserialize, Serialize};
+
+/// No table of more classes is kept.
 const MOST: usize = 100;
 
-/// Numbers of rows by true class and by predicted class.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Confusion {
+/// The numbers of rows by true class (one row of numbers each) and by the most probable one, both in the order of the target's levels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confusion {
     counts: Vec<Vec<u64>>,
+    #[serde(skip)]
     unusable: bool,
 }
 
 impl Confusion {
-    /// No rows yet, of classes coded 0, 1, …, `classes − 1`; more are added as rows show them.
-    pub(super) fn of(classes: usize) -> Confusion {
-        let mut confusion = Confusion::default();
-        confusion.grow(classes);
-        confusion
-    }
-
-    fn grow(&mut self, classes: usize) {
-        self.unusable |= classes > MOST;
-        if !self.unusable && classes > self.counts.len() {
-            self.counts.resize(classes, Vec::new());
-            self.counts.iter_mut().for_each(|row| row.resize(classes, 0));
+    /// Adds a row, both classes being whole numbers from 0.
+    pub(super) fn push(&mut self, target: f64, most_probable: f64) {
+        let class =
+            |code: f64| (code >= 0.0 && code < MOST as f64 && code.fract() == 0.0).then_some(code as usize);
+        let (Some(target), Some(taken)) = (class(target), class(most_probable)) else {
+            self.unusable = true;
+            return;
+        };
+        let most = target.max(taken).max(1);
+        if most >= self.counts.len() {
+            self.counts.resize(most + 1, Vec::new());
+            self.counts.iter_mut().for_each(|row| row.resize(most + 1, 0));
         }
+        self.counts[target][taken] += 1;
     }
 
-    /// Adds a row; codes that are none leave no matrix.
-    pub(super) fn push(&mut self, target: f64, predicted: f64) {
-        let is_code = |value: f64| value >= 0.0 && value.fract() == 0.0;
-        self.unusable |= !is_code(target) || !is_code(predicted);
-        self.grow((target.max(predicted) as usize).saturating_add(1));
-        if !self.unusable {
-            self.counts[target as usize][predicted as usize] += 1;
-        }
+    /// The table, if every row could be added.
+    pub(super) fn known(&self) -> Option<Confusion> {
+        (!self.unusable && !self.counts.is_empty()).then(|| self.clone())
     }
 
-    /// The counts, a row per true class.
-    pub(super) fn counts(&self) -> Option<Vec<Vec<u64>>> {
-        (!self.unusable).then(|| self.counts.clone())
+    /// The number of classes up to the last one that was met.
+    pub fn classes(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The rows of a class that were taken for another, or for itself; 0 for classes that were not met.
+    pub fn count(&self, class: usize, taken: usize) -> u64 {
+        self.counts.get(class).and_then(|row| row.get(taken)).copied().unwrap_or(0)
+    }
+
+    /// The share of a class among the rows that were taken for it; `None` without any.
+    pub fn precision(&self, class: usize) -> Option<f64> {
+        self.share(class, (0..self.classes()).map(|other| self.count(other, class)).sum())
+    }
+
+    /// The share of the rows of a class that were taken for it; `None` without any.
+    pub fn recall(&self, class: usize) -> Option<f64> {
+        self.share(class, (0..self.classes()).map(|other| self.count(class, other)).sum())
+    }
+
+    fn share(&self, class: usize, of: u64) -> Option<f64> {
+        (of > 0).then(|| self.count(class, class) as f64 / of as f64)
     }
 }
 
@@ -47,18 +65,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_counted_by_true_and_predicted_class() {
-        let mut confusion = Confusion::of(2);
-        for (target, predicted) in [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (1.0, 1.0), (3.0, 0.0)] {
-            confusion.push(target, predicted);
+    fn shares_of_classes_are_those_of_rows_and_columns() {
+        let mut confusion = Confusion::default();
+        for (target, taken) in [(0.0, 0.0), (0.0, 2.0), (2.0, 2.0), (2.0, 2.0), (1.0, 0.0)] {
+            confusion.push(target, taken);
         }
-        let expected = vec![vec![1, 0, 0, 0], vec![1, 2, 0, 0], vec![0; 4], vec![1, 0, 0, 0]];
-        assert_eq!(confusion.counts(), Some(expected));
-        for odd in [f64::NAN, -1.0, 0.5, 1e300] {
-            let mut unusable = confusion.clone();
-            unusable.push(odd, 0.0);
-            assert_eq!(unusable.counts(), None, "{odd}");
-        }
-        assert_eq!(Confusion::of(MOST + 1).counts(), None);
+        let known = confusion.known().expect("a table");
+        assert_eq!((known.classes(), known.count(2, 2), known.count(0, 2), known.count(9, 9)), (3, 2, 1, 0));
+        assert_eq!(known.precision(0), Some(0.5));
+        assert_eq!(known.recall(2), Some(1.0));
+        assert_eq!((known.precision(1), known.recall(1)), (None, Some(0.0)));
+        confusion.push(0.0, f64::NAN);
+        assert_eq!(confusion.known(), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::data::moments::Moments;
 use crate::likelihood::Task;
 use calibration::Calibration;
 use classification::Classes;
-use confusion::Confusion;
+pub use confusion::Confusion;
 use serde::{Deserialize, Serialize};
 
 /// The number of bins of the histogram of probability integral transforms and of the reliability curve.
@@ -69,13 +69,12 @@ pub struct Report {
     pub mae: Option<f64>,
     /// Classification and ordinal: the share of rows whose most probable class or level is wrong.
     pub error_rate: Option<f64>,
-    /// Classification and ordinal: the share of rows whose most probable class or level is right, `1 − error_rate`.
+    /// One minus that: the share of rows whose most probable class or level is right.
     #[serde(default)]
     pub accuracy: Option<f64>,
-    /// Classification and ordinal: the confusion matrix, numbers of rows by true class (rows of the matrix) and most probable class
-    /// (columns), in the order of their codes; `None` for more than 100 classes.
+    /// Classification and ordinal: how often each class or level is taken for each; `None` for more than 100 of them.
     #[serde(default)]
-    pub confusion: Option<Vec<Vec<u64>>>,
+    pub confusion: Option<Confusion>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
     /// there are rows of one class only.
     pub auc: Option<f64>,
@@ -117,10 +116,10 @@ pub struct Metrics {
     crps: Moments,
     errors: Errors,
     wrong: Moments,
-    confusion: Confusion,
     counts: Counts,
     calibration: Calibration,
     classes: Classes,
+    confusion: Confusion,
 }
 
 impl Metrics {
@@ -132,16 +131,11 @@ impl Metrics {
             crps: Moments::default(),
             errors: Errors::default(),
             wrong: Moments::default(),
-            confusion: Confusion::of(if task == Task::Classification { 2 } else { 0 }),
             counts: Counts::default(),
             calibration: Calibration::default(),
             classes: Classes::default(),
+            confusion: Confusion::default(),
         }
-    }
-
-    /// The same for so many classes or levels, some of which the rows may lack; without it those of the rows count.
-    pub fn with_classes(self, classes: usize) -> Metrics {
-        Metrics { confusion: Confusion::of(classes), ..self }
     }
 
     /// Adds a row.
@@ -170,6 +164,12 @@ impl Metrics {
         self.log_density.count()
     }
 
+    /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
+    pub fn nll_error(&self) -> Option<f64> {
+        let rows = self.rows() as f64;
+        finite(self.log_density.variance().map(|variance| (variance / (rows - 1.0)).sqrt()))
+    }
+
     /// The figures of the rows so far; all `None` of no rows.
     pub fn report(&self) -> Report {
         let mut report = Report {
@@ -177,7 +177,7 @@ impl Metrics {
             crps: finite(self.crps.mean()),
             error_rate: finite(self.wrong.mean()),
             accuracy: finite(self.wrong.mean().map(|wrong| 1.0 - wrong)),
-            confusion: self.confusion.counts().filter(|_| self.wrong.count() > 0),
+            confusion: self.confusion.known(),
             ..Report::default()
         };
         // Parts that the task does not push to have no rows and leave their figures alone.
@@ -190,12 +190,6 @@ impl Metrics {
             report.smse = None;
         }
         report
-    }
-
-    /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
-    pub fn nll_error(&self) -> Option<f64> {
-        let rows = self.rows() as f64;
-        finite(self.log_density.variance().map(|variance| (variance / (rows - 1.0)).sqrt()))
     }
 
     /// Classification: the reliability curve. For every tenth of [0, 1] that some predicted probabilities fall into, their

@@ -2,7 +2,7 @@
 
 use super::latent::LatentModel;
 use super::nearby::Nearby;
-use super::posterior::{Marginals, Posterior};
+use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
@@ -172,7 +172,7 @@ impl Model {
         let mut x = x.transpose().to_owned();
         self.scaling.scale_inputs(x.as_mut().transpose_mut());
         let latent = posterior.marginals(x.transpose());
-        self.predictions_of((posterior, latent), exposure)
+        Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
     /// Predicts training rows (counted from 0, `exposure` being theirs, or none when all are 1) as if each had not been trained on, from
@@ -186,16 +186,8 @@ impl Model {
             return None;
         }
         let latent = self.posterior.left_out(rows, self.options.beta)?;
-        Some(self.predictions_of((&self.posterior, latent), exposure))
-    }
-
-    fn predictions_of<'a>(
-        &'a self,
-        (posterior, latent): (&'a Posterior, Marginals),
-        exposure: Vec<f64>,
-    ) -> Predictions<'a> {
-        let (scaling, likelihood) = (&self.scaling, posterior.likelihood());
-        Predictions { scaling, likelihood, latent, exposure, mean_only: self.mean_only() }
+        let (scaling, posterior) = (&self.scaling, &self.posterior);
+        Some(Predictions { scaling, posterior, latent, exposure, mean_only: false })
     }
 
     /// `count` draws of the latent function at all rows of `x` (`n × D`, original units) together, in original units: one

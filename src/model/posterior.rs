@@ -186,6 +186,7 @@ impl Posterior {
     pub fn marginals(&self, x: MatRef<'_, f64>) -> Marginals {
         if let Some((nearby, count, given)) = self.beside() {
             let (mean, variance) = nearby.marginals(given, x, count);
+            let positive = |v: f64| if v.is_nan() { v } else { v.max(f64::MIN_POSITIVE) };
             return Marginals { mean, variance: variance.into_iter().map(positive).collect() };
         }
         let n = x.nrows();
@@ -205,8 +206,10 @@ impl Posterior {
     /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
     pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
         let (nearby, count, given) = self.beside()?;
-        let (mean, variance) = nearby.left_out(given, rows, (count, beta));
-        Some(Marginals { mean, variance: variance.into_iter().map(positive).collect() })
+        let (mean, mut variance) = nearby.left_out(given, rows, (count, beta));
+        // Rounding may leave them at or below zero; what is no number stays none.
+        variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
+        Some(Marginals { mean, variance })
     }
 
     /// The score of predictions of a data set, on the scale of the model.
@@ -293,11 +296,6 @@ impl Posterior {
         }
         out
     }
-}
-
-/// A variance that rounding may have left at or below zero.
-fn positive(variance: f64) -> f64 {
-    if variance.is_nan() { variance } else { variance.max(f64::MIN_POSITIVE) }
 }
 
 /// `Q₊` and `Q₋` of a posterior.

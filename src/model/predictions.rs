@@ -1,8 +1,9 @@
 //! Predictions of a fitted model at some rows, in original units of the target; no fitting, no files.
 
-use super::posterior::Marginals;
+use super::posterior::{Marginals, Posterior};
 use crate::data::Scaling;
-use crate::likelihood::{Likelihood, Observation, TargetKind, Task, continuous_crps};
+use crate::likelihood::{Observation, continuous_crps};
+use crate::likelihood::{TargetKind, Task};
 use crate::metrics::{Compared, Metrics, Report};
 use crate::quadrature::Integrator;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +15,7 @@ use rayon::prelude::*;
 /// Classes are 1 (positive) and 0, ordered levels 0, 1, …; a count's exposure is that of its row.
 pub struct Predictions<'a> {
     pub(super) scaling: &'a Scaling,
-    pub(super) likelihood: &'a dyn Likelihood,
+    pub(super) posterior: &'a Posterior,
     pub(super) latent: Marginals,
     /// Exposures, or empty when all are 1.
     pub(super) exposure: Vec<f64>,
@@ -35,19 +36,7 @@ pub struct Prediction {
     pub latent_variance: f64,
 }
 
-impl<'a> Predictions<'a> {
-    /// Of so many rows whose latent value is `f`, on the scale of `scaling`.
-    #[cfg(feature = "tables")]
-    pub(crate) fn constant(
-        (scaling, likelihood): (&'a Scaling, &'a dyn Likelihood),
-        (f, rows): (f64, usize),
-        exposure: Vec<f64>,
-    ) -> Predictions<'a> {
-        // The least variance there is: likelihoods expect one above 0.
-        let latent = Marginals { mean: vec![f; rows], variance: vec![f64::MIN_POSITIVE; rows] };
-        Predictions { scaling, likelihood, latent, exposure, mean_only: false }
-    }
-
+impl Predictions<'_> {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.latent.mean.len()
@@ -83,7 +72,7 @@ impl<'a> Predictions<'a> {
         let (mu, v) = self.latent_at(row);
         let z: f64 = StandardNormal.sample(random);
         let f = mu + v.max(0.0).sqrt() * z;
-        let y = self.likelihood.sample(f, self.exposure_at(row), random);
+        let y = self.posterior.likelihood().sample(f, self.exposure_at(row), random);
         self.defined(self.scaling.unscaled_target(y))
     }
 
@@ -119,7 +108,7 @@ impl<'a> Predictions<'a> {
     }
 
     fn kind(&self) -> TargetKind {
-        self.likelihood.target_kind()
+        self.posterior.likelihood().target_kind()
     }
 
     fn latent_at(&self, row: usize) -> (f64, f64) {
@@ -136,7 +125,8 @@ impl<'a> Predictions<'a> {
 
     fn moments(&self, row: usize, integrator: &mut Integrator) -> Prediction {
         let (mu, v) = self.latent_at(row);
-        let moments = self.likelihood.predictive_moments((mu, v), self.exposure_at(row), integrator);
+        let likelihood = self.posterior.likelihood();
+        let moments = likelihood.predictive_moments((mu, v), self.exposure_at(row), integrator);
         let (mean, variance) = self.scaling.unscale_moments(moments, integrator);
         Prediction {
             mean,
@@ -151,7 +141,7 @@ impl<'a> Predictions<'a> {
             return f64::NAN;
         }
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
-        let quantile = self.likelihood.predictive_quantile(p, latent, exposure, integrator);
+        let quantile = self.posterior.likelihood().predictive_quantile(p, latent, exposure, integrator);
         self.scaling.unscaled_target(quantile)
     }
 
@@ -160,7 +150,7 @@ impl<'a> Predictions<'a> {
             return f64::NAN;
         }
         let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
-        let local = self.likelihood.log_predictive(at, self.latent_at(row), &mut [], integrator);
+        let local = self.posterior.likelihood().log_predictive(at, self.latent_at(row), &mut [], integrator);
         local.value + self.scaling.log_density_shift(target)
     }
 
@@ -172,12 +162,17 @@ impl<'a> Predictions<'a> {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, integrator));
         }
         let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
-        self.likelihood.crps(at, self.latent_at(row), integrator) * self.scaling.target.scale
+        self.posterior.likelihood().crps(at, self.latent_at(row), integrator) * self.scaling.target.scale
     }
 
     fn cdf(&self, row: usize, y: f64, integrator: &mut Integrator) -> f64 {
         let (latent, exposure) = (self.latent_at(row), self.exposure_at(row));
-        self.likelihood.predictive_cdf(self.scaling.scaled_target(y), latent, exposure, integrator)
+        self.posterior.likelihood().predictive_cdf(
+            self.scaling.scaled_target(y),
+            latent,
+            exposure,
+            integrator,
+        )
     }
 
     fn compared(&self, row: usize, target: f64, integrator: &mut Integrator) -> Compared {
@@ -198,7 +193,7 @@ impl<'a> Predictions<'a> {
             pit,
             interval_95,
             crps: self.crps_with(row, target, integrator),
-            deviance: self.likelihood.unit_deviance(target, mean),
+            deviance: self.posterior.likelihood().unit_deviance(target, mean),
             most_probable: match kind.task() {
                 Task::Classification => f64::from(u8::from(mean > 0.5)),
                 Task::Ordinal => self.most_probable_level(row, integrator),
@@ -209,7 +204,7 @@ impl<'a> Predictions<'a> {
 
     fn most_probable_level(&self, row: usize, integrator: &mut Integrator) -> f64 {
         let (mut best, mut most, mut below) = (f64::NAN, f64::NEG_INFINITY, 0.0);
-        for level in 0..self.likelihood.levels() {
+        for level in 0..self.posterior.likelihood().levels() {
             let at = self.cdf(row, level as f64, integrator);
             if at - below > most {
                 (best, most) = (level as f64, at - below);

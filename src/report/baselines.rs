@@ -80,7 +80,7 @@ pub struct BesideModel<'a> {
 impl<'a> BesideModel<'a> {
     /// No rows yet.
     pub fn new(model: &'a TableModel, baselines: &'a Baselines) -> BesideModel<'a> {
-        let tally = || Tally { metrics: model.metrics(), gain: Moments::default() };
+        let tally = || Tally { metrics: Metrics::new(model.task()), gain: Moments::default() };
         BesideModel { baselines, schema: model.schema(), constant: tally(), linear: tally() }
     }
 
@@ -110,7 +110,7 @@ impl<'a> BesideModel<'a> {
     /// The figures of the rows so far.
     pub fn report(&self) -> BaselineReport {
         let (constant, linear) = (&self.baselines.constant, &self.baselines.linear);
-        let about = (constant.name(), constant.likelihood().name(), constant.training_rows());
+        let about = (constant.name(), constant.likelihood(), constant.training_rows());
         let of_linear = |model: &Model| {
             self.linear.figures(("linear model", model.latent().likelihood.name(), model.training_rows()))
         };

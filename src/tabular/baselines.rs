@@ -14,7 +14,7 @@ use crate::likelihood::{
     PoissonExp, Task,
 };
 use crate::metrics::{Compared, Metrics};
-use crate::model::Predictions;
+use crate::model::ConstantModel;
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, ModelKind};
 use crate::schema::{Schema, TargetEncoding};
@@ -112,7 +112,7 @@ impl Sample {
             }
             None => model.predict_part(&few),
         };
-        let mut metrics = model.metrics();
+        let mut metrics = Metrics::new(model.task());
         predictions.compare(&few.targets).iter().for_each(|row| metrics.push(row));
         Some(metrics)
     }
@@ -193,9 +193,7 @@ impl Observations {
 /// The best distribution of a task that knows no input, by its moments: a Gaussian with mean and variance of the training rows; the shares of
 /// classes or levels; counts with the mean rate, negative binomial where they vary more than Poisson counts do.
 pub struct Constant {
-    likelihood: Box<dyn Likelihood>,
-    f: f64,
-    scaling: Scaling,
+    model: ConstantModel,
     task: Task,
     rows: usize,
 }
@@ -213,7 +211,11 @@ impl Constant {
             _ => Affine::IDENTITY,
         };
         let scaling = Scaling::linear(Vec::new(), target);
-        Constant { likelihood, f, scaling, task: encoding.task(), rows: targets.y.len() }
+        Constant {
+            model: ConstantModel::new(likelihood, f, scaling),
+            task: encoding.task(),
+            rows: targets.y.len(),
+        }
     }
 
     /// What it is called: `the mean`, `the class shares`, `the level shares` or `the mean rate`.
@@ -226,9 +228,9 @@ impl Constant {
         }
     }
 
-    /// Its likelihood.
-    pub fn likelihood(&self) -> &dyn Likelihood {
-        self.likelihood.as_ref()
+    /// The name of its likelihood.
+    pub fn likelihood(&self) -> &'static str {
+        self.model.likelihood()
     }
 
     /// The training rows that it is of.
@@ -238,8 +240,7 @@ impl Constant {
 
     /// Compares it with so many targets, in original units, with their exposures, or none when all are 1.
     pub fn compare(&self, targets: &[f64], exposure: &[f64]) -> Vec<Compared> {
-        let at = (&self.scaling, self.likelihood.as_ref());
-        Predictions::constant(at, (self.f, targets.len()), exposure.to_owned()).compare(targets)
+        self.model.predict(targets.len(), exposure.to_owned()).compare(targets)
     }
 
     /// Compares it with the targets of a table, whose columns are those of the schema.
@@ -359,13 +360,13 @@ mod tests {
         let (train, exposure) = ([2.0, 3.0, 7.0], [1.0, 1.0, 2.0]);
         let targets = Targets { y: &train, exposure: &exposure, weights: &[] };
         let found = constant(TargetKind::Count, 0, targets);
-        assert_eq!((found.likelihood().name(), found.name()), ("poisson", "the mean rate"));
+        assert_eq!((found.likelihood(), found.name()), ("poisson", "the mean rate"));
         let log = |y: f64, mean: f64| y * mean.ln() - mean - ln_gamma(y + 1.0);
         close(nll(&found, &[4.0], &[3.0]), -log(4.0, 9.0));
 
         let train = [0.0, 0.0, 1.0, 11.0];
         let found = constant(TargetKind::Count, 0, Targets::of(&train));
-        assert_eq!(found.likelihood().name(), "negative-binomial");
+        assert_eq!(found.likelihood(), "negative-binomial");
         // Mean 3, variance 21.5 = 3 + 9α.
         let (mean, shape): (f64, f64) = (3.0, 9.0 / 18.5);
         let expected = ln_gamma(2.0 + shape) - ln_gamma(shape) - ln_gamma(3.0)

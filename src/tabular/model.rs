@@ -6,7 +6,7 @@ use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
 use crate::likelihood::Task;
-use crate::metrics::{Compared, Metrics};
+use crate::metrics::Compared;
 use crate::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
 use crate::options::FitOptions;
 use crate::registry::Registry;
@@ -62,11 +62,6 @@ impl TableModel {
     /// The kind of target.
     pub fn task(&self) -> Task {
         self.schema.encoding().task()
-    }
-
-    /// Test figures of its task and classes, of no rows yet.
-    pub fn metrics(&self) -> Metrics {
-        Metrics::new(self.task()).with_classes(self.schema.encoding().levels().len())
     }
 
     /// Predicts every row of a table.

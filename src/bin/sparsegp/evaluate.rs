@@ -33,7 +33,7 @@ impl Evaluation {
         model: &TableModel,
         each: impl FnOnce(&mut dyn FnMut(&Compared)) -> Result<()>,
     ) -> Result<Evaluation> {
-        let (mut metrics, mut observed) = (model.metrics(), Observed::default());
+        let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
         each(&mut |row| {
             metrics.push(row);
             observed.push(row);

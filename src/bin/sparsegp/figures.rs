@@ -83,23 +83,25 @@ pub fn full(test: &Evaluation) -> Option<Vec<Vec<String>>> {
 
 /// The confusion matrix under the names of classes or levels, a row per true one; empty where there is none.
 pub fn confusion_table(report: &Report, classes: &[String]) -> Vec<Vec<String>> {
-    let Some(counts) = &report.confusion else { return Vec::new() };
+    let Some(confusion) = &report.confusion else { return Vec::new() };
     let mut header = vec!["true".to_owned()];
     header.extend(classes.iter().map(|class| format!("as {class}")));
-    let row = |(class, counts): (&String, &Vec<u64>)| {
-        std::iter::once(class.clone()).chain(counts.iter().map(u64::to_string)).collect()
+    let row = |(class, name): (usize, &String)| {
+        let counts = (0..classes.len()).map(|taken| confusion.count(class, taken).to_string());
+        std::iter::once(name.clone()).chain(counts).collect()
     };
-    std::iter::once(header).chain(classes.iter().zip(counts).map(row)).collect()
+    std::iter::once(header).chain(classes.iter().enumerate().map(row)).collect()
 }
 
 /// The confusion matrix in a line, of few classes.
 pub fn confusion_line(report: &Report, classes: &[String]) -> Option<String> {
-    let counts = report.confusion.as_ref().filter(|_| classes.len() <= MOST_CLASSES)?;
-    let row = |(class, counts): (&String, &Vec<u64>)| {
-        let cells = counts.iter().zip(classes).map(|(count, taken)| format!("{count} as {taken}"));
-        format!("{class}: {}", cells.collect::<Vec<_>>().join(", "))
+    let confusion = report.confusion.as_ref().filter(|_| classes.len() <= MOST_CLASSES)?;
+    let row = |(class, name): (usize, &String)| {
+        let cell = |(taken, other): (usize, &String)| format!("{} as {other}", confusion.count(class, taken));
+        let cells: Vec<String> = classes.iter().enumerate().map(cell).collect();
+        format!("{name}: {}", cells.join(", "))
     };
-    Some(classes.iter().zip(counts).map(row).collect::<Vec<_>>().join("; "))
+    Some(classes.iter().enumerate().map(row).collect::<Vec<_>>().join("; "))
 }
 
 /// Rows of aligned cells, each in one cell.
