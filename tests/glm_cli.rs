@@ -35,6 +35,12 @@ const REGRESSION: &str = "fit data.csv --target y --exclude ill,visits --model g
 const COUNTS: &str = "fit data.csv --target visits --exclude ill,y --model glm --quiet";
 
 #[test]
+fn a_linear_model_has_its_likelihood_chosen() {
+    let text = work().run(&format!("{COUNTS} --auto all")).ok().stdout();
+    assert!(text.contains("likelihood poisson") && text.contains("the same with"), "{text}");
+}
+
+#[test]
 fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     let work = work();
     let run =

@@ -31,6 +31,8 @@ pub enum Purpose {
     Neighbours,
     /// The rows that short fits are made to, and those that judge them.
     Choices,
+    /// The training rows that a finished fit is looked at on, and that baselines are fitted to.
+    Baselines,
 }
 
 impl Purpose {
@@ -49,6 +51,7 @@ impl Purpose {
             Purpose::Merge => 10,
             Purpose::Neighbours => 11,
             Purpose::Choices => 12,
+            Purpose::Baselines => 13,
         }
     }
 }

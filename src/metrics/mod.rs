@@ -181,6 +181,12 @@ impl Metrics {
         self.log_density.count()
     }
 
+    /// The standard error of the NLL, by the variance of log densities over the rows; `None` of fewer than two rows.
+    pub fn nll_error(&self) -> Option<f64> {
+        let rows = self.rows() as f64;
+        finite(self.log_density.variance().map(|variance| (variance / (rows - 1.0)).sqrt()))
+    }
+
     /// The figures of the rows so far; all `None` of no rows.
     pub fn report(&self) -> Report {
         let mut report = Report {

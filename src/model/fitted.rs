@@ -181,6 +181,21 @@ impl Model {
         Predictions { scaling: &self.scaling, posterior, latent, exposure, mean_only: self.mean_only() }
     }
 
+    /// Predicts training rows (counted from 0, `exposure` being theirs, or none when all are 1) as if each had not been trained on, from
+    /// its nearest others and what q knows without it. None where the model has no neighbours, does not keep all of its training rows, has
+    /// no distribution, or has no such rows.
+    pub fn predict_left_out(&self, rows: &[u32], exposure: Vec<f64>) -> Option<Predictions<'_>> {
+        let kept = self.neighbours()?.len();
+        let known = rows.iter().all(|&row| (row as usize) < kept);
+        let exposed = exposure.is_empty() || exposure.len() == rows.len();
+        if kept != self.rows || self.mean_only() || !known || !exposed {
+            return None;
+        }
+        let latent = self.posterior.left_out(rows, self.options.beta)?;
+        let (scaling, posterior) = (&self.scaling, &self.posterior);
+        Some(Predictions { scaling, posterior, latent, exposure, mean_only: false })
+    }
+
     /// `count` draws of the latent function at all rows of `x` (`n × D`, original units) together, in original units: one
     /// vector per draw.
     ///

@@ -2,6 +2,8 @@
 
 mod arrays;
 mod coefficients;
+#[cfg(feature = "tables")]
+mod constant;
 mod constraints;
 mod file;
 mod fitted;
@@ -17,6 +19,8 @@ mod summary;
 mod warning;
 
 pub use coefficients::Coefficient;
+#[cfg(feature = "tables")]
+pub(crate) use constant::ConstantModel;
 #[cfg(feature = "tables")]
 pub(crate) use file::{damaged_model, read_model_file};
 pub use fitted::Model;

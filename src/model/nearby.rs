@@ -3,7 +3,7 @@
 use crate::data::{Purpose, generator};
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
-use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of};
+use crate::neighbours::{COMPARISONS, Index, Predictor, half_lengths, in_units_of, nearest_others};
 use crate::options::Keeping;
 use crate::variational::Normal;
 use faer::{Mat, MatRef};
@@ -121,6 +121,24 @@ impl Nearby {
         let predictor = Predictor { layer, posterior, noise, data: self.data() };
         let near = in_units_of(x, &self.units);
         predictor.marginals(x, (&self.index, near.as_ref()), count)
+    }
+
+    /// Means and variances of f at some of these rows by `count` nearest others of each, without what they told q, in which every row
+    /// counted `1/beta` times.
+    pub(super) fn left_out(
+        &self,
+        Beside { layer, q, noise }: Beside<'_>,
+        rows: &[u32],
+        (count, beta): (usize, f64),
+    ) -> (Vec<f64>, Vec<f64>) {
+        let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
+        let noise = self.noise().unwrap_or(&all);
+        let near = in_units_of(self.data().0, &self.units);
+        let (order, lists) = nearest_others(near.as_ref(), rows, count, COMPARISONS);
+        let predictor = Predictor { layer, posterior, noise, data: self.data() };
+        let (mean, variance) = predictor.left_out(&order, &lists, &vec![1.0 / beta; self.len()]);
+        let of_rows = |values: &[f64]| rows.iter().map(|&row| values[row as usize]).collect();
+        (of_rows(&mean), of_rows(&variance))
     }
 
     /// The covariance of f at the rows `x` (`Q × D`) together, given the nearest data of all of them: of each its nearest ones, fewer

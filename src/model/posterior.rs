@@ -225,6 +225,16 @@ impl Posterior {
         out
     }
 
+    /// Latent marginals at some of the data that neighbours are looked up among, each from its nearest others and as if it had told q
+    /// nothing, in a fit with a KL term of weight `beta`; none where there are no neighbours.
+    pub(super) fn left_out(&self, rows: &[u32], beta: f64) -> Option<Marginals> {
+        let (nearby, count, given) = self.beside()?;
+        let (mean, mut variance) = nearby.left_out(given, rows, (count, beta));
+        // Rounding may leave them at or below zero; what is no number stays none.
+        variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
+        Some(Marginals { mean, variance })
+    }
+
     /// The score of predictions of a data set, on the scale of the model.
     pub fn score(&self, data: Dataset<'_>, score: Score) -> f64 {
         // Collected before they are summed, so that the sum does not depend on the threads.

@@ -1,5 +1,6 @@
 //! The metrics document: one JSON shape for every command that reports figures; no printing.
 
+use super::baselines::{BaselineReport, TrainFigures};
 use crate::error::Say;
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
@@ -19,6 +20,8 @@ pub const SCHEMA: u32 = 1;
 pub struct Document {
     schema: u32,
     command: &'static str,
+    /// Classes or levels in the order of the rows and columns of confusion matrices.
+    classes: Option<Vec<String>>,
     data: DataSummary,
     config: Value,
     fit: FitFigures,
@@ -32,6 +35,12 @@ pub struct Document {
     pub validation: Option<Report>,
     /// The figures of the test rows.
     pub test: Option<Report>,
+    /// The figures of training rows, where there are test rows.
+    pub train: Option<TrainFigures>,
+    /// The test figures of baselines.
+    pub baselines: Option<BaselineReport>,
+    /// What to try next, in words.
+    pub next: Vec<String>,
     trace: Vec<Record>,
 }
 
@@ -84,6 +93,7 @@ impl Document {
         Document {
             schema: SCHEMA,
             command,
+            classes: Some(model.schema().encoding().levels().to_vec()).filter(|levels| !levels.is_empty()),
             data,
             config: config(model),
             fit: FitFigures::of(model, say),
@@ -92,6 +102,9 @@ impl Document {
             coefficients: model.coefficients(),
             validation: None,
             test: None,
+            train: None,
+            baselines: None,
+            next: Vec::new(),
             trace: model.summary().trace.clone(),
         }
     }

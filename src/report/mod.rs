@@ -1,10 +1,16 @@
 //! What a fit shows: the metrics document and a self-contained HTML report with figures; no fitting.
 
 #[cfg(feature = "tables")]
+mod baselines;
+#[cfg(feature = "tables")]
 mod document;
 mod figures;
 mod html;
+#[cfg(feature = "tables")]
+mod next;
 
+#[cfg(feature = "tables")]
+pub use baselines::{BaselineFigures, BaselineReport, BesideModel, TrainFigures};
 #[cfg(feature = "tables")]
 pub use document::{DataSummary, Document, FitFigures, SCHEMA};
 pub use figures::{
@@ -12,3 +18,5 @@ pub use figures::{
     surface, trace,
 };
 pub use html::{Section, page};
+#[cfg(feature = "tables")]
+pub use next::{Facts, next};

@@ -1,5 +1,6 @@
 //! From tables and files to rows that models are trained on, and back to predictions; no training of its own.
 
+mod baselines;
 mod fit;
 mod fit_file;
 mod held_out;
@@ -11,6 +12,7 @@ mod select;
 mod streamed;
 mod survey;
 
+pub use baselines::{Baselines, Constant};
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
 pub(crate) use held_out::{Shares, split_table};

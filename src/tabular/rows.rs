@@ -65,6 +65,19 @@ impl TableRows {
         self.columns.transpose()
     }
 
+    /// The first of them, so many or all.
+    pub(super) fn first(&self, most: usize) -> TableRows {
+        let count = most.min(self.rows.len());
+        let cut = |values: &[f64]| values[..count.min(values.len())].to_vec();
+        TableRows {
+            rows: self.rows[..count].to_vec(),
+            columns: self.columns.as_ref().subcols(0, count).to_owned(),
+            targets: cut(&self.targets),
+            exposure: cut(&self.exposure),
+            weights: cut(&self.weights),
+        }
+    }
+
     pub(super) fn scale(&mut self, scaling: &Scaling) {
         scaling.scale_inputs(self.columns.as_mut().transpose_mut());
         scaling.scale_target(&mut self.targets);

@@ -1,13 +1,13 @@
 //! A model's figures on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
 
 use super::args::EvaluateArgs;
-use super::output;
 use super::predict::{BLOCK_ROWS, Filled};
+use super::{figures, output};
 use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
-use sparsegp::report::{DataSummary, Document, Observed};
+use sparsegp::report::{BaselineReport, BesideModel, DataSummary, Document, Observed, TrainFigures};
 use sparsegp::schema::UnseenLevels;
-use sparsegp::tabular::{TableModel, TableRows};
+use sparsegp::tabular::{Baselines, TableModel, TableRows};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
@@ -21,6 +21,10 @@ pub struct Evaluation {
     pub observed: Observed,
     /// What the figures come from.
     pub metrics: Metrics,
+    /// The figures of training rows.
+    pub train: Option<TrainFigures>,
+    /// The figures of baselines on the same rows.
+    pub baselines: Option<BaselineReport>,
 }
 
 impl Evaluation {
@@ -34,25 +38,40 @@ impl Evaluation {
             metrics.push(row);
             observed.push(row);
         })?;
-        Ok(Evaluation { rows: metrics.rows(), report: metrics.report(), observed, metrics })
+        let (rows, report) = (metrics.rows(), metrics.report());
+        Ok(Evaluation { rows, report, observed, metrics, train: None, baselines: None })
+    }
+
+    /// The same with what it is read against.
+    pub fn beside(self, baselines: Option<&Baselines>, beside: Option<BesideModel<'_>>) -> Evaluation {
+        let train = baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of);
+        Evaluation { train, baselines: beside.map(|beside| beside.report()), ..self }
     }
 }
 
-/// Compares a model's predictions with the targets in a file.
+/// Compares a model's predictions, and those of baselines, with the targets in a file.
 pub fn evaluate(
     model: &TableModel,
+    baselines: Option<&Baselines>,
     (data, delimiter): (&Path, Option<u8>),
     unseen: UnseenLevels,
 ) -> Result<Evaluation> {
     let (mut filled, mut all, mut used) = (Filled::default(), 0, 0);
     let target = model.schema().target_name();
+    let mut beside = baselines.map(|baselines| BesideModel::new(model, baselines));
     let evaluation = Evaluation::of(model, |push| {
         model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()?.try_for_each(|block| {
             let block = block?;
             let labelled = block.with_values(target);
             (all, used) = (all + block.rows(), used + labelled.rows());
             filled.add(model, &labelled);
-            model.compare(&labelled, unseen, push)
+            let mut own = Vec::with_capacity(labelled.rows());
+            model.compare(&labelled, unseen, &mut |row| own.push(*row))?;
+            own.iter().for_each(&mut *push);
+            match &mut beside {
+                Some(beside) => beside.push_table(&own, &labelled, unseen),
+                None => Ok(()),
+            }
         })
     })?;
     let name = data.display();
@@ -67,7 +86,7 @@ pub fn evaluate(
         ));
     }
     filled.tell(data);
-    Ok(evaluation)
+    Ok(evaluation.beside(baselines, beside))
 }
 
 /// Compares the predictions of held-out rows with their targets.
@@ -83,7 +102,8 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
     output::check_paths(&outputs, &[&args.model, &args.data])?;
     let model = TableModel::load(&args.model)?;
-    let Evaluation { rows, report, .. } = evaluate(&model, (&args.data, args.delimiter), args.unseen.unseen)?;
+    let Evaluation { rows, report, .. } =
+        evaluate(&model, None, (&args.data, args.delimiter), args.unseen.unseen)?;
     let data = DataSummary {
         rows,
         train: 0,
@@ -102,5 +122,9 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
     }
     let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
     table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
-    output::print(&output::table(&table))
+    let levels = model.schema().encoding().levels();
+    let confusion = figures::confusion_table(&report, levels);
+    let about =
+        if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
+    output::print(&format!("{}{about}{}", output::table(&table), output::table(&confusion)))
 }

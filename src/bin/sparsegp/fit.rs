@@ -6,9 +6,10 @@ use super::fitting::{self, Fitting};
 use super::output;
 use super::predict::{BLOCK_ROWS, PredictedColumns, block_rows};
 use super::{inspect, interruption, page, summary};
+use sparsegp::error::spoken;
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, Hyper};
-use sparsegp::report::{DataSummary, Document};
+use sparsegp::report::{self, DataSummary, Document, Facts};
 use sparsegp::schema::SplitBy;
 use sparsegp::tables::{PredictedRows, PredictionWriter};
 use sparsegp::tabular::TableModel;
@@ -24,7 +25,9 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
     let model = fitted.model();
     let test = match &args.held_out.test {
-        Some(path) => Some(evaluate(model, (path, args.columns.delimiter), args.held_out.unseen)?),
+        Some(path) => {
+            Some(evaluate(model, fitted.baselines(), (path, args.columns.delimiter), args.held_out.unseen)?)
+        }
         None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
@@ -43,7 +46,12 @@ pub fn run(args: &FitArgs) -> Result<()> {
     if let Some(part) = fitted.validation() {
         document.validation = Some(evaluate_part(model, part)?.report);
     }
-    document.test = test.as_ref().map(|test| test.report.clone());
+    if let Some(test) = &test {
+        let (train, baselines) = (test.train.clone(), test.baselines.clone());
+        let facts = Facts::of(model, &test.metrics, (train.clone(), baselines.clone()));
+        document.next = report::next(&facts).iter().map(|line| spoken(line, &output::dashes)).collect();
+        (document.test, document.train, document.baselines) = (Some(test.report.clone()), train, baselines);
+    }
     write_files(args, &fitted, &document, test.as_ref())?;
     show(args, model, &document, test.as_ref())?;
     interruption::finish(args, checkpoint);
@@ -221,5 +229,5 @@ fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&E
     for warning in &model.summary().warnings {
         output::note(&format!("warning: {}", warning.words_with(&output::dashes)));
     }
-    output::print(&summary::text(model, test, &where_all(&args.output)))
+    output::print(&summary::text(model, test, &document.next, &where_all(&args.output)))
 }

@@ -9,10 +9,11 @@ use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
+use sparsegp::report::BesideModel;
 use sparsegp::tables::{large_size, read_table_with};
 use sparsegp::tabular::{
-    FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows, check_file_fit,
-    fit_file, fit_table_in, select_beta,
+    Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
+    check_file_fit, fit_file, fit_table_in, select_beta,
 };
 use sparsegp::{Error, Result};
 
@@ -22,8 +23,8 @@ const MOST_IN_MEMORY: u64 = 1 << 30;
 
 /// A fit, with the way to the rows that were held out.
 pub enum Fitting {
-    /// To rows in memory, so many.
-    Table(Box<TableFit>, usize),
+    /// To rows in memory, so many, with what the figures of test rows are read against.
+    Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>> },
     /// To a file.
     File(Box<FileFit>),
 }
@@ -32,7 +33,7 @@ impl Fitting {
     /// The model.
     pub fn model(&self) -> &TableModel {
         match self {
-            Fitting::Table(fit, _) => &fit.model,
+            Fitting::Table { fit, .. } => &fit.model,
             Fitting::File(fit) => &fit.model,
         }
     }
@@ -40,7 +41,7 @@ impl Fitting {
     /// The number of rows of the data.
     pub fn rows(&self) -> usize {
         match self {
-            Fitting::Table(_, rows) => *rows,
+            Fitting::Table { rows, .. } => *rows,
             Fitting::File(fit) => fit.rows,
         }
     }
@@ -48,7 +49,7 @@ impl Fitting {
     /// The rows of the shuffle buffer, where there was one.
     pub fn shuffle_buffer(&self) -> Option<usize> {
         match self {
-            Fitting::Table(..) => None,
+            Fitting::Table { .. } => None,
             Fitting::File(fit) => Some(fit.plan.buffer_rows),
         }
     }
@@ -56,7 +57,7 @@ impl Fitting {
     /// The validation rows.
     pub fn validation(&self) -> Option<&TableRows> {
         match self {
-            Fitting::Table(fit, _) => fit.validation.as_ref(),
+            Fitting::Table { fit, .. } => fit.validation.as_ref(),
             Fitting::File(fit) => fit.validation.as_ref(),
         }
     }
@@ -64,20 +65,34 @@ impl Fitting {
     /// Hands over the rows that were held out for testing, in parts.
     pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
         match self {
-            Fitting::Table(fit, _) => fit.test.iter().try_for_each(visit),
+            Fitting::Table { fit, .. } => fit.test.iter().try_for_each(visit),
             Fitting::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
+        }
+    }
+
+    /// What the figures of test rows are read against, where that is at hand.
+    pub fn baselines(&self) -> Option<&Baselines> {
+        match self {
+            Fitting::Table { baselines, .. } => baselines.as_deref(),
+            Fitting::File(_) => None,
         }
     }
 
     /// The figures of the rows that were held out for testing.
     pub fn evaluate(&self) -> Result<Evaluation> {
         let model = self.model();
-        Evaluation::of(model, |push| {
+        let mut beside = self.baselines().map(|baselines| BesideModel::new(model, baselines));
+        let test = Evaluation::of(model, |push| {
             self.for_each_test(&mut |part| {
-                model.predict_part(part).compare(&part.targets).iter().for_each(&mut *push);
+                let own = model.predict_part(part).compare(&part.targets);
+                own.iter().for_each(&mut *push);
+                if let Some(beside) = &mut beside {
+                    beside.push_part(&own, part);
+                }
                 Ok(())
             })
-        })
+        })?;
+        Ok(test.beside(self.baselines(), beside))
     }
 }
 
@@ -130,13 +145,22 @@ pub fn fit(
         start,
         keep_posterior: false,
     };
-    watched((args, options, start), &table.digest(), |session| {
+    let (mut fitting, checkpoint) = watched((args, options, start), &table.digest(), |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
         };
-        Ok(Fitting::Table(Box::new(fit), table.rows()))
-    })
+        Ok(Fitting::Table { fit: Box::new(fit), rows: table.rows(), baselines: None })
+    })?;
+    if let Fitting::Table { fit, baselines, .. } = &mut fitting
+        && (fit.test.is_some() || args.held_out.test.is_some())
+    {
+        // The fit is done: whatever goes wrong here, or is interrupted, takes nothing from it.
+        let mut quiet = |_: &Event| {};
+        let mut session = Session::new(&mut quiet).with_interrupt(interruption::wanted());
+        *baselines = Baselines::of(&request, &fit.model, &mut session).ok().map(Box::new);
+    }
+    Ok((fitting, checkpoint))
 }
 
 /// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.

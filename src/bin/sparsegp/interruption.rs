@@ -27,6 +27,11 @@ pub fn listen() -> Result<&'static AtomicBool> {
     Ok(&INTERRUPTED)
 }
 
+/// Whether somebody asked for the end, for work that follows the fit.
+pub fn wanted() -> &'static AtomicBool {
+    &INTERRUPTED
+}
+
 /// Refuses, before any work, what cannot be resumed.
 pub fn check(args: &FitArgs) -> Result<()> {
     let interruption = &args.interruption;

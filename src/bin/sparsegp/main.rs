@@ -5,6 +5,7 @@ mod coefficients;
 mod compare;
 mod demo;
 mod evaluate;
+mod figures;
 mod fit;
 mod fitting;
 mod inspect;

@@ -1,7 +1,7 @@
 //! What of a fit goes on a report page: its summary and its figures; no markup.
 
 use super::evaluate::Evaluation;
-use super::{coefficients, inspect, output, parameters, search};
+use super::{coefficients, figures, inspect, output, parameters, search};
 use sparsegp::likelihood::Task;
 use sparsegp::model::{BetaCurve, Coefficient};
 use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
@@ -46,10 +46,21 @@ fn effects(model: &TableModel) -> Option<String> {
 pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> Section {
     let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
     table.extend(inspect::overview(model));
+    let mut tables = Vec::new();
     if let Some(test) = test {
         let figures = output::report_rows(&test.report);
         table.push(vec!["test rows".to_owned(), test.rows.to_string()]);
-        table.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]));
+        match figures::full(test) {
+            Some(beside) => tables.push(("Figures".to_owned(), beside)),
+            None => {
+                table.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]))
+            }
+        }
+        let confusion = figures::confusion_table(&test.report, model.schema().encoding().levels());
+        if !confusion.is_empty() {
+            let about = "Confusion matrix of the test rows (rows: true, columns: predicted)";
+            tables.push((about.to_owned(), confusion));
+        }
     }
     let parameters = parameters::within(model, usize::MAX, where_all).into_iter();
     table.extend(parameters.map(|row| vec![row[0].clone(), row[1..].join(", ")]));
@@ -84,11 +95,6 @@ pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>, where
         .iter()
         .map(|warning| format!("Warning: {}", warning.words_with(&output::dashes)));
     let coefficients = coefficients::table(model, MOST_COEFFICIENTS);
-    Section {
-        title: title.to_owned(),
-        table,
-        tables: coefficients.into_iter().map(|(rows, about)| (about, rows)).collect(),
-        notes: notes.collect(),
-        figures: figures.collect(),
-    }
+    tables.extend(coefficients.into_iter().map(|(rows, about)| (about, rows)));
+    Section { title: title.to_owned(), table, tables, notes: notes.collect(), figures: figures.collect() }
 }

@@ -1,7 +1,7 @@
 //! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
 
 use super::evaluate::Evaluation;
-use super::{coefficients, inspect, output, parameters, search};
+use super::{coefficients, figures, inspect, output, parameters, search};
 use sparsegp::latent::Layer;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::tabular::TableModel;
@@ -20,17 +20,19 @@ const MOST_BETAS: usize = 5;
 const COEFFICIENT_FRAME: usize = 3;
 
 /// The summary of a fit; `where_all` tells where all parameters are to be seen.
-pub fn text(model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> String {
+pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], where_all: &str) -> String {
     let head = output::wrapped(&head(model, test), COLUMNS);
-    let left = LINES.saturating_sub(head.len());
+    let next: Vec<_> = next.iter().map(|line| vec!["next".to_owned(), line.clone()]).collect();
+    let next = output::wrapped(&next, COLUMNS);
+    let left = LINES.saturating_sub(head.len() + next.len());
     let parameters = parameters::within(model, left, where_all);
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
     let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
     let coefficients = coefficients::text(model, most, where_all).unwrap_or_default();
     // A blank line where there is room for one.
-    let lines = head.len() + parameters.len() + coefficients.lines().count();
+    let lines = head.len() + parameters.len() + coefficients.lines().count() + next.len();
     let gap = if lines < LINES { "\n" } else { "" };
-    output::table(&head) + gap + &output::table(&parameters) + &coefficients
+    output::table(&head) + gap + &output::table(&parameters) + &coefficients + &output::table(&next)
 }
 
 /// What was fitted to what, how it went, and the figures of the test rows.
@@ -71,19 +73,29 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
     head.extend(inspect::evidence(summary).map(|text| row("log evidence", text)));
     head.extend(search::rows(model));
     head.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
-    head.extend(test.map(figures).unwrap_or_default());
+    head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
     head
 }
 
-/// The figures of the test rows.
-fn figures(test: &Evaluation) -> Vec<Vec<String>> {
-    let figures: Vec<String> =
-        output::report_rows(&test.report).iter().map(|(name, value)| format!("{name} {value}")).collect();
+/// The figures of the test rows, beside those of training rows and baselines where there are any.
+fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
+    let (mut beside, others) = figures::short(test, model.task());
+    let alone = beside.is_empty();
+    let names: Vec<String> = beside.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
+    beside.iter_mut().for_each(|row| drop(row.remove(0)));
     let mut rows: Vec<Vec<String>> =
-        figures.chunks(FIGURES).map(|part| vec![String::new(), part.join(", ")]).collect();
-    if let Some(first) = rows.first_mut() {
-        *first = vec!["test".to_owned(), format!("{} rows: {}", test.rows, first[1])];
+        names.into_iter().zip(figures::aligned(&beside)).map(|(name, cells)| vec![name, cells]).collect();
+    let others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    for (index, part) in others.chunks(FIGURES).enumerate() {
+        let (name, prefix) = match (index, alone) {
+            (0, true) => ("test", format!("{} rows: ", test.rows)),
+            (0, false) => ("also", String::new()),
+            _ => ("", String::new()),
+        };
+        rows.push(vec![name.to_owned(), prefix + &part.join(", ")]);
     }
+    let confusion = figures::confusion_line(&test.report, model.schema().encoding().levels());
+    rows.extend(confusion.map(|line| vec!["confusion".to_owned(), line]));
     rows
 }
 

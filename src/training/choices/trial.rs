@@ -5,7 +5,7 @@ use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::model::{LatentModel, Model, Posterior, Tried};
-use crate::options::{FitOptions, Plan};
+use crate::options::{FitOptions, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::owned::OwnedRows;
 use crate::training::record::record;
@@ -200,7 +200,8 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
     let most = options.inducing.unwrap_or(inducing).min(inducing);
     FitOptions {
         epochs: Some(options.epochs.unwrap_or(epochs).min(epochs)),
-        inducing: Some(most.min(rows)),
+        // Linear models have none.
+        inducing: (options.model == ModelKind::Gp).then_some(most.min(rows)),
         growth: None,
         restarts: 1,
         validation_fraction: 0.0,

@@ -1,0 +1,40 @@
+//! A distribution that knows no input, as the posterior of an intercept that is known; no estimates.
+
+use super::latent::LatentModel;
+use super::posterior::Posterior;
+use super::predictions::Predictions;
+use crate::data::Scaling;
+use crate::latent::LinearLayer;
+use crate::likelihood::Likelihood;
+use crate::variational::{Family, Normal};
+use faer::Mat;
+
+/// The standard deviation of the latent value: likelihoods expect one above 0.
+const DEVIATION: f64 = 1e-150;
+
+/// The same prediction everywhere.
+pub(crate) struct ConstantModel {
+    scaling: Scaling,
+    posterior: Posterior,
+}
+
+impl ConstantModel {
+    /// The likelihood at the latent value `f`, the target being scaled so.
+    pub fn new(likelihood: Box<dyn Likelihood>, f: f64, scaling: Scaling) -> ConstantModel {
+        let layer = LinearLayer::with_deviations(vec![f], vec![DEVIATION]).with_intercept();
+        let model = LatentModel::new(layer.into(), likelihood, false);
+        ConstantModel { scaling, posterior: Posterior::new(&model, &Normal::standard(Family::Diagonal, 1)) }
+    }
+
+    /// Predicts so many rows, with their exposures, or none when all are 1.
+    pub fn predict(&self, rows: usize, exposure: Vec<f64>) -> Predictions<'_> {
+        let latent = self.posterior.marginals(Mat::zeros(rows, 0).as_ref());
+        let (scaling, posterior) = (&self.scaling, &self.posterior);
+        Predictions { scaling, posterior, latent, exposure, mean_only: false }
+    }
+
+    /// The name of its likelihood.
+    pub fn likelihood(&self) -> &'static str {
+        self.posterior.likelihood().name()
+    }
+}
