@@ -138,7 +138,7 @@ fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
     let rows: Vec<u32> = vec![7, 0, 39, 20];
     let predictions = model.predict_left_out(&rows, Vec::new()).expect("predictions");
 
-    let layer = model.latent().layer.inducing().expect("a sparse GP");
+    let layer = model.latent().layer().inducing().expect("a sparse GP");
     let (x, scaled) = model.neighbours().expect("neighbours").data();
     let mut k = Mat::zeros(n, n);
     layer.kernel().eval(Inputs::Gram(x), k.as_mut(), &mut Scratch::new());

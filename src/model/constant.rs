@@ -5,7 +5,7 @@ use super::posterior::Posterior;
 use super::predictions::Predictions;
 use crate::data::Scaling;
 use crate::latent::LinearLayer;
-use crate::likelihood::Likelihood;
+use crate::likelihood::ObservationModel;
 use crate::variational::{Family, Normal};
 use faer::Mat;
 
@@ -19,11 +19,12 @@ pub(crate) struct ConstantModel {
 }
 
 impl ConstantModel {
-    /// The likelihood at the latent value `f`, the target being scaled so.
-    pub fn new(likelihood: Box<dyn Likelihood>, f: f64, scaling: Scaling) -> ConstantModel {
-        let layer = LinearLayer::with_deviations(vec![f], vec![DEVIATION]).with_intercept();
-        let model = LatentModel::new(layer.into(), likelihood, false);
-        ConstantModel { scaling, posterior: Posterior::new(&model, &Normal::standard(Family::Diagonal, 1)) }
+    /// The likelihood at the latent values `f`, one a function, the target being scaled so.
+    pub fn new(likelihood: ObservationModel, f: &[f64], scaling: Scaling) -> ConstantModel {
+        let layer = |&f: &f64| LinearLayer::with_deviations(vec![f], vec![DEVIATION]).with_intercept().into();
+        let model = LatentModel::of_layers(f.iter().map(layer).collect(), likelihood, false);
+        let q = vec![Normal::standard(Family::Diagonal, 1); f.len()];
+        ConstantModel { scaling, posterior: Posterior::new(&model, &q) }
     }
 
     /// Predicts so many rows, with their exposures, or none when all are 1.

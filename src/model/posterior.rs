@@ -232,7 +232,7 @@ impl Posterior {
         let (mean, mut variance) = nearby.left_out(given, rows, (count, beta));
         // Rounding may leave them at or below zero; what is no number stays none.
         variance.iter_mut().filter(|v| **v <= 0.0).for_each(|v| *v = f64::MIN_POSITIVE);
-        Some(Marginals { mean, variance })
+        Some(Marginals { mean, variance, functions: 1 })
     }
 
     /// The score of predictions of a data set, on the scale of the model.

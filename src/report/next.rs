@@ -54,7 +54,7 @@ impl<'a> Facts<'a> {
         Facts {
             task: model.task(),
             target: model.schema().target_name(),
-            likelihood: LikelihoodKind::of(model.latent().likelihood.as_ref()),
+            likelihood: LikelihoodKind::of(&model.latent().likelihood),
             objective: model.options().objective,
             model: model.model_kind(),
             test_rows: test.rows(),

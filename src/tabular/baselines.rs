@@ -9,8 +9,9 @@ use crate::data::{Affine, Purpose, Scaling, generator};
 use crate::error::Result;
 use crate::functions::normal;
 use crate::hyper::Session;
+use crate::likelihood::joint::{JointLikelihood, Softmax};
 use crate::likelihood::{
-    BernoulliProbit, Gaussian, Likelihood, LikelihoodKind, NegativeBinomial, Observation, Ordinal,
+    BernoulliProbit, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal,
     PoissonExp, Task,
 };
 use crate::metrics::{Compared, Metrics};
@@ -152,9 +153,7 @@ fn linear_rows(model: &TableModel) -> Option<usize> {
 fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
     match model.task() {
         Task::Regression => LikelihoodKind::Gaussian,
-        Task::Classification | Task::Count | Task::Ordinal => {
-            LikelihoodKind::of(model.latent().likelihood.as_ref())
-        }
+        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&model.latent().likelihood),
     }
 }
 
@@ -200,10 +199,10 @@ pub struct Constant {
 
 impl Constant {
     fn of(encoding: &TargetEncoding, targets: Targets<'_>) -> Constant {
-        let (likelihood, f): (Box<dyn Likelihood>, f64) = match encoding.task() {
-            Task::Regression => (Box::new(Gaussian::new(1.0)), 0.0),
-            Task::Classification => (Box::new(BernoulliProbit), -normal::quantile(shares(targets, 2)[0])),
-            Task::Ordinal => (Box::new(levels(&shares(targets, encoding.levels().len()))), 0.0),
+        let (likelihood, f) = match encoding.task() {
+            Task::Regression => (Gaussian::new(1.0).into(), vec![0.0]),
+            Task::Classification => classes(&shares(targets, encoding.levels().len().max(2))),
+            Task::Ordinal => (levels(&shares(targets, encoding.levels().len())).into(), vec![0.0]),
             Task::Count => counts(targets),
         };
         let target = match encoding.task() {
@@ -212,7 +211,7 @@ impl Constant {
         };
         let scaling = Scaling::linear(Vec::new(), target);
         Constant {
-            model: ConstantModel::new(likelihood, f, scaling),
+            model: ConstantModel::new(likelihood, &f, scaling),
             task: encoding.task(),
             rows: targets.y.len(),
         }
@@ -279,6 +278,17 @@ fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
     shares
 }
 
+/// Two classes or more with these shares.
+fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
+    match *shares {
+        [zero, _] => (BernoulliProbit.into(), vec![-normal::quantile(zero)]),
+        _ => {
+            let softmax: Box<dyn JointLikelihood> = Box::new(Softmax::new(shares.len()));
+            (softmax.into(), shares.iter().map(|share| share.ln()).collect())
+        }
+    }
+}
+
 /// Edges between which a standard normal variable has these shares.
 fn levels(shares: &[f64]) -> Ordinal {
     let mut below = 0.0;
@@ -290,7 +300,7 @@ fn levels(shares: &[f64]) -> Ordinal {
 }
 
 /// The mean rate and, where counts vary more than that of Poisson counts, `α = Σ w ((y − em)² − em) / Σ w (em)²`, e being exposures.
-fn counts(targets: Targets<'_>) -> (Box<dyn Likelihood>, f64) {
+fn counts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
     let rows = || (0..targets.y.len()).map(|i| (targets.weight(i), targets.at(i)));
     let events: f64 = rows().map(|(weight, at)| weight * at.y).sum();
     let exposed: f64 = rows().map(|(weight, at)| weight * at.exposure).sum();
@@ -301,9 +311,8 @@ fn counts(targets: Targets<'_>) -> (Box<dyn Likelihood>, f64) {
     };
     let squares: f64 = rows().map(|(weight, at)| weight * (at.exposure * rate).powi(2)).sum();
     let alpha = rows().map(excess).sum::<f64>() / squares;
-    let likelihood: Box<dyn Likelihood> =
-        if alpha > 0.0 { Box::new(NegativeBinomial::new(alpha)) } else { Box::new(PoissonExp) };
-    (likelihood, rate.ln())
+    let likelihood = if alpha > 0.0 { NegativeBinomial::new(alpha).into() } else { PoissonExp.into() };
+    (likelihood, vec![rate.ln()])
 }
 
 #[cfg(test)]
@@ -346,10 +355,12 @@ mod tests {
         let found = constant(TargetKind::Binary, 2, Targets::of(&train));
         close(nll(&found, &[0.0, 1.0], &[]), -0.5 * (0.25_f64.ln() + 0.75_f64.ln()));
         let train = [0.0, 2.0, 2.0, 1.0, 2.0];
-        let found = constant(TargetKind::Ordinal, 3, Targets::of(&train));
         let expected = -(0.2_f64.ln() + 0.2_f64.ln() + 0.6_f64.ln()) / 3.0;
-        close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
-        assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
+        for kind in [TargetKind::Ordinal, TargetKind::Class] {
+            let found = constant(kind, 3, Targets::of(&train));
+            close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
+            assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
+        }
         // A level that no training row has is improbable, not impossible.
         let found = constant(TargetKind::Ordinal, 4, Targets::of(&train));
         close(nll(&found, &[3.0], &[]), -(0.5_f64 / 5.5).ln());

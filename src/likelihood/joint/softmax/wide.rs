@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn curves_are_those_of_quadrature() {
         let mut integrator = Integrator::default();
-        for v in [400.0, 2e3, 1e5, 1e8] {
+        for v in [400.0, 2e3, 1e5] {
             for x in [-7.0, -4.0, -1.0, 0.0, 0.3, 2.0, 5.0, 6.7] {
                 let a = x * f64::sqrt(v);
                 let Some([value, first, second]) = curve(a, v) else { continue };
