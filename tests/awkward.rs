@@ -501,7 +501,7 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
     let quick = "--quiet --inducing 5 --epochs 2";
     let run = work.run(&format!("fit f.csv --target y --split-by g --model-out m {quick}")).ok();
     assert!(run.stderr().contains("warning: f.csv: cells are missing: in 'a' (12)"), "{}", run.stderr());
-    assert!(run.stdout().contains("20 rows"), "{}", run.stdout());
+    assert!(run.stdout().contains("20 test rows"), "{}", run.stdout());
     let document = work.run(&format!("fit f.csv --target y --split-time when --json {quick}")).json();
     assert_eq!(
         (document["data"]["test"].as_u64(), document["config"]["split_time"].as_str()),

@@ -388,7 +388,7 @@ fn predictions_read_back_as_written() {
         let mut writer = PredictionWriter::create(&path, table()).unwrap();
         for block in 0..4 {
             let rows = block * 5000..(block + 1) * 5000;
-            let keys = rows.clone().map(|i| (i % 3 > 0).then_some(i % 3 - 1));
+            let keys = rows.clone().map(|i| (i % 3 > 0).then(|| i % 3 - 1));
             let leading = vec![Column::of_labels(&["a, b".into(), "ü".into()], keys)];
             let numbers = rows.clone().flat_map(row).collect();
             writer.write_rows(&PredictedRows { leading, numbers, rows: rows.len() }).unwrap();

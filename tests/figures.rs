@@ -78,7 +78,7 @@ fn classes_have_an_accuracy_and_a_confusion_matrix() {
     let (document, text) = fit(CLASSES, QUICK);
     assert_eq!(document["classes"], serde_json::json!(["benign", "malignant"]));
     let counts: Vec<Vec<u64>> =
-        serde_json::from_value(document["test"]["confusion"]["counts"].clone()).expect("a matrix");
+        serde_json::from_value(document["test"]["confusion"].clone()).expect("a matrix");
     let [[a, b], [c, d]] = [[counts[0][0], counts[0][1]], [counts[1][0], counts[1][1]]];
     assert_eq!(a + b + c + d, 114);
     assert_eq!(number(&document, "/test/accuracy"), 1.0 - number(&document, "/test/error_rate"));

@@ -37,7 +37,7 @@ const COUNTS: &str = "fit data.csv --target visits --exclude ill,y --model glm -
 #[test]
 fn a_linear_model_has_its_likelihood_chosen() {
     let text = work().run(&format!("{COUNTS} --auto all")).ok().stdout();
-    assert!(text.contains("likelihood poisson") && text.contains("the same with"), "{text}");
+    assert!(text.contains("(poisson ") && text.contains("the same with"), "{text}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn rows_without_a_target_are_left_out_of_an_evaluation() {
     });
     work.write("gaps.csv", &gaps);
     let run = work.run("evaluate m gaps.csv --json").ok();
-    assert!(run.stderr().contains("gaps.csv: 8 of 60 rows have no target 'y'"), "{}", run.stderr());
+    assert!(run.stderr().contains("gaps.csv: 9 of 60 rows have no target 'y'"), "{}", run.stderr());
     let without: String = data
         .lines()
         .enumerate()

@@ -198,7 +198,7 @@ fn wrong_combinations_are_usage_errors() {
         ("--quadrature-nodes 0", &["--quadrature-nodes"]),
         ("--likelihood gaussian --quadrature-nodes 9", &["--quadrature-nodes", "gaussian"]),
         ("--q-guard hope", &["hope", "retraction"]),
-        ("--likelihood softmax", &["softmax", "bernoulli-logit"]),
+        ("--likelihood probit", &["probit", "bernoulli-logit"]),
     ];
     for (options, words) in cases {
         work.run(&format!("fit data.csv --target y --quiet {options}")).fails(2, words);

@@ -135,7 +135,8 @@ impl PredictedColumns<'_> {
     ) -> Vec<Column> {
         let mut leading = Vec::new();
         if self.row_numbers {
-            leading.push(Column::Number(rows.map(|row| (row + 1) as f64).collect()));
+            let numbers = rows.take(predictions.rows());
+            leading.push(Column::Number(numbers.map(|row| (row + 1) as f64).collect()));
         }
         leading.extend(copies.iter().map(|copy| copy.column.clone()));
         if self.has_label() {

@@ -41,6 +41,9 @@ const ROW: usize = (HIGH - FIRST) as usize + LANES;
 /// Standard deviations to which normal densities count.
 const REACH: f64 = 7.9;
 
+/// Logarithms of curves are at least this.
+const LOWEST: f64 = -1e300;
+
 /// Curves with more variance are not tabulated: their weights and exponents grow, and tails underflow.
 pub(super) const WIDEST: f64 = 400.0;
 
@@ -60,21 +63,29 @@ static TABLE: LazyLock<[Vec<f64>; 3]> = LazyLock::new(|| {
     table
 });
 
-/// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`; or a density alone.
+/// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`, or, of curves that are not tabulated, 1, φ′/φ and φ″/φ beside
+/// log φ; or a density alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
     pub values: [Lanes; 3],
     pub scale: f64,
+    pub logs: Lanes,
 }
 
 impl Block {
-    /// The same with a scale of 0, where what is small underflows.
+    /// The same without logarithms, where what is small underflows.
     pub fn unscaled(&mut self) {
-        if self.scale != 0.0 {
-            let factor = self.scale.exp();
-            self.values.iter_mut().flatten().for_each(|value| *value *= factor);
-            self.scale = 0.0;
+        for values in &mut self.values {
+            values.iter_mut().zip(self.logs).for_each(|(value, log)| *value *= log.exp());
         }
+        self.logs = [0.0; LANES];
+    }
+
+    /// The density with these logarithms, relative to the largest of them.
+    pub fn set_logs(&mut self, logs: &Lanes) {
+        self.scale = logs.iter().copied().fold(LOWEST, f64::max);
+        self.values[0] = logs.map(|log| (log - self.scale).exp());
+        self.logs = [0.0; LANES];
     }
 }
 
@@ -188,7 +199,7 @@ impl Curve {
         out: &mut Block,
     ) {
         let from = panel.from;
-        out.scale = 0.0;
+        (out.scale, out.logs) = (0.0, [0.0; LANES]);
         match self.method {
             Method::Series => {
                 dispatch(Series::<N> { from, mu: self.mu, v: self.v, out: &mut out.values });
@@ -224,32 +235,29 @@ impl Curve {
 
     /// φ is the probability of no event at a log-normal rate, −φ′ that of one.
     fn by_nodes(&self, events: f64, nodes: &Lanes, integrator: &mut Integrator, out: &mut Block) {
-        let mut logs = [[0.0; LANES]; 3];
+        let [ones, first, second] = &mut out.values;
+        (*ones, *first, *second) = ([1.0; LANES], [0.0; LANES], [0.0; LANES]);
+        (out.logs, out.scale) = ([0.0; LANES], 0.0);
         for l in 0..LANES {
             let a = nodes[l] + self.mu;
             // So far to the left φ is 1 to the last digit.
             if events == 0.0 && (a < -40.0 - 0.5 * self.v || a < -9.0 * self.v.sqrt() - 40.0) {
                 continue;
             }
-            if let Some([value, first, second]) = wide::curve(a, self.v) {
-                let of = if events == 0.0 { [value, first, second] } else { [-first, -second, 0.0] };
-                (logs[0][l], logs[1][l], logs[2][l]) = (of[0].ln(), of[1] / of[0], of[2] / of[0]);
-                continue;
-            }
-            let at = Observation::of(events);
-            let local = PoissonExp.log_predictive(at, (a, self.v), &mut [], integrator);
-            for (log, value) in logs.iter_mut().zip([local.value, local.mean, 2.0 * local.variance]) {
-                log[l] = value;
-            }
-        }
-        let top = logs[0].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        out.scale = if top.is_finite() { top } else { 0.0 };
-        for l in 0..LANES {
-            let value = (logs[0][l] - out.scale).exp();
-            out.values[0][l] = value;
+            let of = match wide::curve(a, self.v) {
+                Some([value, slope, bend]) if events == 0.0 => [value.ln(), slope / value, bend / value],
+                Some([_, slope, _]) => [(-slope).ln(), 0.0, 0.0],
+                None => {
+                    let at = Observation::of(events);
+                    let local = PoissonExp.log_predictive(at, (a, self.v), &mut [], integrator);
+                    [local.value, local.mean, 2.0 * local.variance]
+                }
+            };
+            out.logs[l] = of[0].max(LOWEST);
             // Where nothing is left of φ its slopes may be infinite.
-            out.values[1][l] = if value == 0.0 { 0.0 } else { value * logs[1][l] };
-            out.values[2][l] = if value == 0.0 { 0.0 } else { value * logs[2][l] };
+            if of[0] > LOWEST && of[1].is_finite() && of[2].is_finite() {
+                (first[l], second[l]) = (of[1], of[2]);
+            }
         }
     }
 
@@ -392,10 +400,10 @@ mod tests {
                     }
                     tilted.fill_density(&Panel::even(from), &weights, &mut integrator, &mut got);
                     slow.fill_density(&Panel::even(from), &weights, &mut integrator, &mut want);
-                    for (got_value, want_value) in got.values[0].iter().zip(want.values[0]) {
-                        let (got, want) = (got_value.ln() + got.scale, want_value.ln() + want.scale);
+                    for (got_value, want) in got.values[0].iter().zip(want.logs) {
+                        let got = got_value.ln() + got.scale;
                         // Further right than this no product of interest has any mass.
-                        if want_value > 0.0 && want > -15.0 - 0.5 * v {
+                        if want > -15.0 - 0.5 * v {
                             let tolerance = if v < 1e-8 { 1e-9 } else { 2e-9 };
                             assert!(
                                 (got - want).abs() < tolerance,

@@ -253,6 +253,10 @@ impl Pass for LogSum<'_> {
     }
 }
 
+fn add(sum: &mut Lanes, more: &Lanes) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
 /// What a block of an integrand says of the rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
@@ -401,9 +405,13 @@ fn probability(
         scratch.fill(panel, derivatives, integrator, Some(class));
         let Scratch { tilted, blocks, densities, weights, sums, .. } = scratch;
         tilted[0].fill_density(panel, weights, integrator, &mut densities[0]);
-        let others = blocks.iter().enumerate().filter(|(c, _)| *c != class);
-        let log_scale = densities[0].scale + others.map(|(_, block)| block.scale).sum::<f64>();
-        let (factor, past) = running.admit(log_scale);
+        if !grid.tabulated {
+            let mut logs = densities[0].logs;
+            let others = blocks.iter().enumerate().filter(|(c, _)| *c != class);
+            others.for_each(|(_, block)| add(&mut logs, &block.logs));
+            densities[0].set_logs(&logs);
+        }
+        let (factor, past) = running.admit(densities[0].scale);
         if past != 1.0 {
             sums.iter_mut().flatten().flatten().for_each(|sum| *sum *= past);
         }
@@ -449,16 +457,19 @@ fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integra
     scratch.sweep(grid, 0.0, |scratch, panel, right| {
         scratch.fill(panel, false, integrator, None);
         let Scratch { tilted, blocks, densities, weights, running, .. } = scratch;
-        let mut product = [1.0; LANES];
-        let mut log_scale = 0.0;
+        let (mut product, mut logs) = ([1.0; LANES], [0.0; LANES]);
         for block in &*blocks {
             product.iter_mut().zip(&block.values[0]).for_each(|(product, phi)| *product *= phi);
-            log_scale += block.scale;
+            add(&mut logs, &block.logs);
         }
         let mut last = true;
         for (((curve, block), density), running) in tilted.iter().zip(blocks).zip(densities).zip(running) {
             curve.fill_density(panel, weights, integrator, density);
-            let (factor, _) = running.admit(log_scale - block.scale + density.scale);
+            if !grid.tabulated {
+                let others = std::array::from_fn(|l| logs[l] - block.logs[l] + density.logs[l]);
+                density.set_logs(&others);
+            }
+            let (factor, _) = running.admit(density.scale);
             let (density, weights) = (&density.values[0], &panel.weights);
             let ends = dispatch(Share { product: &product, block, density, factor, weights });
             last &= running.add(grid.ends(ends), right);

@@ -16,10 +16,16 @@ use std::f64::consts::PI;
 use std::sync::LazyLock;
 
 /// Terms of the series.
-const TERMS: usize = 40;
+const TERMS: usize = 80;
 
 /// With `|x|/√v` at most this and v at least [`LEAST`] the last term is below 1e-17 of the sum.
-const RATIO: f64 = 0.34;
+const RATIO: f64 = 0.6;
+
+/// Terms below this, and all after them, are no part of the sum.
+const NEGLIGIBLE: f64 = 1e-18;
+
+/// … and x at most this, so that densities are floats.
+const FARTHEST: f64 = 36.0;
 
 /// See [`RATIO`].
 const LEAST: f64 = 400.0;
@@ -58,7 +64,7 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
     let sd = v.sqrt();
     let x = a / sd;
     let ratio = x / sd;
-    if !(v >= LEAST && ratio.abs() <= RATIO) {
+    if !(v >= LEAST && ratio.abs() <= RATIO && x.abs() <= FARTHEST) {
         return None;
     }
     let density = (-0.5 * x * x).exp() / (sd * (2.0 * PI).sqrt());
@@ -71,6 +77,9 @@ pub(super) fn curve(a: f64, v: f64) -> Option<[f64; 3]> {
         sums[0] += gamma * before;
         sums[1] -= gamma * now;
         sums[2] += gamma * next;
+        if now.abs().max(next.abs()) < NEGLIGIBLE {
+            break;
+        }
         (before, now) = (now, next);
     }
     Some([normal::cdf(-x) + density * sums[0], density * sums[1], density * sums[2]])
@@ -108,6 +117,6 @@ mod tests {
                 close(second / value, 2.0 * local.variance, slope);
             }
         }
-        assert!(curve(0.0, 399.0).is_none() && curve(1e3, 1e3).is_none());
+        assert!(curve(0.0, 399.0).is_none() && curve(1e3, 1e3).is_none() && curve(5e7, 1e8).is_none());
     }
 }
