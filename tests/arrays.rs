@@ -267,7 +267,7 @@ fn arrays_of_any_strides_give_the_same_numbers_everywhere() {
             numbers
         });
         in_any_strides(kernel, batch.as_ref(), |x| {
-            let posterior = Posterior::new(&start, &posterior(4, 12));
+            let posterior = Posterior::new(&start, posterior(4, 12));
             let marginals = posterior.marginals(x);
             let mut numbers = [marginals.mean, marginals.variance, posterior.means(x)].concat();
             numbers.extend(entries(&posterior.covariance(x)));

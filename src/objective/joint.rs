@@ -199,8 +199,8 @@ impl JointScratch {
         }
         let functions = self.f.len();
         for f in self.samples.chunks_exact(functions) {
-            for c in 0..functions {
-                let (d, v) = (f[c] - self.mean[c], self.variance[c]);
+            for (c, f) in f.iter().enumerate() {
+                let (d, v) = (f - self.mean[c], self.variance[c]);
                 self.by_mean[c] += share * d / v;
                 self.by_variance[c] += share * 0.5 * (d * d / v - 1.0) / v;
             }

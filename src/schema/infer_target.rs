@@ -134,7 +134,7 @@ impl Target<'_> {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
         let levels = facts.distinct.levels();
-        let twice = 2 * levels.len() <= facts.present as usize;
+        let twice = 2 * levels.len() <= facts.present;
         if levels.len() <= MOST_CLASSES && !facts.distinct.is_cut() && twice {
             // A text that comes once among classes is more likely a mistake than a class.
             let once = levels.iter().find(|level| level.training <= 1);

@@ -211,7 +211,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
     /// A draw of y given f.
     fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64;
 
-    /// The unit deviance of a count, as [`Likelihood::unit_deviance`](super::Likelihood::unit_deviance).
+    /// The unit deviance of a count, as [`unit_deviance`](super::Likelihood::unit_deviance).
     fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
         let _ = (y, mean);
         f64::NAN

@@ -176,7 +176,8 @@ pub(super) fn log_expected(
     let mut before = nodes.coarse_log_sum(step);
     for _ in 0..=REFINEMENTS {
         let sum = nodes.log_sum(step);
-        if !((sum - before).abs() > CHANGE) {
+        let change = (sum - before).abs();
+        if change <= CHANGE || change.is_nan() {
             break;
         }
         let count = nodes.list.len() - 1;

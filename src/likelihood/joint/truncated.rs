@@ -200,7 +200,7 @@ impl Likelihood for Truncated {
         loop {
             self.log_density(Observation { y, exposure }, &[f], &mut value, &mut first);
             left -= value[0].exp();
-            if !(left > 0.0) || y > 1e4 {
+            if left <= 0.0 || left.is_nan() || y > 1e4 {
                 return y;
             }
             y += 1.0;

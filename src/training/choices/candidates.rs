@@ -17,6 +17,9 @@ const NEIGHBOURS: usize = 50;
 /// Other numbers, which the same fit is judged with.
 pub(super) const COUNTS: [usize; 2] = [100, 20];
 
+/// The share of counts that are 0 from which on some of them may have another cause than the others.
+const ZEROS: f64 = 0.05;
+
 /// More rows are not kept in a model that nobody asked to keep them.
 const MOST_KEPT: usize = 1_000_000;
 
@@ -49,15 +52,12 @@ pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec
         value
     };
     let values = match part {
-        Part::Likelihood => likelihoods(kind, options.model)
-            .iter()
-            .map(|&kind| {
-                with(&|value| {
-                    value.likelihood = Some(kind);
-                    if !kind.has_gaussian_noise() {
-                        value.warp_target = TargetWarp::None;
-                    }
-                })
+        Part::Likelihood => likelihoods(kind, options.model, data.targets.y)
+            .map(|kind| {
+                let options = if kind.is_joint() { &options.without_neighbours() } else { options };
+                let warp_target =
+                    if kind.has_gaussian_noise() { options.warp_target } else { TargetWarp::None };
+                FitOptions { likelihood: Some(kind), warp_target, ..options.clone() }
             })
             .collect(),
         Part::WarpInputs => vec![with(&|value| value.warp_inputs = InputWarp::NormalScores)],
@@ -78,14 +78,24 @@ pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec
     values.into_iter().filter(|value| value != options && value.validate().is_ok()).collect()
 }
 
-/// Other likelihoods of targets of the same kind.
-fn likelihoods(kind: LikelihoodKind, model: ModelKind) -> &'static [LikelihoodKind] {
-    match kind.target_kind() {
+/// Other likelihoods of targets of the same kind; those that have zeros of their own where there are some, and those of several functions
+/// for Gaussian processes only.
+fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterator<Item = LikelihoodKind> {
+    let all: &[LikelihoodKind] = match kind.target_kind() {
         TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp => {
-            &[LikelihoodKind::StudentT]
+            &[LikelihoodKind::StudentT, LikelihoodKind::GaussianHeteroskedastic]
         }
-        TargetKind::Count if kind == LikelihoodKind::NegativeBinomial => &[LikelihoodKind::Poisson],
+        TargetKind::Count if kind == LikelihoodKind::NegativeBinomial => &[
+            LikelihoodKind::Poisson,
+            LikelihoodKind::ZeroInflatedPoisson,
+            LikelihoodKind::ZeroInflatedNegativeBinomial,
+            LikelihoodKind::HurdleNegativeBinomial,
+        ],
         TargetKind::Binary if kind == LikelihoodKind::BernoulliProbit => &[LikelihoodKind::BernoulliLogit],
         _ => &[],
-    }
+    };
+    let zeros = y.iter().filter(|&&y| y == 0.0).count() as f64;
+    let joint =
+        model == ModelKind::Gp && (kind.target_kind() != TargetKind::Count || zeros > ZEROS * y.len() as f64);
+    all.iter().copied().filter(move |kind| joint || !kind.is_joint())
 }

@@ -17,8 +17,11 @@ use trial::{Judged, Trials};
 /// A value is taken for another one when it lowers the log loss of held-out rows by more than this many nats a row, …
 const LEAST_GAIN: f64 = 0.002;
 
-/// … or than this where it asks for a likelihood other than the task's first one: that costs time, and often means, …
-const LIKELIHOOD_GAIN: f64 = 0.05;
+/// … or than this where it asks for a likelihood other than the task's first one, which costs time, and often means, …
+const LIKELIHOOD_GAIN: f64 = 0.01;
+
+/// … in particular where the first one has closed forms, …
+const CLOSED_FORM_GAIN: f64 = 0.05;
 
 /// … by more than this share of the standard error of the differences, …
 const STANDARD_ERRORS: f64 = 0.5;
@@ -129,6 +132,9 @@ impl Search<'_, '_> {
         tried.extend(judged.iter().map(|one| Tried { value: one.options.word_of(part), ..one.tried() }));
         let best = match part {
             Part::Neighbours => fewest(best, judged),
+            Part::Likelihood if best.options.likelihood_kind().has_gaussian_noise() => {
+                lowest(best, judged, CLOSED_FORM_GAIN)
+            }
             Part::Likelihood => lowest(best, judged, LIKELIHOOD_GAIN),
             _ => lowest(best, judged, LEAST_GAIN),
         };

@@ -351,20 +351,21 @@ impl<const N: usize> Pass for Series<'_, N> {
     fn run<S: Simd>(self, _simd: S) {
         let Series { from, mu, v, out } = self;
         let (first, second) = (0.5 * v, 0.125 * v * v);
-        for l in 0..LANES {
+        let [values, slopes, bends] = out;
+        for (l, value) in values.iter_mut().enumerate() {
             let u = (from + l as i64) as f64 * STEP + mu;
             // Beyond this T has underflown.
             let r = exp::<S>(if u > 7.0 { 7.0 } else { u });
             let t = exp::<S>(-r);
             let p2 = r * (r - 1.0);
             let p4 = r * (((r - 6.0) * r + 7.0) * r - 1.0);
-            out[0][l] = t * (1.0 + first * p2 + second * p4);
+            *value = t * (1.0 + first * p2 + second * p4);
             if N == 3 {
                 let p3 = -r * ((r - 3.0) * r + 1.0);
                 let p5 = -r * ((((r - 10.0) * r + 25.0) * r - 15.0) * r + 1.0);
                 let p6 = r * (((((r - 15.0) * r + 65.0) * r - 90.0) * r + 31.0) * r - 1.0);
-                out[1][l] = t * (-r + first * p3 + second * p5);
-                out[2][l] = t * (p2 + first * p4 + second * p6);
+                slopes[l] = t * (-r + first * p3 + second * p5);
+                bends[l] = t * (p2 + first * p4 + second * p6);
             }
         }
     }

@@ -191,8 +191,7 @@ fn expected_log_sum(
         let sums = if derivatives { &mut scratch.sums[..] } else { &mut [] };
         let (blocks, weights) = (&scratch.blocks[..], &panel.weights);
         let last = dispatch(LogSum { blocks, weights, top: grid.top, value: &mut value, sums });
-        // What is not a number ends here as well.
-        !(last > NEGLIGIBLE)
+        last <= NEGLIGIBLE || last.is_nan()
     });
     let total: f64 = value.iter().sum();
     // Below the first node all integrands are proportional to e^s: the sum over even nodes, or the integral.
@@ -232,9 +231,7 @@ impl Pass for LogSum<'_> {
         let mut others = [1.0; LANES];
         for (c, block) in blocks.iter().enumerate() {
             if c != top {
-                for l in 0..LANES {
-                    others[l] *= block.values[0][l];
-                }
+                multiply(&mut others, &block.values[0]);
             }
         }
         let reference = &blocks[top].values[0];
@@ -251,6 +248,11 @@ impl Pass for LogSum<'_> {
         }
         reference[LANES - 1]
     }
+}
+
+#[inline(always)]
+fn multiply(product: &mut Lanes, factors: &Lanes) {
+    product.iter_mut().zip(factors).for_each(|(product, factor)| *product *= factor);
 }
 
 fn add(sum: &mut Lanes, more: &Lanes) {
@@ -356,9 +358,7 @@ impl Pass for Density<'_> {
         let mut product = *density;
         for (c, block) in blocks.iter().enumerate() {
             if c != class {
-                for l in 0..LANES {
-                    product[l] *= block.values[0][l];
-                }
+                multiply(&mut product, &block.values[0]);
             }
         }
         let lacking = 1.0 - product[0];
@@ -459,7 +459,7 @@ fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integra
         let Scratch { tilted, blocks, densities, weights, running, .. } = scratch;
         let (mut product, mut logs) = ([1.0; LANES], [0.0; LANES]);
         for block in &*blocks {
-            product.iter_mut().zip(&block.values[0]).for_each(|(product, phi)| *product *= phi);
+            multiply(&mut product, &block.values[0]);
             add(&mut logs, &block.logs);
         }
         let mut last = true;
