@@ -183,7 +183,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
         let _ = (marginal, integrator, out);
     }
 
-    /// The continuous ranked probability score of an observation, as [`Likelihood::crps`](super::Likelihood::crps); NaN for classes.
+    /// The continuous ranked probability score of an observation, as [`crps`](super::Likelihood::crps); NaN for classes.
     fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
         let Observation { y, exposure } = at;
         if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
