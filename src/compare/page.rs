@@ -244,8 +244,8 @@ fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> (Option<
     let size = plan.sizes().last().copied().unwrap_or(0);
     let (axes, caption, mut series) = if plan.task() == Task::Classification {
         (
-            ("predicted probability of the positive class", "observed share of positives"),
-            "Observed against predicted shares of the positive class, test rows of all repeats together",
+            ("predicted probability", "observed share"),
+            "Observed against predicted shares of the positive class (of several classes: of the most probable one), test rows of all repeats together",
             reliability(results, &contenders(groups), size),
         )
     } else {

@@ -259,7 +259,8 @@ impl<'a> Plan<'a> {
         // Bad cells are found here, where their places in the file are known.
         schema.design(&table, UnseenLevels::Error)?;
         let task = schema.encoding().task();
-        let likelihood = settings.options.likelihood.unwrap_or(LikelihoodKind::default_for(task));
+        let likelihood =
+            settings.options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind));
         settings.validate_likelihood(likelihood)?;
         let columns = SchemaOptions { known: Some(schema), ..settings.columns.clone() };
         let options =

@@ -81,7 +81,7 @@ pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>, where
         ),
         (
             test.and_then(|test| report::reliability(&test.metrics.reliability()?)),
-            "Share of the positive class among test rows against its predicted probability; at the line when calibrated.",
+            "Share of the positive class (of several classes: of the most probable one) among test rows against its predicted probability; at the line when calibrated.",
         ),
         (
             test.and_then(|test| report::calibration(&test.report)),

@@ -33,7 +33,7 @@ pub fn reliability(points: &[(f64, f64, u64)]) -> Option<String> {
     // A little more than [0, 1], so that points at the ends are whole.
     let axis = |name| Axis::linear(name, -0.04..1.04);
     draw(SIZE, |area| {
-        let names = ("predicted probability of the positive class", "observed share of positives");
+        let names = ("predicted probability", "observed share");
         let mut chart = frame(area, axis(names.0), axis(names.1))?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], GREY))?;
         chart.draw_series(LineSeries::new(points.iter().map(|point| (point.0, point.1)), BLUE_LINE))?;

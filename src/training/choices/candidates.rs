@@ -3,7 +3,8 @@
 use crate::collapsed::Dataset;
 use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{LikelihoodKind, TargetKind};
-use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part};
+use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part, Plan};
+use crate::training::start::Prototype;
 
 /// The kernel that choices begin with: rough enough for most tables.
 const FIRST_KERNEL: &str = "matern32(ard)";
@@ -44,7 +45,11 @@ pub(super) fn base(options: &FitOptions, open: Open, data: Dataset<'_>) -> FitOp
 }
 
 /// The values of a part besides the one that options have, each as options that can be fitted.
-pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec<FitOptions> {
+pub(super) fn values(
+    part: Part,
+    options: &FitOptions,
+    (data, levels): (Dataset<'_>, usize),
+) -> Vec<FitOptions> {
     let kind = options.likelihood_kind();
     let with = |change: &dyn Fn(&mut FitOptions)| {
         let mut value = options.clone();
@@ -75,7 +80,11 @@ pub(super) fn values(part: Part, options: &FitOptions, data: Dataset<'_>) -> Vec
         }
         Part::Neighbours | Part::Objective => Vec::new(),
     };
-    values.into_iter().filter(|value| value != options && value.validate().is_ok()).collect()
+    let can_be_fitted = |value: &FitOptions| {
+        let prototype = Prototype::of(value, data.x.ncols(), levels);
+        prototype.and_then(|prototype| Plan::new(value, &prototype.likelihood, data.len())).is_ok()
+    };
+    values.into_iter().filter(|value| value != options && can_be_fitted(value)).collect()
 }
 
 /// Other likelihoods of targets of the same kind; those that have zeros of their own where there are some, and those of several functions

@@ -60,7 +60,8 @@ pub(crate) fn choose(
     };
     let mut parts = Vec::new();
     for part in Part::ALL {
-        let values = if open.contains(part) { values(part, &best.options, data) } else { Vec::new() };
+        let values =
+            if open.contains(part) { values(part, &best.options, (data, levels)) } else { Vec::new() };
         if !values.is_empty() && !search.is_late() {
             let choice;
             (best, choice) = search.decide(part, best, values)?;
