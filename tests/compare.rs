@@ -220,7 +220,7 @@ fn classes_and_counts_have_their_own_figures() {
     }
     results.all_filled("coverage_95", false);
     let report = work.read("class/report.html");
-    assert!(report.contains("observed share of positives") && !report.contains("The weight β"));
+    assert!(report.contains("observed share") && !report.contains("The weight β"));
     // One training-set size makes no curve.
     assert!(!report.contains("Training-set size"));
 

@@ -61,10 +61,10 @@ impl Case {
         }
     }
 
-    fn build(&self, kind: LikelihoodKind) -> (Box<dyn Likelihood>, Observation) {
+    fn build(&self, kind: LikelihoodKind) -> (Box<dyn Likelihood>, Observation<'_>) {
         let counts = kind.target_kind() == TargetKind::Count;
         let exposure = if counts { 10f64.powf(self.log_exposure) } else { 1.0 };
-        (family(kind, self.own), Observation { y: self.target(kind), exposure })
+        (family(kind, self.own), Observation::exposed(self.target(kind), exposure))
     }
 }
 

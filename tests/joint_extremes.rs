@@ -33,7 +33,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn observation(&self, likelihood: &dyn JointLikelihood) -> Observation {
+    fn observation(&self, likelihood: &dyn JointLikelihood) -> Observation<'_> {
         let from_middle = 2.0 * (self.place - 0.5);
         let y = match likelihood.target_kind() {
             TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
@@ -46,7 +46,7 @@ impl Case {
             _ => (2f64.powf(30.0 * self.place) - 1.0).floor(),
         };
         let counts = likelihood.target_kind() == TargetKind::Count;
-        Observation { y, exposure: if counts { 10f64.powf(self.log_exposure) } else { 1.0 } }
+        Observation::exposed(y, if counts { 10f64.powf(self.log_exposure) } else { 1.0 })
     }
 
     fn marginal(&self, likelihood: &dyn JointLikelihood) -> Marginal<'_> {

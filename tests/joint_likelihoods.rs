@@ -90,7 +90,7 @@ fn expectations_agree_with_high_precision() {
 }
 
 fn kit(likelihood: &dyn JointLikelihood, targets: &[f64], exposure: f64) {
-    let observations: Vec<Observation> = targets.iter().map(|&y| Observation { y, exposure }).collect();
+    let observations: Vec<Observation> = targets.iter().map(|&y| Observation::exposed(y, exposure)).collect();
     if let Err(why) = check_joint_likelihood(likelihood, &observations) {
         panic!("{}: {why}", likelihood.name());
     }

@@ -150,7 +150,7 @@ fn every_family_keeps_the_contract() {
             TargetKind::Binary => [0.0, 1.0, 1.0],
             TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
         };
-        let observations = observations.map(|y| Observation { y, exposure });
+        let observations = observations.map(|y| Observation::exposed(y, exposure));
         check_likelihood(&*likelihood, &observations)
             .unwrap_or_else(|violation| panic!("{kind}: {violation}"));
     }
@@ -191,7 +191,7 @@ fn odd_arguments_do_no_harm() {
         for y in odd {
             for f in odd {
                 for exposure in [1.0, 0.0] {
-                    let at = Observation { y, exposure };
+                    let at = Observation::exposed(y, exposure);
                     log_density(&*likelihood, at, f);
                     likelihood.curvature(at, f);
                     likelihood.own_gradient(at, &[f], &[1.0], &mut own);

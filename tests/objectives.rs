@@ -55,7 +55,7 @@ fn a_weight_is_a_number_of_rows() {
             let value = svgp.evaluate(Batch { x: x.transpose(), targets, scale: 1.0 }, true);
             (value, svgp.theta_gradient().to_vec(), svgp.q_gradient().mean.to_vec())
         };
-        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights });
+        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights, outputs: &[] });
         let long = evaluate(&long_x, Targets::of(&long_y));
         assert_same(&[weighted.0], &[long.0], 1e-11, "value");
         assert_same(&weighted.1, &long.1, 1e-9, "gradient in θ");
@@ -67,7 +67,7 @@ fn a_weight_is_a_number_of_rows() {
             let model = with_likelihood(LikelihoodKind::Gaussian, 2, 9);
             CollapsedObjective::new(model, set, bound).natural_gradient().expect("bound")
         };
-        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights });
+        let weighted = evaluate(&x, Targets { y: &y, exposure: &[], weights: &weights, outputs: &[] });
         let long = evaluate(&long_x, Targets::of(&long_y));
         assert_same(&[weighted.0], &[long.0], 1e-10, "bound");
         assert_same(&weighted.1, &long.1, 1e-8, "gradient of the bound");
@@ -81,7 +81,7 @@ fn an_exposure_is_an_offset_in_the_log_rate() {
     let mut integrator = sparsegp::quadrature::Integrator::default();
     for (i, &y) in y.iter().enumerate() {
         let (e, mu, v) = (0.3 + i as f64, 0.2 * i as f64 - 1.0, 0.1 + 0.05 * i as f64);
-        let exposed = sparsegp::likelihood::Observation { y, exposure: e };
+        let exposed = sparsegp::likelihood::Observation::exposed(y, e);
         let plain = sparsegp::likelihood::Observation::of(y);
         let at = (mu + e.ln(), v);
         let pairs = [

@@ -200,7 +200,7 @@ impl Integrator {
 /// `log p(y|μ + √v z) − z²/2` as a function of z.
 struct Tilted<'a, L: Likelihood + ?Sized> {
     likelihood: &'a L,
-    at: Observation,
+    at: Observation<'a>,
     mu: f64,
     sd: f64,
 }

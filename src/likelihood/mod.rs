@@ -140,19 +140,26 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
 use std::fmt::Debug;
 
-/// One observation.
+/// What was observed of one datum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
+pub struct Observation<'a> {
     /// The target, coded as its kind says (classes 0 and 1, levels 0, 1, …).
     pub y: f64,
     /// What a count's rate is multiplied by; 1 for other kinds.
     pub exposure: f64,
+    /// The targets of several outputs, NaN where one was not observed; empty for one output.
+    pub outputs: &'a [f64],
 }
 
-impl Observation {
+impl Observation<'_> {
     /// An observation with exposure 1.
     pub fn of(y: f64) -> Self {
-        Observation { y, exposure: 1.0 }
+        Observation::exposed(y, 1.0)
+    }
+
+    /// An observation of one output.
+    pub fn exposed(y: f64, exposure: f64) -> Self {
+        Observation { y, exposure, outputs: &[] }
     }
 }
 
@@ -263,7 +270,7 @@ pub trait Likelihood: Send + Sync + Debug {
         exposure: f64,
         integrator: &mut Integrator,
     ) -> (f64, f64) {
-        let strip = self.resolution(Observation { y: 1.0, exposure }).strip;
+        let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
         let mut average = |g: &mut dyn FnMut(f64) -> f64| integrator.average(mu, v, strip, g);
         let mean = average(&mut |f| self.conditional_moments(f, exposure).0);
         let variance = average(&mut |f| {
@@ -276,7 +283,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// `P(Y ≤ y)` under the predictive distribution.
     fn predictive_cdf(&self, y: f64, (mu, v): (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
         integrator
-            .average(mu, v, self.cdf_strip(Observation { y, exposure }), &mut |f| {
+            .average(mu, v, self.cdf_strip(Observation::exposed(y, exposure)), &mut |f| {
                 self.conditional_cdf(y, f, exposure)
             })
             .clamp(0.0, 1.0)
@@ -298,7 +305,7 @@ pub trait Likelihood: Send + Sync + Debug {
     /// classes `(P(y = 1) − y)²`. By quadrature of the predictive distribution function unless there is a quicker way; NaN where that
     /// function is not a number.
     fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         if ![y, marginal.0, marginal.1].iter().all(|value| value.is_finite()) {
             return f64::NAN;
         }

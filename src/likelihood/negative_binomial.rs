@@ -111,7 +111,7 @@ impl Likelihood for NegativeBinomial {
 
     /// `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
     fn crps(&self, at: Observation, (mu, v): (f64, f64), integrator: &mut Integrator) -> f64 {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         let offset = exposure.ln() + self.alpha().ln();
         crps::counts(y, &mut |k| {
             if k < 0.0 {
@@ -120,7 +120,7 @@ impl Likelihood for NegativeBinomial {
             let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
             let quick = threshold.average(|u| u - offset, |_| 1.0, (mu, v), integrator);
             quick.unwrap_or_else(|| {
-                let strip = self.cdf_strip(Observation { y: k, exposure });
+                let strip = self.cdf_strip(Observation::exposed(k, exposure));
                 integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
             })
         })

@@ -48,7 +48,7 @@ fn crps(
     integrator: &mut Integrator,
     [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
 ) -> f64 {
-    let Observation { y, exposure } = at;
+    let Observation { y, exposure, .. } = at;
     crps::counts(y, &mut |k| {
         if k < 0.0 {
             return 0.0;
@@ -61,7 +61,7 @@ fn crps(
             integrator,
         );
         quick.unwrap_or_else(|| {
-            let strip = likelihood.cdf_strip(Observation { y: k, exposure });
+            let strip = likelihood.cdf_strip(Observation::exposed(k, exposure));
             integrator.average(mu, v, strip, &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
         })
     })
@@ -201,7 +201,7 @@ impl Likelihood for PoissonSoftplus {
     named!(SOFTPLUS.kind);
 
     fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         let constant = y * exposure.ln() - ln_gamma(y + 1.0);
         dispatch(LogSoftplus { y, exposure, constant, f, value, first });
     }

@@ -339,7 +339,7 @@ fn check_conditional(likelihood: &dyn Likelihood, exposure: f64, f: f64) -> Verd
     // Not the median, where a symmetric density may have a kink.
     let points = [0.1, 0.3, 0.46, 0.7, 0.9].map(&mut quantile);
     for y in points {
-        let density = log_density(likelihood, Observation { y, exposure }, f).0.exp();
+        let density = log_density(likelihood, Observation::exposed(y, exposure), f).0.exp();
         let mut cdf = |y| likelihood.conditional_cdf(y, f, exposure);
         let (got, scale) = if is_discrete(likelihood) {
             (cdf(y) - cdf(y - 1.0), 1.0)
@@ -473,8 +473,8 @@ pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, 
     let mut integrator = Integrator::default();
     for p in [1e-4, 0.3, 0.9, 1.0 - 1e-7] {
         let y = likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
-        let got = likelihood.crps(Observation { y, exposure }, marginal, &mut integrator);
-        let want = slow_score(likelihood, Observation { y, exposure }, marginal);
+        let got = likelihood.crps(Observation::exposed(y, exposure), marginal, &mut integrator);
+        let want = slow_score(likelihood, Observation::exposed(y, exposure), marginal);
         ensure(close(got, want, 1e-6, 0.0) || (got.is_nan() && want.is_nan()), || {
             format!(
                 "the score of y = {y}, μ = {}, v = {}, is {got} instead of {want}",
@@ -487,7 +487,7 @@ pub fn check_scores(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, 
 
 /// `∫ (F(t) − 1{y ≤ t})² dt` by Simpson's rule on either side of y, or the sum.
 fn slow_score(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> f64 {
-    let Observation { y, exposure } = at;
+    let Observation { y, exposure, .. } = at;
     let mut integrator = Integrator::default();
     let mut quantile = |p| likelihood.predictive_quantile(p, marginal, exposure, &mut integrator);
     let (centre, low, high) = (quantile(0.5), quantile(1e-11), quantile(1.0 - 1e-11));

@@ -211,7 +211,7 @@ impl Predictions<'_> {
         if self.mean_only || target.is_nan() {
             return f64::NAN;
         }
-        let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
+        let at = Observation::exposed(self.scaling.scaled_target(target), self.exposure_at(row));
         self.posterior.likelihood().log_predictive(at, self.latent.row(row), tools)
             + self.scaling.log_density_shift(target)
     }
@@ -223,7 +223,7 @@ impl Predictions<'_> {
         if !self.scaling.target_map().is_none() {
             return continuous_crps(self.kind(), target, &mut |y| self.cdf(row, y, tools));
         }
-        let at = Observation { y: self.scaling.scaled_target(target), exposure: self.exposure_at(row) };
+        let at = Observation::exposed(self.scaling.scaled_target(target), self.exposure_at(row));
         self.posterior.likelihood().crps(at, self.latent.row(row), tools) * self.scaling.target.scale
     }
 

@@ -72,12 +72,15 @@ pub struct Targets<'a> {
     pub exposure: &'a [f64],
     /// Sample weights, which multiply the losses, or empty when all are 1.
     pub weights: &'a [f64],
+    /// The targets of P outputs, those of a row one after the other and NaN where one was not observed, or empty for one output. `y` is
+    /// then any number that stands for them.
+    pub outputs: &'a [f64],
 }
 
 impl<'a> Targets<'a> {
     /// Targets with exposures and weights of 1.
     pub fn of(y: &'a [f64]) -> Self {
-        Targets { y, exposure: &[], weights: &[] }
+        Targets { y, exposure: &[], weights: &[], outputs: &[] }
     }
 
     /// The number of rows.
@@ -93,7 +96,12 @@ impl<'a> Targets<'a> {
     /// Rows `from..to`.
     pub fn range(&self, from: usize, to: usize) -> Targets<'a> {
         let part = |values: &'a [f64]| if values.is_empty() { values } else { &values[from..to] };
-        Targets { y: &self.y[from..to], exposure: part(self.exposure), weights: part(self.weights) }
+        Targets {
+            y: &self.y[from..to],
+            exposure: part(self.exposure),
+            weights: part(self.weights),
+            outputs: &self.outputs[from * self.width()..to * self.width()],
+        }
     }
 
     /// The sum of the weights.
@@ -101,9 +109,21 @@ impl<'a> Targets<'a> {
         if self.weights.is_empty() { self.len() as f64 } else { self.weights.iter().sum() }
     }
 
+    /// The number P of outputs, 0 where there is but one.
+    pub fn width(&self) -> usize {
+        self.outputs.len().checked_div(self.y.len()).unwrap_or(0)
+    }
+
     /// The observation of row `i`.
-    pub fn at(&self, i: usize) -> Observation {
-        Observation { y: self.y[i], exposure: self.exposure.get(i).copied().unwrap_or(1.0) }
+    pub fn at(&self, i: usize) -> Observation<'a> {
+        let exposure = self.exposure.get(i).copied().unwrap_or(1.0);
+        let outputs = if self.outputs.is_empty() {
+            self.outputs
+        } else {
+            let width = self.width();
+            &self.outputs[i * width..(i + 1) * width]
+        };
+        Observation { y: self.y[i], exposure, outputs }
     }
 
     /// The weight of row `i`.

@@ -185,7 +185,7 @@ impl Observations {
     }
 
     fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights }
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
     }
 }
 
@@ -344,7 +344,7 @@ mod tests {
         let expected =
             |y: f64| 0.5 * ((std::f64::consts::TAU * variance).ln() + (y - mean).powi(2) / variance);
         close(nll(&found, &[1e3 + 5.0, 1e3], &[]), 0.5 * (expected(1e3 + 5.0) + expected(1e3)));
-        let twice = Targets { y: &train, exposure: &[], weights: &[2.0, 1.0, 1.0] };
+        let twice = Targets { y: &train, exposure: &[], weights: &[2.0, 1.0, 1.0], outputs: &[] };
         close(found.compare(&[0.0], &[])[0].mean, mean);
         close(constant(TargetKind::Positive, 0, twice).compare(&[0.0], &[])[0].mean, 1e3 + 2.25);
     }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn counts_have_their_mean_rate_and_dispersion() {
         let (train, exposure) = ([2.0, 3.0, 7.0], [1.0, 1.0, 2.0]);
-        let targets = Targets { y: &train, exposure: &exposure, weights: &[] };
+        let targets = Targets { y: &train, exposure: &exposure, weights: &[], outputs: &[] };
         let found = constant(TargetKind::Count, 0, targets);
         assert_eq!((found.likelihood(), found.name()), ("poisson", "the mean rate"));
         let log = |y: f64, mean: f64| y * mean.ln() - mean - ln_gamma(y + 1.0);

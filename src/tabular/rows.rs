@@ -90,7 +90,8 @@ impl TableRows {
     }
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        let targets = Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights };
+        let targets =
+            Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
         Dataset { x: self.inputs(), targets }
     }
 }

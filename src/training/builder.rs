@@ -122,7 +122,7 @@ impl ModelBuilder {
         }
         // What is wrong with arrays or options is said before any work.
         self.prepare(x, y)?;
-        let targets = Targets { y, exposure: &self.exposure, weights: &self.weights };
+        let targets = Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
         let (options, choices) = choose((Dataset { x, targets }, levels(y)), &self.options, session)?;
         Ok((ModelBuilder { options, ..self.clone() }, choices))
     }

@@ -34,7 +34,7 @@ impl OwnedRows {
     }
 
     pub(super) fn dataset(&self) -> Dataset<'_> {
-        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
+        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
         Dataset { x: self.columns.transpose(), targets }
     }
 }

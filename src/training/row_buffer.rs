@@ -11,6 +11,7 @@ pub(crate) struct RowBuffer {
     y: Vec<f64>,
     exposure: Vec<f64>,
     weights: Vec<f64>,
+    outputs: Vec<f64>,
 }
 
 impl RowBuffer {
@@ -22,7 +23,13 @@ impl RowBuffer {
     /// Room for `most` rows of `dims` inputs.
     pub(crate) fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
-        RowBuffer { columns: Mat::zeros(dims, most), y: room(), exposure: room(), weights: room() }
+        RowBuffer {
+            columns: Mat::zeros(dims, most),
+            y: room(),
+            exposure: room(),
+            weights: room(),
+            outputs: Vec::new(),
+        }
     }
 
     /// Forgets all rows.
@@ -30,6 +37,7 @@ impl RowBuffer {
         self.y.clear();
         self.exposure.clear();
         self.weights.clear();
+        self.outputs.clear();
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
@@ -46,15 +54,18 @@ impl RowBuffer {
             self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }
         self.clear();
-        let Targets { y, exposure, weights } = data.targets;
+        let Targets { y, exposure, weights, outputs } = data.targets;
+        let width = data.targets.width();
         for &row in rows {
             self.push(data.x.row(row), y[row], exposure.get(row).copied(), weights.get(row).copied());
+            self.outputs.extend_from_slice(&outputs[row * width..(row + 1) * width]);
         }
     }
 
     /// The rows last taken.
     pub(crate) fn data(&self) -> Dataset<'_> {
-        let targets = Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights };
+        let targets =
+            Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &self.outputs };
         Dataset { x: self.columns.transpose().subrows(0, self.y.len()), targets }
     }
 }

@@ -261,7 +261,7 @@ fn surrogate_start(
         surrogate.settings = model.settings.clone();
     }
     surrogate.refresh().map_err(|_| failed_start())?;
-    let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights };
+    let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
     let data = Dataset { x: subset.x, targets };
     let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
     let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;

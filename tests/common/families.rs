@@ -47,7 +47,10 @@ pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> 
 }
 
 /// A [`family`] and a target it is defined on, from a fourth number; exposures matter to counts only.
-pub fn any_family(kind: LikelihoodKind, [a, b, c, d]: [f64; 4]) -> (Box<dyn Likelihood>, Observation) {
+pub fn any_family(
+    kind: LikelihoodKind,
+    [a, b, c, d]: [f64; 4],
+) -> (Box<dyn Likelihood>, Observation<'static>) {
     let y = match kind.target_kind() {
         TargetKind::Real => 10.0 * (d - 0.5),
         TargetKind::Positive => 10.0 * scale(d),
@@ -57,7 +60,7 @@ pub fn any_family(kind: LikelihoodKind, [a, b, c, d]: [f64; 4]) -> (Box<dyn Like
         TargetKind::Ordinal | TargetKind::Class => (4.0 * d).floor(),
     };
     let exposure = if kind.target_kind() == TargetKind::Count { scale(c) } else { 1.0 };
-    (family(kind, [a, b, c]), Observation { y, exposure })
+    (family(kind, [a, b, c]), Observation::exposed(y, exposure))
 }
 
 /// Any built-in likelihood with one function.

@@ -46,7 +46,7 @@ impl Rows {
     }
 
     pub fn targets(&self) -> Targets<'_> {
-        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights }
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
     }
 
     pub fn set(&self) -> Dataset<'_> {

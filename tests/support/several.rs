@@ -2,20 +2,56 @@
 
 use super::support::*;
 use super::{assert_vector, cases, columns_of};
-use faer::Mat;
+use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::gradient::Batch;
 use sparsegp::latent::{InducingLayer, Jitter, Layer};
-use sparsegp::likelihood::joint::{JointIntegrator, Marginal, Slopes};
-use sparsegp::likelihood::{LikelihoodKind, Observation};
+use sparsegp::likelihood::joint::{JointIntegrator, Marginal, Mixed, Outputs, Slopes};
+use sparsegp::likelihood::{Gaussian, LikelihoodKind, Observation, ObservationModel};
 use sparsegp::model::{LatentModel, Posterior};
-use sparsegp::objective::Objective;
+use sparsegp::objective::{Objective, Targets};
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
 
-/// Those of one likelihood of several functions, which are the processes.
-fn joint_cases(file: &Value) -> impl Iterator<Item = &Value> {
-    cases(file).iter().filter(|case| case["inputs"]["likelihood"] != "gaussian")
+/// Those of several outputs, which mix the processes; in the others these are the functions of one likelihood.
+fn has_outputs(inputs: &Value) -> bool {
+    inputs["likelihood"] == "gaussian"
+}
+
+/// Gaussian outputs of a case.
+fn outputs(inputs: &Value) -> Outputs {
+    let (offsets, noises) = (numbers(&inputs["b"]), numbers(&inputs["params"]["noise_variance"]));
+    let output = |p: usize| {
+        let noise = Box::new(Gaussian::new(noises[p]));
+        (format!("y{p}"), Mixed::new(noise, numbers(&inputs["W"][p]), offsets[p]))
+    };
+    Outputs::new((0..offsets.len()).map(output).collect())
+}
+
+/// The targets of a case: a number for every row, or P of them, NaN where none was observed.
+struct Observed {
+    y: Vec<f64>,
+    outputs: Vec<f64>,
+}
+
+impl Observed {
+    fn of(inputs: &Value) -> Observed {
+        let rows = inputs["y"].as_array().expect("rows");
+        if !has_outputs(inputs) {
+            return Observed { y: numbers(&inputs["y"]), outputs: Vec::new() };
+        }
+        let cells = rows.iter().flat_map(|row| row.as_array().expect("cells"));
+        let outputs = cells.map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect();
+        Observed { y: vec![0.0; rows.len()], outputs }
+    }
+
+    fn targets(&self) -> Targets<'_> {
+        Targets { outputs: &self.outputs, ..Targets::of(&self.y) }
+    }
+
+    fn batch<'a>(&'a self, x: MatRef<'a, f64>) -> Batch<'a> {
+        Batch { x, targets: self.targets(), scale: 1.0 }
+    }
 }
 
 /// Entry `i` of a list of one for each process, or of one that all share.
@@ -26,9 +62,10 @@ fn entry(list: &Value, i: usize) -> &Value {
 
 /// The refreshed model and the posteriors of a case; layers are shared where kernel and Z are.
 fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
-    let name = inputs["likelihood"].as_str().expect("a name").replace('_', "-");
-    let kind: LikelihoodKind = name.parse().expect("a likelihood");
-    let means = numbers(&inputs["b"]);
+    let mixes = has_outputs(inputs);
+    let processes = inputs["q_mu"].as_array().expect("posteriors").len();
+    // Offsets of outputs take the place of means of processes.
+    let means = if mixes { vec![0.0; processes] } else { numbers(&inputs["b"]) };
     let one = inputs["kernels"].as_array().expect("kernels").len() == 1;
     let layer = |i: usize, means: Vec<f64>| -> Layer {
         let z = matrix(entry(&inputs["Z"], i));
@@ -37,13 +74,19 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
             z,
             Jitter::Absolute(number(&shared["jitter"])),
         );
-        layer.expect("a layer").with_means(means, false).into()
+        layer.expect("a layer").with_means(means, mixes).into()
     };
     let layers = match one {
         true => vec![layer(0, means.clone())],
         false => means.iter().enumerate().map(|(i, mean)| layer(i, vec![*mean])).collect(),
     };
-    let likelihood = sparsegp::Registry::default().likelihood(kind, means.len()).expect("a likelihood");
+    let likelihood = if mixes {
+        ObservationModel::Joint(Box::new(outputs(inputs)))
+    } else {
+        let name = inputs["likelihood"].as_str().expect("a name").replace('_', "-");
+        let kind: LikelihoodKind = name.parse().expect("a likelihood");
+        sparsegp::Registry::default().likelihood(kind, means.len()).expect("a likelihood")
+    };
     let mut model = LatentModel::of_layers(layers, likelihood, false);
     model.refresh().expect("K_uu factorises");
     let q = (0..means.len()).map(|i| {
@@ -57,6 +100,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
 fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
     let flat: Vec<f64> = flat.iter().map(|g| sign * g).collect();
     let (kernels, means) = (inputs["kernels"].as_array().expect("kernels"), numbers(&inputs["b"]));
+    let mixes = has_outputs(inputs);
     let mut at = 0;
     let mut got_means = Vec::new();
     for (i, description) in kernels.iter().enumerate() {
@@ -70,9 +114,18 @@ fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> 
         got_means.extend_from_slice(&flat[at..at + own]);
         at += own;
     }
-    for (got, want) in got_means.iter().zip(numbers(&want("b"))) {
-        assert_close(*got, want, GRADIENT_TOLERANCE, &format!("{what}, b"));
+    if mixes {
+        got_means.clear();
+        let (mixing, noises) = (want("W"), numbers(&want("likelihood")["noise_variance"]));
+        for (p, noise) in noises.into_iter().enumerate() {
+            let row = numbers(&mixing[p]);
+            assert_gradient_vector(&flat[at..at + row.len()], &mixing[p], &format!("{what}, W {p}"));
+            got_means.push(flat[at + row.len()]);
+            at += row.len() + 2;
+            assert_close(flat[at - 1], noise, GRADIENT_TOLERANCE, &format!("{what}, noise {p}"));
+        }
     }
+    assert_gradient_vector(&got_means, &want("b"), &format!("{what}, b"));
     let of_z = want("Z");
     let all: Vec<Mat<f64>> = of_z.as_array().expect("Z").iter().map(matrix).collect();
     let (m, d) = all[0].shape();
@@ -133,15 +186,17 @@ fn elbos_and_direct_losses_of_several_processes() {
     let shared = &file["inputs"];
     let x = columns_of(&shared["X"]);
     let mut count = 0;
-    for case in joint_cases(&file) {
+    for case in cases(&file) {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (model, q) = start(shared, inputs);
-        let y = numbers(&inputs["y"]);
+        let observed = Observed::of(inputs);
+        let (n, batch) = (observed.y.len(), observed.batch(x.transpose()));
         let marginals = Posterior::new(&model, &q).marginals(x.transpose());
+        let (mean, variance) = if has_outputs(inputs) { ("g_mean", "g_var") } else { ("f_mean", "f_var") };
         let flat =
             |rows: &Value| -> Vec<f64> { rows.as_array().expect("rows").iter().flat_map(numbers).collect() };
         for (got, want) in
-            [(&marginals.mean, flat(&want["f_mean"])), (&marginals.variance, flat(&want["f_var"]))]
+            [(&marginals.mean, flat(&want[mean])), (&marginals.variance, flat(&want[variance]))]
         {
             for (got, want) in got.iter().zip(want) {
                 assert_close(*got, want, VALUE_TOLERANCE, &format!("{name} marginals"));
@@ -151,17 +206,17 @@ fn elbos_and_direct_losses_of_several_processes() {
         let of_elbo = |key: &str| want["grad_elbo"][key].clone();
         let of_loss = |key: &str| sum(&grad_loss[key], &grad_kl[key]);
         for guard in [None, Some(f64::INFINITY)] {
-            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::elbo(1.0), y.len())
+            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::elbo(1.0), n)
                 .with_direct_guard(guard);
-            let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
+            let value = svgp.evaluate(batch, true);
             let what = format!("{name} ELBO, {:?}", svgp.form());
             assert_close(-value, number(&want["elbo"]), 1e-8, &what);
             assert_close(svgp.kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
             assert_theta(svgp.theta_gradient(), -1.0, inputs, &of_elbo, &what);
             assert_q(&svgp, -1.0, inputs, &of_elbo, &what);
-            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::dlm(1.0), y.len())
+            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::dlm(1.0), n)
                 .with_direct_guard(guard);
-            let value = svgp.evaluate(Batch::of(x.transpose(), &y, 1.0), true);
+            let value = svgp.evaluate(batch, true);
             let what = format!("{name} DLM, {:?}", svgp.form());
             assert_close(value, number(&want["loss_sum"]) + number(&want["kl"]), 1e-8, &what);
             assert_theta(svgp.theta_gradient(), 1.0, inputs, &of_loss, &what);
@@ -169,13 +224,13 @@ fn elbos_and_direct_losses_of_several_processes() {
         }
         count += 1;
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 5);
 }
 
 #[test]
 fn expectations_of_several_functions_at_those_marginals() {
     let file = load("multioutput_svgp.json");
-    for case in joint_cases(&file) {
+    for case in cases(&file).iter().filter(|case| !has_outputs(&case["inputs"])) {
         let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
         let (model, _) = start(&file["inputs"], inputs);
         let likelihood = model.likelihood.joint().expect("several functions");
@@ -207,29 +262,32 @@ fn natural_gradients_of_several_processes() {
     let file = load("multioutput_svgp.json");
     let shared = &file["inputs"];
     let x = columns_of(&shared["X"]);
-    let case = cases(&file).iter().find(|case| case["name"] == "softmax").expect("softmax");
-    let (inputs, want) = (&case["inputs"], &case["outputs"]["natgrad"]);
-    let (model, q) = start(shared, inputs);
-    let y = numbers(&inputs["y"]);
-    let rules = q.iter().map(|q| Box::new(NaturalGradient::new(q)) as Box<dyn UpdateRule>);
-    let mut rules = Rules::from(rules.collect::<Vec<_>>());
-    let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), y.len());
-    let batch = Batch::of(x.transpose(), &y, 1.0);
-    svgp.evaluate(batch, false);
-    let info = svgp.update_all(&mut rules, number(&want["gamma"]));
-    assert_eq!(info.rollbacks, 0);
-    for (process, q) in svgp.posteriors().iter().enumerate() {
-        assert_vector(q.mean(), entry(&want["q_mu"], process), 1e-8, "natgrad mean");
-        let root = matrix(entry(&want["q_sqrt"], process));
-        assert_matrix(
-            &q.cov().to_dense(),
-            &to_value(&(&root * root.transpose())),
-            1e-8,
-            "natgrad covariance",
-        );
-    }
-    let elbo = -svgp.evaluate(batch, false);
-    assert_close(elbo, number(&want["elbo"]), 1e-8, "ELBO after the step");
+    let stepped = cases(&file).iter().filter(|case| case["outputs"]["natgrad"].is_object());
+    assert_eq!(stepped.clone().count(), 2);
+    stepped.for_each(|case| {
+        let (inputs, want) = (&case["inputs"], &case["outputs"]["natgrad"]);
+        let (model, q) = start(shared, inputs);
+        let observed = Observed::of(inputs);
+        let batch = observed.batch(x.transpose());
+        let rules = q.iter().map(|q| Box::new(NaturalGradient::new(q)) as Box<dyn UpdateRule>);
+        let mut rules = Rules::from(rules.collect::<Vec<_>>());
+        let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), observed.y.len());
+        svgp.evaluate(batch, false);
+        let info = svgp.update_all(&mut rules, number(&want["gamma"]));
+        assert_eq!(info.rollbacks, 0);
+        for (process, q) in svgp.posteriors().iter().enumerate() {
+            assert_vector(q.mean(), entry(&want["q_mu"], process), 1e-8, "natgrad mean");
+            let root = matrix(entry(&want["q_sqrt"], process));
+            assert_matrix(
+                &q.cov().to_dense(),
+                &to_value(&(&root * root.transpose())),
+                1e-8,
+                "natgrad covariance",
+            );
+        }
+        let elbo = -svgp.evaluate(batch, false);
+        assert_close(elbo, number(&want["elbo"]), 1e-8, "ELBO after the step");
+    });
 }
 
 fn to_value(a: &Mat<f64>) -> Value {

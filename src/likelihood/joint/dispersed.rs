@@ -301,7 +301,7 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
             let (psi, _) = Self::psi(f2.min(D::HIGHEST));
             set(family, [psi, own[1]]);
             let f = (mu + D::SHIFT * f2, v);
-            D::cdf_given(family, Observation { y, exposure }, f, psi, inner)
+            D::cdf_given(family, Observation::exposed(y, exposure), f, psi, inner)
         };
         rule::average(nodes, rule::fixed_step(outer), marginal.of(1), &mut given).clamp(0.0, 1.0)
     }

@@ -2,7 +2,9 @@
 //! derivatives, and predictions; no q, no kernels.
 
 mod dispersed;
+mod mixed;
 mod noise;
+mod outputs;
 mod rule;
 mod shaped;
 mod softmax;
@@ -11,7 +13,9 @@ mod truncated;
 mod zeros;
 
 pub use dispersed::{Density, Dispersed, Driven};
+pub use mixed::Mixed;
 pub use noise::{GaussianHeteroskedastic, NormalNoise, StudentNoise, StudentTHeteroskedastic};
+pub use outputs::Outputs;
 pub use shaped::{BetaPrecise, Dispersion, GammaShaped, NegativeBinomialDispersed, Precision, Shape};
 pub use softmax::Softmax;
 pub use zeros::ZeroAltered;
@@ -58,6 +62,12 @@ impl Slopes<'_> {
     /// Whether derivatives in the marginals are wanted.
     pub fn wanted(&self) -> bool {
         !self.mean.is_empty()
+    }
+
+    /// Sets the derivatives in the marginals to 0.
+    fn clear(&mut self) {
+        self.mean.fill(0.0);
+        self.variance.fill(0.0);
     }
 
     /// Sets `(∂/∂μ_c, ∂/∂v_c)` of two functions, where they are wanted.
@@ -107,6 +117,11 @@ pub trait JointLikelihood: Send + Sync + Debug {
     /// Whether its functions are alike, so that they share a kernel and inducing inputs where nothing else is asked for.
     fn alike(&self) -> bool {
         false
+    }
+
+    /// The likelihood as one output of a mixing of processes, if it is that.
+    fn mixed(&self) -> Option<&Mixed> {
+        None
     }
 
     /// Whether fits standardise the target.
@@ -185,7 +200,7 @@ pub trait JointLikelihood: Send + Sync + Debug {
 
     /// The continuous ranked probability score of an observation, as [`crps`](super::Likelihood::crps); NaN for classes.
     fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
             return f64::NAN;
         }

@@ -38,7 +38,7 @@ impl Driven for Dispersion {
     }
 
     fn density(at: Observation, [f1, f2]: [f64; 2], _: f64) -> Density {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         let f2 = f2.clamp(Self::RANGE.0, Self::RANGE.1);
         let (alpha, r) = (f2.exp(), (-f2).exp());
         let log_mean = f1 + exposure.ln();
@@ -70,7 +70,7 @@ impl Driven for Dispersion {
         alpha: f64,
         integrator: &mut Integrator,
     ) -> f64 {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         if y < 0.0 {
             return 0.0;
         }

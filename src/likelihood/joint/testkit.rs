@@ -372,7 +372,7 @@ pub fn check_predictions(likelihood: &dyn JointLikelihood, exposure: f64, margin
             _ => 1.0,
         };
         let rise = if counts { cdf(y) - cdf(y - 1.0) } else { slope(&mut cdf, y, 1e-3 * room) };
-        let at = Observation { y, exposure };
+        let at = Observation::exposed(y, exposure);
         let density = likelihood.log_predictive(at, marginal, Slopes::none(), &mut integrator).exp();
         ensure(close(rise, density, 1e-6, 1.0), || {
             format!(
@@ -409,7 +409,7 @@ fn check_samples(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marg
         .collect();
     let score = terms.iter().sum::<f64>() / terms.len() as f64;
     let spread = terms.iter().map(|term| (term - score).powi(2)).sum::<f64>() / terms.len() as f64;
-    let got = likelihood.crps(Observation { y, exposure }, marginal, &mut integrator);
+    let got = likelihood.crps(Observation::exposed(y, exposure), marginal, &mut integrator);
     ensure((got - score).abs() <= 5.0 * (spread / terms.len() as f64).sqrt() + 1e-12, || {
         format!("the score of y = {y}, {marginal:?} is {got}, that of draws {score}")
     })?;

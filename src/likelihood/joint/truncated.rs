@@ -53,7 +53,7 @@ impl Truncated {
 
     /// `E Y`, and `E Y²` beyond what both are for counts with zeros, over f.
     fn beyond(&self, marginal: (f64, f64), exposure: f64, nodes: &mut Nodes) -> [f64; 2] {
-        let at = Observation { y: 0.0, exposure };
+        let at = Observation::exposed(0.0, exposure);
         let mut beyond = |power: i32| {
             let mut point = |f: f64| {
                 let (mean, variance) = self.counts.conditional_moments(f, exposure);
@@ -131,7 +131,7 @@ impl Likelihood for Truncated {
 
     fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
         let (mean, variance) = self.counts.conditional_moments(f, exposure);
-        let above = -self.log_zero(Observation { y: 0.0, exposure }, f).0.exp_m1();
+        let above = -self.log_zero(Observation::exposed(0.0, exposure), f).0.exp_m1();
         if above == 1.0 {
             return (mean, variance);
         }
@@ -146,7 +146,7 @@ impl Likelihood for Truncated {
         if y < 1.0 {
             return 0.0;
         }
-        let log_zero = self.log_zero(Observation { y: 0.0, exposure }, f).0;
+        let log_zero = self.log_zero(Observation::exposed(0.0, exposure), f).0;
         let above = -log_zero.exp_m1();
         if above > 1e-4 {
             let below = self.counts.conditional_cdf(y, f, exposure);
@@ -154,7 +154,7 @@ impl Likelihood for Truncated {
         }
         let (mut total, mut value, mut first) = (0.0, [0.0], [0.0]);
         for k in 1..=y.min(SUMMED) as i32 {
-            self.log_density(Observation { y: f64::from(k), exposure }, &[f], &mut value, &mut first);
+            self.log_density(Observation::exposed(f64::from(k), exposure), &[f], &mut value, &mut first);
             total += value[0].exp();
         }
         if y > SUMMED {
@@ -182,7 +182,7 @@ impl Likelihood for Truncated {
 
     /// Draws counts until one is not 0, or where that takes long, by inversion.
     fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
-        let above = -self.log_zero(Observation { y: 0.0, exposure }, f).0.exp_m1();
+        let above = -self.log_zero(Observation::exposed(0.0, exposure), f).0.exp_m1();
         if above.is_nan() {
             return f64::NAN;
         }
@@ -198,7 +198,7 @@ impl Likelihood for Truncated {
         let (mut value, mut first) = ([0.0], [0.0]);
         let mut y = 1.0;
         loop {
-            self.log_density(Observation { y, exposure }, &[f], &mut value, &mut first);
+            self.log_density(Observation::exposed(y, exposure), &[f], &mut value, &mut first);
             left -= value[0].exp();
             if left <= 0.0 || left.is_nan() || y > 1e4 {
                 return y;

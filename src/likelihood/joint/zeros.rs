@@ -317,7 +317,7 @@ impl JointLikelihood for ZeroAltered {
     }
 
     fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        let Observation { y, exposure } = at;
+        let Observation { y, exposure, .. } = at;
         if !y.is_finite() || !marginal.mean.iter().chain(marginal.variance).all(|value| value.is_finite()) {
             return f64::NAN;
         }
@@ -365,9 +365,8 @@ impl JointLikelihood for ZeroAltered {
             let mut above = Truncated { counts: self.counts.boxed_clone(), concave: false };
             rate = above.initialise(&counted, &exposures);
             self.counts = above.counts;
-            explained = (0..y.len())
-                .map(|i| self.count(Observation { y: 0.0, exposure: exposed(i) }, rate).0.exp())
-                .sum();
+            explained =
+                (0..y.len()).map(|i| self.count(Observation::exposed(0.0, exposed(i)), rate).0.exp()).sum();
         } else if !counted.is_empty() {
             rate = self.counts.initialise(&counted, &exposures);
         }

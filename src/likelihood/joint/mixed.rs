@@ -1,0 +1,261 @@
+//! One output as a combination of latent processes, `f = b + Σ_l w_l g_l`, seen through a likelihood of one function; no other outputs.
+
+use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
+use crate::likelihood::{Likelihood, Observation, TargetKind};
+use rand_chacha::ChaCha8Rng;
+use sparsegp_kernels::{Parameter, Transform};
+
+/// An output of the linear model of coregionalisation (Journel & Huijbregts 1978; MULTILATENT, section 1): its likelihood, its row `w` of the
+/// mixing W and its offset b.
+///
+/// Its functions are the L processes, so that expectations are those of the likelihood under `N(b + Σ w_l μ_l, Σ w_l² v_l)`.
+#[derive(Clone, Debug)]
+pub struct Mixed {
+    likelihood: Box<dyn Likelihood>,
+    weights: Parameter,
+    offset: Parameter,
+}
+
+impl Mixed {
+    /// With these weights, one a process, and this offset; both are trained unless they are fixed.
+    pub fn new(likelihood: Box<dyn Likelihood>, weights: Vec<f64>, offset: f64) -> Mixed {
+        let parameter = |name: &str, values| Parameter {
+            name: name.to_owned(),
+            values,
+            transform: Transform::Identity,
+            prior: None,
+            fixed: false,
+            given: false,
+        };
+        Mixed {
+            likelihood,
+            weights: parameter("weights", weights),
+            offset: parameter("offset", vec![offset]),
+        }
+    }
+
+    /// The likelihood of the output.
+    pub fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    /// The weights of the processes.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights.values
+    }
+
+    /// The offset b.
+    pub fn offset(&self) -> f64 {
+        self.offset.values[0]
+    }
+
+    /// Fixes the weights.
+    pub fn fixed(mut self) -> Mixed {
+        self.weights.fixed = true;
+        self
+    }
+
+    /// The number of own parameter values.
+    pub(super) fn own_len(&self) -> usize {
+        (self as &dyn JointLikelihood).own_len()
+    }
+
+    /// f at these processes.
+    pub(super) fn mix(&self, processes: &[f64]) -> f64 {
+        self.offset() + self.weights().iter().zip(processes).map(|(w, g)| w * g).sum::<f64>()
+    }
+
+    /// Mean and variance of f.
+    fn marginal(&self, Marginal { mean, variance }: Marginal<'_>) -> (f64, f64) {
+        (self.mix(mean), self.weights().iter().zip(variance).map(|(w, v)| w * w * v).sum())
+    }
+
+    /// `E log p(y|f)` or `log E p(y|f)`, with its derivatives added to the slopes: `g_l = w_l g`, `h_l = w_l² h`,
+    /// `∂/∂w_l = g μ_l + 2 w_l h v_l`, `∂/∂b = g`.
+    pub(super) fn add(
+        &self,
+        predictive: bool,
+        at: Observation,
+        marginal: Marginal<'_>,
+        slopes: &mut Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let f = self.marginal(marginal);
+        let processes = self.weights().len();
+        let (mixing, own) = slopes.own.split_at_mut(slopes.own.len().min(processes + 1));
+        let local = if predictive {
+            self.likelihood.log_predictive(at, f, own, &mut integrator.outer)
+        } else {
+            self.likelihood.expected_log_density(at, f, own, &mut integrator.outer)
+        };
+        for (l, w) in self.weights().iter().enumerate() {
+            if let (Some(mean), Some(variance)) = (slopes.mean.get_mut(l), slopes.variance.get_mut(l)) {
+                *mean += w * local.mean;
+                *variance += w * w * local.variance;
+            }
+            if let Some(by_weight) = mixing.get_mut(l) {
+                *by_weight += local.mean * marginal.mean[l] + 2.0 * w * local.variance * marginal.variance[l];
+            }
+        }
+        if let Some(by_offset) = mixing.get_mut(processes) {
+            *by_offset += local.mean;
+        }
+        local.value
+    }
+
+    /// Adds to `∂_{g_l}` or `∂²_{g_l}` of `log p(y|f)`.
+    pub(super) fn add_slopes(&self, at: Observation, processes: &[f64], slope: &mut [f64]) -> f64 {
+        let (mut value, mut first) = ([0.0], [0.0]);
+        self.likelihood.log_density(at, &[self.mix(processes)], &mut value, &mut first);
+        slope.iter_mut().zip(self.weights()).for_each(|(slope, w)| *slope += w * first[0]);
+        value[0]
+    }
+
+    pub(super) fn add_curvature(&self, at: Observation, processes: &[f64], out: &mut [f64]) {
+        let curvature = self.likelihood.curvature(at, self.mix(processes));
+        out.iter_mut().zip(self.weights()).for_each(|(out, w)| *out += w * w * curvature);
+    }
+}
+
+impl JointLikelihood for Mixed {
+    fn name(&self) -> &'static str {
+        self.likelihood.name()
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        self.likelihood.target_kind()
+    }
+
+    fn functions(&self) -> Vec<String> {
+        process_names(self.weights().len())
+    }
+
+    fn scales_target(&self) -> bool {
+        self.likelihood.scales_target()
+    }
+
+    fn mixed(&self) -> Option<&Mixed> {
+        Some(self)
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
+        slope.fill(0.0);
+        self.add_slopes(at, f, slope)
+    }
+
+    fn curvature(&self, at: Observation, f: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        self.add_curvature(at, f, out);
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weight: f64, own: &mut [f64]) {
+        let (mut value, mut first) = ([0.0], [0.0]);
+        let mixed = self.mix(f);
+        self.likelihood.log_density(at, &[mixed], &mut value, &mut first);
+        let (mixing, own) = own.split_at_mut(own.len().min(f.len() + 1));
+        for (by_weight, g) in mixing.iter_mut().zip(f.iter().chain(&[1.0])) {
+            *by_weight += weight * first[0] * g;
+        }
+        self.likelihood.own_gradient(at, &[mixed], &[weight], own);
+    }
+
+    fn expected_log_density(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        mut slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        slopes.clear();
+        self.add(false, at, marginal, &mut slopes, integrator)
+    }
+
+    fn log_predictive(
+        &self,
+        at: Observation,
+        marginal: Marginal<'_>,
+        mut slopes: Slopes<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        slopes.clear();
+        self.add(true, at, marginal, &mut slopes, integrator)
+    }
+
+    fn predictive_moments(
+        &self,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> (f64, f64) {
+        self.likelihood.predictive_moments(self.marginal(marginal), exposure, &mut integrator.outer)
+    }
+
+    fn predictive_cdf(
+        &self,
+        y: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        self.likelihood.predictive_cdf(y, self.marginal(marginal), exposure, &mut integrator.outer)
+    }
+
+    fn predictive_quantile(
+        &self,
+        p: f64,
+        marginal: Marginal<'_>,
+        exposure: f64,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        self.likelihood.predictive_quantile(p, self.marginal(marginal), exposure, &mut integrator.outer)
+    }
+
+    fn crps(&self, at: Observation, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
+        self.likelihood.crps(at, self.marginal(marginal), &mut integrator.outer)
+    }
+
+    fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        self.likelihood.sample(self.mix(f), exposure, random)
+    }
+
+    fn unit_deviance(&self, y: f64, mean: f64) -> f64 {
+        self.likelihood.unit_deviance(y, mean)
+    }
+
+    fn levels(&self) -> usize {
+        self.likelihood.levels()
+    }
+
+    /// The point nearest to 0 that gives the likelihood's own response.
+    fn working_response(&self, at: Observation, out: &mut [f64]) {
+        let squares: f64 = self.weights().iter().map(|w| w * w).sum();
+        let share = (self.likelihood.working_response(at) - self.offset()) / squares.max(f64::MIN_POSITIVE);
+        out.iter_mut().zip(self.weights()).for_each(|(out, w)| *out = w * share);
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
+        self.offset.values[0] = self.likelihood.initialise(y, exposure);
+        vec![0.0; self.weights().len()]
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.weights);
+        visit(&self.offset);
+        self.likelihood.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.weights);
+        visit(&mut self.offset);
+        self.likelihood.for_each_parameter_mut(visit);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn JointLikelihood> {
+        Box::new(self.clone())
+    }
+}
+
+/// What L processes are called.
+pub(super) fn process_names(processes: usize) -> Vec<String> {
+    (0..processes).map(|process| format!("process_{process}")).collect()
+}
