@@ -1,7 +1,7 @@
 //! The arrays of a model file: as they are written, and as they are read, each checked as it is taken; no model.
 
-use super::file::{Checked, Unusable};
 use super::posterior::Root;
+use super::unusable::{Checked, Unusable};
 use faer::{Mat, MatRef};
 use safetensors::tensor::{Dtype, SafeTensors};
 

@@ -7,12 +7,14 @@ use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
+use super::unusable::{Checked, Unusable};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
 use crate::files::hexadecimal;
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
+use crate::likelihood::joint::{JointLikelihood, Mixed};
 use crate::likelihood::{LikelihoodKind, ObservationModel, Task};
 use crate::options::{FitOptions, MOST_NEIGHBOURS};
 use crate::registry::Registry;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 6;
 
 /// The version of a file of a model with one latent process.
 const WITHOUT_PROCESSES: u32 = 5;
@@ -45,6 +47,9 @@ const WITHOUT_NEIGHBOURS: u32 = 3;
 
 /// The version of a file with columns of a table, which all had before version 3.
 const WITH_COLUMNS: u32 = 2;
+
+/// What a file of several models begins with; eight bytes that no model file begins with, since they would be the length of its header.
+pub(crate) const SEVERAL: &[u8; 8] = b"sgp-many";
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
@@ -67,6 +72,9 @@ struct Description {
     likelihood: String,
     levels: usize,
     likelihood_parameters: Vec<Parameter>,
+    /// Whether the likelihood sees a mixture of the processes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    mixes: bool,
     #[serde(default, rename = "overlay")]
     settings: ValueSettings,
     /// The layers after the first, where every latent process has its own.
@@ -221,6 +229,7 @@ impl Model {
             likelihood: self.latent.likelihood.name().to_owned(),
             levels: self.latent.likelihood.levels(),
             likelihood_parameters,
+            mixes: self.latent.likelihood.joint().is_some_and(|joint| joint.output(0).is_some()),
             settings: self.latent.settings.clone(),
             log_det_q: self.q[0].log_det(),
             more_log_det_q: self.q[1..].iter().map(Normal::log_det).collect(),
@@ -299,37 +308,6 @@ impl Checksum {
     }
 }
 
-/// Why bytes are not a usable model.
-pub(super) enum Unusable {
-    Foreign,
-    Newer(String),
-    Damaged(String),
-    /// What has a name that the registry does not know.
-    Unknown(String),
-}
-
-impl Unusable {
-    pub fn damaged(what: impl std::fmt::Display) -> Unusable {
-        Unusable::Damaged(what.to_string())
-    }
-
-    fn about(self, name: &str) -> Error {
-        match self {
-            Unusable::Foreign => Error::data(format!("{name}: not a sparsegp model file"))
-                .hint("expected a file written by fit ⟨model_out⟩"),
-            Unusable::Newer(version) => Error::data(format!(
-                "{name}: model file of format version {version:?}, expected at most {VERSION}"
-            ))
-            .hint("use the version of sparsegp that wrote it, or a newer one"),
-            Unusable::Damaged(what) => damaged_model(name, &what),
-            Unusable::Unknown(what) => Error::data(format!(
-                "{name}: the model has {what}, which is not known"
-            ))
-            .hint("enter it in the registry that the model is read with, or use a newer version of sparsegp"),
-        }
-    }
-}
-
 /// The contents of a model file, with what messages call it.
 ///
 /// # Errors
@@ -349,17 +327,12 @@ pub(crate) fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     Ok((name, bytes))
 }
 
-/// The error for a model file whose parts contradict each other.
-pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
-    Error::data(format!("{name}: the model file is damaged: {what}"))
-        .hint("copy it again from where it came from, or fit again")
-}
-
-pub(super) type Checked<T> = std::result::Result<T, Unusable>;
-
 /// Checks the length of the header, which comes first.
 fn check_start(bytes: &[u8], length: u64) -> Checked<()> {
     let header = <[u8; 8]>::try_from(bytes).map(u64::from_le_bytes).map_err(|_| Unusable::Foreign)?;
+    if bytes == SEVERAL {
+        return Err(Unusable::Several);
+    }
     if header > LONGEST_HEADER {
         return Err(Unusable::Foreign);
     }
@@ -585,6 +558,14 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
         return Err(Unusable::damaged("its levels are more than its parameters"));
     }
     let mut likelihood = registry.likelihood(kind, description.levels).map_err(Unusable::damaged)?;
+    if description.mixes {
+        let ObservationModel::One(one) = likelihood else {
+            return Err(Unusable::damaged("its likelihood sees several functions and mixes them"));
+        };
+        let weights = vec![0.0; description.more_log_det_q.len() + 1];
+        let mixed: Box<dyn JointLikelihood> = Box::new(Mixed::new(one, weights, 0.0));
+        likelihood = mixed.into();
+    }
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
 }

@@ -16,13 +16,14 @@ mod posterior;
 mod predictions;
 mod search;
 mod summary;
+mod unusable;
 mod warning;
 
 pub use coefficients::Coefficient;
 #[cfg(feature = "tables")]
 pub(crate) use constant::ConstantModel;
 #[cfg(feature = "tables")]
-pub(crate) use file::{damaged_model, read_model_file};
+pub(crate) use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub use latent::LatentModel;
@@ -32,4 +33,6 @@ pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use summary::FitSummary;
+#[cfg(feature = "tables")]
+pub(crate) use unusable::damaged_model;
 pub use warning::{Input, Warning};

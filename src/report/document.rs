@@ -117,6 +117,11 @@ impl Document {
         self
     }
 
+    /// The target.
+    pub fn target(&self) -> &str {
+        &self.data.target
+    }
+
     /// The document as JSON text of one object, with a line end.
     pub fn to_json(&self) -> String {
         // A structure of strings, numbers and maps with text keys always has a JSON form.

@@ -190,12 +190,24 @@ impl Schema {
         &self,
         path: &Path,
         block_rows: usize,
+        how: (Option<u8>, &[String]),
+    ) -> Result<TableBlocks> {
+        Schema::open_all(&[self], path, block_rows, how)
+    }
+
+    /// The same with the columns of several schemas.
+    pub(crate) fn open_all(
+        schemas: &[&Schema],
+        path: &Path,
+        block_rows: usize,
         (delimiter, copied): (Option<u8>, &[String]),
     ) -> Result<TableBlocks> {
         let how = How { groups: None, delimiter, copied };
-        let used = self.used_names();
+        let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
         let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
-        self.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        for schema in schemas {
+            schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        }
         Ok(blocks)
     }
 

@@ -3,11 +3,12 @@
 use super::args::EvaluateArgs;
 use super::predict::{BLOCK_ROWS, Filled};
 use super::{figures, output};
+use serde_json::{Map, Value, json};
 use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
 use sparsegp::report::{BaselineReport, BesideModel, DataSummary, Document, Observed, TrainFigures};
 use sparsegp::schema::UnseenLevels;
-use sparsegp::tabular::{Baselines, TableModel, TableRows};
+use sparsegp::tabular::{Baselines, TableModel, TableOutputs, TableRows};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
@@ -101,9 +102,44 @@ pub fn evaluate_part(model: &TableModel, part: &TableRows) -> Result<Evaluation>
 pub fn run(args: &EvaluateArgs) -> Result<()> {
     let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
     output::check_paths(&outputs, &[&args.model, &args.data])?;
-    let model = TableModel::load(&args.model)?;
+    let models = TableOutputs::load(&args.model)?;
+    if models.models().len() > 1 && args.data == Path::new("-") {
+        return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
+    }
+    let of_model = |model| of_model(args, model);
+    let of_models = models.models().iter().map(of_model).collect::<Result<Vec<_>>>()?;
+    let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
+    let json = documents_text("evaluate", &documents);
+    if let Some(path) = &args.metrics {
+        AtomicFile::write_all_to(path, json.as_bytes())?;
+    }
+    if args.json {
+        return output::print(&json);
+    }
+    let several = of_models.len() > 1;
+    of_models.iter().try_for_each(|(document, text)| {
+        let head = if several { format!("{}\n", document.target()) } else { String::new() };
+        output::print(&format!("{head}{text}"))
+    })
+}
+
+/// The metrics document, or where there are several targets those of all of them by name.
+pub fn documents_text(command: &str, documents: &[&Document]) -> String {
+    if let [document] = documents {
+        return document.to_json();
+    }
+    let of_target = |document: &&Document| {
+        let value: Value = serde_json::from_str(&document.to_json()).unwrap_or_default();
+        (document.target().to_owned(), value)
+    };
+    let outputs: Map<String, Value> = documents.iter().map(of_target).collect();
+    format!("{:#}\n", json!({ "command": command, "outputs": outputs }))
+}
+
+/// The figures of one target.
+fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
     let Evaluation { rows, report, .. } =
-        evaluate(&model, None, (&args.data, args.delimiter), args.unseen.unseen)?;
+        evaluate(model, None, (&args.data, args.delimiter), args.unseen.unseen)?;
     let data = DataSummary {
         rows,
         train: 0,
@@ -111,20 +147,13 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
         features: model.schema().dims(),
         target: model.schema().target_name().to_owned(),
     };
-    let mut document = Document::new("evaluate", &model, data, &output::dashes);
+    let mut document = Document::new("evaluate", model, data, &output::dashes);
     document.test = Some(report.clone());
-    let json = document.to_json();
-    if let Some(path) = &args.metrics {
-        AtomicFile::write_all_to(path, json.as_bytes())?;
-    }
-    if args.json {
-        return output::print(&json);
-    }
     let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
     table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
     let levels = model.schema().encoding().levels();
     let confusion = figures::confusion_table(&report, levels);
     let about =
         if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
-    output::print(&format!("{}{about}{}", output::table(&table), output::table(&confusion)))
+    Ok((document, format!("{}{about}{}", output::table(&table), output::table(&confusion))))
 }

@@ -3,9 +3,9 @@
 use super::args::{FitArgs, OutputArgs};
 use super::evaluate::{Evaluation, evaluate, evaluate_part};
 use super::fitting::{self, Fitting};
-use super::output;
 use super::predict::{BLOCK_ROWS, PredictedColumns, block_rows};
 use super::{inspect, interruption, page, summary};
+use super::{output, outputs};
 use sparsegp::error::spoken;
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, Hyper};
@@ -22,6 +22,13 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
+    let targets = args.columns.targets();
+    if targets.len() > 1 {
+        return outputs::run(args, &targets, &options);
+    }
+    if args.mixing.is_some() {
+        return Err(Error::usage("--mixing is for several targets").hint("name them all: --target a,b"));
+    }
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
     let model = fitted.model();
     let test = match &args.held_out.test {
@@ -181,7 +188,8 @@ fn write_files(
 
 /// The columns of predictions of test rows, which are numbered where they are some rows of the data.
 fn test_columns(model: &TableModel, row_numbers: bool) -> PredictedColumns<'_> {
-    PredictedColumns { model, row_numbers, keep: &[], latent: true, quantiles: &[], log_density: true }
+    let columns = PredictedColumns::of(model);
+    PredictedColumns { row_numbers, latent: true, log_density: true, ..columns }
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
@@ -213,7 +221,7 @@ fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path:
 }
 
 /// Where all parameters of a fit are to be seen.
-fn where_all(output: &OutputArgs) -> String {
+pub fn where_all(output: &OutputArgs) -> String {
     match (&output.model_out, &output.metrics) {
         (Some(model), _) => inspect::where_all(model),
         (None, Some(metrics)) => format!("all: {}", metrics.display()),

@@ -1,6 +1,7 @@
 //! `inspect`: what is in a model file, for people or as JSON; no data.
 
 use super::args::InspectArgs;
+use super::evaluate::documents_text;
 use super::{coefficients, output, parameters, search};
 use sparsegp::Result;
 use sparsegp::latent::{Layer, LinearLayer};
@@ -8,44 +9,53 @@ use sparsegp::model::{FitSummary, Nearby};
 use sparsegp::options::FitOptions;
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::schema::Feature;
-use sparsegp::tabular::TableModel;
+use sparsegp::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
-    let model = TableModel::load(&args.model)?;
+    let models = TableOutputs::load(&args.model)?;
     if args.json {
-        let rows = model.training_rows() as u64;
-        let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
-        let data = DataSummary { rows, train: rows, test: 0, features, target };
-        let document = Document::new("inspect", &model, data, &output::dashes)
-            .with_config("program_version", model.program())
-            .with_config("input_names", model.schema().input_names());
-        return output::print(&document.to_json());
+        let documents: Vec<Document> = models.models().iter().map(document).collect();
+        return output::print(&documents_text("inspect", &documents.iter().collect::<Vec<_>>()));
     }
-    let mut text = output::table(&overview(&model));
+    let texts: Vec<String> = models.models().iter().map(|model| text(args, model)).collect();
+    output::print(&texts.join("\n"))
+}
+
+fn document(model: &TableModel) -> Document {
+    let rows = model.training_rows() as u64;
+    let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
+    let data = DataSummary { rows, train: rows, test: 0, features, target };
+    Document::new("inspect", model, data, &output::dashes)
+        .with_config("program_version", model.program())
+        .with_config("input_names", model.schema().input_names())
+}
+
+fn text(args: &InspectArgs, model: &TableModel) -> String {
+    let mut text = output::table(&overview(model));
     let where_all = where_all(&args.model);
     let (parameters, most) = match args.all {
-        true => (parameters::all(&model), usize::MAX),
-        false => (parameters::shortened(&model, &where_all), parameters::MOST_SHOWN),
+        true => (parameters::all(model), usize::MAX),
+        false => (parameters::shortened(model, &where_all), parameters::MOST_SHOWN),
     };
     let rows: Vec<_> = parameters.into_iter().map(|row| [vec!["".to_owned()], row].concat()).collect();
     if !rows.is_empty() {
         text.push_str("\nhyper-parameters (on the scale the model sees)\n");
         text.push_str(&output::table(&rows));
     }
-    if let Some(coefficients) = coefficients::text(&model, most, &where_all) {
+    if let Some(coefficients) = coefficients::text(model, most, &where_all) {
         text.push_str(&format!("\n{coefficients}"));
     }
     text.push_str("\nfeatures\n");
-    text.push_str(&output::table(&features(&model)));
+    text.push_str(&output::table(&features(model)));
     for warning in &model.summary().warnings {
         text.push_str(&format!("\nwarning: {}", warning.words_with(&output::dashes)));
     }
     if !model.summary().warnings.is_empty() {
         text.push('\n');
     }
-    output::print(&text)
+    text
 }
 
 /// How to see all parameters of the model in a file.

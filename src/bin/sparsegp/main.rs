@@ -11,6 +11,7 @@ mod fitting;
 mod inspect;
 mod interruption;
 mod output;
+mod outputs;
 mod page;
 mod parameters;
 mod predict;

@@ -37,7 +37,7 @@ fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
     let (values, inputs) = (model.hyperparameters(), model.schema().input_names());
     for row in &mut rows {
         let of_list = stem(&row[0]).filter(|list| {
-            list.starts_with("kernel.")
+            list.split('.').any(|word| word == "kernel")
                 && values.iter().filter(|value| stem(&value.0) == Some(list)).count() == inputs.len()
         });
         let place =

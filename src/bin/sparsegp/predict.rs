@@ -10,7 +10,7 @@ use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::{
     Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
-use sparsegp::tabular::TableModel;
+use sparsegp::tabular::{TableModel, TableOutputs};
 use sparsegp::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -35,9 +35,24 @@ pub struct PredictedColumns<'a> {
     pub quantiles: &'a [f64],
     /// Whether there is a target to have a log density.
     pub log_density: bool,
+    /// The numbers of draws of the latent function and of the target.
+    pub drawn: (usize, usize),
 }
 
-impl PredictedColumns<'_> {
+impl<'a> PredictedColumns<'a> {
+    /// Mean and variance, or probabilities, alone.
+    pub fn of(model: &'a TableModel) -> Self {
+        PredictedColumns {
+            model,
+            row_numbers: false,
+            keep: &[],
+            latent: false,
+            quantiles: &[],
+            log_density: false,
+            drawn: (0, 0),
+        }
+    }
+
     /// Their names in order, given what the copied columns of the first block hold.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let mut leading = Vec::new();
@@ -97,6 +112,8 @@ impl PredictedColumns<'_> {
         if self.log_density {
             names.push("log_density".to_owned());
         }
+        names.extend((0..self.drawn.0).map(|k| format!("sample{k}")));
+        names.extend((0..self.drawn.1).map(|k| format!("draw{k}")));
         names
     }
 
@@ -138,13 +155,74 @@ impl PredictedColumns<'_> {
             let numbers = rows.take(predictions.rows());
             leading.push(Column::Number(numbers.map(|row| (row + 1) as f64).collect()));
         }
-        leading.extend(copies.iter().map(|copy| copy.column.clone()));
+        let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
+        leading.extend(kept.map(|copy| copy.column.clone()));
         if self.has_label() {
             let labels: Vec<Option<usize>> =
                 (0..predictions.rows()).into_par_iter().map(|row| predictions.most_probable(row)).collect();
             leading.push(Column::of_labels(self.model.schema().encoding().levels(), labels));
         }
         leading
+    }
+}
+
+/// The columns of all outputs side by side; where there are several, the names of all but numbers of rows and copied columns end in the
+/// target's.
+pub struct OutputColumns<'a> {
+    /// Those of every output.
+    pub outputs: Vec<PredictedColumns<'a>>,
+}
+
+impl<'a> OutputColumns<'a> {
+    /// Those of test rows.
+    pub fn of_test(models: &'a [TableModel]) -> Self {
+        let of_output =
+            |model| PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) };
+        OutputColumns { outputs: models.iter().map(of_output).collect() }
+    }
+
+    /// Their names in order, given what the copied columns of the first block hold.
+    pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let mut all = PredictedTable { leading: Vec::new(), numbers: Vec::new() };
+        for output in &self.outputs {
+            let mut table = output.table(copies);
+            if self.outputs.len() > 1 {
+                let target = output.model.schema().target_name();
+                let own = usize::from(output.row_numbers) + output.keep.len();
+                let leading = table.leading.iter_mut().skip(own).map(|(name, _)| name);
+                leading.chain(&mut table.numbers).for_each(|name| *name = format!("{name}_{target}"));
+            }
+            all.leading.extend(table.leading);
+            all.numbers.extend(table.numbers);
+        }
+        all
+    }
+
+    /// The predictions of one block, which begins at row `first` of the file, with the draws of every output, if any.
+    pub fn rows(
+        &self,
+        (block, first): (&Table, u64),
+        unseen: UnseenLevels,
+        draws: &[Vec<Vec<f64>>],
+    ) -> Result<PredictedRows> {
+        let of_output = |(index, output): (usize, &PredictedColumns<'_>)| {
+            let draws = draws.get(index).map_or(&[][..], |draws| draws);
+            block_rows((block, first), unseen, output, draws)
+        };
+        let mut parts = self.outputs.iter().enumerate().map(of_output).collect::<Result<Vec<_>>>()?;
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        let rows = block.rows();
+        let leading = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)).collect();
+        let row = |row: usize| {
+            parts.iter().flat_map(move |part| {
+                let width = part.numbers.len() / rows;
+                &part.numbers[row * width..(row + 1) * width]
+            })
+        };
+        let numbers = (0..rows).flat_map(row).copied().collect();
+        Ok(PredictedRows { leading, numbers, rows })
     }
 }
 
@@ -190,24 +268,25 @@ impl Filled {
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
-    let model = TableModel::load(&args.model)?;
+    let outputs = TableOutputs::load(&args.model)?;
+    let models = outputs.models();
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
-    let blocks = model.schema().open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
-    let has_target = blocks.names().iter().any(|name| name == model.schema().target_name());
-    let columns = PredictedColumns {
-        model: &model,
-        row_numbers: args.row_numbers,
-        keep: &args.keep,
+    let blocks = outputs.open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
+    let of_output = |model| PredictedColumns {
         latent: args.latent,
         quantiles: &args.quantiles,
-        log_density: has_target,
+        log_density: blocks.names().iter().any(|name| name == TableModel::schema(model).target_name()),
+        drawn: (args.samples, args.draws),
+        ..PredictedColumns::of(model)
     };
+    let mut columns = OutputColumns { outputs: models.iter().map(of_output).collect() };
+    if let Some(first) = columns.outputs.first_mut() {
+        (first.row_numbers, first.keep) = (args.row_numbers, &args.keep);
+    }
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
-        let mut table = columns.table(copies);
-        table.numbers.extend((0..args.samples).map(|k| format!("sample{k}")));
-        table.numbers.extend((0..args.draws).map(|k| format!("draw{k}")));
+        let table = columns.table(copies);
         check_names(&table)?;
         Ok(table)
     };
@@ -215,13 +294,10 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let (mut out, mut first, mut filled) = (None, 0, Filled::default());
     for block in blocks.ahead()? {
         let block = block?;
-        filled.add(&model, &block);
-        let mut draws = match args.samples {
-            0 => Vec::new(),
-            count => model.samples(&block, unseen, count, args.seed)?,
-        };
-        draws.extend(target_draws(&model, &block, args, first)?);
-        let rows = block_rows((&block, first), unseen, &columns, &draws)?;
+        models.first().into_iter().for_each(|model| filled.add(model, &block));
+        let drawn = models.iter().map(|model| all_draws(model, &block, args, first));
+        let drawn = drawn.collect::<Result<Vec<_>>>()?;
+        let rows = columns.rows((&block, first), unseen, &drawn)?;
         let ready = match out {
             Some(out) => out,
             None => writer(&args.out, table(block.copies())?)?,
@@ -244,6 +320,16 @@ fn check_names(table: &PredictedTable) -> Result<()> {
             .hint("rename the column in the data, or leave it out")),
         None => Ok(()),
     }
+}
+
+/// The draws of the latent function and those of the target at the rows of a block.
+fn all_draws(model: &TableModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
+    let mut draws = match args.samples {
+        0 => Vec::new(),
+        count => model.samples(block, args.unseen.unseen, count, args.seed)?,
+    };
+    draws.extend(target_draws(model, block, args, first)?);
+    Ok(draws)
 }
 
 /// Draws of the target at the rows of a block that begins at row `first` of the file: one vector per draw. A row's draws
@@ -284,7 +370,7 @@ pub fn block_rows(
 ) -> Result<PredictedRows> {
     let predictions = columns.model.predict(block, unseen)?;
     let targets = columns.model.schema().target_where_known(block)?;
-    let width = columns.numbers().len() + draws.len();
+    let width = columns.numbers().len();
     let mut numbers = vec![0.0; predictions.rows() * width];
     let fill = |(part, out): (usize, &mut [f64])| {
         let mut row_values = Vec::with_capacity(width);

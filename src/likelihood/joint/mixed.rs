@@ -134,8 +134,8 @@ impl JointLikelihood for Mixed {
         self.likelihood.scales_target()
     }
 
-    fn mixed(&self) -> Option<&Mixed> {
-        Some(self)
+    fn output(&self, which: usize) -> Option<Mixed> {
+        (which == 0).then(|| self.clone())
     }
 
     fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {
@@ -234,7 +234,10 @@ impl JointLikelihood for Mixed {
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> Vec<f64> {
-        self.offset.values[0] = self.likelihood.initialise(y, exposure);
+        let centre = self.likelihood.initialise(y, exposure);
+        if !(self.offset.fixed || self.offset.given) {
+            self.offset.values[0] = centre;
+        }
         vec![0.0; self.weights().len()]
     }
 

@@ -119,8 +119,9 @@ pub trait JointLikelihood: Send + Sync + Debug {
         false
     }
 
-    /// The likelihood as one output of a mixing of processes, if it is that.
-    fn mixed(&self) -> Option<&Mixed> {
+    /// An output by itself, where the functions are processes that outputs mix: of one output that itself.
+    fn output(&self, which: usize) -> Option<Mixed> {
+        let _ = which;
         None
     }
 

@@ -27,15 +27,6 @@ impl Outputs {
         Outputs { outputs: outputs.into_iter().map(named).collect() }
     }
 
-    /// One of the outputs by itself.
-    pub fn output(&self, which: usize) -> Option<Mixed> {
-        let mut output = self.outputs.get(which)?.clone();
-        output.for_each_parameter_mut(&mut |p| {
-            p.name = p.name.rsplit('.').next().unwrap_or_default().to_owned();
-        });
-        Some(output)
-    }
-
     fn processes(&self) -> usize {
         self.outputs.first().map_or(0, |output| output.weights().len())
     }
@@ -85,6 +76,14 @@ impl JointLikelihood for Outputs {
 
     fn functions(&self) -> Vec<String> {
         process_names(self.processes())
+    }
+
+    fn output(&self, which: usize) -> Option<Mixed> {
+        let mut output = self.outputs.get(which)?.clone();
+        output.for_each_parameter_mut(&mut |p| {
+            p.name = p.name.rsplit('.').next().unwrap_or_default().to_owned();
+        });
+        Some(output)
     }
 
     fn log_density(&self, at: Observation, f: &[f64], slope: &mut [f64]) -> f64 {

@@ -34,6 +34,10 @@ pub struct FitArgs {
     /// same
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
+    /// Let several targets share so many latent Gaussian processes, of which each is a linear combination with Gaussian noise (the linear model of
+    /// coregionalisation) [default: a model of its own for every target]
+    #[arg(long, value_name = "L", help_heading = "Model")]
+    pub mixing: Option<usize>,
     /// The number of starts with other inducing inputs and hyper-parameters, of which short fits keep the better half again
     /// and again until one is left
     #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]

@@ -19,7 +19,7 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
-    /// The column to predict
+    /// The column to predict, or several, separated by commas (fit), none of which is an input then
     #[arg(long, value_name = "COL")]
     pub target: String,
     /// The columns to predict from, separated by commas [default: all others]
@@ -387,6 +387,11 @@ impl ColumnArgs {
     }
 
     /// The columns that these arguments ask for.
+    /// The columns to predict.
+    pub fn targets(&self) -> Vec<String> {
+        self.target.split(',').map(str::to_owned).collect()
+    }
+
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
             target: self.target.clone(),

@@ -1,0 +1,206 @@
+//! Several targets of a table: models of their own and shared processes, missing cells, one file, the columns of predictions.
+
+#[path = "common/program.rs"]
+mod program;
+
+use program::Work;
+use serde_json::Value;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::likelihood::joint::{
+    JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
+};
+use sparsegp::likelihood::{Gaussian, Likelihood, Observation, PoissonExp, StudentT};
+use sparsegp::quadrature::Integrator;
+use sparsegp::training::{OutputRows, fit_outputs};
+use std::fmt::Write as _;
+
+/// Three outputs of two hidden curves, b = 0 in every fifth row of which `y3` is missing, `y2` in every seventh.
+fn table(rows: usize) -> String {
+    let mut text = "a,b,y1,y2,y3\n".to_owned();
+    for i in 0..rows {
+        let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
+        let (f, g) = ((6.0 * a).sin(), (5.0 * b + 2.0 * a).cos());
+        let noise = |k: f64| 0.05 * (i as f64 * (1.7 + k)).sin();
+        let cell = |gap: bool, y: f64| if gap { String::new() } else { format!("{y:.4}") };
+        let y2 = cell(i % 7 == 3, 100.0 + 20.0 * (f - 0.5 * g + noise(2.0)));
+        let y3 = cell(i % 5 == 0, -g + noise(3.0));
+        writeln!(text, "{a:.3},{b:.3},{:.4},{y2},{y3}", 2.0 * f + g + noise(1.0)).expect("text");
+    }
+    text
+}
+
+fn number(document: &Value, place: &str) -> f64 {
+    document.pointer(place).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {place}"))
+}
+
+#[test]
+fn an_output_keeps_the_contract_of_likelihoods() {
+    let families: [(Box<dyn Likelihood>, &[f64]); 3] = [
+        (Box::new(Gaussian::new(0.4)), &[-1.3, 0.4, 2.5]),
+        (Box::new(PoissonExp), &[0.0, 2.0]),
+        (Box::new(StudentT::new(4.0, 0.7)), &[-0.6, 1.9]),
+    ];
+    for (family, targets) in families {
+        let output = Mixed::new(family, vec![0.7, -0.4], 0.2);
+        let observations: Vec<Observation> = targets.iter().map(|&y| Observation::of(y)).collect();
+        check_joint_likelihood(&output, &observations).expect("the contract");
+    }
+}
+
+/// Expectations of outputs are sums over those observed, each under its own marginal, whatever the other cells are.
+#[test]
+fn outputs_are_sums_of_single_ones() {
+    let families = || -> [Box<dyn Likelihood>; 3] {
+        [Box::new(Gaussian::new(0.3)), Box::new(PoissonExp), Box::new(Gaussian::new(0.8))]
+    };
+    let weights = [[0.9, -0.2], [0.3, 0.5], [-1.1, 0.4]];
+    let offsets = [0.1, -0.3, 0.6];
+    let named = families()
+        .into_iter()
+        .enumerate()
+        .map(|(p, family)| (format!("y{p}"), Mixed::new(family, weights[p].to_vec(), offsets[p])));
+    let outputs = Outputs::new(named.collect());
+    let (mean, variance) = ([0.4, -0.7], [0.5, 0.2]);
+    let marginal = Marginal { mean: &mean, variance: &variance };
+    let (mut tools, mut integrator) = (JointIntegrator::default(), Integrator::default());
+    for cells in [[0.5, 2.0, -1.0], [f64::NAN, 3.0, f64::NAN], [f64::NAN; 3]] {
+        let at = Observation { outputs: &cells, ..Observation::of(0.0) };
+        for predictive in [false, true] {
+            let (mut by_mean, mut by_variance) = ([f64::NAN; 2], [f64::NAN; 2]);
+            let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
+            let got = match predictive {
+                true => outputs.log_predictive(at, marginal, slopes, &mut tools),
+                false => outputs.expected_log_density(at, marginal, slopes, &mut tools),
+            };
+            let (mut value, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
+            for (p, family) in families().iter().enumerate().filter(|(p, _)| !cells[*p].is_nan()) {
+                let w = weights[p];
+                let mu = offsets[p] + w[0] * mean[0] + w[1] * mean[1];
+                let v = w[0] * w[0] * variance[0] + w[1] * w[1] * variance[1];
+                let (at, no) = (Observation::of(cells[p]), &mut []);
+                let local = match predictive {
+                    true => family.log_predictive(at, (mu, v), no, &mut integrator),
+                    false => family.expected_log_density(at, (mu, v), no, &mut integrator),
+                };
+                value += local.value;
+                for l in 0..2 {
+                    first[l] += w[l] * local.mean;
+                    second[l] += w[l] * w[l] * local.variance;
+                }
+            }
+            assert!((got - value).abs() < 1e-13, "{cells:?}: {got}, expected {value}");
+            for l in 0..2 {
+                assert!((by_mean[l] - first[l]).abs() < 1e-13 && (by_variance[l] - second[l]).abs() < 1e-13);
+            }
+        }
+    }
+    assert_eq!(outputs.output(1).map(|output| output.weights().to_vec()), Some(weights[1].to_vec()));
+    assert!(outputs.output(3).is_none());
+}
+
+#[test]
+fn targets_of_their_own_are_fits_one_by_one() {
+    let work = Work::empty();
+    work.write("t.csv", &table(120));
+    work.write("new.csv", &table(30));
+    let quick = "--inducing 10 --epochs 5 --tolerance 0 --quiet";
+    let both = work
+        .run(&format!("fit t.csv --target y1,y3 --exclude y2 --test new.csv --json {quick} --model-out m"))
+        .json();
+    for target in ["y1", "y3"] {
+        let others = if target == "y1" { "y2,y3" } else { "y1,y2" };
+        let alone = work
+            .run(&format!("fit t.csv --target {target} --exclude {others} --test new.csv --json {quick}"));
+        let alone = alone.json();
+        for place in ["/test/nll", "/test/rmse", "/data/train", "/data/test"] {
+            let of_both = number(&both["outputs"][target], place);
+            assert_eq!(of_both.to_bits(), number(&alone, place).to_bits(), "{target} {place}");
+        }
+    }
+    let evaluated = work.run("evaluate m new.csv --json").json();
+    for target in ["y1", "y3"] {
+        let fitted = number(&both["outputs"][target], "/test/nll");
+        assert_eq!(number(&evaluated["outputs"][target], "/test/nll").to_bits(), fitted.to_bits());
+    }
+    let inspected = work.run("inspect m").ok().stdout();
+    assert!(inspected.contains("regression of 'y1'") && inspected.contains("regression of 'y3'"));
+}
+
+#[test]
+fn outputs_that_mix_processes_learn_from_each_other() {
+    let work = Work::empty();
+    work.write("t.csv", &table(200));
+    let options = "--target y1,y2,y3 --mixing 2 --test-fraction 0.2 --inducing 25 --epochs 40 --quiet";
+    let fit =
+        work.run(&format!("fit t.csv {options} --json --model-out m --predictions p.csv --report r.html"));
+    let document = fit.json();
+    for (target, noise) in [("y1", 0.05), ("y2", 1.0), ("y3", 0.05)] {
+        let of_target = &document["outputs"][target];
+        let rmse = number(of_target, "/test/rmse");
+        assert!(rmse < 3.0 * noise, "{target}: {rmse}");
+        assert!(number(of_target, "/test/nll") < number(of_target, "/baselines/linear/nll"), "{target}");
+    }
+    assert!(number(&document, "/outputs/y3/data/train") < number(&document, "/outputs/y1/data/train"));
+    assert!(work.read("r.html").contains("y3"));
+    let header = |text: String| text.lines().next().expect("a header").to_owned();
+    assert!(header(work.read("p.csv")).starts_with("mean_y1,variance_y1,"));
+    work.run("predict m t.csv --out q.csv --row-numbers --keep a --quantiles 0.1 --draws 1").ok();
+    assert_eq!(
+        header(work.read("q.csv")),
+        "row,a,mean_y1,variance_y1,q0.1_y1,log_density_y1,draw0_y1,mean_y2,variance_y2,q0.1_y2,log_density_y2,draw0_y2,\
+         mean_y3,variance_y3,q0.1_y3,log_density_y3,draw0_y3"
+    );
+    assert_eq!(work.read("q.csv").lines().count(), 201);
+    // Files are read without trust.
+    let bytes = std::fs::read(work.path("m")).expect("a file");
+    for length in [9, 15, 20, 300, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(work.path("cut"), &bytes[..length]).expect("written");
+        work.run("inspect cut").fails(3, &["cut", "damaged"]);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_for_several_targets_is_refused() {
+    let work = Work::empty();
+    work.write("t.csv", &table(60));
+    let classes: String = table(60).lines().enumerate().fold(String::new(), |mut text, (i, line)| {
+        writeln!(text, "{line},{}", if i == 0 { "kind" } else { ["red", "blue"][i % 2] }).expect("text");
+        text
+    });
+    work.write("k.csv", &classes);
+    let quick = "--inducing 5 --epochs 2 --quiet --model-out m";
+    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 {quick}")).ok();
+    let refused: [(&str, i32, &[&str]); 8] = [
+        ("fit t.csv --target y1,y1", 2, &["'y1' twice"]),
+        ("fit t.csv --target y1,z", 3, &["no column named 'z'"]),
+        ("fit t.csv --target y1 --mixing 1", 2, &["--mixing is for several targets"]),
+        ("fit t.csv --target y1,y2 --mixing 3", 2, &["--mixing is 3", "2"]),
+        ("fit t.csv --target y1,y2 --mixing 0", 2, &["--mixing is 0"]),
+        ("fit t.csv --target y1,y2 --betas 1,0.1", 2, &["--betas is for one --target"]),
+        ("fit k.csv --target y1,kind --mixing 1", 2, &["--mixing", "'kind'"]),
+        ("fit t.csv --target y1 --from m", 3, &["several targets"]),
+    ];
+    for (command, code, words) in refused {
+        work.run(&format!("{command} --quiet")).fails(code, words);
+    }
+    work.run(&format!("fit k.csv --target y1,kind {quick}")).ok();
+    let header = work.run("predict m k.csv --out -").ok().stdout();
+    assert!(
+        header.starts_with("label_kind,mean_y1,variance_y1,log_density_y1,probability_kind"),
+        "{header:.200}"
+    );
+}
+
+#[test]
+fn arrays_of_outputs_that_do_not_go_together_are_refused() {
+    let x = faer::Mat::from_fn(8, 1, |i, _| i as f64);
+    let names = ["u".to_owned(), "v".to_owned()];
+    let mut quiet = |_: &Event| {};
+    let mut fit = |targets: &[f64], processes: usize| {
+        let rows = OutputRows { x: x.as_ref(), targets, weights: &[] };
+        let options = sparsegp::options::FitOptions::default();
+        fit_outputs(rows, (&names, processes), &options, &mut Session::new(&mut quiet)).map(|fits| fits.len())
+    };
+    assert!(fit(&[0.0; 15], 1).is_err_and(|error| error.to_string().contains("15 targets")));
+    assert!(fit(&[0.0; 16], 3).is_err());
+}
