@@ -138,6 +138,22 @@ fn cases() -> Vec<Case> {
             target: "visits",
             ..case("counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(4) })
         },
+        case(
+            "varying noise",
+            FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
+        ),
+        Case {
+            table: rows(VISITS, 120),
+            target: "visits",
+            ..case(
+                "zeros with a cause of their own",
+                FitOptions {
+                    likelihood: Some(LikelihoodKind::ZeroInflatedPoisson),
+                    hyper: Some(Hyper::Alternating),
+                    ..epochs(4)
+                },
+            )
+        },
         linear(
             "samples of w",
             FitOptions {

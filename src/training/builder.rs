@@ -12,7 +12,7 @@ use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::hyper::{Event, Session};
-use crate::likelihood::{Likelihood, LikelihoodKind, ObservationModel};
+use crate::likelihood::{LikelihoodKind, ObservationModel};
 use crate::model::{Choices, Model};
 use crate::objective::Targets;
 use crate::options::FitOptions;
@@ -62,9 +62,8 @@ impl ModelBuilder {
         self
     }
 
-    /// With this likelihood, in place of the one that the options name.
-    pub fn likelihood(mut self, likelihood: impl Likelihood + 'static) -> Self {
-        let likelihood: Box<dyn Likelihood> = Box::new(likelihood);
+    /// With this likelihood, of one function or boxed of several, in place of the one that the options name.
+    pub fn likelihood(mut self, likelihood: impl Into<ObservationModel>) -> Self {
         self.likelihood = Some(likelihood.into());
         self
     }
