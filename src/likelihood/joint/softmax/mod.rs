@@ -11,16 +11,17 @@
 //! is a convolution of log-concave functions), so that they are followed from anywhere to both sides until what is left is negligible.
 
 mod curve;
+mod integrals;
 mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
 use crate::quadrature::Integrator;
 use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST};
-use pulp::Simd;
+use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use sparsegp_kernels::vector_math::{Pass, dispatch, mul_add};
+use sparsegp_kernels::vector_math::dispatch;
 
 /// What is left of an integral is negligible below this share.
 const NEGLIGIBLE: f64 = 1e-17;
@@ -213,185 +214,6 @@ fn add_left_tail(share: f64, top: usize, scratch: &mut Scratch) -> f64 {
     total
 }
 
-/// Adds a panel to the integrals of `E log Σ`; returns what φ of the largest mean is at the last node.
-struct LogSum<'a> {
-    blocks: &'a [Block],
-    weights: &'a Lanes,
-    top: usize,
-    value: &'a mut Lanes,
-    sums: &'a mut [[Lanes; 2]],
-}
-
-impl Pass for LogSum<'_> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) -> f64 {
-        let LogSum { blocks, weights, top, value, sums } = self;
-        let mut others = [1.0; LANES];
-        for (c, block) in blocks.iter().enumerate() {
-            if c != top {
-                multiply(&mut others, &block.values[0]);
-            }
-        }
-        let reference = &blocks[top].values[0];
-        for l in 0..LANES {
-            value[l] += weights[l] * reference[l] * (1.0 - others[l]);
-        }
-        for (block, [first, second]) in blocks.iter().zip(sums) {
-            let [phi, slope, bend] = &block.values;
-            for l in 0..LANES {
-                let share = weights[l] * reference[l] * others[l] / if phi[l] > TINY { phi[l] } else { TINY };
-                first[l] -= share * slope[l];
-                second[l] += share * bend[l];
-            }
-        }
-        reference[LANES - 1]
-    }
-}
-
-#[inline(always)]
-fn multiply(product: &mut Lanes, factors: &Lanes) {
-    product.iter_mut().zip(factors).for_each(|(product, factor)| *product *= factor);
-}
-
-fn add(sum: &mut Lanes, more: &Lanes) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-}
-
-/// What a block of an integrand says of the rest.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    /// The sum over the block.
-    total: f64,
-    /// The integrand at both ends.
-    ends: [f64; 2],
-    /// The share that the first node lacks of the exponential `e^s` that the integrand is far to the left, 1 for not known.
-    lacking: f64,
-}
-
-impl Ends {
-    fn of(terms: &Lanes, weights: &Lanes, lacking: f64) -> Ends {
-        let total = terms.iter().zip(weights).map(|(term, weight)| term * weight).sum();
-        Ends { total, ends: [terms[0], terms[LANES - 1]], lacking }
-    }
-
-    /// Whether the log-concave integrand falls beyond the block, and too little is left of it there.
-    fn is_last(self, right: bool, total: f64) -> bool {
-        let [near, far] = if right { self.ends } else { [self.ends[1], self.ends[0]] };
-        // To the left of an exponential there is a closed form.
-        let rest = if right { self.total } else { self.total.min(self.lacking * far) };
-        far <= near && rest <= NEGLIGIBLE * total
-    }
-
-    /// The sum over all even nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
-    fn left_tail(self) -> f64 {
-        STEP * self.ends[0] / STEP.exp_m1()
-    }
-}
-
-/// A sum over nodes times `e^{log_scale}`, which may be beyond floats.
-#[derive(Clone, Copy, Debug)]
-struct Running {
-    total: f64,
-    log_scale: f64,
-    /// Of the block that came last.
-    last: Ends,
-}
-
-impl Default for Running {
-    fn default() -> Self {
-        Running { total: 0.0, log_scale: f64::NEG_INFINITY, last: Ends::default() }
-    }
-}
-
-impl Running {
-    /// What terms of that scale are to be multiplied by, and what all sums so far.
-    fn admit(&mut self, log_scale: f64) -> (f64, f64) {
-        let mut past = 1.0;
-        if log_scale > self.log_scale + 100.0 {
-            past = if self.total == 0.0 { 0.0 } else { (self.log_scale - log_scale).exp() };
-            self.log_scale = log_scale;
-            self.total *= past;
-        }
-        ((log_scale - self.log_scale).exp(), past)
-    }
-
-    /// Adds a block; whether it is the last one in its direction.
-    fn add(&mut self, ends: Ends, right: bool) -> bool {
-        self.total += ends.total;
-        self.last = ends;
-        // To the right nothing comes after nothing; a mass further left may have been too small for a float.
-        let known = self.total > 0.0 || right;
-        known && ends.is_last(right, self.total) || self.total.is_nan()
-    }
-
-    /// Adds what is left of the last block.
-    fn finish(&mut self, grid: Grid) {
-        if grid.tabulated {
-            self.total += self.last.left_tail();
-        }
-    }
-
-    fn log(self) -> f64 {
-        self.total.ln() + self.log_scale
-    }
-}
-
-/// The integral of `E softmax_y` over a block, with the derivatives of its logarithm if there are sums.
-struct Density<'a> {
-    blocks: &'a [Block],
-    density: &'a Lanes,
-    class: usize,
-    /// What terms are multiplied by.
-    factor: f64,
-    weights: &'a Lanes,
-    sums: &'a mut [[Lanes; 2]],
-}
-
-impl Pass for Density<'_> {
-    type Output = Ends;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) -> Ends {
-        let Density { blocks, density, class, factor, weights, sums } = self;
-        let mut product = *density;
-        for (c, block) in blocks.iter().enumerate() {
-            if c != class {
-                multiply(&mut product, &block.values[0]);
-            }
-        }
-        let lacking = 1.0 - product[0];
-        product.iter_mut().for_each(|value| *value *= factor);
-        let ends = Ends::of(&product, weights, lacking);
-        for l in 0..LANES {
-            product[l] *= weights[l];
-        }
-        let (mut slope, mut bend) = ([0.0; LANES], [0.0; LANES]);
-        for (c, (block, [first_sum, second_sum])) in blocks.iter().zip(&mut *sums).enumerate() {
-            if c == class {
-                continue;
-            }
-            let [phi, first, second] = &block.values;
-            for l in 0..LANES {
-                let inverse = 1.0 / if phi[l] > TINY { phi[l] } else { TINY };
-                let (r, q) = (first[l] * inverse, second[l] * inverse);
-                first_sum[l] = mul_add::<S>(product[l], r, first_sum[l]);
-                second_sum[l] = mul_add::<S>(product[l], q, second_sum[l]);
-                slope[l] += r;
-                bend[l] += mul_add::<S>(-r, r, q);
-            }
-        }
-        if let Some([_, second_sum]) = sums.get_mut(class) {
-            // By parts twice: the second derivative of the product of all others.
-            for l in 0..LANES {
-                second_sum[l] += product[l] * mul_add::<S>(slope[l], slope[l], bend[l]);
-            }
-        }
-        ends
-    }
-}
-
 /// `E softmax_y`, and its derivatives in the sums if they are wanted; of the curves that are tilted the first is that of y.
 fn probability(
     grid: Grid,
@@ -422,32 +244,6 @@ fn probability(
     });
     running.finish(grid);
     running
-}
-
-/// The integral of `E softmax_c` over a block for one of all classes.
-struct Share<'a> {
-    product: &'a Lanes,
-    block: &'a Block,
-    density: &'a Lanes,
-    factor: f64,
-    weights: &'a Lanes,
-}
-
-impl Pass for Share<'_> {
-    type Output = Ends;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _simd: S) -> Ends {
-        let Share { product, block, density, factor, weights } = self;
-        let mut terms = [0.0; LANES];
-        for l in 0..LANES {
-            let phi = block.values[0][l];
-            terms[l] = product[l] / if phi > TINY { phi } else { TINY } * density[l];
-        }
-        let lacking = 1.0 - terms[0];
-        terms.iter_mut().for_each(|value| *value *= factor);
-        Ends::of(&terms, weights, lacking)
-    }
 }
 
 /// `E softmax_c` for all c, in `running`; all curves are tilted.
