@@ -204,3 +204,36 @@ fn arrays_of_outputs_that_do_not_go_together_are_refused() {
     assert!(fit(&[0.0; 15], 1).is_err_and(|error| error.to_string().contains("15 targets")));
     assert!(fit(&[0.0; 16], 3).is_err());
 }
+
+/// Rows in long form: `c` is the mirror image of `a`, and is known on the left alone where it is trained on.
+#[test]
+fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
+    let work = Work::empty();
+    let row = |i: usize, output: &str| {
+        let x = 6.0 * (i as f64 * 0.618).fract();
+        let sign = if output == "c" { -1.0 } else { 1.0 };
+        (x, format!("{x:.4},{output},{:.4}\n", sign * (2.0 * x).sin() + 0.05 * (i as f64 * 1.7).sin()))
+    };
+    let rows = |output: &'static str, keep: fn(f64) -> bool| {
+        (0..60).map(move |i| row(i, output)).filter(move |(x, _)| keep(*x)).map(|(_, line)| line)
+    };
+    let train: String = rows("a", |_| true).chain(rows("c", |x| x < 3.0)).collect();
+    let test: String = rows("c", |x| x > 3.2).collect();
+    work.write("t.csv", &format!("x,output,y\n{train}"));
+    work.write("new.csv", &format!("x,output,y\n{test}"));
+    let rmse = |kernel: &str| {
+        let mut command = work.command("fit t.csv --target y --test new.csv --inducing 30 --json --quiet");
+        let output = command.args(["--kernel", kernel]).output().expect("the program ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        number(&serde_json::from_slice(&output.stdout).expect("JSON"), "/test/rmse")
+    };
+    let (shared, apart) = (rmse("coregion(rank=1)[output] * matern52[x]"), rmse("matern52(ard)"));
+    assert!(shared < 0.15 && apart > 0.5, "{shared}, by distance {apart}");
+    let mut command = work.command("fit t.csv --target y --quiet");
+    let refused = command.args(["--kernel", "coregion[outputs]"]).output().expect("the program ends");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("no input called 'outputs', expected one of x, output")
+    );
+}

@@ -33,10 +33,10 @@
 use crate::compose::{ActiveDims, Combination, Operation, Scale};
 use crate::entry::{Entry, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
-use crate::{arc_cosine, dot_product, periodic, stationary};
+use crate::{arc_cosine, dot_product, index, periodic, stationary};
 
 /// The kernels that [`parse`] knows by name, a line for each; its file says the rest.
-const BUILT_IN: [Entry; 12] = [
+const BUILT_IN: [Entry; 13] = [
     stationary::RBF,
     stationary::MATERN12,
     stationary::MATERN32,
@@ -49,6 +49,7 @@ const BUILT_IN: [Entry; 12] = [
     arc_cosine::ARC_COSINE,
     dot_product::CONSTANT,
     dot_product::WHITE,
+    index::COREGION,
 ];
 
 /// Parentheses and selections may nest this deep, far beyond any use and far from the end of the stack.

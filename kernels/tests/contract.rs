@@ -56,6 +56,10 @@ fn every_kernel_keeps_the_contract() {
     }
     check("constant", 2);
     check("white", 2);
+    for (rank, levels) in [(0, 2), (1, 1), (1, 3), (2, 5)] {
+        check(&format!("coregion(rank={rank})"), levels);
+    }
+    check("index(rank=1)[0:3] * rbf(ard)[3,4]", 5);
 }
 
 #[test]

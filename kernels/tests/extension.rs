@@ -56,7 +56,7 @@ fn its_options_and_scale_are_treated_like_any_others() {
         ("rbf + additive(power=9)", 16, "'power' is a whole number from 1 to 4"),
         ("additive(ard)", 10, "has no option 'ard'; expected one of power, variance, lengthscale"),
         ("additive(lengthscale=60)", 10, "'lengthscale' must be between 0 and 50, not 60"),
-        ("additve", 1, "white, additive, scale(...) or (...)"),
+        ("additve", 1, "coregion, additive, scale(...) or (...)"),
     ] {
         let error = grammar().parse(text, 2).expect_err(text);
         assert!(error.column == column && error.message.contains(part), "{text}: {error}");

@@ -7,6 +7,7 @@ mod counts;
 mod design;
 mod distinct;
 pub(crate) mod facts;
+mod in_kernel;
 mod infer_schema;
 mod infer_target;
 mod left_out;

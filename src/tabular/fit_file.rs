@@ -160,6 +160,7 @@ pub fn fit_file(
     options.validate()?;
     let levels = surveyed.schema.encoding().levels().len();
     let Surveyed { schema, mut warnings, two_values, rows, train, validation, groups, .. } = surveyed;
+    let options = FitOptions { kernel: schema.kernel_of_inputs(&options.kernel)?, ..options };
     warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
     let part = |sample: Sample| -> Result<TableRows> {
         let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());

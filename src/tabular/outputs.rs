@@ -131,6 +131,7 @@ fn mixed(
     // One meaning of the inputs for all outputs.
     let mut base = base.clone();
     base.settle(table, &all, true)?;
+    let options = FitOptions { kernel: base.kernel_of_inputs(&options.kernel)?, ..options };
     let x = base.design(table, UnseenLevels::Error)?;
     base.take_means(&Scaling::standardise(x.as_ref(), &[]));
     let weights = base.weights(table)?.unwrap_or_default();

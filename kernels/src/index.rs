@@ -1,0 +1,222 @@
+//! A covariance between the levels of a category or the outputs of a table in long form; no distances.
+
+use crate::entry::Entry;
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
+use crate::parameter::{Parameter, Transform};
+use faer::{MatMut, MatRef};
+
+pub(crate) const COREGION: Entry = Entry {
+    names: &["coregion", "index"],
+    flags: &[],
+    arguments: &["rank"],
+    parameters: &["weights", "variances"],
+    build: |options| {
+        let most = u32::try_from(options.dims().max(1)).unwrap_or(u32::MAX);
+        let rank = options.integer("rank", 1, 0..=most)?;
+        Ok(Box::new(Coregion::new(options.dims(), rank as usize)))
+    },
+};
+
+/// `k(i, j) = (W Wᵀ + diag κ)_ij` between the levels of a category, one column for each of them (Bonilla, Chai & Williams 2008; GPyTorch's
+/// `IndexKernel`, GPflow's `Coregion`).
+///
+/// The level of a point is the column with its largest positive value, which is that of the level in one-hot codes, standardised or not. A
+/// point without a positive value has a level of its own that no other shares: it has the mean variance of all levels and no covariance.
+/// Values do not vary with the points otherwise, so that gradients in them are 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coregion {
+    rank: usize,
+    /// W, those of a level one after the other.
+    weights: Parameter,
+    /// κ.
+    variances: Parameter,
+}
+
+impl Coregion {
+    /// For so many levels, with W of that many columns.
+    pub fn new(levels: usize, rank: usize) -> Self {
+        let weights = Parameter {
+            name: "weights".to_owned(),
+            values: vec![0.0; levels * rank],
+            transform: Transform::Identity,
+            prior: None,
+            fixed: false,
+            given: false,
+        };
+        let mut kernel =
+            Coregion { rank, weights, variances: Parameter::positive("variances", vec![1.0; levels]) };
+        kernel.start(1.0);
+        kernel
+    }
+
+    fn levels(&self) -> usize {
+        self.variances.values.len()
+    }
+
+    fn row(&self, level: usize) -> &[f64] {
+        &self.weights.values[level * self.rank..(level + 1) * self.rank]
+    }
+
+    /// Half of the variance shared by all levels, the other half their own; further columns of W are small waves, so that they differ.
+    fn start(&mut self, variance: f64) {
+        let (levels, rank) = (self.levels(), self.rank);
+        let half = if rank == 0 { variance } else { 0.5 * variance };
+        self.weights.start(|at| {
+            let (level, column) = (at / rank, at % rank);
+            let wave = std::f64::consts::PI * column as f64 * (level as f64 + 0.5) / levels as f64;
+            half.sqrt() * if column == 0 { 1.0 } else { 0.3 * wave.cos() }
+        });
+        self.variances.start(|_| half);
+    }
+
+    /// Writes `W Wᵀ + diag κ`, a column after the other.
+    fn covariance(&self, out: &mut [f64]) {
+        let levels = self.levels();
+        for (b, column) in out.chunks_exact_mut(levels.max(1)).enumerate() {
+            for (a, out) in column.iter_mut().enumerate() {
+                *out = self.row(a).iter().zip(self.row(b)).map(|(a, b)| a * b).sum();
+            }
+            column[b] += self.variances.at(b);
+        }
+    }
+
+    /// The level of every point, the number of levels for a level of its own.
+    fn levels_of(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
+        self.variances.check_dims(x.ncols());
+        let mut found = scratch.take(x.nrows());
+        for (i, found) in found.iter_mut().enumerate() {
+            let mut largest = 0.0;
+            *found = self.levels() as f64;
+            for a in 0..x.ncols() {
+                if x[(i, a)] > largest {
+                    (*found, largest) = (a as f64, x[(i, a)]);
+                }
+            }
+        }
+        found
+    }
+
+    /// The variance of a level; of one of its own, the mean of all.
+    fn variance(&self, level: usize) -> f64 {
+        let own = |a: usize| self.row(a).iter().map(|w| w * w).sum::<f64>() + self.variances.at(a);
+        if level < self.levels() {
+            return own(level);
+        }
+        (0..self.levels()).map(own).sum::<f64>() / self.levels().max(1) as f64
+    }
+
+    /// Adds the gradient, given that of the covariance, and of the diagonal for every level, that of levels of their own coming last.
+    fn finish(&self, covariance: &[f64], diagonal: &[f64], parameters: &mut [f64]) {
+        if parameters.is_empty() {
+            return;
+        }
+        let levels = self.levels();
+        let (weights, variances) = parameters.split_at_mut(levels * self.rank);
+        let shared = diagonal.last().copied().unwrap_or(0.0) / levels.max(1) as f64;
+        for a in 0..levels {
+            let own = diagonal[a] + shared;
+            variances[a] += covariance[a * levels + a] + own;
+            for k in 0..self.rank {
+                let both = |b: usize| covariance[b * levels + a] + covariance[a * levels + b];
+                let products = (0..levels).map(|b| both(b) * self.row(b)[k]);
+                weights[a * self.rank + k] += products.sum::<f64>() + 2.0 * own * self.row(a)[k];
+            }
+        }
+    }
+
+    /// Both sides' levels.
+    fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> [Vec<f64>; 2] {
+        let (left, right) = inputs.sides();
+        [self.levels_of(left, scratch), self.levels_of(right, scratch)]
+    }
+}
+
+impl Kernel for Coregion {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let [left, right] = self.sides(inputs, scratch);
+        let levels = self.levels();
+        let mut covariance = scratch.take(levels * levels);
+        self.covariance(&mut covariance);
+        for (j, &b) in right.iter().enumerate() {
+            for (i, &a) in left.iter().enumerate() {
+                let (a, b) = (a as usize, b as usize);
+                out[(i, j)] = if a.max(b) < levels { covariance[b * levels + a] } else { 0.0 };
+            }
+        }
+        if let Inputs::Gram(_) = inputs {
+            left.iter().enumerate().for_each(|(i, &a)| out[(i, i)] = self.variance(a as usize));
+        }
+        [left, right, covariance].into_iter().for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let gram = matches!(inputs, Inputs::Gram(_));
+        let [left, right] = self.sides(inputs, scratch);
+        let levels = self.levels();
+        let [mut covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.take(len));
+        covariance.fill(0.0);
+        diagonal.fill(0.0);
+        for (j, &b) in right.iter().enumerate() {
+            for (i, &a) in left.iter().enumerate() {
+                let (a, b) = (a as usize, b as usize);
+                match () {
+                    () if gram && i == j => diagonal[a] += kbar[(i, i)],
+                    () if a.max(b) < levels => covariance[b * levels + a] += kbar[(i, j)],
+                    () => {}
+                }
+            }
+        }
+        self.finish(&covariance, &diagonal, grad.parameters);
+        [left, right, covariance, diagonal].into_iter().for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
+        let levels = self.levels_of(x, scratch);
+        out.iter_mut().zip(&levels).for_each(|(out, &level)| *out = self.variance(level as usize));
+        scratch.give(levels);
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
+        let levels = self.levels();
+        let [mut covariance, mut diagonal] = [levels * levels, levels + 1].map(|len| scratch.take(len));
+        covariance.fill(0.0);
+        diagonal.fill(0.0);
+        let found = self.levels_of(x, scratch);
+        found.iter().zip(kbar).for_each(|(&level, kbar)| diagonal[level as usize] += kbar);
+        self.finish(&covariance, &diagonal, grad.parameters);
+        [found, covariance, diagonal].into_iter().for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        visit(&self.weights);
+        visit(&self.variances);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        visit(&mut self.weights);
+        visit(&mut self.variances);
+    }
+
+    fn initialise(&mut self, _: &[f64], target_variance: f64) {
+        self.start(target_variance);
+    }
+
+    fn expression(&self) -> String {
+        expression_with("coregion", &[(self.rank != 1).then(|| format!("rank={}", self.rank))])
+    }
+
+    fn min_dims(&self) -> usize {
+        self.levels()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
