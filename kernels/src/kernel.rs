@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_warm_scratch_neither_grows_nor_shrinks() {
-        let text = "matern52(ard) + periodic * rbf[0:2] + scale(arccosine[1] * polynomial(ard, degree=2))";
+        let text = "matern52(ard) + periodic * rbf[0:2] + scale(arccosine[1] * polynomial(ard, degree=2)) + spectral_mixture * additive";
         for dims in [2, 5] {
             let kernel = crate::parse(text, dims).expect("a valid expression");
             let points = |n: usize| Mat::from_fn(n, dims, |i, d| ((3 * i + d) as f64).sin());

@@ -4,6 +4,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod additive;
 pub mod arc_cosine;
 pub mod compose;
 mod distance;
@@ -12,14 +13,17 @@ pub mod entry;
 pub mod index;
 pub mod kernel;
 mod matrix;
+mod pairwise;
 pub mod parameter;
 pub mod parse;
 pub mod periodic;
 mod prior;
+pub mod spectral_mixture;
 pub mod stationary;
 pub mod testkit;
 pub mod vector_math;
 
+pub use additive::Additive;
 pub use arc_cosine::ArcCosine;
 pub use compose::{ActiveDims, Combination, Operation, Scale};
 pub use dot_product::{Constant, Polynomial};
@@ -30,4 +34,5 @@ pub use parameter::{Parameter, Transform};
 pub use parse::{Grammar, NameError, parse};
 pub use periodic::{Cosine, Periodic};
 pub use prior::{Prior, PriorError};
+pub use spectral_mixture::SpectralMixture;
 pub use stationary::{Profile, Stationary};

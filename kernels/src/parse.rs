@@ -13,8 +13,11 @@
 //! | --- | --- |
 //! | `rbf` (`squared_exponential`), `matern12`, `matern32`, `matern52` | `ard`, `variance`, `lengthscales` |
 //! | `rational_quadratic` (`rq`) | `ard`, `variance`, `lengthscales`, `alpha` |
+//! | `wendland` | `ard`, `smoothness` (1), `variance`, `lengthscales` |
 //! | `periodic` | `ard`, `ard_period`, `variance`, `lengthscales`, `period` |
 //! | `cosine` | `ard`, `variance`, `lengthscales` |
+//! | `spectral_mixture` | `components` (2), `weights`, `frequencies`, `bandwidths` |
+//! | `additive` | `order` (2, or 1 for one column), `variances`, `lengthscales` |
 //! | `linear` | `ard`, `variance` |
 //! | `polynomial` | `ard`, `degree` (2), `variance`, `offset` |
 //! | `arccosine` | `ard`, `order` (1), `variance`, `weight_variances`, `bias_variance` |
@@ -33,17 +36,20 @@
 use crate::compose::{ActiveDims, Combination, Operation, Scale};
 use crate::entry::{Entry, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
-use crate::{arc_cosine, dot_product, index, periodic, stationary};
+use crate::{additive, arc_cosine, dot_product, index, periodic, spectral_mixture, stationary};
 
 /// The kernels that [`parse`] knows by name, a line for each; its file says the rest.
-const BUILT_IN: [Entry; 13] = [
+const BUILT_IN: [Entry; 16] = [
     stationary::RBF,
     stationary::MATERN12,
     stationary::MATERN32,
     stationary::MATERN52,
     stationary::RATIONAL_QUADRATIC,
+    stationary::WENDLAND,
     periodic::PERIODIC,
     periodic::COSINE,
+    spectral_mixture::SPECTRAL_MIXTURE,
+    additive::ADDITIVE,
     dot_product::LINEAR,
     dot_product::POLYNOMIAL,
     arc_cosine::ARC_COSINE,

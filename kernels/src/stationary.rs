@@ -1,4 +1,4 @@
-//! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic; no composition.
+//! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic, Wendland; no composition.
 
 use crate::distance::{PairGradient, ScaledPair};
 use crate::entry::{Build, Entry, Options, ParseError};
@@ -32,6 +32,18 @@ pub(crate) const RATIONAL_QUADRATIC: Entry = Entry {
     ..entry(&["rational_quadratic", "rq"], |options| asked(Profile::RationalQuadratic, options))
 };
 
+pub(crate) const WENDLAND: Entry = Entry {
+    arguments: &["smoothness"],
+    ..entry(&["wendland"], |options| {
+        let profile = match options.integer("smoothness", 1, 0..=2)? {
+            0 => Profile::Wendland0,
+            1 => Profile::Wendland1,
+            _ => Profile::Wendland2,
+        };
+        asked(profile, options)
+    })
+};
+
 /// The shape of a stationary kernel as a function of `r² = Σ_d ((x_d − x'_d)/ℓ_d)²`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +58,14 @@ pub enum Profile {
     Matern52,
     /// `(1 + r²/(2α))^(−α)`.
     RationalQuadratic,
+    /// `(1 − r)₊^e`, `e = ⌊D/2⌋ + 1`, in `D` dimensions: like the other Wendland kernels a piecewise polynomial that is 0 beyond
+    /// one lengthscale (Rasmussen and Williams, 2006, eq. 4.21). At the kinks the derivative is taken as 0: at `r = 0`, and
+    /// for `D = 1` at `r = 1`.
+    Wendland0,
+    /// `(1 − r)₊^e (e r + 1)`, `e = ⌊D/2⌋ + 3`; paths are once differentiable.
+    Wendland1,
+    /// `(1 − r)₊^e ((e² − 1) r² + 3 e r + 3)/3`, `e = ⌊D/2⌋ + 5`; paths are twice differentiable.
+    Wendland2,
 }
 
 impl Profile {
@@ -57,7 +77,39 @@ impl Profile {
             Profile::Matern32 => "matern32",
             Profile::Matern52 => "matern52",
             Profile::RationalQuadratic => "rational_quadratic",
+            Profile::Wendland0 | Profile::Wendland1 | Profile::Wendland2 => "wendland",
         }
+    }
+
+    /// What tells a Wendland kernel from the others: its paths have `smoothness` derivatives.
+    fn smoothness(self) -> Option<usize> {
+        match self {
+            Profile::Wendland0 => Some(0),
+            Profile::Wendland1 => Some(1),
+            Profile::Wendland2 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// The exponent of a Wendland kernel in `dims` dimensions, `⌊D/2⌋ + 2q + 1`.
+    fn exponent(self, dims: usize) -> Option<f64> {
+        self.smoothness().map(|smoothness| (dims / 2 + 2 * smoothness + 1) as f64)
+    }
+
+    /// The lengthscale with which the profile agrees to leading order in `r` with `exp(−r²/2)`, or `exp(−r)` where it has a
+    /// kink, of lengthscale 1: typical points are within the support then.
+    fn reach(self, dims: f64) -> f64 {
+        let e = self.exponent(dims as usize).unwrap_or(1.0);
+        match self {
+            Profile::Wendland0 => e,
+            Profile::Wendland1 => (e * (e + 1.0)).sqrt(),
+            Profile::Wendland2 => ((e + 1.0) * (e + 2.0) / 3.0).sqrt(),
+            _ => 1.0,
+        }
+    }
+
+    fn has_kink(self) -> bool {
+        matches!(self, Profile::Matern12 | Profile::Wendland0)
     }
 
     fn passes(self) -> Passes {
@@ -67,6 +119,9 @@ impl Profile {
             Profile::Matern32 => Passes::of::<Matern32>(),
             Profile::Matern52 => Passes::of::<Matern52>(),
             Profile::RationalQuadratic => Passes::of::<RationalQuadratic>(),
+            Profile::Wendland0 => Passes::of::<Wendland<0>>(),
+            Profile::Wendland1 => Passes::of::<Wendland<1>>(),
+            Profile::Wendland2 => Passes::of::<Wendland<2>>(),
         }
     }
 }
@@ -75,6 +130,7 @@ impl Profile {
 #[derive(Clone, Copy)]
 pub(crate) struct Coefficients {
     pub variance: f64,
+    /// `α` of the rational quadratic, the exponent `e` of a Wendland kernel.
     pub alpha: f64,
 }
 
@@ -110,6 +166,7 @@ struct Matern12;
 struct Matern32;
 struct Matern52;
 struct RationalQuadratic;
+struct Wendland<const SMOOTHNESS: usize>;
 
 impl Form for SquaredExponential {
     const NEEDS_DISTANCE: bool = false;
@@ -195,6 +252,51 @@ impl Form for RationalQuadratic {
     fn alpha_slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64 {
         let u = Self::ratio(r2, c);
         k * (u / (1.0 + u) - ln_1p::<S>(u))
+    }
+}
+
+impl<const SMOOTHNESS: usize> Wendland<SMOOTHNESS> {
+    /// `r`, 1 wherever the kernel is 0.
+    #[inline(always)]
+    fn radius(r2: f64) -> f64 {
+        let r = r2.sqrt();
+        if r > 1.0 { 1.0 } else { r }
+    }
+
+    /// What `(1 − r)^e` is multiplied by.
+    #[inline(always)]
+    fn factor<S: Simd>(r: f64, e: f64) -> f64 {
+        match SMOOTHNESS {
+            0 => 1.0,
+            1 => mul_add::<S>(e, r, 1.0),
+            _ => mul_add::<S>(r, mul_add::<S>((e * e - 1.0) / 3.0, r, e), 1.0),
+        }
+    }
+}
+
+impl<const SMOOTHNESS: usize> Form for Wendland<SMOOTHNESS> {
+    #[inline(always)]
+    fn value<S: Simd>(r2: f64, c: Coefficients) -> f64 {
+        let r = Self::radius(r2);
+        let t = 1.0 - r;
+        // ln(1 − r) = −ln(1 + r/(1 − r)): a power without branches, whatever the exponent.
+        let power = exp::<S>(-c.alpha * ln_1p::<S>(r / t));
+        let k = c.variance * power * Self::factor::<S>(r, c.alpha);
+        if t == 0.0 { 0.0 } else { k }
+    }
+
+    #[inline(always)]
+    fn slope<S: Simd>(r2: f64, k: f64, c: Coefficients) -> f64 {
+        let (r, e) = (Self::radius(r2), c.alpha);
+        let t = 1.0 - r;
+        // The derivative in r has the factor r, which cancels, for all but the first.
+        let ratio = match SMOOTHNESS {
+            0 => e / r,
+            1 => e * (e + 1.0) / Self::factor::<S>(r, e),
+            _ => (e + 1.0) * (e + 2.0) / 3.0 * mul_add::<S>(e - 1.0, r, 1.0) / Self::factor::<S>(r, e),
+        };
+        let slope = -0.5 * k / t * ratio;
+        if t == 0.0 || (SMOOTHNESS == 0 && r == 0.0) { 0.0 } else { slope }
     }
 }
 
@@ -298,7 +400,7 @@ pub(crate) struct Scaled<'a> {
 impl Scaled<'_> {
     /// Writes the covariance matrix.
     pub fn evaluate(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let pair = ScaledPair::new(inputs, self.scales, self.profile == Profile::Matern12, scratch);
+        let pair = ScaledPair::new(inputs, self.scales, self.profile.has_kink(), scratch);
         let passes = self.profile.passes();
         pair.evaluate(out, self.c.variance, &|run| (passes.value)(run, self.c));
         pair.release(scratch);
@@ -313,7 +415,7 @@ impl Scaled<'_> {
         gradient: PairGradient<'_>,
         scratch: &mut Scratch,
     ) -> WeightedSums {
-        let pair = ScaledPair::new(inputs, self.scales, self.profile == Profile::Matern12, scratch);
+        let pair = ScaledPair::new(inputs, self.scales, self.profile.has_kink(), scratch);
         let passes = self.profile.passes();
         let mut sums = WeightedSums::default();
         let mut weigh = |run: &mut [f64], k: &[f64], kbar: &[f64]| {
@@ -384,8 +486,9 @@ impl Stationary {
         self.profile
     }
 
-    fn coefficients(&self) -> Coefficients {
-        let alpha = self.alpha.as_ref().map_or(1.0, |alpha| alpha.at(0));
+    fn coefficients(&self, dims: usize) -> Coefficients {
+        let alpha = self.alpha.as_ref().map(|alpha| alpha.at(0));
+        let alpha = alpha.or(self.profile.exponent(dims)).unwrap_or(1.0);
         Coefficients { variance: self.variance.at(0), alpha }
     }
 
@@ -402,7 +505,7 @@ impl Stationary {
 impl Kernel for Stationary {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let scales = self.scales(inputs.dims(), scratch);
-        let c = self.coefficients();
+        let c = self.coefficients(inputs.dims());
         Scaled { profile: self.profile, c, scales: &scales }.evaluate(inputs, out, scratch);
         scratch.give(scales);
     }
@@ -419,7 +522,7 @@ impl Kernel for Stationary {
         let scales = self.scales(dims, scratch);
         let mut log_scales = scratch.take(dims);
         log_scales.fill(0.0);
-        let c = self.coefficients();
+        let c = self.coefficients(dims);
         let pair = PairGradient { log_scales: &mut log_scales, left: grad.left, right: grad.right };
         let scaled = Scaled { profile: self.profile, c, scales: &scales };
         let sums = scaled.adjoint(inputs, k, kbar, pair, scratch);
@@ -456,16 +559,21 @@ impl Kernel for Stationary {
         self.alpha.iter_mut().for_each(visit);
     }
 
+    /// Lengthscales of Wendland kernels, which are 0 beyond one of them, start as many times longer as it takes to resemble the
+    /// squared exponential (Matérn-1/2 for smoothness 0) where points are close.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
-        self.lengthscales.start_from_spread(spread, |s, dims| s * dims.sqrt());
+        let profile = self.profile;
+        self.lengthscales.start_from_spread(spread, |s, dims| s * dims.sqrt() * profile.reach(dims));
         if let Some(alpha) = &mut self.alpha {
             alpha.start(|_| 1.0);
         }
     }
 
     fn expression(&self) -> String {
-        expression_with(self.profile.name(), &[self.lengthscales.per_dimension().then(|| "ard".to_owned())])
+        let ard = self.lengthscales.per_dimension().then(|| "ard".to_owned());
+        let smoothness = self.profile.smoothness().map(|smoothness| format!("smoothness={smoothness}"));
+        expression_with(self.profile.name(), &[ard, smoothness])
     }
 
     fn min_dims(&self) -> usize {

@@ -40,6 +40,13 @@ fn every_kernel_keeps_the_contract() {
             check(&format!("{name}(ard)"), dims);
         }
     }
+    for smoothness in 0..=2 {
+        for dims in [1, 2, 5, 9] {
+            check(&format!("wendland(smoothness={smoothness})"), dims);
+            // Many pairs are out of reach of each other.
+            check(&format!("wendland(ard, smoothness={smoothness}, lengthscales=1.3)"), dims);
+        }
+    }
     for options in ["", "(ard)", "(ard_period)", "(ard, ard_period)"] {
         for dims in [1, 3, 6] {
             check(&format!("periodic{options}"), dims);
@@ -53,6 +60,14 @@ fn every_kernel_keeps_the_contract() {
         check(&format!("arccosine(order={order})"), 1);
         check(&format!("arccosine(ard, order={order})"), 2);
         check(&format!("arccosine(ard, order={order})"), 6);
+    }
+    for components in 1..=3 {
+        for dims in [1, 2, 5] {
+            check(&format!("spectral_mixture(components={components})"), dims);
+        }
+    }
+    for (order, dims) in [(1, 1), (1, 3), (2, 2), (2, 5), (3, 5), (5, 5)] {
+        check(&format!("additive(order={order})"), dims);
     }
     check("constant", 2);
     check("white", 2);
@@ -73,6 +88,8 @@ fn compositions_keep_the_contract() {
         "arccosine(ard, order=2)[1:4] + polynomial(degree=2)[0] * rational_quadratic",
         "((rbf * rbf)[0:3] + white)[3, 1, 2]",
         "scale(scale(periodic(ard)[0:3]))",
+        "linear * additive(order=1)[1:3] + additive(order=3)[3, 0, 1] * white",
+        "rbf * spectral_mixture(components=1)[2] + spectral_mixture[0, 3]",
     ] {
         check(text, 4);
     }

@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch, parse};
 
-const ALL: [&str; 14] = [
+const ALL: [&str; 19] = [
     "rbf(ard)",
     "matern12(ard)",
     "matern32(ard)",
@@ -11,8 +11,13 @@ const ALL: [&str; 14] = [
     "rational_quadratic(ard)",
     "periodic(ard)",
     "cosine(ard)",
+    "spectral_mixture(components=3)",
+    "additive(order=2)",
     "linear(ard)",
     "polynomial(ard, degree=2)",
+    "wendland(smoothness=0)",
+    "wendland(ard, smoothness=1)",
+    "wendland(ard, smoothness=2)",
     "arccosine(ard, order=0)",
     "arccosine(ard, order=1)",
     "arccosine(ard, order=2)",
@@ -102,8 +107,17 @@ fn coincident_points_give_finite_adjoints() {
 
 #[test]
 fn cross_values_at_coincident_points_are_the_variance() {
-    for text in ["rbf", "matern12", "matern32", "matern52", "rq", "periodic", "cosine", "arccosine(order=0)"]
-    {
+    for text in [
+        "rbf",
+        "matern12",
+        "matern32",
+        "matern52",
+        "rq",
+        "periodic",
+        "cosine",
+        "wendland(smoothness=0)",
+        "arccosine(order=0)",
+    ] {
         for dims in DIMS {
             let kernel = parse(text, dims).unwrap();
             let x = points(7, dims);
@@ -143,7 +157,9 @@ fn extreme_parameters_and_inputs_stay_finite() {
 
 #[test]
 fn distances_beyond_all_bounds_give_zero() {
-    for text in ["rbf", "matern12", "matern32", "matern52"] {
+    for text in
+        ["rbf", "matern12", "matern32", "matern52", "wendland(smoothness=0)", "wendland(smoothness=2)"]
+    {
         for dims in DIMS {
             let kernel = parse(text, dims).unwrap();
             let left = Mat::zeros(2, dims);
@@ -157,7 +173,15 @@ fn distances_beyond_all_bounds_give_zero() {
 
 #[test]
 fn a_common_offset_costs_no_digits() {
-    for text in ["rbf(ard)", "matern12(ard)", "matern52(ard)", "rq(ard)", "periodic(ard)", "cosine(ard)"] {
+    for text in [
+        "rbf(ard)",
+        "matern12(ard)",
+        "matern52(ard)",
+        "rq(ard)",
+        "periodic(ard)",
+        "cosine(ard)",
+        "spectral_mixture",
+    ] {
         for dims in DIMS {
             let kernel = parse(text, dims).unwrap();
             // Multiples of 1/64, so that the shifted points are exact too.
@@ -211,7 +235,19 @@ fn strided_inputs_give_the_same_numbers() {
 
 #[test]
 fn nan_inputs_show_in_the_result() {
-    for text in ["rbf", "matern12", "matern32", "matern52", "rq", "periodic", "cosine", "linear"] {
+    for text in [
+        "rbf",
+        "matern12",
+        "matern32",
+        "matern52",
+        "rq",
+        "spectral_mixture",
+        "additive",
+        "wendland",
+        "periodic",
+        "cosine",
+        "linear",
+    ] {
         for dims in DIMS {
             let kernel = parse(text, dims).unwrap();
             let left = points(12, dims);

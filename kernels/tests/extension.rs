@@ -20,10 +20,10 @@ fn points(n: usize, shift: f64) -> Mat<f64> {
 fn it_keeps_the_contract_alone_and_in_company() {
     let (left, right) = (points(11, 0.0), points(14, 0.3));
     for text in [
-        "additive(power=1)",
-        "additive(power=3)",
-        "rbf(ard) * additive(power=2) + additive(power=1)[1:3]",
-        "scale(additive(power=2) + white)",
+        "additive_imq(power=1)",
+        "additive_imq(power=3)",
+        "rbf(ard) * additive_imq(power=2) + additive_imq(power=1)[1:3]",
+        "scale(additive_imq(power=2) + white)",
     ] {
         let mut kernel = grammar().parse(text, 3).unwrap_or_else(|error| panic!("{text}: {error}"));
         kernel.initialise(&[0.8; 3], 1.3);
@@ -35,7 +35,7 @@ fn it_keeps_the_contract_alone_and_in_company() {
             verdict.unwrap_or_else(|violation| panic!("{text}: {violation}"));
         }
         let unknown = check_kernel_in(&Grammar::default(), kernel.as_ref(), left.as_ref(), right.as_ref());
-        assert!(unknown.is_err_and(|violation| violation.contains("'additive' is not known")));
+        assert!(unknown.is_err_and(|violation| violation.contains("'additive_imq' is not known")));
     }
 }
 
@@ -49,14 +49,14 @@ fn its_options_and_scale_are_treated_like_any_others() {
         names.filter(|(_, fixed)| !fixed).map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(free("imq"), ["variance", "lengthscale"]);
-    assert_eq!(free("linear * imq"), ["linear.variance", "additive.lengthscale"]);
-    let kernel = grammar().parse("additive(power=2, lengthscale=3)", 1).expect("a kernel");
-    assert_eq!(kernel.expression(), "additive(power=2)");
+    assert_eq!(free("linear * imq"), ["linear.variance", "additive_imq.lengthscale"]);
+    let kernel = grammar().parse("additive_imq(power=2, lengthscale=3)", 1).expect("a kernel");
+    assert_eq!(kernel.expression(), "additive_imq(power=2)");
     for (text, column, part) in [
-        ("rbf + additive(power=9)", 16, "'power' is a whole number from 1 to 4"),
-        ("additive(ard)", 10, "has no option 'ard'; expected one of power, variance, lengthscale"),
-        ("additive(lengthscale=60)", 10, "'lengthscale' must be between 0 and 50, not 60"),
-        ("additve", 1, "coregion, additive, scale(...) or (...)"),
+        ("rbf + additive_imq(power=9)", 20, "'power' is a whole number from 1 to 4"),
+        ("additive_imq(ard)", 14, "has no option 'ard'; expected one of power, variance, lengthscale"),
+        ("additive_imq(lengthscale=60)", 14, "'lengthscale' must be between 0 and 50, not 60"),
+        ("additve", 1, "coregion, additive_imq, scale(...) or (...)"),
     ] {
         let error = grammar().parse(text, 2).expect_err(text);
         assert!(error.column == column && error.message.contains(part), "{text}: {error}");
@@ -66,7 +66,7 @@ fn its_options_and_scale_are_treated_like_any_others() {
 #[test]
 fn names_are_words_and_given_once() {
     for (names, why) in [
-        (&["additive", "rq"][..], NameError::Taken("rq".to_owned())),
+        (&["additive_imq", "rq"][..], NameError::Taken("rq".to_owned())),
         (&["scale"], NameError::Taken("scale".to_owned())),
         (&["two words"], NameError::Malformed("two words".to_owned())),
         (&["2nd"], NameError::Malformed("2nd".to_owned())),

@@ -84,6 +84,10 @@ fn starting_values_follow_the_documented_rules() {
     };
     assert_eq!(start("rbf", &[3.0], 2.0), [2.0, 3.0]);
     assert_eq!(start("matern32(ard)", &[1.0, 2.0, 0.0, 0.5], 1.0), [1.0, 2.0, 4.0, 2.0, 1.0]);
+    assert_eq!(start("wendland(smoothness=0)", &[1.0, 1.0, 1.0, 1.0], 1.0), [1.0, 2.0 * 3.0]);
+    let mixture = start("spectral_mixture", &[2.0], 3.0);
+    assert_eq!(mixture[..4], [1.5, 1.5, 0.0625, 0.1875]);
+    assert_eq!(start("additive(order=2)", &[2.0, 3.0, 4.0], 6.0), [1.0, 1.0, 2.0, 3.0, 4.0]);
     assert_eq!(start("rbf[1]", &[9.0, 2.0], 1.0), [1.0, 2.0]);
     // A shared lengthscale: √2 times the root mean square of 1 and 7.
     let shared = start("rbf", &[1.0, 7.0], 1.0);
@@ -102,6 +106,9 @@ fn the_prior_variance_starts_at_the_target() {
     for text in [
         "rbf",
         "matern12(ard) + periodic + cosine",
+        "wendland(smoothness=2)",
+        "spectral_mixture(components=3)",
+        "additive(order=2)",
         "linear",
         "linear(ard)",
         "polynomial(degree=3)",
@@ -154,6 +161,9 @@ fn errors_name_the_column_and_what_was_expected() {
         ("polynomial(degree=0)", 12, "whole number from 1"),
         ("polynomial(degree=2.5)", 12, "whole number"),
         ("polynomial(degree=1e9)", 12, "whole number"),
+        ("wendland(smoothness=3)", 10, "from 0 to 2"),
+        ("spectral_mixture(components=0)", 18, "from 1 to 100"),
+        ("additive(order=3)", 10, "from 1 to 2"),
         ("arccosine(order=3)", 11, "from 0 to 2"),
         ("arccosine(order)", 11, "from 0 to 2"),
         ("scale", 6, "expected '('"),
@@ -187,10 +197,13 @@ fn expressions() -> impl Strategy<Value = String> {
         "matern32(ard)",
         "matern52",
         "rational_quadratic(ard)",
+        "wendland(ard, smoothness=2)",
         "periodic",
         "periodic(ard)",
         "periodic(ard, ard_period)",
         "cosine(ard)",
+        "spectral_mixture(components=3)",
+        "additive(order=2)",
         "linear(ard)",
         "polynomial(degree=3)",
         "polynomial(ard, degree=1)",

@@ -13,14 +13,14 @@ pub struct Additive {
 
 impl Additive {
     pub const ENTRY: Entry = Entry {
-        names: &["additive", "imq"],
+        names: &["additive_imq", "imq"],
         flags: &[],
         arguments: &["power"],
         parameters: &["variance", "lengthscale"],
         build: |options| {
             let power = options.integer("power", 1, 1..=4)?;
             if options.dims() == 0 {
-                return Err(options.refusal("power", "'additive' needs a column"));
+                return Err(options.refusal("power", "'additive_imq' needs a column"));
             }
             Ok(Box::new(Additive {
                 power,
@@ -116,7 +116,7 @@ impl Kernel for Additive {
     }
 
     fn expression(&self) -> String {
-        format!("additive(power={})", self.power)
+        format!("additive_imq(power={})", self.power)
     }
 
     fn min_dims(&self) -> usize {

@@ -1,0 +1,278 @@
+//! The additive kernel, all interactions of columns up to an order; no walk over pairs.
+
+use crate::entry::Entry;
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
+use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
+use crate::parameter::Parameter;
+use crate::vector_math::exp;
+use faer::{MatMut, MatRef};
+use pulp::Simd;
+
+pub(crate) const ADDITIVE: Entry = Entry {
+    names: &["additive"],
+    flags: &[],
+    arguments: &["order"],
+    parameters: &["variances", "lengthscales"],
+    build: |options| {
+        let dims = options.dims().max(1);
+        let highest = dims.min(Additive::MAX_ORDER) as u32;
+        let order = options.integer("order", highest.min(2), 1..=highest)? as usize;
+        Ok(Box::new(Additive::new(&vec![1.0; order], &vec![1.0; dims])))
+    },
+};
+
+/// `Σ_o σ_o² e_o(z_1, …, z_D)`, `o = 1..=m`, with `z_d = exp(−(x_d − x'_d)²/(2ℓ_d²))` and the elementary symmetric polynomials `e_o`,
+/// sums over all products of `o` different `z_d` (Duvenaud, Nickisch and Rasmussen, 2011).
+///
+/// They come from `e_o(z_1..z_d) = e_o(z_1..z_{d−1}) + z_d e_{o−1}(z_1..z_{d−1})`, sums of positive terms: no digits are lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Additive {
+    variances: Parameter,
+    lengthscales: Parameter,
+}
+
+impl Additive {
+    /// The highest order.
+    pub const MAX_ORDER: usize = 32;
+
+    /// `variances`, one `σ_o²` per order from 1 on, in squared units of the target; `lengthscales`, one per dimension, in units of
+    /// the inputs.
+    ///
+    /// # Panics
+    /// Unless there are 1 to [`Additive::MAX_ORDER`] orders, and no more than dimensions.
+    pub fn new(variances: &[f64], lengthscales: &[f64]) -> Self {
+        let (order, dims) = (variances.len(), lengthscales.len());
+        let fits = (1..=dims.min(Self::MAX_ORDER)).contains(&order);
+        assert!(fits, "there is no additive kernel of order {order} in {dims} dimensions");
+        Additive {
+            variances: Parameter::positive("variances", variances.to_vec()),
+            lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+        }
+    }
+
+    fn dims(&self) -> usize {
+        self.lengthscales.values.len()
+    }
+
+    /// `e_o(1, …, 1)`, the number of products of each order, from order 1 on.
+    fn products(&self) -> impl Iterator<Item = f64> + use<> {
+        let dims = self.dims();
+        (0..self.variances.values.len()).scan(1.0, move |count, o| {
+            *count *= (dims - o) as f64 / (o + 1) as f64;
+            Some(*count)
+        })
+    }
+
+    fn variance(&self) -> f64 {
+        self.variances.values.iter().zip(self.products()).map(|(variance, count)| variance * count).sum()
+    }
+
+    fn form(&self, inputs: Inputs<'_>) -> Interactions<'_> {
+        assert_eq!(inputs.dims(), self.dims(), "columns of the points that meet an additive kernel");
+        Interactions { variances: &self.variances.values, lengthscales: &self.lengthscales.values }
+    }
+
+    /// Adds what diagonal entries with the sum `total` of `kbar` contribute.
+    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
+        parameters.iter_mut().zip(self.products()).for_each(|(variance, count)| *variance += total * count);
+    }
+}
+
+/// The values of the parameters.
+struct Interactions<'a> {
+    variances: &'a [f64],
+    lengthscales: &'a [f64],
+}
+
+/// `z_d`.
+#[inline(always)]
+fn base<S: Simd>(tau: &Run, lengthscale: f64) -> Run {
+    tau.map(|tau| {
+        let scaled = tau / lengthscale;
+        exp::<S>(-0.5 * scaled * scaled)
+    })
+}
+
+/// `to += a·b`.
+#[inline(always)]
+fn add_product(to: &mut Run, a: &Run, b: &Run) {
+    for lane in 0..LANES {
+        to[lane] += a[lane] * b[lane];
+    }
+}
+
+/// `e_0..=e_m` of one more `z`, in place.
+#[inline(always)]
+fn extend(polynomials: &mut [Run], z: &Run) {
+    for o in (1..polynomials.len()).rev() {
+        let (lower, upper) = polynomials.split_at_mut(o);
+        add_product(&mut upper[0], z, &lower[o - 1]);
+    }
+}
+
+/// Writes `e_0..=e_m` of no `z` at all.
+#[inline(always)]
+fn begin(polynomials: &mut [Run]) {
+    polynomials.fill([0.0; LANES]);
+    polynomials[0] = [1.0; LANES];
+}
+
+impl OfDifferences for Interactions<'_> {
+    /// `z_d`, the polynomials of every number of columns, and their adjoints.
+    fn workspace(&self) -> usize {
+        let dims = self.lengthscales.len();
+        dims + (dims + 2) * (self.variances.len() + 1)
+    }
+
+    #[inline(always)]
+    fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run {
+        let polynomials = &mut work[..self.variances.len() + 1];
+        begin(polynomials);
+        for (tau, &lengthscale) in tau.iter().zip(self.lengthscales) {
+            extend(polynomials, &base::<S>(tau, lengthscale));
+        }
+        let mut k = [0.0; LANES];
+        for (&variance, polynomial) in self.variances.iter().zip(&polynomials[1..]) {
+            add_product(&mut k, &[variance; LANES], polynomial);
+        }
+        k
+    }
+
+    #[inline(always)]
+    fn adjoint<S: Simd>(
+        &self,
+        tau: &[Run],
+        kbar: &Run,
+        tau_bar: &mut [Run],
+        parameters: &mut [Run],
+        work: &mut [Run],
+    ) {
+        let (dims, order) = (self.lengthscales.len(), self.variances.len());
+        let width = order + 1;
+        let (z, rest) = work.split_at_mut(dims);
+        let (bars, rest) = rest.split_at_mut(width);
+        let polynomials = &mut rest[..(dims + 1) * width];
+        begin(&mut polynomials[..width]);
+        for d in 0..dims {
+            z[d] = base::<S>(&tau[d], self.lengthscales[d]);
+            polynomials.copy_within(d * width..(d + 1) * width, (d + 1) * width);
+            extend(&mut polynomials[(d + 1) * width..][..width], &z[d]);
+        }
+        let (variances_bar, lengthscales_bar) = parameters.split_at_mut(order);
+        for o in 0..order {
+            add_product(&mut variances_bar[o], kbar, &polynomials[dims * width + o + 1]);
+            bars[o + 1] = kbar.map(|kbar| kbar * self.variances[o]);
+        }
+        // The recursion backwards: bars are those of the polynomials of the first d + 1 columns, then of the first d.
+        for d in (0..dims).rev() {
+            let mut z_bar = [0.0; LANES];
+            for o in 1..width {
+                add_product(&mut z_bar, &bars[o], &polynomials[d * width + o - 1]);
+                let (lower, upper) = bars.split_at_mut(o);
+                // The bar of e_0 = 1 leads nowhere.
+                if o > 1 {
+                    add_product(&mut lower[o - 1], &z[d], &upper[0]);
+                }
+            }
+            let lengthscale = self.lengthscales[d];
+            for lane in 0..LANES {
+                // Where z is 0, no difference is too large to be multiplied by it.
+                let scaled = if z[d][lane] == 0.0 { 0.0 } else { tau[d][lane] / lengthscale };
+                let bar = z_bar[lane] * z[d][lane] * scaled / lengthscale;
+                tau_bar[d][lane] = -bar;
+                lengthscales_bar[d][lane] += bar * scaled;
+            }
+        }
+    }
+}
+
+impl Kernel for Additive {
+    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        pairwise::evaluate(&self.form(inputs), inputs, self.variance(), out, scratch);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        if let Inputs::Gram(x) = inputs {
+            self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
+        }
+        // The gradient in the parameters comes at no cost beside the rest; an empty one needs a place to go.
+        let mut all = scratch.take(self.variances.values.len() + self.dims());
+        all.fill(0.0);
+        let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
+        pairwise::adjoint(&self.form(inputs), inputs, kbar, sums, scratch);
+        grad.parameters.iter_mut().zip(&all).for_each(|(to, from)| *to += from);
+        scratch.give(all);
+    }
+
+    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.variance());
+    }
+
+    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        self.add_diagonal(kbar.iter().sum(), grad.parameters);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        [&self.variances, &self.lengthscales].into_iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        [&mut self.variances, &mut self.lengthscales].into_iter().for_each(visit);
+    }
+
+    /// The orders share the variance equally, so `σ_o²` starts at that share divided by the number of products of order `o`.
+    /// Lengthscales start at one spread, base kernels being one-dimensional.
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        let order = self.variances.values.len() as f64;
+        let products: Vec<f64> = self.products().collect();
+        self.variances.start(|o| target_variance / order / products[o]);
+        self.lengthscales.start_from_spread(spread, |s, _| s);
+    }
+
+    /// Only a lone variance multiplies the whole kernel.
+    fn fix_scale(&mut self) {
+        self.variances.fixed |= self.variances.values.len() == 1;
+    }
+
+    fn expression(&self) -> String {
+        format!("additive(order={})", self.variances.values.len())
+    }
+
+    fn min_dims(&self) -> usize {
+        self.dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faer::mat;
+
+    #[test]
+    fn values_are_sums_over_all_subsets_of_columns() {
+        let (variances, lengthscales) = ([0.7, 1.3, 0.4], [0.5, 1.1, 2.0, 0.8]);
+        let (x, z) = (mat![[0.1, -0.4, 0.9, 0.3]], mat![[0.5, 0.2, -0.6, 0.35]]);
+        let mut k = mat![[f64::NAN]];
+        let inputs = Inputs::Cross { left: x.as_ref(), right: z.as_ref() };
+        Additive::new(&variances, &lengthscales).eval(inputs, k.as_mut(), &mut Scratch::new());
+        let base = |d: usize| (-0.5 * ((x[(0, d)] - z[(0, d)]) / lengthscales[d]).powi(2)).exp();
+        let mut want = 0.0;
+        for subset in 1..16_usize {
+            if let Some(variance) = variances.get(subset.count_ones() as usize - 1) {
+                want += variance * (0..4).filter(|d| subset >> d & 1 == 1).map(base).product::<f64>();
+            }
+        }
+        assert!((k[(0, 0)] - want).abs() < 1e-14, "{} and {want}", k[(0, 0)]);
+    }
+}

@@ -1,0 +1,226 @@
+//! Walks over pairs of points for kernels that combine functions of the difference in each column; no formulae.
+
+use crate::kernel::{Inputs, Scratch};
+use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
+use crate::vector_math::{Pass, dispatch};
+use faer::{MatMut, MatRef};
+use pulp::Simd;
+
+/// Pairs that are worked on together.
+pub(crate) const LANES: usize = 16;
+/// One number for each of [`LANES`] pairs with the same right point.
+pub(crate) type Run = [f64; LANES];
+/// Columns of a Gram matrix whose two halves are added at a time.
+const PANEL: usize = 8;
+
+/// A covariance as a function of the differences `τ_d = x_d − x'_d`. Methods must be `#[inline(always)]`.
+pub(crate) trait OfDifferences {
+    /// Runs of working memory that either method needs.
+    fn workspace(&self) -> usize;
+    /// The covariances at `tau`, a run per column of the points.
+    fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run;
+    /// Writes `∂F/∂τ` and adds `∂F/∂parameters`, a run per value, given `kbar = ∂F/∂k`.
+    fn adjoint<S: Simd>(
+        &self,
+        tau: &[Run],
+        kbar: &Run,
+        tau_bar: &mut [Run],
+        parameters: &mut [Run],
+        work: &mut [Run],
+    );
+}
+
+/// What [`adjoint`] adds to.
+pub(crate) struct Sums<'a> {
+    /// One entry per parameter value.
+    pub parameters: &'a mut [f64],
+    /// `N_left × D`; both arguments for a Gram matrix.
+    pub left: Option<MatMut<'a, f64>>,
+    /// `N_right × D`; unused for a Gram matrix.
+    pub right: Option<MatMut<'a, f64>>,
+}
+
+fn runs(buffer: &mut [f64]) -> &mut [Run] {
+    buffer.as_chunks_mut().0
+}
+
+fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
+    let mut buffer = scratch.take(len * LANES);
+    buffer.fill(0.0);
+    buffer
+}
+
+/// The points in blocks of [`LANES`], one run per column in each, the last block filled up with zeros.
+fn blocks(x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
+    let dims = x.ncols();
+    let mut buffer = zeroed(x.nrows().div_ceil(LANES) * dims, scratch);
+    let blocks = runs(&mut buffer);
+    for d in 0..dims {
+        for (i, &value) in x.col(d).iter().enumerate() {
+            blocks[i / LANES * dims + d][i % LANES] = value;
+        }
+    }
+    buffer
+}
+
+#[inline(always)]
+fn differences(block: &[Run], right: MatRef<'_, f64>, j: usize, tau: &mut [Run]) {
+    for (d, (tau, x)) in tau.iter_mut().zip(block).enumerate() {
+        let z = right[(j, d)];
+        for (tau, x) in tau.iter_mut().zip(x) {
+            *tau = x - z;
+        }
+    }
+}
+
+/// One column of the covariance matrix.
+struct Column<'a, F> {
+    form: &'a F,
+    left: &'a [Run],
+    right: MatRef<'a, f64>,
+    j: usize,
+    tau: &'a mut [Run],
+    work: &'a mut [Run],
+    out: &'a mut [f64],
+}
+
+impl<F: OfDifferences> Pass for Column<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        for (block, out) in self.left.chunks_exact(self.tau.len()).zip(self.out.chunks_mut(LANES)) {
+            differences(block, self.right, self.j, self.tau);
+            let values = self.form.value::<S>(self.tau, self.work);
+            out.copy_from_slice(&values[..out.len()]);
+        }
+    }
+}
+
+/// Writes the covariance matrix; `diagonal` is `k(x, x)`.
+///
+/// # Panics
+/// If the points have no columns.
+pub(crate) fn evaluate<F: OfDifferences>(
+    form: &F,
+    inputs: Inputs<'_>,
+    diagonal: f64,
+    mut out: MatMut<'_, f64>,
+    scratch: &mut Scratch,
+) {
+    let (x, z) = inputs.sides();
+    let gram = matches!(inputs, Inputs::Gram(_));
+    let mut left = blocks(x, scratch);
+    let mut tau = zeroed(x.ncols(), scratch);
+    let mut work = zeroed(form.workspace(), scratch);
+    for j in 0..z.nrows() {
+        let height = if gram { j } else { x.nrows() };
+        let (left, tau, work) = (runs(&mut left), runs(&mut tau), runs(&mut work));
+        let out = &mut column_mut(&mut out, j)[..height];
+        dispatch(Column { form, left, right: z, j, tau, work, out });
+    }
+    if gram {
+        (0..x.nrows()).for_each(|i| out[(i, i)] = diagonal);
+        mirror_upper(out);
+    }
+    for buffer in [left, tau, work] {
+        scratch.give(buffer);
+    }
+}
+
+/// The adjoint of one column.
+struct ColumnAdjoint<'a, F> {
+    form: &'a F,
+    left: &'a [Run],
+    right: MatRef<'a, f64>,
+    j: usize,
+    kbar: &'a [f64],
+    tau: &'a mut [Run],
+    tau_bar: &'a mut [Run],
+    left_bar: &'a mut [Run],
+    right_bar: &'a mut [Run],
+    parameters: &'a mut [Run],
+    work: &'a mut [Run],
+}
+
+#[inline(always)]
+fn add(to: &mut [Run], from: &[Run]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    }
+}
+
+impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let dims = self.tau.len();
+        let sides = self.left.chunks_exact(dims).zip(self.left_bar.chunks_exact_mut(dims));
+        for ((block, left_bar), kbar) in sides.zip(self.kbar.chunks(LANES)) {
+            let mut padded = [0.0; LANES];
+            padded[..kbar.len()].copy_from_slice(kbar);
+            differences(block, self.right, self.j, self.tau);
+            self.form.adjoint::<S>(self.tau, &padded, self.tau_bar, self.parameters, self.work);
+            add(left_bar, self.tau_bar);
+            add(self.right_bar, self.tau_bar);
+        }
+    }
+}
+
+/// Adds the gradient of `Σ kbar∘k`, but for the diagonal of a Gram matrix, on which no difference depends.
+pub(crate) fn adjoint<F: OfDifferences>(
+    form: &F,
+    inputs: Inputs<'_>,
+    kbar: MatRef<'_, f64>,
+    mut sums: Sums<'_>,
+    scratch: &mut Scratch,
+) {
+    let (x, z) = inputs.sides();
+    let (rows, dims) = (x.nrows(), x.ncols());
+    let gram = matches!(inputs, Inputs::Gram(_));
+    let mut left = blocks(x, scratch);
+    let mut left_bar = zeroed(left.len() / LANES, scratch);
+    let [mut tau, mut tau_bar, mut right_bar] = [(); 3].map(|()| zeroed(dims, scratch));
+    let mut parameters = zeroed(sums.parameters.len(), scratch);
+    let mut work = zeroed(form.workspace(), scratch);
+    let mut both = scratch.take(if gram { rows * PANEL } else { 0 });
+    let mut buffer = scratch.take(rows);
+    for j in 0..z.nrows() {
+        if gram && j % PANEL == 0 {
+            add_transpose(kbar, j, PANEL.min(rows - j), &mut both);
+        }
+        let kbar = if gram { &both[j % PANEL * rows..][..j] } else { column(kbar, j, &mut buffer) };
+        right_bar.fill(0.0);
+        dispatch(ColumnAdjoint {
+            form,
+            left: runs(&mut left),
+            right: z,
+            j,
+            kbar,
+            tau: runs(&mut tau),
+            tau_bar: runs(&mut tau_bar),
+            left_bar: runs(&mut left_bar),
+            right_bar: runs(&mut right_bar),
+            parameters: runs(&mut parameters),
+            work: runs(&mut work),
+        });
+        if let Some(target) = if gram { &mut sums.left } else { &mut sums.right } {
+            for (d, bar) in runs(&mut right_bar).iter().enumerate() {
+                target[(j, d)] -= bar.iter().sum::<f64>();
+            }
+        }
+    }
+    if let Some(target) = &mut sums.left {
+        let bars = runs(&mut left_bar);
+        for d in 0..dims {
+            (0..rows).for_each(|i| target[(i, d)] += bars[i / LANES * dims + d][i % LANES]);
+        }
+    }
+    for (to, run) in sums.parameters.iter_mut().zip(runs(&mut parameters)) {
+        *to += run.iter().sum::<f64>();
+    }
+    for buffer in [left, left_bar, tau, tau_bar, right_bar, parameters, work, both, buffer] {
+        scratch.give(buffer);
+    }
+}

@@ -1,0 +1,249 @@
+//! The spectral mixture kernel, a spectral density of Gaussians; no walk over pairs.
+
+use crate::entry::Entry;
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
+use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
+use crate::parameter::Parameter;
+use crate::vector_math::{exp, sin_cos_cycles};
+use faer::{MatMut, MatRef};
+use pulp::Simd;
+use std::f64::consts::{PI, TAU};
+
+pub(crate) const SPECTRAL_MIXTURE: Entry = Entry {
+    names: &["spectral_mixture"],
+    flags: &[],
+    arguments: &["components"],
+    parameters: &["weights", "frequencies", "bandwidths"],
+    build: |options| {
+        let components = options.integer("components", 2, 1..=100)? as usize;
+        let each = vec![1.0; components * options.dims().max(1)];
+        Ok(Box::new(SpectralMixture::new(&vec![1.0; components], &each, &each)))
+    },
+};
+
+/// `Σ_q w_q Π_d exp(−2π² τ_d² b_qd²) cos(2π τ_d f_qd)`, `τ = x − x'` (Wilson and Adams, 2013, eq. 12): the spectral density is
+/// a mixture of Gaussians with weights `w_q`, means (frequencies) `f_qd` and standard deviations (bandwidths) `b_qd`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpectralMixture {
+    weights: Parameter,
+    frequencies: Parameter,
+    bandwidths: Parameter,
+}
+
+impl SpectralMixture {
+    /// `Q` positive `weights` in squared units of the target; positive `frequencies` and `bandwidths` in cycles per unit of the
+    /// inputs, `Q × D` each, the `D` values of a component side by side. A bandwidth `b` is a lengthscale `1/(2πb)`.
+    ///
+    /// # Panics
+    /// If there are no components, or frequencies and bandwidths are not equally many for each.
+    pub fn new(weights: &[f64], frequencies: &[f64], bandwidths: &[f64]) -> Self {
+        let fits = !weights.is_empty() && frequencies.len().is_multiple_of(weights.len());
+        assert!(
+            fits && !frequencies.is_empty() && frequencies.len() == bandwidths.len(),
+            "{} weights, {} frequencies and {} bandwidths make no mixture",
+            weights.len(),
+            frequencies.len(),
+            bandwidths.len()
+        );
+        SpectralMixture {
+            weights: Parameter::positive("weights", weights.to_vec()),
+            frequencies: Parameter::positive("frequencies", frequencies.to_vec()),
+            bandwidths: Parameter::positive("bandwidths", bandwidths.to_vec()),
+        }
+    }
+
+    fn dims(&self) -> usize {
+        self.frequencies.values.len() / self.weights.values.len()
+    }
+
+    fn variance(&self) -> f64 {
+        self.weights.values.iter().sum()
+    }
+
+    fn form(&self, inputs: Inputs<'_>) -> Mixture<'_> {
+        let dims = self.dims();
+        assert_eq!(inputs.dims(), dims, "columns of the points that meet a spectral mixture");
+        Mixture {
+            dims,
+            weights: &self.weights.values,
+            frequencies: &self.frequencies.values,
+            bandwidths: &self.bandwidths.values,
+        }
+    }
+
+    /// Adds what diagonal entries with the sum `total` of `kbar` contribute.
+    fn add_diagonal(&self, total: f64, parameters: &mut [f64]) {
+        parameters.iter_mut().take(self.weights.values.len()).for_each(|weight| *weight += total);
+    }
+}
+
+/// The values of the parameters.
+struct Mixture<'a> {
+    dims: usize,
+    weights: &'a [f64],
+    frequencies: &'a [f64],
+    bandwidths: &'a [f64],
+}
+
+impl Mixture<'_> {
+    /// `exp(−2π² Σ_d τ_d² b_d²)` of component `q`.
+    #[inline(always)]
+    fn envelope<S: Simd>(&self, q: usize, tau: &[Run]) -> Run {
+        let mut squares = [0.0; LANES];
+        for (tau, &b) in tau.iter().zip(&self.bandwidths[q * self.dims..]) {
+            squares.iter_mut().zip(tau).for_each(|(square, tau)| *square += (tau * b) * (tau * b));
+        }
+        squares.map(|square| exp::<S>(-2.0 * PI * PI * square))
+    }
+
+    /// Writes `sin 2πτ_d f_d` and `cos 2πτ_d f_d` of component `q`.
+    #[inline(always)]
+    fn phases<S: Simd>(&self, q: usize, tau: &[Run], sines: &mut [Run], cosines: &mut [Run]) {
+        for (d, tau) in tau.iter().enumerate() {
+            let f = self.frequencies[q * self.dims + d];
+            for lane in 0..LANES {
+                (sines[d][lane], cosines[d][lane]) = sin_cos_cycles::<S>(tau[lane] * f);
+            }
+        }
+    }
+}
+
+impl OfDifferences for Mixture<'_> {
+    fn workspace(&self) -> usize {
+        3 * self.dims
+    }
+
+    #[inline(always)]
+    fn value<S: Simd>(&self, tau: &[Run], work: &mut [Run]) -> Run {
+        let (sines, cosines) = work.split_at_mut(self.dims);
+        let mut k = [0.0; LANES];
+        for (q, &weight) in self.weights.iter().enumerate() {
+            let mut product = self.envelope::<S>(q, tau);
+            self.phases::<S>(q, tau, sines, cosines);
+            for cosine in &cosines[..self.dims] {
+                product.iter_mut().zip(cosine).for_each(|(product, cosine)| *product *= cosine);
+            }
+            k.iter_mut().zip(&product).for_each(|(k, product)| *k += weight * product);
+        }
+        k
+    }
+
+    #[inline(always)]
+    fn adjoint<S: Simd>(
+        &self,
+        tau: &[Run],
+        kbar: &Run,
+        tau_bar: &mut [Run],
+        parameters: &mut [Run],
+        work: &mut [Run],
+    ) {
+        let dims = self.dims;
+        let (sines, rest) = work.split_at_mut(dims);
+        let (cosines, after) = rest.split_at_mut(dims);
+        let (weights_bar, rest) = parameters.split_at_mut(self.weights.len());
+        let (frequencies_bar, bandwidths_bar) = rest.split_at_mut(self.frequencies.len());
+        tau_bar.fill([0.0; LANES]);
+        for (q, &weight) in self.weights.iter().enumerate() {
+            let envelope = self.envelope::<S>(q, tau);
+            self.phases::<S>(q, tau, sines, cosines);
+            // A cosine may be 0, so the product of the others comes from those before and those after it.
+            let mut product = [1.0; LANES];
+            for d in (0..dims).rev() {
+                after[d] = product;
+                product.iter_mut().zip(&cosines[d]).for_each(|(product, cosine)| *product *= cosine);
+            }
+            let mut before = [1.0; LANES];
+            for lane in 0..LANES {
+                weights_bar[q][lane] += kbar[lane] * envelope[lane] * product[lane];
+            }
+            for d in 0..dims {
+                let at = q * dims + d;
+                let (f, b) = (self.frequencies[at], self.bandwidths[at]);
+                for lane in 0..LANES {
+                    // Where the envelope is 0, no difference is too large to be multiplied by it.
+                    let tau = if envelope[lane] == 0.0 { 0.0 } else { tau[d][lane] };
+                    let bar = kbar[lane] * weight * envelope[lane];
+                    let phase = -TAU * bar * before[lane] * after[d][lane] * sines[d][lane];
+                    let decay = -TAU * TAU * bar * product[lane] * tau * b;
+                    frequencies_bar[at][lane] += phase * tau;
+                    bandwidths_bar[at][lane] += decay * tau;
+                    tau_bar[d][lane] += phase * f + decay * b;
+                    before[lane] *= cosines[d][lane];
+                }
+            }
+        }
+    }
+}
+
+impl Kernel for SpectralMixture {
+    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        pairwise::evaluate(&self.form(inputs), inputs, self.variance(), out, scratch);
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        if let Inputs::Gram(x) = inputs {
+            self.add_diagonal((0..x.nrows()).map(|i| kbar[(i, i)]).sum(), grad.parameters);
+        }
+        // The gradient in the parameters comes at no cost beside the rest; an empty one needs a place to go.
+        let mut all = scratch.take(self.weights.values.len() + 2 * self.frequencies.values.len());
+        all.fill(0.0);
+        let sums = Sums { parameters: &mut all, left: grad.left, right: grad.right };
+        pairwise::adjoint(&self.form(inputs), inputs, kbar, sums, scratch);
+        grad.parameters.iter_mut().zip(&all).for_each(|(to, from)| *to += from);
+        scratch.give(all);
+    }
+
+    fn diag(&self, _x: MatRef<'_, f64>, out: &mut [f64], _scratch: &mut Scratch) {
+        out.fill(self.variance());
+    }
+
+    fn diag_adjoint(&self, _x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, _scratch: &mut Scratch) {
+        self.add_diagonal(kbar.iter().sum(), grad.parameters);
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        [&self.weights, &self.frequencies, &self.bandwidths].into_iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        [&mut self.weights, &mut self.frequencies, &mut self.bandwidths].into_iter().for_each(visit);
+    }
+
+    /// Weights share the variance equally. Component `q = 0, 1, …` starts at the frequencies `(q + ½)/(4 spread_d √D)`, so
+    /// `q + ½` waves span about the data, with bandwidths of the usual lengthscales, `1/(2π spread_d √D)`, with which
+    /// neighbouring components overlap.
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        let (dims, components) = (self.dims(), self.weights.values.len() as f64);
+        let length = |i: usize| {
+            let s = spread.get(i % dims).copied().filter(|s| s.is_finite() && *s > 0.0).unwrap_or(1.0);
+            s * (dims as f64).sqrt()
+        };
+        self.weights.start(|_| target_variance / components);
+        self.frequencies.start(|i| ((i / dims) as f64 + 0.5) / (4.0 * length(i)));
+        self.bandwidths.start(|i| 1.0 / (TAU * length(i)));
+    }
+
+    /// Only a lone weight multiplies the whole kernel.
+    fn fix_scale(&mut self) {
+        self.weights.fixed |= self.weights.values.len() == 1;
+    }
+
+    fn expression(&self) -> String {
+        format!("spectral_mixture(components={})", self.weights.values.len())
+    }
+
+    fn min_dims(&self) -> usize {
+        self.dims()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
