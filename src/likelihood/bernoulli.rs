@@ -71,7 +71,7 @@ macro_rules! bernoulli {
 
         fn predictive_moments(&self, at: (f64, f64), _: f64, integrator: &mut Integrator) -> (f64, f64) {
             // Quadrature may end a rounding above 1.
-            let p = f64::min($predictive(at, integrator), 1.0);
+            let p = f64::clamp($predictive(at, integrator), 0.0, 1.0);
             (p, p * (1.0 - p))
         }
 

@@ -247,7 +247,7 @@ impl<L: Link> Likelihood for Beta<L> {
         let mean_of = |f: f64| self.conditional_moments(f, 1.0).0;
         let mean = L::mean((mu, v)).unwrap_or_else(|| integrator.average(mu, v, strip, &mut |f| mean_of(f)));
         // Quadrature may end a rounding above 1.
-        let mean = mean.min(1.0);
+        let mean = mean.clamp(0.0, 1.0);
         let spread = integrator.average(mu, v, strip, &mut |f| (mean_of(f) - mean).powi(2));
         (mean, (mean * (1.0 - mean) + s * spread) / (s + 1.0))
     }

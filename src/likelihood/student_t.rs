@@ -29,14 +29,19 @@ impl StudentT {
     /// Degrees of freedom stay within these in training: below there is no mean, above it is a normal distribution.
     pub const DF_RANGE: (f64, f64) = (1.0, 100.0);
 
-    /// With a scale and degrees of freedom (both positive), the latter trained within [`StudentT::DF_RANGE`] if they
-    /// start there.
+    /// The floor under the scale during training, in units of the (standardised) target's standard deviation: the root of
+    /// [`Gaussian::NOISE_FLOOR`](super::Gaussian::NOISE_FLOOR). Without it targets that are tied let the density rise without end.
+    pub const SCALE_FLOOR: f64 = 1e-3;
+
+    /// With a scale and degrees of freedom (both positive), trained above [`StudentT::SCALE_FLOOR`] and within [`StudentT::DF_RANGE`] if
+    /// they start there.
     pub fn new(scale: f64, df: f64) -> Self {
+        let floor = if scale > Self::SCALE_FLOOR { Self::SCALE_FLOOR } else { 0.0 };
         let (lower, upper) = Self::DF_RANGE;
         let bounded = Transform::Bounded { lower, upper };
         let transform = if bounded.admits(df) { bounded } else { Transform::POSITIVE };
         StudentT {
-            scale: Parameter::positive("scale", vec![scale]),
+            scale: Parameter::new("scale", vec![scale], Transform::Positive { lower: floor }),
             df: Parameter::new("df", vec![df], transform),
         }
     }
@@ -238,7 +243,7 @@ impl StudentT {
         exp_in_place(&mut score);
         let below: f64 = score.iter().zip(&weight).map(|(p, w)| p * w).sum();
         integrator.give([score, variance, weight]);
-        below.min(1.0)
+        below.clamp(0.0, 1.0)
     }
 }
 

@@ -263,7 +263,7 @@ impl Driven for Precision {
 
     fn moments(marginal: Marginal<'_>, _: f64, _: f64, integrator: &mut JointIntegrator) -> (f64, f64) {
         let f = marginal.of(0);
-        let mean = expectation(f, integrator, logistic).min(1.0);
+        let mean = expectation(f, integrator, logistic).clamp(0.0, 1.0);
         let spread = expectation(f, integrator, |f| (logistic(f) - mean).powi(2));
         let inner = expectation(f, integrator, |f| logistic(f) * logistic(-f));
         (mean, spread + inner * Self::shrinkage(marginal.of(1), integrator))

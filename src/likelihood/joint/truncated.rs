@@ -162,7 +162,7 @@ impl Likelihood for Truncated {
                 - self.counts.conditional_cdf(SUMMED, f, exposure);
             total += if above > 0.0 { beyond / above } else { 0.0 };
         }
-        total.min(1.0)
+        total.clamp(0.0, 1.0)
     }
 
     fn cdf_strip(&self, at: Observation) -> f64 {

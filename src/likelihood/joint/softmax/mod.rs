@@ -12,11 +12,11 @@
 
 mod curve;
 mod integrals;
+mod pointwise;
 mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
-use crate::quadrature::Integrator;
 use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
@@ -126,12 +126,12 @@ impl Scratch {
     }
 
     /// All curves at a panel but one; with derivatives if they are wanted.
-    fn fill(&mut self, panel: &Panel, derivatives: bool, integrator: &mut Integrator, except: Option<usize>) {
+    fn fill(&mut self, panel: &Panel, derivatives: bool, except: Option<usize>) {
         for (c, (curve, block)) in self.curves.iter().zip(&mut self.blocks).enumerate() {
             match () {
                 () if except == Some(c) => {}
-                () if derivatives => curve.fill::<3>(panel, &self.weights, integrator, block),
-                () => curve.fill::<1>(panel, &self.weights, integrator, block),
+                () if derivatives => curve.fill::<3>(panel, &self.weights, block),
+                () => curve.fill::<1>(panel, &self.weights, block),
             }
         }
     }
@@ -171,12 +171,7 @@ impl Scratch {
 }
 
 /// `E log Σ_c e^{f_c}` less the largest mean; with `−φ′` and `φ″` integrals of every class in the sums if derivatives are wanted.
-fn expected_log_sum(
-    grid: Grid,
-    derivatives: bool,
-    scratch: &mut Scratch,
-    integrator: &mut Integrator,
-) -> f64 {
+fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64 {
     let left = scratch.curves.iter().map(Curve::left_end).fold(f64::INFINITY, f64::min);
     let mut value = [0.0; LANES];
     let mut first = f64::INFINITY;
@@ -184,7 +179,7 @@ fn expected_log_sum(
         if !right {
             return true;
         }
-        scratch.fill(panel, derivatives, integrator, None);
+        scratch.fill(panel, derivatives, None);
         if !grid.tabulated {
             scratch.blocks.iter_mut().for_each(Block::unscaled);
         }
@@ -215,18 +210,12 @@ fn add_left_tail(share: f64, top: usize, scratch: &mut Scratch) -> f64 {
 }
 
 /// `E softmax_y`, and its derivatives in the sums if they are wanted; of the curves that are tilted the first is that of y.
-fn probability(
-    grid: Grid,
-    class: usize,
-    derivatives: bool,
-    scratch: &mut Scratch,
-    integrator: &mut Integrator,
-) -> Running {
+fn probability(grid: Grid, class: usize, derivatives: bool, scratch: &mut Scratch) -> Running {
     let mut running = Running::default();
     scratch.sweep(grid, 0.0, |scratch, panel, right| {
-        scratch.fill(panel, derivatives, integrator, Some(class));
+        scratch.fill(panel, derivatives, Some(class));
         let Scratch { tilted, blocks, densities, weights, sums, .. } = scratch;
-        tilted[0].fill_density(panel, weights, integrator, &mut densities[0]);
+        tilted[0].fill_density(panel, weights, &mut densities[0]);
         if !grid.tabulated {
             let mut logs = densities[0].logs;
             let others = blocks.iter().enumerate().filter(|(c, _)| *c != class);
@@ -247,11 +236,11 @@ fn probability(
 }
 
 /// `E softmax_c` for all c, in `running`; all curves are tilted.
-fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integrator) {
+fn all_probabilities(grid: Grid, scratch: &mut Scratch) {
     scratch.running.clear();
     scratch.running.resize(scratch.curves.len(), Running::default());
     scratch.sweep(grid, 0.0, |scratch, panel, right| {
-        scratch.fill(panel, false, integrator, None);
+        scratch.fill(panel, false, None);
         let Scratch { tilted, blocks, densities, weights, running, .. } = scratch;
         let (mut product, mut logs) = ([1.0; LANES], [0.0; LANES]);
         for block in &*blocks {
@@ -260,7 +249,7 @@ fn all_probabilities(grid: Grid, scratch: &mut Scratch, integrator: &mut Integra
         }
         let mut last = true;
         for (((curve, block), density), running) in tilted.iter().zip(blocks).zip(densities).zip(running) {
-            curve.fill_density(panel, weights, integrator, density);
+            curve.fill_density(panel, weights, density);
             if !grid.tabulated {
                 let others = std::array::from_fn(|l| logs[l] - block.logs[l] + density.logs[l]);
                 density.set_logs(&others);
@@ -332,9 +321,9 @@ impl JointLikelihood for Softmax {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
-        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        let scratch = &mut integrator.classes;
         scratch.set(grid, marginal, |_| false);
-        let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch, outer);
+        let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch);
         for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
             let [first, second] = scratch.sums[c].map(|sums| sums.iter().sum::<f64>());
             *mean = f64::from(u8::from(c == class)) - first;
@@ -355,9 +344,9 @@ impl JointLikelihood for Softmax {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
-        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        let scratch = &mut integrator.classes;
         scratch.set(grid, marginal, |c| c == class);
-        let found = probability(grid, class, !mean.is_empty(), scratch, outer);
+        let found = probability(grid, class, !mean.is_empty(), scratch);
         let scale = 1.0 / found.total;
         let mut others = 0.0;
         for (c, (mean, variance)) in mean.iter_mut().zip(variance).enumerate() {
@@ -386,11 +375,11 @@ impl JointLikelihood for Softmax {
             out.fill(f64::NAN);
             return;
         };
-        let JointIntegrator { outer, classes: scratch, .. } = integrator;
+        let scratch = &mut integrator.classes;
         scratch.set(grid, marginal, |_| true);
-        all_probabilities(grid, scratch, outer);
+        all_probabilities(grid, scratch);
         for (c, (out, running)) in out.iter_mut().zip(&scratch.running).enumerate() {
-            *out = (running.log() + grid.beyond(marginal, c)).exp().min(1.0);
+            *out = (running.log() + grid.beyond(marginal, c)).exp().clamp(0.0, 1.0);
         }
     }
 
