@@ -338,3 +338,22 @@ fn arrays_of_any_strides_give_the_same_linear_models_and_guarantees() {
         ]
     });
 }
+
+#[test]
+fn joint_moments_are_those_of_every_row_and_of_the_draws() {
+    let (x, y) = rows(80);
+    let model = ModelBuilder::new().options(small()).fit(x.as_ref(), &y).expect("a fit");
+    let new = x.as_ref().subrows(0, 6);
+    let (mean, covariance) = model.joint(new).expect("few rows");
+    let predictions = model.predict(new, &[]).expect("inputs of the model");
+    for (row, mean) in mean.iter().enumerate() {
+        let at = predictions.row(row);
+        assert!((mean - at.latent_mean).abs() <= 1e-9 * at.latent_mean.abs());
+        assert!((covariance[(row, row)] - at.latent_variance).abs() <= 1e-7 * at.latent_variance);
+    }
+    let draws = model.samples(new, 4000, 1).expect("draws");
+    let product = |draw: &Vec<f64>| (draw[0] - mean[0]) * (draw[1] - mean[1]);
+    let found = draws.iter().map(product).sum::<f64>() / draws.len() as f64;
+    let spread = (covariance[(0, 0)] * covariance[(1, 1)]).sqrt();
+    assert!((found - covariance[(0, 1)]).abs() < 0.1 * spread, "{found} and {}", covariance[(0, 1)]);
+}

@@ -549,3 +549,36 @@ fn the_demo_writes_its_report_and_figures() {
     // Three fits of CO2 with four figures each, two with a surface and two of counts with three each.
     assert_eq!(figures, 24);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
+    let work = Work::empty();
+    let rows: String = (0..3000).map(|i| format!("{i},{}\n", f64::from(i).sin())).collect();
+    work.write("data.csv", &format!("x,y\n{rows}"));
+    let program = env!("CARGO_BIN_EXE_sparsegp");
+    // 16 matrices of 3000 rows take 1.1 GB.
+    let command = format!(
+        "ulimit -v 900000; exec {program} fit data.csv --target y --auto none --inducing 3000 --quiet --model-out m"
+    );
+    let done = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(work.path(""))
+        .output()
+        .expect("the program runs");
+    program::Run(done).fails(4, &["3000 inducing inputs", "1.1 GiB", "not to be had", "--inducing"]);
+    assert_eq!(work.names(), ["data.csv"]);
+}
+
+#[test]
+fn a_name_with_commas_is_one_column_where_there_is_one() {
+    let work = Work::empty();
+    let rows: String =
+        (0..40).map(|i| format!("{i},{},{}\n", f64::from(i).sin(), f64::from(i).cos())).collect();
+    work.write("one.csv", &format!("x,\"a,b\",c\n{rows}"));
+    work.write("two.csv", &format!("x,a,b\n{rows}"));
+    let fit = |file: &str| work.run(&format!("fit {file} --target a,b --json --quiet {QUICK}")).json();
+    let (one, two) = (fit("one.csv"), fit("two.csv"));
+    assert_eq!((&one["data"]["target"], &one["data"]["features"]), (&"a,b".into(), &2.into()));
+    assert_eq!(two["outputs"].as_object().map(|outputs| outputs.len()), Some(2));
+}

@@ -236,7 +236,11 @@ fn every_codec_encoding_and_batch_gives_the_same_rows() {
         let letters = |i: usize| format!("category {}", ["a", "b", "c", "d", "e"][i % 5]);
         let text: Vec<Option<String>> = keep.iter().map(|i| i.map(letters)).collect();
         assert_eq!(texts(&table, "text"), text, "{name}");
-        assert_eq!(large_size(&written(&name), &|name| name != "text", 0), Some((300, 4800)), "{name}");
+        assert_eq!(
+            large_size((&written(&name), None), &|name| name != "text", 0),
+            Some((300, 4800)),
+            "{name}"
+        );
     }
 }
 
@@ -396,7 +400,7 @@ fn damaged_arrow_gives_a_table_or_one_line() {
     for name in ["polars.arrow", "zstd.arrows"] {
         damaged(name, &[0x01, 0xff], |bytes| {
             rewrite(&mut file, bytes);
-            let _ = large_size(&path, &|_| true, 0);
+            let _ = large_size((&path, None), &|_| true, 0);
             read_table(&path)
         });
     }

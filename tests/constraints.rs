@@ -202,6 +202,34 @@ fn priors_pull_under_every_objective_and_stay_out_of_the_reported_one() {
 }
 
 #[test]
+fn the_trace_has_the_reported_objective_and_what_priors_add() {
+    let (x, y) = data(4, 2, 120);
+    use ObjectiveKind::*;
+    for (objective, hyper) in [
+        (Vfe, None),
+        (Fitc, None),
+        (DlmSquare, None),
+        (Elbo, Some(Hyper::Alternating)),
+        (Elbo, None),
+        (DlmLog, None),
+    ] {
+        let options =
+            FitOptions { hyper, ..options(objective, "prior kernel.lengthscales=lognormal(1.6,1)") };
+        let fitted = fit(&x, &y, &options).expect("fit");
+        let last = fitted.summary.trace.last().expect("an epoch");
+        let prior: Prior = "lognormal(1.6,1)".parse().expect("a prior");
+        let names = ["kernel.lengthscales.0", "kernel.lengthscales.1"];
+        let terms: f64 = names.iter().map(|name| -prior.log_density(value(&fitted, name)).0 / 120.0).sum();
+        // By mini-batches an epoch is the mean over steps on the way, of 0.01 in a logarithm each.
+        let solved = !matches!((objective, hyper), (Elbo | DlmLog, None));
+        let (near, prior_near) = if solved { (1e-9, 1e-9) } else { (0.5, 1e-3) };
+        assert!((last.prior_terms - terms).abs() < prior_near, "{objective}: {} {terms}", last.prior_terms);
+        let (seen, reported) = (last.objective, fitted.summary.objective);
+        assert!((seen - reported).abs() < near * (1.0 + reported.abs()), "{objective}: {seen} {reported}");
+    }
+}
+
+#[test]
 fn a_prior_moves_a_fit_that_goes_on_from_another() {
     let (x, y) = data(5, 2, 150);
     for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {

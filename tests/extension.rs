@@ -45,7 +45,7 @@ fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
 
 /// A model of the data with the outside kernel and a likelihood.
 fn start(x: &Mat<f64>, likelihood: Box<dyn Likelihood>) -> Start {
-    let kernel = registry().kernel("additive(power=2) + linear", 2).expect("a kernel");
+    let kernel = registry().kernel("additive_imq(power=2) + linear", 2).expect("a kernel");
     let z = Mat::from_fn(20, 2, |i, d| x[(d, 3 * i)]);
     let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("a layer");
     Start { model: LatentModel::new(layer.into(), likelihood, false), q: None }
@@ -69,7 +69,7 @@ fn both_pass_the_test_kits() {
     }
     let points =
         |n: usize, shift: f64| Mat::from_fn(n, 2, |i, d| 1.4 * ((11 * i + 3 * d) as f64 * 0.7 + shift).sin());
-    let kernel = registry().kernel("additive(power=2) * rbf(ard)", 2).expect("a kernel");
+    let kernel = registry().kernel("additive_imq(power=2) * rbf(ard)", 2).expect("a kernel");
     let (left, right) = (points(9, 0.0), points(12, 0.4));
     assert_eq!(check_kernel(kernel.as_ref(), left.as_ref(), right.as_ref()), Ok(()));
     let grammar = registry().grammar().clone();
@@ -248,7 +248,7 @@ fn every_fit_that_suits_them_takes_them() {
     // From names alone, with what a fit from scratch does: restarts, growth, linear models.
     let named = FitOptions {
         likelihood: Some(laplace()),
-        kernel: "additive(power=2) + linear".into(),
+        kernel: "additive_imq(power=2) + linear".into(),
         inducing: Some(15),
         registry: registry(),
         ..base
@@ -287,7 +287,7 @@ fn they_survive_saving_and_loading_with_a_registry() {
     let (table, columns) = (table(), SchemaOptions { target: "y".into(), ..SchemaOptions::default() });
     let options = FitOptions {
         likelihood: Some(laplace()),
-        kernel: "additive(power=3) + rbf(ard)[0]".into(),
+        kernel: "additive_imq(power=3) + rbf(ard)[0]".into(),
         inducing: Some(12),
         epochs: Some(3),
         registry: registry(),
@@ -324,7 +324,8 @@ fn they_survive_saving_and_loading_with_a_registry() {
     assert_eq!(again.latent().likelihood.name(), "laplace");
 
     let half = Registry::default().with_likelihood(|_| Box::new(Laplace::new(1.0))).expect("a name");
-    for (known, what) in [(Registry::default(), "the likelihood 'laplace'"), (half, "the kernel 'additive'")]
+    for (known, what) in
+        [(Registry::default(), "the likelihood 'laplace'"), (half, "the kernel 'additive_imq'")]
     {
         let error = TableModel::load_with(&path, &known).map(|_| ()).expect_err(what);
         let message = error.to_string();

@@ -543,3 +543,26 @@ fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
     close(back.summary().objective, full.summary().objective, 1e-5, "objective");
     assert!(own.summary().objective > full.summary().objective, "fewer covariances fit worse");
 }
+
+#[test]
+fn the_covariance_of_coefficients_has_their_deviations_and_that_of_predictions() {
+    for mean in [MeanKind::Constant, MeanKind::Zero] {
+        let model = fit(&example("co2_monthly.csv"), "co2", &FitOptions { mean, ..glm() });
+        let coefficients = model.coefficients().expect("a linear model");
+        let covariance = model.coefficient_covariance().expect("a linear model");
+        assert_eq!(covariance.shape(), (coefficients.len(), coefficients.len()));
+        for (i, coefficient) in coefficients.iter().enumerate() {
+            close(covariance[(i, i)].sqrt(), coefficient.sd.expect("a deviation"), 1e-9, "deviation");
+        }
+        let x = Mat::from_fn(1, 1, |_, _| 1990.0);
+        let functional = [1.0, x[(0, 0)]];
+        let variance: f64 =
+            (0..4).map(|k| functional[k / 2] * covariance[(k / 2, k % 2)] * functional[k % 2]).sum();
+        let latent = model.model().predict(x.as_ref(), &[]).expect("an input").row(0).latent_variance;
+        // Far from 0 the terms are much larger than their sum.
+        close(variance / latent, 1.0, 1e-4, "variance of f");
+    }
+    let sparse =
+        fit(&example("co2_monthly.csv"), "co2", &FitOptions { inducing: Some(20), ..FitOptions::default() });
+    assert!(sparse.coefficient_covariance().is_none());
+}

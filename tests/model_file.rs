@@ -207,6 +207,26 @@ fn files_of_version_1_are_read() {
 }
 
 #[test]
+fn numbers_that_predict_none_are_refused() {
+    // Every number by itself could be one of a model.
+    for (parameter, value) in [("/scaling/target/scale", 1e308), ("/mean/values/0", -1.5e308)] {
+        let crafted = with_metadata(|metadata| {
+            let text = metadata["model"].as_str().expect("text");
+            let mut description: serde_json::Value = serde_json::from_str(text).expect("JSON");
+            let at = |name: &str, description: &mut serde_json::Value, value: f64| {
+                *description.pointer_mut(name).unwrap_or_else(|| panic!("{name}: {text}")) = value.into();
+            };
+            at("/mean/values/0", &mut description, 7.0);
+            at(parameter, &mut description, value);
+            let text = description.to_string();
+            metadata.insert("sha256".into(), checksum(&text).into());
+            metadata.insert("model".into(), text.into());
+        });
+        assert!(refusal(&crafted).contains("its predictions are not finite numbers"), "{parameter}");
+    }
+}
+
+#[test]
 fn foreign_newer_and_truncated_files_are_told_apart() {
     assert!(refusal(b"").contains("not a sparsegp model file"));
     assert!(refusal(b"x,y\n1,2\n3,4\n5,6\n").contains("not a sparsegp model file"));

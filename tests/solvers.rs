@@ -204,7 +204,7 @@ fn adam_under_argmin_is_the_plain_loop() {
     let mut watched = Watched { function, iterates: Vec::new() };
     let mut ignore = |_: &Event| {};
     let mut monitor = Monitor::new(limits(300), &mut ignore);
-    let outcome = minimize_adam(&mut FullBatch(&mut watched), start, 1.0, options, &mut monitor);
+    let outcome = minimize_adam(&mut FullBatch::new(&mut watched), start, 1.0, options, &mut monitor);
     assert_eq!(bits(&outcome.theta), bits(adam.theta()));
 }
 

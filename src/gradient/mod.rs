@@ -78,6 +78,16 @@ pub struct BatchPass {
     runs: u64,
     counts: EstimatorCounts,
     sums: BatchSums,
+    features: Features,
+}
+
+/// What is known of the features that the last run left behind.
+#[derive(Clone, Copy, PartialEq)]
+enum Features {
+    /// Every run computes its own.
+    Passing,
+    /// Runs are of the same batch and layers, and the next one may use those of this form, where there are some.
+    Kept(Option<Form>),
 }
 
 /// What the features of a process are multiplied by.
@@ -179,8 +189,15 @@ impl BatchPass {
             runs: 0,
             counts: EstimatorCounts::default(),
             sums: BatchSums::zeros(layers, likelihood, objective, q, slopes),
+            features: Features::Passing,
             sampling,
         }
+    }
+
+    /// Whether features are kept from one run to the next, between which batch and layers stay the same then: where a batch is one window
+    /// and no gradient goes through them, they need not be computed again.
+    pub fn keep_features(&mut self, keep: bool) {
+        self.features = if keep { Features::Kept(None) } else { Features::Passing };
     }
 
     /// Seeds what sampling estimators draw; run `t` from here on draws the same numbers whatever the threads.
@@ -323,6 +340,7 @@ impl BatchPass {
             train_theta,
             outer: wanted,
             draws,
+            kept: !train_theta && self.features == Features::Kept(Some(form)),
             processes: &self.processes,
             sampling: self.sampling.as_ref(),
             single: self.single.as_ref().filter(|_| form == Form::Mixed),
@@ -333,6 +351,10 @@ impl BatchPass {
             let part = batch.part(from, window.min(b - from));
             self.window.run(shared, part, from / columns, blocks);
             self.window.add_to(problem.layers, &mut self.sums.processes, part.targets.len(), i == 0);
+        }
+        if let Features::Kept(form_left) = &mut self.features {
+            // Single precision has features of its own in every thread.
+            *form_left = (b <= window && form != Form::Mixed).then_some(form);
         }
         (self.sums.rows, self.sums.weight, self.sums.raw) =
             (b as u64, batch.targets.total_weight(), form == Form::Direct);

@@ -205,6 +205,8 @@ pub(super) struct Shared<'a> {
     pub(super) train_theta: bool,
     /// Whether all of B is needed: of a diagonal one, only for the layers' adjoint.
     pub(super) outer: bool,
+    /// Whether the features are there already.
+    pub(super) kept: bool,
     /// What its random numbers depend on.
     pub(super) draws: Draws,
     /// What every process is multiplied by.
@@ -287,6 +289,46 @@ impl<'a> Shared<'a> {
     ) {
         let (layers, len) = (self.problem.layers, batch.targets.len());
         let layer = layers.get(index);
+        if !self.kept {
+            self.computed(index, batch, u.as_mut(), (room, block));
+        }
+        let own = index * len..(index + 1) * len;
+        let (base, offset) = (&block.base[own.clone()], &block.offset[own]);
+        let single = &mut room.single[index];
+        let u = u.into_const();
+        for process in layers.members(index) {
+            let mut t = room.t.as_mut().get_mut(layers.process_rows(process), 0..len);
+            let (quadratic, mean) = self.moments_of(process);
+            match (quadratic, self.single) {
+                (MatrixRef::Full(_), Some(rounded)) => {
+                    single.multiply(rounded.quadratic(process), t.as_mut());
+                }
+                (MatrixRef::Full(quadratic), None) => {
+                    block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0);
+                }
+                (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
+            }
+            let data = process * len..(process + 1) * len;
+            let (mu, v) = (&mut block.mu[data.clone()], &mut block.v[data]);
+            match layer.constant(process - layers.members(index).start) {
+                Some(constant) => mu.fill(constant),
+                None => mu.copy_from_slice(offset),
+            }
+            v.copy_from_slice(base);
+            columns::add_moments(u, (mean, t.as_ref()), mu, v);
+        }
+    }
+
+    /// The features of a layer, with what they leave of the variances, and the means.
+    fn computed(
+        self,
+        index: usize,
+        batch: Batch<'_>,
+        mut u: MatMut<'_, f64>,
+        (room, block): (&mut ThreadRoom, &mut Block),
+    ) {
+        let (layers, len) = (self.problem.layers, batch.targets.len());
+        let layer = layers.get(index);
         let (single, scratch) = (&mut room.single[index], &mut room.scratch);
         let own = index * len..(index + 1) * len;
         let (base, offset) = (&mut block.base[own.clone()], &mut block.offset[own]);
@@ -309,28 +351,6 @@ impl<'a> Shared<'a> {
             if self.single.is_some() {
                 single.load(u.as_ref());
             }
-        }
-        let u = u.into_const();
-        for process in layers.members(index) {
-            let mut t = room.t.as_mut().get_mut(layers.process_rows(process), 0..len);
-            let (quadratic, mean) = self.moments_of(process);
-            match (quadratic, self.single) {
-                (MatrixRef::Full(_), Some(rounded)) => {
-                    single.multiply(rounded.quadratic(process), t.as_mut());
-                }
-                (MatrixRef::Full(quadratic), None) => {
-                    block_product(t.as_mut(), Accum::Replace, (quadratic, Shape::Full), u, 1.0);
-                }
-                (MatrixRef::Diagonal(quadratic), _) => columns::scale_rows(u, quadratic, t.as_mut()),
-            }
-            let data = process * len..(process + 1) * len;
-            let (mu, v) = (&mut block.mu[data.clone()], &mut block.v[data]);
-            match layer.constant(process - layers.members(index).start) {
-                Some(constant) => mu.fill(constant),
-                None => mu.copy_from_slice(offset),
-            }
-            v.copy_from_slice(base);
-            columns::add_moments(u, (mean, t.as_ref()), mu, v);
         }
     }
 

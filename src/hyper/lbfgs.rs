@@ -4,7 +4,7 @@
 use super::curvature::InverseHessian;
 use super::line_search::{Evaluations, Evaluator};
 use super::trials::{Point, Trials};
-use super::{HyperObjective, Monitor, Outcome, StopReason};
+use super::{HyperObjective, Monitor, Outcome, Reached, StopReason};
 use crate::checkpoint::{Archive, MOST};
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +164,9 @@ impl Descent<'_, '_> {
         let Some(Run { scale, at, .. }) = &self.state.run else { return };
         self.state.iterations += 1;
         let validation = self.objective.validate(&at.theta);
-        let best = self.monitor.record(at.value / scale / self.data_count, validation);
+        let (n, prior_terms) = (self.data_count, self.objective.prior_terms(&at.theta));
+        let reached = Reached { value: at.value / scale / n, prior_terms: prior_terms / n };
+        let best = self.monitor.record(reached, validation);
         if best && validation.is_some() {
             self.objective.keep(&at.theta);
         }

@@ -26,7 +26,7 @@ pub use monitor::Monitor;
 pub use session::{Listener, Session};
 pub(crate) use settings::range_words;
 pub use settings::{PriorChoice, ValueSetting, ValueSettings};
-pub use stochastic::{EpochMean, FullBatch, StochasticObjective, minimize_adam};
+pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimize_adam};
 pub use stopping::{Limits, Record, StopReason};
 pub use vector::{Descriptor, FreeVector, INDUCING, stem};
 
@@ -36,6 +36,12 @@ use crate::checkpoint::Archive;
 pub trait HyperObjective {
     /// The value at `theta`, with its gradient written to `gradient`; not finite where it cannot be evaluated.
     fn value_and_gradient(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
+
+    /// The part of the value at `theta` that is of priors, and not of the objective that is reported.
+    fn prior_terms(&self, theta: &[f64]) -> f64 {
+        let _ = theta;
+        0.0
+    }
 
     /// The validation score at `theta`, where an iteration ended, if there is one.
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {

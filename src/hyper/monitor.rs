@@ -2,6 +2,7 @@
 
 use super::event::{Event, Stage};
 use super::session::{Listener, Session};
+use super::stochastic::Reached;
 use super::stopping::{Limits, Record, StopReason, Stopping};
 use crate::checkpoint::{Archive, Checkpoint};
 use crate::error::Result;
@@ -41,14 +42,17 @@ impl<'a> Monitor<'a> {
     }
 
     /// Takes in one epoch; returns whether its validation score is the best so far (true without validation).
-    pub fn record(&mut self, objective: f64, validation_nll: Option<f64>) -> bool {
+    pub fn record(&mut self, reached: impl Into<Reached>, validation_nll: Option<f64>) -> bool {
         let epoch = self.records().len() + 1;
-        let record = Record { epoch, seconds: self.elapsed().as_secs_f64(), objective, validation_nll };
+        let record = Record::of(epoch, self.elapsed().as_secs_f64(), reached.into(), validation_nll);
         let best = self.stopping.take(record);
         self.session.tell(&match self.warm {
             Some((rows, iterations)) => Event::Stage(Stage::WarmStart { rows, done: epoch, iterations }),
             None => Event::Epoch { record, limits: *self.stopping.limits() },
         });
+        if self.session.has_seen_enough() {
+            self.stop(StopReason::Stopped);
+        }
         self.stopping.decide(self.elapsed().as_secs_f64());
         best
     }

@@ -61,12 +61,14 @@ pub struct Session<'a> {
     /// Shared by the monitors within the session, which all end once one of them heard of it.
     interrupt: Option<Arc<Interrupt<'a>>>,
     checkpoint: Option<&'a mut Checkpoint>,
+    /// Set once the listener has seen enough.
+    enough: Option<&'a AtomicBool>,
 }
 
 impl<'a> Session<'a> {
     /// A session that nobody interrupts and of which nothing is kept; `listener` hears every event.
     pub fn new(listener: &'a mut Listener<'a>) -> Self {
-        Session { listener: Some(listener), interrupt: None, checkpoint: None }
+        Session { listener: Some(listener), interrupt: None, checkpoint: None, enough: None }
     }
 
     /// Ends the fit soon after `poll` says so, with an error; the checkpoint, if there is one, is written before. `poll` is
@@ -92,12 +94,44 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// Ends the training with what it has got to once `flag` is true at the end of an epoch, as a limit of epochs would: for a listener
+    /// that has seen enough. Short fits that come before end after their first epoch then.
+    ///
+    /// ```
+    /// use faer::Mat;
+    /// use sparsegp::hyper::{Event, Session, StopReason};
+    /// use sparsegp::training::ModelBuilder;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let x = Mat::from_fn(40, 1, |i, _| i as f64);
+    /// let y: Vec<f64> = (0..40).map(|i| (0.3 * i as f64).sin()).collect();
+    /// let enough = AtomicBool::new(false);
+    /// let mut listener = |event: &Event| {
+    ///     if let Event::Epoch { record, .. } = event {
+    ///         enough.store(record.epoch == 2, Ordering::Relaxed);
+    ///     }
+    /// };
+    /// let mut session = Session::new(&mut listener).with_enough(&enough);
+    /// let model = ModelBuilder::new().fit_in(x.as_ref(), &y, &mut session)?;
+    /// assert_eq!((model.summary().stop_reason, model.summary().epochs), (StopReason::Stopped, 2));
+    /// # Ok::<(), sparsegp::Error>(())
+    /// ```
+    pub fn with_enough(self, flag: &'a AtomicBool) -> Self {
+        Session { enough: Some(flag), ..self }
+    }
+
+    /// Whether the listener has seen enough.
+    pub(super) fn has_seen_enough(&self) -> bool {
+        self.enough.is_some_and(|enough| enough.load(Ordering::Relaxed))
+    }
+
     /// The same session for a part of its work, of whose stages and epochs nobody hears.
     pub fn silent(&mut self) -> Session<'_> {
         Session {
             listener: None,
             interrupt: self.interrupt.clone(),
             checkpoint: self.checkpoint.as_deref_mut(),
+            enough: self.enough,
         }
     }
 
@@ -105,7 +139,7 @@ impl<'a> Session<'a> {
     pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
         let listener = self.listener.as_mut().map(|listener| &mut **listener as &mut Listener<'_>);
         let (interrupt, checkpoint) = (self.interrupt.clone(), self.checkpoint.as_deref_mut());
-        Monitor::within(limits, Session { listener, interrupt, checkpoint })
+        Monitor::within(limits, Session { listener, interrupt, checkpoint, enough: self.enough })
     }
 
     /// Where the fit's state is kept.

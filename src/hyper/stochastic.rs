@@ -14,6 +14,11 @@ pub trait StochasticObjective {
     /// own state still valid, when the batch cannot be evaluated at `theta`. Of `gradient`, what is not written is zero.
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64;
 
+    /// The part of the value of the last step that is of priors, and not of the objective that is reported.
+    fn prior_terms(&self) -> f64 {
+        0.0
+    }
+
     /// Whether there is no further batch to draw, which ends the minimisation where it is.
     fn exhausted(&self) -> bool {
         false
@@ -30,7 +35,17 @@ pub trait StochasticObjective {
 }
 
 /// An objective of all data at once, every step of which is an epoch.
-pub struct FullBatch<'a>(pub &'a mut dyn HyperObjective);
+pub struct FullBatch<'a> {
+    objective: &'a mut dyn HyperObjective,
+    prior_terms: f64,
+}
+
+impl<'a> FullBatch<'a> {
+    /// That objective.
+    pub fn new(objective: &'a mut dyn HyperObjective) -> Self {
+        FullBatch { objective, prior_terms: 0.0 }
+    }
+}
 
 impl StochasticObjective for FullBatch<'_> {
     fn steps_per_epoch(&self) -> usize {
@@ -38,19 +53,40 @@ impl StochasticObjective for FullBatch<'_> {
     }
 
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
-        self.0.value_and_gradient(theta, gradient)
+        self.prior_terms = self.objective.prior_terms(theta);
+        self.objective.value_and_gradient(theta, gradient)
+    }
+
+    fn prior_terms(&self) -> f64 {
+        self.prior_terms
     }
 
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
-        self.0.validate(theta)
+        self.objective.validate(theta)
     }
 
     fn keep(&mut self, theta: &[f64]) {
-        self.0.keep(theta);
+        self.objective.keep(theta);
     }
 
     fn archive(&mut self, archive: &mut Archive) {
-        self.0.archive(archive);
+        self.objective.archive(archive);
+    }
+}
+
+/// What a minimisation has come to, per datum.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// The value of what is minimised.
+    pub value: f64,
+    /// The part of it that is of priors.
+    pub prior_terms: f64,
+}
+
+impl From<f64> for Reached {
+    /// An objective without priors.
+    fn from(value: f64) -> Self {
+        Reached { value, prior_terms: 0.0 }
     }
 }
 
@@ -58,13 +94,15 @@ impl StochasticObjective for FullBatch<'_> {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct EpochMean {
     sum: f64,
+    prior_terms: f64,
     count: usize,
 }
 
 impl EpochMean {
-    /// Takes in the value of a step, a sum over the data.
-    pub fn add(&mut self, value: f64) {
+    /// Takes in the value of a step, a sum over the data, and the part of it that is of priors.
+    pub fn add(&mut self, value: f64, prior_terms: f64) {
         self.sum += value;
+        self.prior_terms += prior_terms;
         self.count += 1;
     }
 
@@ -73,10 +111,11 @@ impl EpochMean {
         self.count == 0
     }
 
-    /// The mean per datum of what was taken in since the last call, zero if that is nothing; the next epoch begins.
-    pub fn take(&mut self, data_count: f64) -> f64 {
-        let EpochMean { sum, count } = std::mem::take(self);
-        sum / count.max(1) as f64 / data_count
+    /// The means per datum of what was taken in since the last call, zero if that is nothing; the next epoch begins.
+    pub fn take(&mut self, data_count: f64) -> Reached {
+        let EpochMean { sum, prior_terms, count } = std::mem::take(self);
+        let mean = |sum: f64| sum / count.max(1) as f64 / data_count;
+        Reached { value: mean(sum), prior_terms: mean(prior_terms) }
     }
 }
 
@@ -100,7 +139,7 @@ impl Run<'_, '_> {
             return;
         }
         match self.adam.take(value, gradient, self.monitor.pace(self.steps_per_epoch)) {
-            Taken::Descended => self.mean.add(value),
+            Taken::Descended => self.mean.add(value, self.objective.prior_terms()),
             Taken::RolledBack => {}
             Taken::Stuck => self.monitor.stop(StopReason::NoProgress),
         }

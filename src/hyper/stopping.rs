@@ -1,5 +1,6 @@
 //! When a minimisation ends: limits, a smoothed scale-free test of progress, validation patience; no clock, nobody to tell.
 
+use super::stochastic::Reached;
 use crate::checkpoint::Archive;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub enum StopReason {
     EarlyStop,
     /// The objective, or the validation score where there is one, is as good as was asked for.
     TargetReached,
+    /// A listener had seen enough.
+    Stopped,
     /// No step that could be evaluated improved the objective.
     NoProgress,
     /// The user interrupted it.
@@ -36,6 +39,7 @@ impl StopReason {
             StopReason::MaxSeconds => "max_seconds",
             StopReason::EarlyStop => "early_stop",
             StopReason::TargetReached => "target_reached",
+            StopReason::Stopped => "stopped",
             StopReason::NoProgress => "no_progress",
             StopReason::Interrupted => "interrupted",
         }
@@ -50,6 +54,7 @@ impl StopReason {
             StopReason::MaxSeconds => "the time limit was reached",
             StopReason::EarlyStop => "the validation score stopped improving; the best parameters were kept",
             StopReason::TargetReached => "the score that was asked for was reached",
+            StopReason::Stopped => "the listener had seen enough",
             StopReason::NoProgress => "no step improved the objective any more",
             StopReason::Interrupted => "it was interrupted",
         }
@@ -86,10 +91,26 @@ pub struct Record {
     pub epoch: usize,
     /// Seconds since the start.
     pub seconds: f64,
-    /// The objective per datum (averaged over the epoch's batches where there are several).
+    /// The objective per datum (averaged over the epoch's batches where there are several), without priors.
     pub objective: f64,
+    /// What training adds to it where hyper-parameters have priors, `−Σ log p` per datum, up to constants.
+    #[serde(default)]
+    pub prior_terms: f64,
     /// Validation NLL, when a validation part exists.
     pub validation_nll: Option<f64>,
+}
+
+impl Record {
+    /// The line of an epoch.
+    pub fn of(epoch: usize, seconds: f64, reached: Reached, validation_nll: Option<f64>) -> Self {
+        let Reached { value, prior_terms } = reached;
+        Record { epoch, seconds, objective: value - prior_terms, prior_terms, validation_nll }
+    }
+
+    /// What training minimises, per datum.
+    fn minimised(&self) -> f64 {
+        self.objective + self.prior_terms
+    }
 }
 
 /// The epochs so far, and what they say about going on.
@@ -199,7 +220,7 @@ impl Stopping {
         let (epoch, w) = (self.records.len(), self.limits.window);
         let is_time = self.limits.tolerance > 0.0 && epoch - self.window_start >= 2 * w;
         is_time && {
-            let mean = |r: &[Record]| r.iter().map(|r| r.objective).sum::<f64>() / w as f64;
+            let mean = |r: &[Record]| r.iter().map(Record::minimised).sum::<f64>() / w as f64;
             let (earlier, later) = self.records[epoch - 2 * w..].split_at(w);
             mean(earlier) - mean(later) < self.limits.tolerance * w as f64
         }

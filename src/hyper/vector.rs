@@ -132,6 +132,13 @@ impl FreeVector {
         -self.free.iter().filter_map(term).sum::<f64>()
     }
 
+    /// [`FreeVector::penalty`] at a free vector, beside the fixed ones of these natural parameters.
+    pub fn penalty_at(&self, theta: &[f64], natural: &[f64]) -> f64 {
+        let mut natural = natural.to_vec();
+        self.unpack(theta, &mut natural);
+        self.penalty(&natural)
+    }
+
     /// Turns a gradient in natural units into one in the free vector, adds the priors' `−log p` to it, and returns
     /// `−Σ log p` (natural density, up to constants).
     pub fn pull_back(&self, natural: &[f64], natural_gradient: &[f64], out: &mut [f64]) -> f64 {

@@ -2,6 +2,7 @@
 
 use super::fitted::Model;
 use crate::latent::LinearLayer;
+use faer::Mat;
 use serde::Serialize;
 
 /// The quantile of the standard normal distribution that leaves 2.5 % above it.
@@ -39,8 +40,34 @@ impl Model {
         Some(self.intercept(layer).into_iter().chain(slopes).collect())
     }
 
+    /// The covariance of the coefficients of a linear model, in the order and the units of [`Model::coefficients`]; `None` for another
+    /// model, and where the objective leaves it undefined (dlm-square).
+    pub fn coefficient_covariance(&self) -> Option<Mat<f64>> {
+        let layer = self.latent().layer().linear().filter(|_| !self.mean_only())?;
+        let (_, own) = layer.coefficient_posterior(self.q());
+        let (p, scaling) = (layer.coefficient_count(), self.scaling());
+        let mut rows = Vec::with_capacity(p + 1);
+        rows.extend(self.intercept_functional(layer));
+        rows.extend(scaling.inputs.iter().enumerate().map(|(j, input)| {
+            let mut slope = vec![0.0; p];
+            slope[j] = 1.0 / input.scale;
+            slope
+        }));
+        let unit = scaling.target.scale;
+        let change = Mat::from_fn(rows.len(), p, |i, j| unit * rows[i][j]);
+        Some(&change * own * change.transpose())
+    }
+
     /// f where all inputs are 0: a linear functional of all coefficients, since inputs are centred inside the model.
     fn intercept(&self, layer: &LinearLayer) -> Option<Coefficient> {
+        let (scaling, functional) = (self.scaling(), self.intercept_functional(layer)?);
+        let (mean, variance) = layer.functional_moments(&functional, self.q());
+        let name = "intercept".to_owned();
+        Some(self.coefficient(name, scaling.unscale_mean(mean), scaling.unscale_variance(variance).sqrt()))
+    }
+
+    /// What the intercept is of the coefficients on the scale the model sees, where there is one.
+    fn intercept_functional(&self, layer: &LinearLayer) -> Option<Vec<f64>> {
         let scaling = self.scaling();
         let centred = scaling.inputs.iter().any(|input| input.shift != 0.0);
         if !(layer.has_intercept() || centred || scaling.target.shift != 0.0) {
@@ -49,9 +76,7 @@ impl Model {
         let mut functional: Vec<f64> =
             scaling.inputs.iter().map(|input| -input.shift / input.scale).collect();
         functional.resize(layer.coefficient_count(), 1.0);
-        let (mean, variance) = layer.functional_moments(&functional, self.q());
-        let name = "intercept".to_owned();
-        Some(self.coefficient(name, scaling.unscale_mean(mean), scaling.unscale_variance(variance).sqrt()))
+        Some(functional)
     }
 
     fn coefficient(&self, name: String, mean: f64, sd: f64) -> Coefficient {

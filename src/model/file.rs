@@ -7,7 +7,7 @@ use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
-use super::unusable::{Checked, Unusable};
+use super::unusable::{Checked, Unusable, check_predictions};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
@@ -376,7 +376,9 @@ fn read(bytes: &[u8], registry: &Registry) -> Checked<(Model, Option<Value>)> {
     }
     let mut description = described(description, registry)?;
     let schema = description.schema.take();
-    Ok((assemble(description, &Arrays { tensors }, registry)?, schema))
+    let model = assemble(description, &Arrays { tensors }, registry)?;
+    check_predictions(&model)?;
+    Ok((model, schema))
 }
 
 /// The description of a model, with a likelihood that the registry knows.

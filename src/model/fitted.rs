@@ -12,7 +12,7 @@ use crate::latent::Layer;
 use crate::linalg::symmetric_eigen;
 use crate::options::{FitOptions, LossKind, ModelKind};
 use crate::variational::Normal;
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, Scale};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -206,19 +206,8 @@ impl Model {
     ///
     /// As for [`Model::predict`], and when there are too many rows or the covariance is not finite.
     pub fn samples(&self, x: MatRef<'_, f64>, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        self.check_inputs(x)?;
-        let n = x.nrows();
-        if n > Self::MOST_JOINT_ROWS {
-            let most = Self::MOST_JOINT_ROWS;
-            return Err(Error::usage(format!(
-                "samples are drawn at all {n} rows together, at most {most} rows"
-            ))
-            .hint("give fewer rows, or use quantiles, which are per row"));
-        }
-        let mut x = x.transpose().to_owned();
-        self.scaling.scale_inputs(x.as_mut().transpose_mut());
-        let mean = self.posterior.means(x.transpose());
-        let root = symmetric_root(&self.posterior.covariance(x.transpose()))?;
+        let (mean, covariance) = self.scaled_joint(x)?;
+        let (n, root) = (x.nrows(), symmetric_root(&covariance)?);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
         let deviations = &root * &noise;
@@ -229,6 +218,34 @@ impl Model {
                 .collect()
         };
         Ok((0..count).map(draw).collect())
+    }
+
+    /// Mean (n) and covariance (`n × n`) of the latent function, of several the first, at all rows of `x` (`n × D`, original units)
+    /// together, in original units; where the target is warped, of what the warp makes of it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::predict`], and when there are more than [`Model::MOST_JOINT_ROWS`] rows.
+    pub fn joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+        let (mean, covariance) = self.scaled_joint(x)?;
+        let means = mean.into_iter().map(|mean| self.scaling.unscale_mean(mean)).collect();
+        let unit = self.scaling.unscale_variance(1.0);
+        Ok((means, covariance * Scale(unit)))
+    }
+
+    /// The same on the scale the model sees.
+    fn scaled_joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.check_inputs(x)?;
+        let (n, most) = (x.nrows(), Self::MOST_JOINT_ROWS);
+        if n > most {
+            return Err(Error::usage(format!(
+                "covariances are of all {n} rows together, at most {most} rows"
+            ))
+            .hint("give fewer rows, or use quantiles, which are per row"));
+        }
+        let mut x = x.transpose().to_owned();
+        self.scaling.scale_inputs(x.as_mut().transpose_mut());
+        Ok((self.posterior.means(x.transpose()), self.posterior.covariance(x.transpose())))
     }
 
     /// Refuses inputs that the model cannot be evaluated at.

@@ -1,7 +1,11 @@
 //! Why a model file cannot be used, and how that is said; no reading.
 
 use super::file::VERSION;
+use super::fitted::Model;
+use super::posterior::Marginals;
+use crate::data::Affine;
 use crate::error::Error;
+use faer::Mat;
 
 /// Why bytes are not a usable model.
 pub(super) enum Unusable {
@@ -44,6 +48,26 @@ impl Unusable {
 pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{name}: the model file is damaged: {what}"))
         .hint("copy it again from where it came from, or fit again")
+}
+
+/// Refuses numbers, each of which could be one of a model, that together predict none: they were put together by hand.
+pub(super) fn check_predictions(model: &Model) -> Checked<()> {
+    const FEW: usize = 4;
+    let posterior = model.posterior();
+    let layer = model.latent().layer();
+    let inducing = layer.inducing().map(|layer| layer.z());
+    // The middle of the data, which is the origin, and some places of which the model knows more.
+    let known = inducing.map_or(0, |z| z.nrows().min(FEW));
+    let dims = model.scaling().dims();
+    let places = Mat::from_fn(1 + known, dims, |i, j| match (i.checked_sub(1), inducing) {
+        (Some(place), Some(z)) => z[(place, j)],
+        _ => 0.0,
+    });
+    let Marginals { mean, variance, .. } = posterior.marginals(places.as_ref());
+    let Affine { shift, scale } = model.scaling().target;
+    let finite = mean.iter().all(|mean| (mean * scale + shift).is_finite())
+        && variance.iter().all(|variance| variance.is_finite() && *variance >= 0.0);
+    if finite { Ok(()) } else { Err(Unusable::damaged("its predictions are not finite numbers")) }
 }
 
 pub(super) type Checked<T> = std::result::Result<T, Unusable>;

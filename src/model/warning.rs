@@ -122,6 +122,9 @@ pub enum Warning {
         gap: f64,
         /// The inducing inputs.
         inducing: usize,
+        /// Whether held-out rows decided that neighbours beside them are no better.
+        #[serde(default)]
+        without_neighbours: bool,
     },
     /// Predictions of held-out rows are far worse than those of training rows.
     Overfitted {
@@ -154,6 +157,7 @@ impl Warning {
             Warning::TooRough { .. } => &["precision f64"],
             Warning::NoProgress => &["learning_rate", "q_step", "q_guard trust"],
             Warning::EpochLimit { .. } => &["epochs"],
+            Warning::LooseBound { without_neighbours: true, .. } => &["inducing"],
             Warning::LooseBound { .. } => &["neighbours auto", "inducing"],
             Warning::Overfitted { .. } => &["inducing", "beta", "objective elbo", "prior"],
         }
@@ -258,9 +262,10 @@ impl fmt::Display for Marked<'_> {
                 f,
                 "the objective still fell by {fall:.2} nats per row over the last {epochs} epochs when their limit came; try more ⟨epochs⟩"
             ),
-            Warning::LooseBound { gap, inducing } => write!(
+            Warning::LooseBound { gap, inducing, without_neighbours } => write!(
                 f,
-                "the bounds on the log evidence are {gap:.2} nats per row apart: {inducing} inducing inputs carry only a part of what the data say; try ⟨neighbours auto⟩, or more ⟨inducing⟩"
+                "the bounds on the log evidence are {gap:.2} nats per row apart: {inducing} inducing inputs carry only a part of what the data say; try {}more ⟨inducing⟩",
+                if *without_neighbours { "" } else { "⟨neighbours auto⟩, or " }
             ),
             Warning::Overfitted { training, validation, error } => write!(
                 f,
@@ -325,7 +330,8 @@ mod tests {
             Warning::TooRough { disagreement: 0.1 },
             Warning::NoProgress,
             Warning::EpochLimit { fall: 0.04, epochs: 10 },
-            Warning::LooseBound { gap: 0.5, inducing: 80 },
+            Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: false },
+            Warning::LooseBound { gap: 0.5, inducing: 80, without_neighbours: true },
             Warning::Overfitted { training: 0.0, validation: 1.0, error: 0.1 },
         ];
         for warning in warnings {

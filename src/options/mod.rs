@@ -3,7 +3,9 @@
 mod betas;
 mod check;
 mod fit;
+mod given;
 mod growth;
+mod named;
 mod neighbours;
 mod open;
 mod plan;
@@ -13,6 +15,7 @@ mod words;
 pub use betas::Betas;
 pub use check::foreign;
 pub use fit::FitOptions;
+pub use given::Given;
 pub use growth::Growth;
 pub use neighbours::{Keeping, MOST_NEIGHBOURS};
 pub use open::{Open, Part};

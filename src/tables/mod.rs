@@ -23,7 +23,7 @@ pub use ahead::Ahead;
 pub use column::{Column, TextColumn};
 pub use instant::DateOrder;
 pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
-pub use read::{TableBlocks, read_csv, read_table, read_table_with};
+pub use read::{TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;
 pub use table::{NamedColumn, Table};

@@ -71,7 +71,7 @@ mod tests {
                     "{text}"
                 );
             }
-            assert_eq!(large_size(&path, &|_| true, 0), None);
+            assert_eq!(large_size((&path, None), &|_| true, 0), None);
         }
         let path = folder.path().join("p.parquet");
         let error = PredictionWriter::create(&path, PredictedTable::default()).expect_err("refused");

@@ -35,6 +35,19 @@ pub fn read_table_with(path: &Path, delimiter: Option<u8>) -> Result<Table> {
     whole(TableBlocks::new(path, usize::MAX, &|_| true, How { delimiter, ..How::default() })?)
 }
 
+/// The names of a file's columns, `None` for what is no file that can be read twice: standard input, a pipe.
+///
+/// # Errors
+///
+/// As for [`read_table_with`], whose first lines alone are looked at.
+pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    let blocks = TableBlocks::new(path, 1, &|_| false, How { delimiter, ..How::default() })?;
+    Ok(Some(blocks.names().to_vec()))
+}
+
 /// In which order a file is read, and what separates its columns where it is CSV.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How<'a> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::format::GZIP;
 use super::gzip::Gunzip;
-use super::read::{How, TableBlocks, rows_of};
+use super::read::{column_names, rows_of};
 
 /// Text that is looked at to estimate the length of lines.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -23,14 +23,17 @@ const MOST_COMPRESSION: u64 = 1032;
 ///
 /// Parquet and Arrow say how many rows they have. Of text whose size alone does not settle the matter, the lines of the first 8 MiB
 /// (uncompressed) are counted. Files that cannot be read are left to whoever reads them to complain about.
-pub fn large_size(path: &Path, wanted: &dyn Fn(&str) -> bool, least: u64) -> Option<(u64, u64)> {
+pub fn large_size(
+    (path, delimiter): (&Path, Option<u8>),
+    wanted: &dyn Fn(&str) -> bool,
+    least: u64,
+) -> Option<(u64, u64)> {
     let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let rows = match rows_of(path).ok()? {
         Some(rows) => rows,
         None => text_rows(path, metadata.len(), least)?,
     };
-    let blocks = TableBlocks::new(path, 1, &|_| false, How::default()).ok()?;
-    let columns = blocks.names().iter().filter(|name| wanted(name)).count() as u64;
+    let columns = column_names(path, delimiter).ok()??.iter().filter(|name| wanted(name)).count() as u64;
     let bytes = rows.saturating_mul(columns).saturating_mul(8);
     (bytes >= least).then_some((rows, bytes))
 }
@@ -104,12 +107,16 @@ mod tests {
         encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish().map(|_| ())).expect("written");
         for path in [&plain, &packed] {
             let wanted = |name: &str| name != "b";
-            let (rows, bytes) = large_size(path, &wanted, 1 << 20).expect("large");
+            let (rows, bytes) = large_size((path, None), &wanted, 1 << 20).expect("large");
             assert!((rows as f64 / 1e6 - 1.0).abs() < 0.1, "{rows}");
             assert_eq!(bytes, 16 * rows);
-            assert_eq!(large_size(path, &wanted, 1 << 30), None);
+            assert_eq!(large_size((path, None), &wanted, 1 << 30), None);
         }
-        assert_eq!(large_size(folder.path(), &|_| true, 0), None);
-        assert_eq!(large_size(&folder.path().join("absent"), &|_| true, 0), None);
+        assert_eq!(large_size((folder.path(), None), &|_| true, 0), None);
+        assert_eq!(large_size((&folder.path().join("absent"), None), &|_| true, 0), None);
+        let columns = folder.path().join("semicolons.csv");
+        std::fs::write(&columns, "a;b,c;d\n1;2;3\n").expect("written");
+        let wanted = |name: &str| name == "b,c";
+        assert_eq!(large_size((&columns, Some(b';')), &wanted, 0).map(|(_, bytes)| bytes), Some(16));
     }
 }

@@ -140,7 +140,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     if let Some(start) = request.start.filter(|_| request.keep_posterior) {
         fitted.search = start.search().clone();
     }
-    fitted.search.choices = choices.or(fitted.search.choices);
+    fitted.decided_by(choices);
     let model = TableModel::of(fitted, (schema, scaling), options, train.targets.len(), notes);
     if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
         checkpoint.finish_fit(mark, model.to_bytes()?);

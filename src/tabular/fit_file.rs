@@ -208,7 +208,7 @@ pub fn fit_file(
         None => Origin::Prototype(Prototype::of(options, file.schema.dims(), levels)?),
     };
     let mut fitted = fit_rows(&streamed, options, origin, session)?;
-    fitted.search.choices = choices;
+    fitted.decided_by(choices);
     let columns = (file.schema.clone(), file.scaling.clone());
     let model = TableModel::of(fitted, columns, options, train, warnings);
     Ok(FileFit { model, validation: held_out, rows, plan, file })

@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
 use crate::training::{Fitted, Start, record};
-use faer::MatRef;
+use faer::{Mat, MatRef};
 use sha2::{Digest, Sha256};
 use std::ops::Deref;
 use std::path::Path;
@@ -118,6 +118,15 @@ impl TableModel {
         }
         let x = self.schema.design(table, unseen)?;
         self.model.samples(x.as_ref(), count, seed)
+    }
+
+    /// Mean and covariance of the latent function at all rows of a table together, as [`Model::joint`] has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::joint`].
+    pub fn joint(&self, table: &Table, unseen: UnseenLevels) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.model.joint(self.schema.design(table, unseen)?.as_ref())
     }
 
     /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].

@@ -134,6 +134,10 @@ impl HyperObjective for Alternating<'_> {
         value + self.free.pull_back(&self.natural, &flat, gradient)
     }
 
+    fn prior_terms(&self, theta: &[f64]) -> f64 {
+        self.free.penalty_at(theta, &self.natural)
+    }
+
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let validation = self.validation?;
         let value = self.solve(theta);

@@ -17,6 +17,8 @@ pub(super) struct BatchTraining<'a> {
     free: FreeVector,
     natural: Vec<f64>,
     theta: Vec<f64>,
+    /// Of the last step.
+    prior_terms: f64,
     validation: Option<Dataset<'a>>,
     best: Option<(Vec<f64>, Vec<Normal>)>,
     error: Option<Error>,
@@ -33,6 +35,7 @@ impl<'a> BatchTraining<'a> {
         BatchTraining {
             theta: free.pack(&natural),
             natural,
+            prior_terms: 0.0,
             inference: Inference::of(model, source, plan),
             free,
             validation,
@@ -95,12 +98,12 @@ impl<'a> BatchTraining<'a> {
                 return f64::NAN;
             }
         };
-        let mut penalty = 0.0;
+        self.prior_terms = 0.0;
         if value.is_finite() && train_theta {
             let flat = self.inference.motion().model_mut().theta_gradient();
-            penalty = self.free.pull_back(&self.natural, flat, gradient);
+            self.prior_terms = self.free.pull_back(&self.natural, flat, gradient);
         }
-        value + penalty
+        value + self.prior_terms
     }
 
     /// A step of [`StochasticObjective::step`] on a batch of the caller's.
@@ -139,6 +142,10 @@ impl StochasticObjective for BatchTraining<'_> {
     fn step(&mut self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         let model = self.inference.model();
         on_pool(model.batch_work(model.capacity()), || self.differentiate(theta, gradient, None))
+    }
+
+    fn prior_terms(&self) -> f64 {
+        self.prior_terms
     }
 
     fn exhausted(&self) -> bool {

@@ -106,7 +106,7 @@ impl ModelBuilder {
         let (chosen, choices) = self.chosen((x, y), session)?;
         let Prepared { prototype, options, scaling, rows } = chosen.prepare(x, y)?;
         let mut fitted = fit_rows(&rows, &options, Origin::Prototype(prototype), session)?;
-        fitted.search.choices = choices;
+        fitted.decided_by(choices);
         Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()))
     }
 

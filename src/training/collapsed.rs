@@ -192,6 +192,10 @@ impl HyperObjective for CollapsedObjective<'_> {
         found.map_or(f64::NAN, |value| value + self.at.pull_back(&self.flat, gradient))
     }
 
+    fn prior_terms(&self, theta: &[f64]) -> f64 {
+        self.at.prior_terms(theta)
+    }
+
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
         Some(match self.solve(theta) {

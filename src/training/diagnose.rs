@@ -243,5 +243,5 @@ fn about_evidence(fit: &FitFacts<'_>) -> Option<Warning> {
     let (lower, upper) = fit.evidence?;
     let inducing = fit.model.layer().inducing()?.z().nrows();
     let gap = (upper - lower) / fit.train.len() as f64;
-    (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing })
+    (gap > LOOSE).then_some(Warning::LooseBound { gap, inducing, without_neighbours: false })
 }

@@ -44,6 +44,11 @@ impl Place {
         self.free.pull_back(&self.natural, flat, gradient)
     }
 
+    /// The priors' penalty at `theta`.
+    pub fn prior_terms(&self, theta: &[f64]) -> f64 {
+        self.free.penalty_at(theta, &self.natural)
+    }
+
     /// Remembers a place as the best one.
     pub fn keep(&mut self, theta: &[f64]) {
         self.kept = Some(theta.to_vec());

@@ -36,6 +36,7 @@ fn as_used(options: &FitOptions, fitted: &Fitted, rows: usize) -> FitOptions {
     FitOptions {
         kernel: model.layer().inducing().map_or_else(String::new, |layer| layer.kernel().expression()),
         inducing: model.layer().inducing().map(|layer| layer.z().nrows()),
+        fix_inducing: model.fix_inducing,
         steps: StepOptions { step, ..options.steps.clone() },
         hyper: Some(options.hyper_mode()),
         epochs: Some(options.epoch_limit_for(rows)),

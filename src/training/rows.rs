@@ -44,6 +44,12 @@ pub trait AllRows {
     ///
     /// When they cannot be read to the end.
     fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()>;
+
+    /// Whether that is one part, the same every time.
+    fn is_one_part(&self, most: usize) -> bool {
+        let _ = most;
+        false
+    }
 }
 
 impl AllRows for Dataset<'_> {
@@ -54,6 +60,10 @@ impl AllRows for Dataset<'_> {
     fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
         self.parts(most).for_each(visit);
         Ok(())
+    }
+
+    fn is_one_part(&self, most: usize) -> bool {
+        self.len() <= most
     }
 }
 

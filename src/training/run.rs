@@ -19,9 +19,9 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{FitSummary, LatentModel, Nearby, Posterior, Score, Search};
+use crate::model::{Choices, FitSummary, LatentModel, Nearby, Posterior, Score, Search, Warning};
 use crate::objective::EstimatorCounts;
-use crate::options::{HyperOptimizer, HyperPlan, LossKind, Plan, StepPlan, Way};
+use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
 use crate::variational::{Family, Normal};
 use std::sync::Arc;
@@ -38,6 +38,20 @@ pub struct Fitted {
     pub summary: FitSummary,
     /// How its start was found.
     pub search: Search,
+}
+
+impl Fitted {
+    /// Takes in what held-out rows decided before the fit, if they did.
+    pub(crate) fn decided_by(&mut self, choices: Option<Choices>) {
+        let Some(choices) = choices else { return };
+        let of_neighbours = choices.parts.iter().any(|choice| choice.part == Part::Neighbours);
+        for warning in &mut self.summary.warnings {
+            if let Warning::LooseBound { without_neighbours, .. } = warning {
+                *without_neighbours = of_neighbours;
+            }
+        }
+        self.search.choices = Some(choices);
+    }
 }
 
 /// The most rows that training at fixed hyper-parameters takes through steps on all of them.
@@ -199,7 +213,7 @@ pub(super) fn minimize(
     match hyper.solver {
         HyperOptimizer::Lbfgs => minimize_lbfgs(objective, start, n, LbfgsOptions::default(), monitor),
         HyperOptimizer::Adam => {
-            minimize_adam(&mut FullBatch(objective), start, n, adam_options(hyper), monitor)
+            minimize_adam(&mut FullBatch::new(objective), start, n, adam_options(hyper), monitor)
         }
     }
 }

@@ -136,6 +136,21 @@ pub(super) fn solve_q(
     sweep: Sweep<'_>,
     guard: Guard,
     limits: SolveLimits,
+    monitor: Option<&mut Monitor<'_>>,
+) -> Result<(f64, UpdateCounts)> {
+    // Nothing but q moves.
+    svgp.keep_features(sweep.rows.is_one_part(sweep.part));
+    let solved = descend(svgp, sweep, guard, limits, monitor);
+    svgp.keep_features(false);
+    solved
+}
+
+/// The steps of [`solve_q`].
+fn descend(
+    svgp: &mut VariationalModel,
+    sweep: Sweep<'_>,
+    guard: Guard,
+    limits: SolveLimits,
     mut monitor: Option<&mut Monitor<'_>>,
 ) -> Result<(f64, UpdateCounts)> {
     const SMALLEST_STEP: f64 = 1e-4;

@@ -60,6 +60,7 @@ impl Prototype {
 ///
 /// When inducing inputs cannot be chosen, or the kernel does not suit them.
 pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentModel> {
+    check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
     let d = train.x.ncols();
@@ -86,7 +87,8 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
                 Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
             };
             let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
-            Ok(LatentModel::of_layers(layers, likelihood, *fix))
+            // Rows of more columns than there are rows lie as well as any other places.
+            Ok(LatentModel::of_layers(layers, likelihood, *fix || d > train.len()))
         }
         (LayerPlan::Sparse { .. }, None) => Err(Error::usage("a sparse GP needs a kernel")),
         (LayerPlan::Linear { prior_mean, prior_variance }, _) => {
@@ -102,6 +104,29 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
             Ok(LatentModel::of_layers(layers, likelihood, true))
         }
     }
+}
+
+/// Refuses, before anything is asked for, matrices that there is no memory for.
+fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
+    /// Square matrices that every way to train holds at once; most hold twice as many.
+    const MATRICES: usize = 16;
+    let (size, what, option) = match plan.layer {
+        LayerPlan::Sparse { inducing, .. } => (inducing, "inducing inputs", "⟨inducing⟩"),
+        LayerPlan::Linear { .. } if plan.family() == Family::Diagonal => return Ok(()),
+        LayerPlan::Linear { .. } => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
+    };
+    let side = size.min(train.len());
+    let bytes =
+        side.saturating_mul(side).saturating_mul(MATRICES * size_of::<f64>()).min(isize::MAX as usize);
+    let mut room: Vec<u8> = Vec::new();
+    let had = room.try_reserve_exact(bytes);
+    // Without this the compiler may leave the question out.
+    std::hint::black_box(&room);
+    had.map_err(|_| {
+        let gib = bytes as f64 / (1u64 << 30) as f64;
+        Error::fit(format!("{size} {what} need {gib:.1} GiB of memory or more, which are not to be had"))
+            .hint(format!("give fewer {option}"))
+    })
 }
 
 /// Whether all functions of a model share a layer: those that are alike do.

@@ -143,12 +143,9 @@ impl Trainer {
             self.take(|training, theta, gradient| training.step(theta, gradient))?;
         }
         let validation_nll = self.validate();
-        let record = Record {
-            epoch: self.trace.len() + 1,
-            seconds: self.started.elapsed().as_secs_f64(),
-            objective: self.mean.take(self.rows.train.y.len() as f64),
-            validation_nll,
-        };
+        let (epoch, seconds) = (self.trace.len() + 1, self.started.elapsed().as_secs_f64());
+        let reached = self.mean.take(self.rows.train.y.len() as f64);
+        let record = Record::of(epoch, seconds, reached, validation_nll);
         self.trace.push(record);
         Ok(record)
     }
@@ -271,7 +268,7 @@ impl Trainer {
         // Without a number of steps to come the rate stays.
         let total_steps = self.total_steps.unwrap_or(usize::MAX);
         match self.adam.take(value, &self.gradient, Pace { total_steps, plateaus: 0 }) {
-            Taken::Descended => self.mean.add(value),
+            Taken::Descended => self.mean.add(value, self.training.prior_terms()),
             Taken::RolledBack => {}
             Taken::Stuck => {
                 return Err(Error::fit("no step can be evaluated any more")

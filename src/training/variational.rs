@@ -218,6 +218,11 @@ impl VariationalModel {
         on_pool(self.batch_work(batch.targets.len()), || self.run_data(batch, false, None))
     }
 
+    /// Whether features are kept from one evaluation to the next, between which neither the batch nor anything but q may change then.
+    pub(super) fn keep_features(&mut self, keep: bool) {
+        self.pass.keep_features(keep);
+    }
+
     /// The multiplications of one product over a batch of so many rows.
     pub(super) fn batch_work(&self, rows: usize) -> usize {
         self.q.iter().map(|q| q.dim().pow(2)).sum::<usize>() * rows

@@ -44,8 +44,9 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
             .hint("the file is looked at again when the same command goes on after an interruption"));
     }
     settings.validate()?;
-    args.check(&settings.options)?;
-    match args.mini_batch_option() {
+    let given = args.given();
+    given.check(&settings.options)?;
+    match given.mini_batch_option(&settings.options) {
         Some(name) if !settings.needs_elbo() => {
             Err(Error::usage(format!("{name} is for mini-batches and has no effect on vfe and fitc"))
                 .hint(format!("leave {name} out, or add elbo or dlm-log to --objectives")))

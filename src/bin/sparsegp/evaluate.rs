@@ -8,6 +8,7 @@ use sparsegp::files::AtomicFile;
 use sparsegp::metrics::{Compared, Metrics, Report};
 use sparsegp::report::{BaselineReport, BesideModel, DataSummary, Document, Observed, TrainFigures};
 use sparsegp::schema::UnseenLevels;
+use sparsegp::tables::Table;
 use sparsegp::tabular::{Baselines, TableModel, TableOutputs, TableRows};
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -29,24 +30,84 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// The figures of a model on the rows that `each` hands over.
-    pub fn of(
-        model: &TableModel,
-        each: impl FnOnce(&mut dyn FnMut(&Compared)) -> Result<()>,
-    ) -> Result<Evaluation> {
-        let (mut metrics, mut observed) = (Metrics::new(model.task()), Observed::default());
-        each(&mut |row| {
-            metrics.push(row);
-            observed.push(row);
-        })?;
-        let (rows, report) = (metrics.rows(), metrics.report());
-        Ok(Evaluation { rows, report, observed, metrics, train: None, baselines: None })
+    /// The figures of rows as the model sees them.
+    pub fn of_part(model: &TableModel, part: &TableRows) -> Evaluation {
+        let mut evaluator = Evaluator::new(model, None);
+        evaluator.push_part(part);
+        evaluator.finish()
     }
 
-    /// The same with what it is read against.
-    pub fn beside(self, baselines: Option<&Baselines>, beside: Option<BesideModel<'_>>) -> Evaluation {
-        let train = baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of);
-        Evaluation { train, baselines: beside.map(|beside| beside.report()), ..self }
+    /// The figures of the rows of a table that have a target.
+    pub fn of_table(
+        model: &TableModel,
+        baselines: Option<&Baselines>,
+        table: &Table,
+        unseen: UnseenLevels,
+    ) -> Result<Evaluation> {
+        let mut evaluator = Evaluator::new(model, baselines);
+        evaluator.push_table(&table.with_values(model.schema().target_name()), unseen)?;
+        Ok(evaluator.finish())
+    }
+}
+
+/// Takes in held-out rows, part by part, for the figures of a model and of the baselines beside it, if there are any.
+pub struct Evaluator<'a> {
+    model: &'a TableModel,
+    baselines: Option<&'a Baselines>,
+    beside: Option<BesideModel<'a>>,
+    metrics: Metrics,
+    observed: Observed,
+}
+
+impl<'a> Evaluator<'a> {
+    /// No rows yet.
+    pub fn new(model: &'a TableModel, baselines: Option<&'a Baselines>) -> Self {
+        Evaluator {
+            model,
+            baselines,
+            beside: baselines.map(|baselines| BesideModel::new(model, baselines)),
+            metrics: Metrics::new(model.task()),
+            observed: Observed::default(),
+        }
+    }
+
+    /// Takes in rows as the model sees them.
+    pub fn push_part(&mut self, part: &TableRows) {
+        let own = self.model.predict_part(part).compare(&part.targets);
+        self.push(&own);
+        if let Some(beside) = &mut self.beside {
+            beside.push_part(&own, part);
+        }
+    }
+
+    /// Takes in the rows of a table, all of which have a target.
+    pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
+        let mut own = Vec::with_capacity(table.rows());
+        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
+        self.push(&own);
+        match &mut self.beside {
+            Some(beside) => beside.push_table(&own, table, unseen),
+            None => Ok(()),
+        }
+    }
+
+    fn push(&mut self, own: &[Compared]) {
+        own.iter().for_each(|row| {
+            self.metrics.push(row);
+            self.observed.push(row);
+        });
+    }
+
+    /// The figures of all rows.
+    pub fn finish(self) -> Evaluation {
+        Evaluation {
+            rows: self.metrics.rows(),
+            report: self.metrics.report(),
+            observed: self.observed,
+            metrics: self.metrics,
+            train: self.baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of),
+            baselines: self.beside.map(|beside| beside.report()),
+        }
     }
 }
 
@@ -59,22 +120,14 @@ pub fn evaluate(
 ) -> Result<Evaluation> {
     let (mut filled, mut all, mut used) = (Filled::default(), 0, 0);
     let target = model.schema().target_name();
-    let mut beside = baselines.map(|baselines| BesideModel::new(model, baselines));
-    let evaluation = Evaluation::of(model, |push| {
-        model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()?.try_for_each(|block| {
-            let block = block?;
-            let labelled = block.with_values(target);
-            (all, used) = (all + block.rows(), used + labelled.rows());
-            filled.add(model, &labelled);
-            let mut own = Vec::with_capacity(labelled.rows());
-            model.compare(&labelled, unseen, &mut |row| own.push(*row))?;
-            own.iter().for_each(&mut *push);
-            match &mut beside {
-                Some(beside) => beside.push_table(&own, &labelled, unseen),
-                None => Ok(()),
-            }
-        })
-    })?;
+    let mut evaluator = Evaluator::new(model, baselines);
+    for block in model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()? {
+        let block = block?;
+        let labelled = block.with_values(target);
+        (all, used) = (all + block.rows(), used + labelled.rows());
+        filled.add(model, &labelled);
+        evaluator.push_table(&labelled, unseen)?;
+    }
     let name = data.display();
     if used == 0 {
         return Err(Error::data(format!("{name}: no row has a value of the target '{target}'"))
@@ -87,15 +140,7 @@ pub fn evaluate(
         ));
     }
     filled.tell(data);
-    Ok(evaluation.beside(baselines, beside))
-}
-
-/// Compares the predictions of held-out rows with their targets.
-pub fn evaluate_part(model: &TableModel, part: &TableRows) -> Result<Evaluation> {
-    Evaluation::of(model, |push| {
-        model.predict_part(part).compare(&part.targets).iter().for_each(push);
-        Ok(())
-    })
+    Ok(evaluator.finish())
 }
 
 /// Runs the command.

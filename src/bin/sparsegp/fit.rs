@@ -1,17 +1,17 @@
 //! `fit`: a data file to a model, its figures and its files; no maths.
 
 use super::args::{FitArgs, OutputArgs};
-use super::evaluate::{Evaluation, evaluate, evaluate_part};
+use super::evaluate::{Evaluation, documents_text, evaluate};
 use super::fitting::{self, Fitting};
-use super::predict::{BLOCK_ROWS, PredictedColumns, block_rows};
+use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
 use super::{inspect, interruption, page, summary};
 use super::{output, outputs};
 use sparsegp::error::spoken;
 use sparsegp::files::AtomicFile;
-use sparsegp::options::{FitOptions, Hyper};
+use sparsegp::options::FitOptions;
 use sparsegp::report::{self, DataSummary, Document, Facts};
 use sparsegp::schema::SplitBy;
-use sparsegp::tables::{PredictedRows, PredictionWriter};
+use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
 use sparsegp::tabular::TableModel;
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
     let options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
-    let targets = args.columns.targets();
+    let targets = args.columns.targets(&args.data)?;
     if targets.len() > 1 {
         return outputs::run(args, &targets, &options);
     }
@@ -38,31 +38,60 @@ pub fn run(args: &FitArgs) -> Result<()> {
         None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
-    let data = DataSummary {
-        rows: fitted.rows() as u64,
-        train: model.training_rows() as u64,
-        test: test.as_ref().map_or(0, |test| test.rows),
-        features: model.schema().dims(),
-        target: model.schema().target_name().to_owned(),
-    };
-    let mut document = Document::new("fit", model, data, &output::dashes);
-    for (name, value) in config(args) {
-        document = document.with_config(name, value);
+    let mut outcome = Outcome::of(args, model, fitted.rows(), test);
+    outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+    outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
+    let outcomes = [outcome];
+    if let Some(path) = &args.output.model_out {
+        model.save(path)?;
     }
-    document = document.with_config("shuffle_buffer", fitted.shuffle_buffer());
-    if let Some(part) = fitted.validation() {
-        document.validation = Some(evaluate_part(model, part)?.report);
+    if let Some(path) = &args.output.predictions {
+        match &args.held_out.test {
+            Some(test) => {
+                let columns = OutputColumns::of_test(std::slice::from_ref(model));
+                let how = (args.columns.delimiter, &[][..]);
+                let blocks = model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()?;
+                write_predictions(args, &columns, blocks, path)?;
+            }
+            None => write_test_predictions(&fitted, path)?,
+        }
     }
-    if let Some(test) = &test {
-        let (train, baselines) = (test.train.clone(), test.baselines.clone());
-        let facts = Facts::of(model, &test.metrics, (train.clone(), baselines.clone()));
-        document.next = report::next(&facts).iter().map(|line| spoken(line, &output::dashes)).collect();
-        (document.test, document.train, document.baselines) = (Some(test.report.clone()), train, baselines);
-    }
-    write_files(args, &fitted, &document, test.as_ref())?;
-    show(args, model, &document, test.as_ref())?;
+    write_summaries(args, &outcomes)?;
+    show(args, &outcomes)?;
     interruption::finish(args, checkpoint);
     Ok(())
+}
+
+/// A model that was fitted, with the figures of test rows, if there are any, and the metrics document.
+pub struct Outcome<'a> {
+    model: &'a TableModel,
+    test: Option<Evaluation>,
+    document: Document,
+}
+
+impl<'a> Outcome<'a> {
+    /// What became of a fit to data of so many rows.
+    pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
+        let data = DataSummary {
+            rows: rows as u64,
+            train: model.training_rows() as u64,
+            test: test.as_ref().map_or(0, |test| test.rows),
+            features: model.schema().dims(),
+            target: model.schema().target_name().to_owned(),
+        };
+        let mut document = Document::new("fit", model, data, &output::dashes);
+        for (name, value) in config(args) {
+            document = document.with_config(name, value);
+        }
+        if let Some(test) = &test {
+            let (train, baselines) = (test.train.clone(), test.baselines.clone());
+            let facts = Facts::of(model, &test.metrics, (train.clone(), baselines.clone()));
+            document.next = report::next(&facts).iter().map(|line| spoken(line, &output::dashes)).collect();
+            (document.test, document.train, document.baselines) =
+                (Some(test.report.clone()), train, baselines);
+        }
+        Outcome { model, test, document }
+    }
 }
 
 /// Refuses, before any work, what cannot end well.
@@ -70,23 +99,8 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     options.validate()?;
     args.check(options)?;
     fitting::check(args, options)?;
+    args.given().check_training(options)?;
     let output = &args.output;
-    if let (true, Some(name)) = (options.is_collapsed(), args.mini_batch_option()) {
-        let (objective, hyper) = (options.objective, options.hyper_mode());
-        return Err(Error::usage(format!(
-            "{name} is for mini-batches and has no effect on --objective {objective} with --hyper {hyper}"
-        ))
-        .hint(format!("leave {name} out, or use --objective elbo or dlm-log with --hyper joint")));
-    }
-    if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
-        return Err(Error::usage("--hyper-optimizer has no effect with --hyper fixed"));
-    }
-    if let (Some(Hyper::Fixed), Some(name)) = (options.hyper, options.constraints.about_training()) {
-        return Err(Error::usage(format!(
-            "{name} is about hyper-parameters in training and has no effect with --hyper fixed"
-        ))
-        .hint("--fix NAME=VALUE sets one; leave --hyper out to train the others"));
-    }
     if let Some(path) = &output.predictions {
         if args.held_out.test.is_none() && args.test_fraction() == 0.0 {
             return Err(Error::usage(
@@ -155,47 +169,36 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
         ("split_time", args.columns.split_time.clone().into()),
         ("from", path(&args.objective.from)),
         ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
+        ("mixing", args.mixing.into()),
         ("threads", rayon::current_num_threads().into()),
     ]
 }
 
-fn write_files(
-    args: &FitArgs,
-    fitted: &Fitting,
-    document: &Document,
-    test: Option<&Evaluation>,
-) -> Result<()> {
-    let (output, model) = (&args.output, fitted.model());
-    if let Some(path) = &output.model_out {
-        model.save(path)?;
-    }
-    if let Some(path) = &output.predictions {
-        match &args.held_out.test {
-            Some(test) => write_file_predictions(args, model, test, path)?,
-            None => write_test_predictions(fitted, path)?,
-        }
-    }
-    if let Some(path) = &output.report {
+/// Writes the report of all outputs and their metrics document, where these are asked for.
+pub fn write_summaries(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+    if let Some(path) = &args.output.report {
         let name = args.data.display().to_string();
-        let html = page::page(&name, &[page::section(&name, model, test, &where_all(output))]);
-        AtomicFile::write_all_to(path, html.as_bytes())?;
+        let section = |Outcome { model, test, .. }: &Outcome<'_>| {
+            let title = if outcomes.len() == 1 { &name } else { model.schema().target_name() };
+            page::section(title, model, test.as_ref(), &where_all(&args.output))
+        };
+        let sections: Vec<_> = outcomes.iter().map(section).collect();
+        AtomicFile::write_all_to(path, page::page(&name, &sections).as_bytes())?;
     }
-    match &output.metrics {
-        Some(path) => AtomicFile::write_all_to(path, document.to_json().as_bytes()),
+    match &args.output.metrics {
+        Some(path) => AtomicFile::write_all_to(path, json(outcomes).as_bytes()),
         None => Ok(()),
     }
 }
 
-/// The columns of predictions of test rows, which are numbered where they are some rows of the data.
-fn test_columns(model: &TableModel, row_numbers: bool) -> PredictedColumns<'_> {
-    let columns = PredictedColumns::of(model);
-    PredictedColumns { row_numbers, latent: true, log_density: true, ..columns }
+fn json(outcomes: &[Outcome<'_>]) -> String {
+    documents_text("fit", &outcomes.iter().map(|outcome| &outcome.document).collect::<Vec<_>>())
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
 fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
-    let columns = test_columns(model, true);
+    let columns = PredictedColumns { row_numbers: true, ..PredictedColumns::of_test(model) };
     let mut writer = PredictionWriter::create(path, columns.table(&[]))?;
     fitted.for_each_test(&mut |part| {
         let predictions = model.predict_part(part);
@@ -209,19 +212,22 @@ fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
     writer.finish()
 }
 
-fn write_file_predictions(args: &FitArgs, model: &TableModel, test: &Path, path: &Path) -> Result<()> {
-    let columns = test_columns(model, false);
+/// Predictions of the rows of blocks of test rows.
+pub fn write_predictions(
+    args: &FitArgs,
+    columns: &OutputColumns<'_>,
+    blocks: impl IntoIterator<Item = Result<Table>>,
+    path: &Path,
+) -> Result<()> {
     let mut writer = PredictionWriter::create(path, columns.table(&[]))?.behind()?;
-    let how = (args.columns.delimiter, &[][..]);
-    for block in model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()? {
-        let rows = block_rows((&block?, 0), args.held_out.unseen, &columns, &[])?;
-        writer = writer.write_rows(rows)?;
+    for block in blocks {
+        writer = writer.write_rows(columns.rows((&block?, 0), args.held_out.unseen, &[])?)?;
     }
     writer.finish()
 }
 
 /// Where all parameters of a fit are to be seen.
-pub fn where_all(output: &OutputArgs) -> String {
+fn where_all(output: &OutputArgs) -> String {
     match (&output.model_out, &output.metrics) {
         (Some(model), _) => inspect::where_all(model),
         (None, Some(metrics)) => format!("all: {}", metrics.display()),
@@ -229,13 +235,21 @@ pub fn where_all(output: &OutputArgs) -> String {
     }
 }
 
-/// Prints the outcome: the document, or a summary with the warnings on standard error.
-fn show(args: &FitArgs, model: &TableModel, document: &Document, test: Option<&Evaluation>) -> Result<()> {
+/// Prints the outcome: the document, or a summary of every output with the warnings on standard error.
+pub fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if args.output.json {
-        return output::print(&document.to_json());
+        return output::print(&json(outcomes));
     }
-    for warning in &model.summary().warnings {
-        output::note(&format!("warning: {}", warning.words_with(&output::dashes)));
+    let several = outcomes.len() > 1;
+    for Outcome { model, test, document } in outcomes {
+        let of = if several { format!("{}: ", model.schema().target_name()) } else { String::new() };
+        for warning in &model.summary().warnings {
+            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
+        }
+        let end = if several { "\n" } else { "" };
+        output::print(
+            &(summary::text(model, test.as_ref(), &document.next, &where_all(&args.output)) + end),
+        )?;
     }
-    output::print(&summary::text(model, test, &document.next, &where_all(&args.output)))
+    Ok(())
 }

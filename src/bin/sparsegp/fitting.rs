@@ -1,7 +1,7 @@
 //! From arguments to a fit, with the rows in memory or on disk, whichever is asked for or fits; no output files.
 
 use super::args::FitArgs;
-use super::evaluate::Evaluation;
+use super::evaluate::{Evaluation, Evaluator};
 use super::interruption;
 use super::output;
 use super::progress::Progress;
@@ -9,7 +9,6 @@ use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::report::BesideModel;
 use sparsegp::tables::{large_size, read_table_with};
 use sparsegp::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
@@ -54,8 +53,7 @@ impl Fitting {
         }
     }
 
-    /// The validation rows.
-    pub fn validation(&self) -> Option<&TableRows> {
+    fn validation(&self) -> Option<&TableRows> {
         match self {
             Fitting::Table { fit, .. } => fit.validation.as_ref(),
             Fitting::File(fit) => fit.validation.as_ref(),
@@ -80,20 +78,25 @@ impl Fitting {
 
     /// The figures of the rows that were held out for testing.
     pub fn evaluate(&self) -> Result<Evaluation> {
-        let model = self.model();
-        let mut beside = self.baselines().map(|baselines| BesideModel::new(model, baselines));
-        let test = Evaluation::of(model, |push| {
-            self.for_each_test(&mut |part| {
-                let own = model.predict_part(part).compare(&part.targets);
-                own.iter().for_each(&mut *push);
-                if let Some(beside) = &mut beside {
-                    beside.push_part(&own, part);
-                }
-                Ok(())
-            })
+        let mut evaluator = Evaluator::new(self.model(), self.baselines());
+        self.for_each_test(&mut |part| {
+            evaluator.push_part(part);
+            Ok(())
         })?;
-        Ok(test.beside(self.baselines(), beside))
+        Ok(evaluator.finish())
     }
+
+    /// The figures of the validation rows, where there are any.
+    pub fn evaluate_validation(&self) -> Option<Evaluation> {
+        self.validation().map(|part| Evaluation::of_part(self.model(), part))
+    }
+}
+
+/// What the figures of test rows are read against: a help, so that nothing ends because it cannot be had or was interrupted.
+pub fn baselines(request: &FitRequest<'_>, model: &TableModel) -> Option<Baselines> {
+    let mut quiet = |_: &Event| {};
+    let mut session = Session::new(&mut quiet).with_interrupt(interruption::wanted());
+    Baselines::of(request, model, &mut session).ok()
 }
 
 /// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
@@ -155,10 +158,7 @@ pub fn fit(
     if let Fitting::Table { fit, baselines, .. } = &mut fitting
         && (fit.test.is_some() || args.held_out.test.is_some())
     {
-        // The fit is done: whatever goes wrong here, or is interrupted, takes nothing from it.
-        let mut quiet = |_: &Event| {};
-        let mut session = Session::new(&mut quiet).with_interrupt(interruption::wanted());
-        *baselines = Baselines::of(&request, &fit.model, &mut session).ok().map(Box::new);
+        *baselines = self::baselines(&request, &fit.model).map(Box::new);
     }
     Ok((fitting, checkpoint))
 }
@@ -213,7 +213,10 @@ fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>
     let columns = args.columns.schema_options();
     let names = start.map(|start| start.schema().used_names());
     let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
-    let Some((rows, bytes)) = large_size(&args.data, &wanted, MOST_IN_MEMORY) else { return false };
+    let Some((rows, bytes)) = large_size((&args.data, args.columns.delimiter), &wanted, MOST_IN_MEMORY)
+    else {
+        return false;
+    };
     let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
     let on_disk = args.objective.betas.is_none() && check_file_fit(&args.data, options, None).is_ok();
     if !args.output.quiet {

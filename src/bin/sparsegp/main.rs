@@ -22,20 +22,39 @@ mod summary;
 use args::{Cli, Command};
 use clap::Parser;
 use sparsegp::{Error, Result};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
-        Ok(cli) => cli.command,
+    std::panic::set_hook(Box::new(|panic| output::note(&defect(panic))));
+    ExitCode::from(run_with(std::env::args_os()))
+}
+
+/// The line about a panic: matrices that there is no memory for, or what should not have happened.
+fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let words = panic.payload().downcast_ref::<String>().map(String::as_str);
+    let words = words.or(panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no words");
+    if words.contains("AllocError") {
+        return "error: there is not enough memory".to_owned();
+    }
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    format!("error: a defect of sparsegp, please report it: {} ({place})", one_line(words))
+}
+
+/// Does what these arguments, of which the first is the program's name, ask for; the exit status. The Python package, whose command this
+/// is too, calls it.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let outcome = match Cli::try_parse_from(arguments) {
+        Ok(cli) => run(cli.command),
         Err(error) => return usage(&error),
     };
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    outcome.map_or_else(
+        |error| {
             output::complain(&error);
-            ExitCode::from(error.exit_code())
-        }
-    }
+            error.exit_code()
+        },
+        |()| 0,
+    )
 }
 
 fn run(command: Command) -> Result<()> {
@@ -50,17 +69,14 @@ fn run(command: Command) -> Result<()> {
 }
 
 /// Help and version go to standard output; wrong usage becomes one line and a hint, as every other error.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error) -> u8 {
     let text = error.to_string();
     if !error.use_stderr() {
-        return match output::print(&text) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => ExitCode::from(error.exit_code()),
-        };
+        return output::print(&text).map_or_else(|error| error.exit_code(), |()| 0);
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         output::note(text.trim_end());
-        return ExitCode::from(2);
+        return 2;
     }
     let mut parts = text.split("\n\n").map(one_line);
     let message = parts.next().unwrap_or_default();
@@ -68,7 +84,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let hint = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
     let hint = hint.unwrap_or_else(|| "--help explains every option".to_owned());
     output::complain(&Error::usage(message).hint(hint));
-    ExitCode::from(2)
+    2
 }
 
 fn one_line(text: &str) -> String {

@@ -32,17 +32,22 @@ pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<Stri
     of_columns(model, shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all))
 }
 
-/// The rows with the names of the columns that values of lists with one value for every input are about.
+/// The rows with the names of the columns, or of the classes, that the values of a list are about which has one for each.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let (values, inputs) = (model.hyperparameters(), model.schema().input_names());
+    let classes = model.schema().encoding().levels();
     for row in &mut rows {
-        let of_list = stem(&row[0]).filter(|list| {
-            list.split('.').any(|word| word == "kernel")
-                && values.iter().filter(|value| stem(&value.0) == Some(list)).count() == inputs.len()
-        });
-        let place =
-            of_list.and_then(|list| row[0][list.len()..].trim_start_matches('.').parse::<usize>().ok());
-        if let Some(name) = place.and_then(|place| inputs.get(place)) {
+        let Some(list) = stem(&row[0]) else { continue };
+        let length = values.iter().filter(|value| stem(&value.0) == Some(list)).count();
+        let names = match list {
+            "mean.constant" => classes,
+            _ if list.split('.').any(|word| word == "kernel") => &inputs,
+            _ => continue,
+        };
+        let place = row[0][list.len()..].trim_start_matches('.').parse::<usize>();
+        if let (true, Ok(place)) = (length == names.len(), place)
+            && let Some(name) = names.get(place)
+        {
             row[0] = format!("{} ({name})", row[0]);
         }
     }

@@ -53,6 +53,11 @@ impl<'a> PredictedColumns<'a> {
         }
     }
 
+    /// Those of rows whose targets are known, for a close look.
+    pub fn of_test(model: &'a TableModel) -> Self {
+        PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) }
+    }
+
     /// Their names in order, given what the copied columns of the first block hold.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
         let mut leading = Vec::new();
@@ -176,9 +181,7 @@ pub struct OutputColumns<'a> {
 impl<'a> OutputColumns<'a> {
     /// Those of test rows.
     pub fn of_test(models: &'a [TableModel]) -> Self {
-        let of_output =
-            |model| PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) };
-        OutputColumns { outputs: models.iter().map(of_output).collect() }
+        OutputColumns { outputs: models.iter().map(PredictedColumns::of_test).collect() }
     }
 
     /// Their names in order, given what the copied columns of the first block hold.
@@ -362,7 +365,7 @@ fn check(args: &PredictArgs) -> Result<()> {
 }
 
 /// The predictions of one block, which begins at row `first` of the file.
-pub fn block_rows(
+fn block_rows(
     (block, first): (&Table, u64),
     unseen: UnseenLevels,
     columns: &PredictedColumns<'_>,

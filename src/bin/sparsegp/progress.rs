@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     fn epoch(epoch: usize, epochs: usize, seconds: Option<f64>) -> Event {
-        let record = Record { epoch, seconds: epoch as f64, objective: 1.0, validation_nll: None };
+        let record = Record::of(epoch, epoch as f64, 1.0.into(), None);
         let limits = Limits {
             epochs,
             steps: None,
@@ -339,8 +339,7 @@ mod tests {
         );
         assert_eq!(place(&Stage::WarmStart { rows: 9, done: 7, iterations: 40 }), (7, 40));
         let mut pace = Pace::default();
-        let mut at =
-            |epoch, seconds| pace.take(&Record { epoch, seconds, objective: 0.0, validation_nll: None });
+        let mut at = |epoch, seconds| pace.take(&Record::of(epoch, seconds, 0.0.into(), None));
         assert_eq!((at(1, 60.5), at(2, 61.0), at(3, 61.5)), (None, Some(0.5), Some(0.5)));
         assert_eq!((at(1, 9.0), at(2, 10.0)), (None, Some(1.0)), "another training");
     }

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_trace_leaves_out_what_is_not_finite() {
-        let record = |epoch, objective| Record { epoch, seconds: 0.5, objective, validation_nll: None };
+        let record = |epoch, objective| Record::of(epoch, 0.5, f64::into(objective), None);
         assert_eq!(trace(&[]), None);
         assert_eq!(trace(&[record(1, f64::NAN)]), None);
         let svg = checked(trace(&[record(1, -2.0), record(2, f64::NAN), record(3, -1.0)]));

@@ -5,6 +5,7 @@ use crate::data::{InputWarp, TargetWarp};
 use crate::likelihood::{LikelihoodKind, TargetKind};
 use crate::options::{FitOptions, ModelKind, ObjectiveKind, Open, Part, Plan};
 use crate::training::start::Prototype;
+use std::collections::HashSet;
 
 /// The kernel that choices begin with: rough enough for most tables.
 const FIRST_KERNEL: &str = "matern32(ard)";
@@ -20,6 +21,10 @@ pub(super) const COUNTS: [usize; 2] = [100, 20];
 
 /// The share of counts that are 0 from which on some of them may have another cause than the others.
 const ZEROS: f64 = 0.05;
+
+/// Fewer different numbers are levels: a density that narrows around them gains without end, which says nothing about noise. So few rows
+/// have that many only if they are hardly ever tied.
+const DIFFERENT: usize = 50;
 
 /// More rows are not kept in a model that nobody asked to keep them.
 const MOST_KEPT: usize = 1_000_000;
@@ -91,7 +96,7 @@ pub(super) fn values(
 /// for Gaussian processes only.
 fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterator<Item = LikelihoodKind> {
     let all: &[LikelihoodKind] = match kind.target_kind() {
-        TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp => {
+        TargetKind::Real if kind == LikelihoodKind::Gaussian && model == ModelKind::Gp && !has_levels(y) => {
             &[LikelihoodKind::StudentT, LikelihoodKind::GaussianHeteroskedastic]
         }
         TargetKind::Count if kind == LikelihoodKind::NegativeBinomial => &[
@@ -107,4 +112,10 @@ fn likelihoods(kind: LikelihoodKind, model: ModelKind, y: &[f64]) -> impl Iterat
     let joint =
         model == ModelKind::Gp && (kind.target_kind() != TargetKind::Count || zeros > ZEROS * y.len() as f64);
     all.iter().copied().filter(move |kind| joint || !kind.is_joint())
+}
+
+/// Whether targets take few different values.
+fn has_levels(y: &[f64]) -> bool {
+    let different: HashSet<u64> = y.iter().map(|y| y.to_bits()).collect();
+    different.len() < DIFFERENT.min(y.len() / 2)
 }

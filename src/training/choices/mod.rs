@@ -91,6 +91,10 @@ fn allowed(options: &FitOptions, data: Dataset<'_>) -> Open {
         // Names of hyper-parameters, and values on the scale of standardised columns, were meant for the kernel that is named.
         open = open.without(&[Part::WarpInputs, Part::WarpTarget, Part::Kernel, Part::Likelihood]);
     }
+    if data.x.ncols() > data.len() {
+        // So few rows cannot tell kernels of so many columns apart, and their fits take the longest.
+        open = open.without(&[Part::Kernel, Part::Neighbours, Part::Objective]);
+    }
     let solves = options.with_neighbours(1).validate().is_ok() && data.targets.weights.is_empty();
     if !solves || options.restarts > 1 || options.hyper.is_some() || options.hyper_optimizer.is_some() {
         open = open.without(&[Part::Neighbours, Part::Objective]);

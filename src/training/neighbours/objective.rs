@@ -377,6 +377,10 @@ impl HyperObjective for NeighbourObjective<'_> {
         value + self.room.as_ref().map_or(f64::NAN, |room| self.at.pull_back(&room.flat, gradient))
     }
 
+    fn prior_terms(&self, theta: &[f64]) -> f64 {
+        self.at.prior_terms(theta)
+    }
+
     fn validate(&mut self, theta: &[f64]) -> Option<f64> {
         let (rows, score) = self.validation?;
         let solved = self.solve(theta).and_then(|_| self.nearby());

@@ -1,10 +1,10 @@
 //! The options of `compare`; no work.
 
 use super::parsers::{betas, words};
-use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
+use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, options};
 use clap::Args;
 use sparsegp::compare::{Contender, Settings};
-use sparsegp::options::{Betas, FitOptions};
+use sparsegp::options::{Betas, FitOptions, Given};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -60,14 +60,9 @@ pub struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// The first option that was given although it only has an effect on mini-batches and their warm start.
-    pub fn mini_batch_option(&self) -> Option<&'static str> {
-        self.training.mini_batch_option(false).or(self.training.warm_start.map(|_| "--warm-start"))
-    }
-
-    /// Refuses options that the model, or the rule that moves q, has no use for.
-    pub fn check(&self, options: &FitOptions) -> sparsegp::Result<()> {
-        shared::check(options.model, &self.model, &self.training)
+    /// The options that were given, whatever their values.
+    pub fn given(&self) -> Given {
+        self.model.given().chain(self.training.given()).collect()
     }
 
     /// What these arguments ask to compare.

@@ -1,10 +1,10 @@
 //! The options of `fit`: what is minimised, which rows are held out, what is written; no work.
 
 use super::parsers::{Beside, betas, unseen, words};
-use super::shared::{self, ColumnArgs, ModelArgs, TrainingArgs, options};
+use super::shared::{ColumnArgs, ModelArgs, TrainingArgs, given, options};
 use clap::Args;
 use sparsegp::Error;
-use sparsegp::options::{Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, Part};
+use sparsegp::options::{Betas, FitOptions, Given, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open};
 use sparsegp::schema::UnseenLevels;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -185,11 +185,16 @@ impl ObjectiveArgs {
 }
 
 impl FitArgs {
-    /// The first option that was given although it only has an effect on mini-batches.
-    pub fn mini_batch_option(&self) -> Option<&'static str> {
-        let warm_start =
-            self.training.warm_start.filter(|_| self.objective.kind() != ObjectiveKind::DlmSquare);
-        self.training.mini_batch_option(self.uses_rate()).or(warm_start.map(|_| "--warm-start"))
+    /// The options that were given, whatever their values.
+    pub fn given(&self) -> Given {
+        let objective = &self.objective;
+        let own = given([
+            ("from", objective.from.is_some()),
+            ("betas", objective.betas.is_some()),
+            ("objective", objective.objective.is_some()),
+            ("beta", objective.beta != FitOptions::default().beta),
+        ]);
+        own.chain(self.model.given()).chain(self.training.given()).collect()
     }
 
     /// The share of the rows held out to report on.
@@ -198,22 +203,6 @@ impl FitArgs {
         let others = test.is_some() || validation_fraction.is_some() || self.objective.betas.is_some();
         let default = if self.columns.split().is_some() && !others { 0.2 } else { 0.0 };
         test_fraction.unwrap_or(default)
-    }
-
-    /// Whether full-batch steps have a learning rate.
-    fn uses_rate(&self) -> bool {
-        self.objective.hyper_optimizer == Some(HyperOptimizer::Adam)
-    }
-
-    /// What held-out rows decide.
-    fn open(&self) -> Open {
-        let objective = &self.objective;
-        if objective.from.is_some() || objective.betas.is_some() {
-            return Open::NOTHING;
-        }
-        let open = self.model.open(self.auto);
-        let named = objective.objective.is_some() || objective.beta != FitOptions::default().beta;
-        if named { open.without(&[Part::Objective]) } else { open }
     }
 
     /// What the model is: as asked for, or as the model that is started from.
@@ -236,7 +225,7 @@ impl FitArgs {
             }
             options.with_neighbours(1).validate()?;
         }
-        shared::check(options.model, &self.model, &self.training)
+        self.given().check(options)
     }
 
     /// The options of the fit that these arguments ask for, with the kind of the model that is started from.
@@ -251,11 +240,9 @@ impl FitArgs {
             hyper_optimizer: objective.hyper_optimizer,
             validation_fraction: self.held_out.validation_fraction.unwrap_or_default(),
             restarts: self.restarts,
-            open: self.open(),
+            open: self.model.open(&self.given(), self.auto),
             ..options(&self.columns, &self.model, &self.training)
         };
-        // Whoever says how mini-batches are to be used wants them, although there may be a closed form.
-        let batches = objective.kind() == ObjectiveKind::Elbo && self.mini_batch_option().is_some();
-        if batches { options.by_batches() } else { options }
+        self.given().by_batches(options)
     }
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "sparsegp", version, about, max_term_width = 110, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

@@ -2,7 +2,7 @@
 
 use super::parsers::{Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, words};
 use clap::Args;
-use sparsegp::Error;
+use sparsegp::Result;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
 use sparsegp::gradient::Precision;
 use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
@@ -10,16 +10,19 @@ use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
-use sparsegp::options::{FitOptions, Growth, MeanKind, ModelKind, Open, Part, StepOptions, foreign};
+use sparsegp::options::{FitOptions, Given, Growth, MeanKind, ModelKind, Open, Part, StepOptions};
 use sparsegp::schema::{SchemaOptions, SplitBy};
+use sparsegp::tables::column_names;
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
+use std::path::Path;
 use std::str::FromStr;
 
 /// Which columns to use.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
-    /// The column to predict, or several, separated by commas (fit), none of which is an input then
+    /// The column to predict, or several, separated by commas (fit), none of which is an input then; a column whose own name has
+    /// commas comes first
     #[arg(long, value_name = "COL")]
     pub target: String,
     /// The columns to predict from, separated by commas [default: all others]
@@ -260,25 +263,25 @@ pub struct TrainingArgs {
 }
 
 impl TrainingArgs {
-    /// The first option that was given although it only has an effect on mini-batches, besides the warm start; the learning
-    /// rate is also for other steps where these have one.
-    pub fn mini_batch_option(&self, has_rate: bool) -> Option<&'static str> {
-        first([
-            ("--family", self.family.is_some()),
-            ("--q-update", self.q_update.is_some()),
-            ("--q-step", self.q_step.is_some()),
-            ("--q-guard", self.q_guard.is_some()),
-            ("--q-average", self.q_average.is_some()),
-            ("--q-bounds", self.q_bounds.is_some()),
-            ("--q-nonnegative", self.q_nonnegative),
-            ("--q-smoothness", self.q_smoothness.is_some()),
-            ("--no-polish", self.no_polish),
-            ("--learning-rate", self.learning_rate.is_some() && !has_rate),
-            ("--batch-size", self.batch_size.is_some()),
-            ("--batch-schedule", self.batch_schedule.is_some()),
-            ("--sample-schedule", self.sample_schedule.is_some()),
-            ("--max-steps", self.max_steps.is_some()),
-            ("--precision", self.precision.is_some()),
+    /// The options that were given and from which something follows, whatever their values.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        given([
+            ("family", self.family.is_some()),
+            ("q_update", self.q_update.is_some()),
+            ("q_step", self.q_step.is_some()),
+            ("q_guard", self.q_guard.is_some()),
+            ("q_average", self.q_average.is_some()),
+            ("q_bounds", self.q_bounds.is_some()),
+            ("q_nonnegative", self.q_nonnegative),
+            ("q_smoothness", self.q_smoothness.is_some()),
+            ("polish", self.no_polish),
+            ("learning_rate", self.learning_rate.is_some()),
+            ("batch_size", self.batch_size.is_some()),
+            ("batch_schedule", self.batch_schedule.is_some()),
+            ("sample_schedule", self.sample_schedule.is_some()),
+            ("max_steps", self.max_steps.is_some()),
+            ("precision", self.precision.is_some()),
+            ("warm_start", self.warm_start.is_some()),
         ])
     }
 
@@ -301,62 +304,37 @@ impl TrainingArgs {
             precision: self.precision.unwrap_or(default.precision),
         }
     }
-
-    /// Refuses a guard, even the one by default, for a rule that has none.
-    fn check_guard(&self) -> sparsegp::Result<()> {
-        match self.q_update {
-            Some(update) if self.q_guard.is_some() && !update.rule().takes_guard => {
-                Err(Error::usage(format!("--q-guard is for --q-update ngd, not {update}")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
-/// The first name whose option was given.
-fn first<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
-    options.into_iter().find_map(|(name, given)| given.then_some(name))
-}
-
-/// Refuses options that the model, or the rule that moves q, has no use for, even if they say what is so by default.
-pub fn check(kind: ModelKind, model: &ModelArgs, training: &TrainingArgs) -> sparsegp::Result<()> {
-    let name = match kind {
-        ModelKind::Gp => first([
-            ("--prior-mean", model.prior_mean.is_some()),
-            ("--prior-variance", model.prior_variance.is_some()),
-            ("--q-nonnegative", training.q_nonnegative),
-        ]),
-        ModelKind::Glm => first([
-            ("--kernel", model.kernel.is_some()),
-            ("--inducing", model.inducing.is_some()),
-            ("--inducing-init", model.inducing_init.is_some()),
-            ("--fix-inducing", model.fix_inducing),
-            ("--neighbours", model.neighbours.is_some()),
-            ("--warp-inputs", model.warp_inputs.is_some()),
-            ("--warp-target", model.warp_target.is_some()),
-            ("--jitter", model.jitter.is_some()),
-            ("--warm-start", training.warm_start.is_some()),
-            ("--default-priors", model.constraints.default_priors.is_some()),
-        ]),
-    };
-    name.map_or(Ok(()), |name| Err(foreign(name, kind)))?;
-    model.check_growth()?;
-    training.check_guard()
+/// The names of the options that were given.
+pub fn given<const N: usize>(options: [(&'static str, bool); N]) -> impl Iterator<Item = &'static str> {
+    options.into_iter().filter_map(|(name, given)| given.then_some(name))
 }
 
 impl ModelArgs {
+    /// The options that were given and from which something follows, whatever their values.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        given([
+            ("likelihood", self.likelihood.is_some()),
+            ("prior_mean", self.prior_mean.is_some()),
+            ("prior_variance", self.prior_variance.is_some()),
+            ("kernel", self.kernel.is_some()),
+            ("inducing", self.inducing.is_some()),
+            ("inducing_tolerance", self.inducing_tolerance.is_some()),
+            ("max_inducing", self.max_inducing.is_some()),
+            ("inducing_init", self.inducing_init.is_some()),
+            ("fix_inducing", self.fix_inducing),
+            ("neighbours", self.neighbours.is_some()),
+            ("warp_inputs", self.warp_inputs.is_some()),
+            ("warp_target", self.warp_target.is_some()),
+            ("jitter", self.jitter.is_some()),
+            ("default_priors", self.constraints.default_priors.is_some()),
+        ])
+    }
+
     /// What held-out rows decide of these parts, which nobody named.
-    pub fn open(&self, all: Open) -> Open {
-        let named = [
-            (Part::Likelihood, self.likelihood.is_some()),
-            (Part::Kernel, self.kernel.is_some()),
-            // Periods and the like are in the units of the columns.
-            (Part::WarpInputs, self.warp_inputs.is_some() || self.kernel.is_some()),
-            (Part::WarpTarget, self.warp_target.is_some()),
-            (Part::Neighbours, self.neighbours.is_some()),
-        ];
-        let named = named.into_iter().filter_map(|(part, named)| named.then_some(part));
-        let open = all.without(&named.collect::<Vec<_>>());
+    pub fn open(&self, given: &Given, all: Open) -> Open {
+        let open = given.open(all);
         if self.neighbours == Some(Beside::Auto) { open.with(Part::Neighbours) } else { open }
     }
 
@@ -364,18 +342,6 @@ impl ModelArgs {
     fn growth(&self) -> Option<Growth> {
         let growth = Growth { tolerance: self.inducing_tolerance, most: self.max_inducing };
         (self.inducing == Some(Inducing::Auto)).then_some(growth)
-    }
-
-    /// Refuses what is about a search where there is none.
-    fn check_growth(&self) -> sparsegp::Result<()> {
-        let name = first([
-            ("--inducing-tolerance", self.inducing_tolerance.is_some()),
-            ("--max-inducing", self.max_inducing.is_some()),
-        ]);
-        match name.filter(|_| self.growth().is_none()) {
-            Some(name) => Err(Error::usage(format!("{name} has no effect without --inducing auto"))),
-            None => Ok(()),
-        }
     }
 }
 
@@ -386,12 +352,16 @@ impl ColumnArgs {
         group.or(self.split_time.clone().map(SplitBy::Time))
     }
 
-    /// The columns that these arguments ask for.
-    /// The columns to predict.
-    pub fn targets(&self) -> Vec<String> {
-        self.target.split(',').map(str::to_owned).collect()
+    /// The columns of the data to predict: the one of this name, or those of the names between the commas.
+    pub fn targets(&self, data: &Path) -> Result<Vec<String>> {
+        let names = || column_names(data, self.delimiter);
+        if !self.target.contains(',') || names()?.is_some_and(|names| names.contains(&self.target)) {
+            return Ok(vec![self.target.clone()]);
+        }
+        Ok(self.target.split(',').map(str::to_owned).collect())
     }
 
+    /// The columns that these arguments ask for.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
             target: self.target.clone(),
@@ -451,7 +421,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         constraints: model.constraints.constraints(),
         default_priors: model.constraints.default_priors.unwrap_or(default.default_priors),
         standardize: !columns.no_standardize,
-        open: model.open(Open::NOTHING),
+        open: model.open(&Given::default(), Open::NOTHING),
         ..default
     }
 }

@@ -1,7 +1,7 @@
 //! The demo's regression: CO2 at Mauna Loa, a forecast by the collapsed bound and gaps filled by ELBO and DLM.
 
+use super::super::evaluate::Evaluation;
 use super::{Run, fit_to, tested};
-use crate::evaluate::Evaluation;
 use sparsegp::Result;
 use sparsegp::data::Scaling;
 use sparsegp::hyper::Constraints;
@@ -54,7 +54,7 @@ fn forecast(quiet: bool) -> Result<Run> {
         (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
     let options = FitOptions { objective: ObjectiveKind::Vfe, ..base_options(&before)? };
     let model = fit_to(&before, "co2", &options, 0.0, quiet)?.model;
-    let test = Evaluation::of(&model, |push| model.compare(&after, UnseenLevels::Error, push))?;
+    let test = Evaluation::of_table(&model, None, &after, UnseenLevels::Error)?;
     let figures = figure(&model, &years(&table, &|year| year >= SHOWN_FROM)?)?;
     Ok(Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures })
 }

@@ -5,7 +5,7 @@ mod tumours;
 mod visits;
 
 use super::args::DemoArgs;
-use super::evaluate::{Evaluation, evaluate_part};
+use super::evaluate::Evaluation;
 use super::progress::Progress;
 use super::{output, page};
 use sparsegp::files::AtomicFile;
@@ -67,7 +67,7 @@ fn fit_to(
 /// A fit with the figures of its test rows.
 fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
     let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
-    let test = evaluate_part(&fitted.model, &part)?;
+    let test = Evaluation::of_part(&fitted.model, &part);
     Ok(Run { task, model: fitted.model, test, figures: Vec::new() })
 }
 

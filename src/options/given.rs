@@ -1,0 +1,181 @@
+//! Which options somebody named, and what follows from that whatever their values are; no values, no defaults.
+
+use super::check::foreign;
+use super::fit::FitOptions;
+use super::open::{Open, Part};
+use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
+use crate::error::{Error, Result};
+use std::collections::BTreeSet;
+
+/// The options that only have an effect on mini-batches, besides the warm start.
+const MINI_BATCH: [&str; 15] = [
+    "family",
+    "q_update",
+    "q_step",
+    "q_guard",
+    "q_average",
+    "q_bounds",
+    "q_nonnegative",
+    "q_smoothness",
+    "polish",
+    "learning_rate",
+    "batch_size",
+    "batch_schedule",
+    "sample_schedule",
+    "max_steps",
+    "precision",
+];
+
+/// The options of linear models alone.
+const LINEAR: [&str; 3] = ["prior_mean", "prior_variance", "q_nonnegative"];
+
+/// The options of sparse Gaussian processes alone.
+const SPARSE: [&str; 10] = [
+    "kernel",
+    "inducing",
+    "inducing_init",
+    "fix_inducing",
+    "neighbours",
+    "warp_inputs",
+    "warp_target",
+    "jitter",
+    "warm_start",
+    "default_priors",
+];
+
+/// The names of the options that somebody gave: what nobody named is open, and what has no effect is refused even where it says what is
+/// so by default.
+#[derive(Clone, Debug, Default)]
+pub struct Given(BTreeSet<String>);
+
+impl<N: Into<String>> FromIterator<N> for Given {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Given {
+        Given(names.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Given {
+    /// Whether an option was named.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// The first of these that was named, as messages call it.
+    fn first(&self, names: &[&str]) -> Option<String> {
+        let name = names.iter().find(|name| self.has(name))?;
+        // Polishing is what happens unless somebody denied it.
+        Some(if *name == "polish" { "⟨polish false⟩".to_owned() } else { format!("⟨{name}⟩") })
+    }
+
+    /// What held-out rows decide of these parts, which nobody named.
+    pub fn open(&self, all: Open) -> Open {
+        if self.has("from") || self.has("betas") {
+            return Open::NOTHING;
+        }
+        let named = [
+            (Part::Likelihood, self.has("likelihood")),
+            (Part::Kernel, self.has("kernel")),
+            // Periods and the like are in the units of the columns.
+            (Part::WarpInputs, self.has("warp_inputs") || self.has("kernel")),
+            (Part::WarpTarget, self.has("warp_target")),
+            (Part::Neighbours, self.has("neighbours")),
+            (Part::Objective, self.has("objective") || self.has("beta")),
+        ];
+        let named = named.into_iter().filter_map(|(part, named)| named.then_some(part));
+        all.without(&named.collect::<Vec<_>>())
+    }
+
+    /// The first option that was given although it only has an effect on mini-batches, as messages call it. The learning rate is for
+    /// Adam on all rows too, and the warm start for the squared error.
+    pub fn mini_batch_option(&self, options: &FitOptions) -> Option<String> {
+        let has_rate = options.hyper_optimizer == Some(HyperOptimizer::Adam);
+        let names: Vec<&str> =
+            MINI_BATCH.into_iter().filter(|name| !has_rate || *name != "learning_rate").collect();
+        let warm_start = || (options.objective != ObjectiveKind::DlmSquare).then_some("warm_start");
+        self.first(&names).or_else(|| self.first(warm_start().as_slice()))
+    }
+
+    /// The options by mini-batches, where somebody said how these are to be used: whoever does wants them, although there may be a closed
+    /// form.
+    pub fn by_batches(&self, options: FitOptions) -> FitOptions {
+        let wanted = options.objective == ObjectiveKind::Elbo && self.mini_batch_option(&options).is_some();
+        if wanted { options.by_batches() } else { options }
+    }
+
+    /// Refuses options that the model, or the rule that moves q, has no use for.
+    ///
+    /// # Errors
+    ///
+    /// A usage error that names the first of them.
+    pub fn check(&self, options: &FitOptions) -> Result<()> {
+        let names = match options.model {
+            ModelKind::Gp => &LINEAR[..],
+            ModelKind::Glm => &SPARSE[..],
+        };
+        if let Some(name) = self.first(names) {
+            return Err(foreign(&name, options.model));
+        }
+        let about_growth = self.first(&["inducing_tolerance", "max_inducing"]);
+        if let Some(name) = about_growth.filter(|_| options.growth.is_none()) {
+            return Err(Error::usage(format!("{name} has no effect without ⟨inducing auto⟩")));
+        }
+        let update = options.steps.update;
+        if self.has("q_guard") && self.has("q_update") && !update.rule().takes_guard {
+            return Err(Error::usage(format!("⟨q_guard⟩ is for ⟨q_update ngd⟩, not {update}")));
+        }
+        Ok(())
+    }
+
+    /// Refuses options that one fit has no use for as it is going to be trained.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Given::check`].
+    pub fn check_training(&self, options: &FitOptions) -> Result<()> {
+        if let (true, Some(name)) = (options.is_collapsed(), self.mini_batch_option(options)) {
+            let (objective, hyper) = (options.objective, options.hyper_mode());
+            return Err(Error::usage(format!(
+                "{name} is for mini-batches and has no effect on ⟨objective {objective}⟩ with ⟨hyper {hyper}⟩"
+            ))
+            .hint(format!("leave {name} out, or use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩")));
+        }
+        if options.hyper == Some(Hyper::Fixed) && options.hyper_optimizer.is_some() {
+            return Err(Error::usage("⟨hyper_optimizer⟩ has no effect with ⟨hyper fixed⟩"));
+        }
+        if let (Some(Hyper::Fixed), Some(name)) = (options.hyper, options.constraints.about_training()) {
+            return Err(Error::usage(format!(
+                "{name} is about hyper-parameters in training and has no effect with ⟨hyper fixed⟩"
+            ))
+            .hint("⟨fix NAME=VALUE⟩ sets one; leave ⟨hyper⟩ out to train the others"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_named_is_closed_and_what_has_no_effect_is_refused() {
+        let given: Given = ["kernel", "beta"].into_iter().collect();
+        assert_eq!(given.open(Open::EVERYTHING).to_string(), "warp-target,likelihood,neighbours");
+        assert_eq!(Given::from_iter(["betas"]).open(Open::EVERYTHING), Open::NOTHING);
+
+        let glm = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
+        let error = given.check(&glm).expect_err("a kernel of a linear model");
+        assert_eq!(error.options(), ["kernel", "model", "model"]);
+    }
+
+    #[test]
+    fn whoever_speaks_of_mini_batches_gets_them() {
+        let given: Given = ["batch_size"].into_iter().collect();
+        assert_eq!(given.by_batches(FitOptions::default()).hyper, Some(Hyper::Dual));
+        assert_eq!(Given::default().by_batches(FitOptions::default()).hyper, None);
+
+        let closed = FitOptions { objective: ObjectiveKind::Vfe, ..FitOptions::default() };
+        assert!(Given::default().check_training(&closed).is_ok());
+        let error = given.check_training(&closed).expect_err("no batches in a closed form");
+        assert_eq!(error.options()[0], "batch_size");
+    }
+}
