@@ -1,0 +1,401 @@
+"""What all estimators share: from their parameters and rows to a model of the engine, and what that says of itself."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
+
+from . import _sparsegp, _tables
+from ._options import engine_options
+from ._progress import Progress, listener
+
+#: What the parameters mean, for the docstrings of all estimators of sparse processes.
+PARAMETERS = """kernel : str, optional
+        The kernel as text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Chosen by held-out rows where
+        it is not given, unless ``auto`` says otherwise; ``"rbf(ard)"`` then.
+    likelihood : str, optional
+        The distribution of the target around the latent function, by the name that the command line has for it.
+    objective : {"elbo", "dlm-log", "dlm-square", "vfe", "fitc"}, optional
+        What is minimised.
+    beta : float, "auto" or list of float, default=1.0
+        The weight of the KL term; a list is a grid of which held-out rows choose one, ``"auto"`` a grid that suits the data.
+    n_inducing : int or "auto", optional
+        The number of inducing inputs, or as many as it takes.
+    neighbours : int, "auto" or "none", optional
+        How many nearest training rows stand beside the inducing inputs.
+    auto : str or list of str, default="all"
+        What held-out training rows decide where no parameter does: ``"all"``, ``"none"``, or some of ``"likelihood"``,
+        ``"warp-inputs"``, ``"warp-target"``, ``"kernel"``, ``"neighbours"`` and ``"objective"``.
+    warp_inputs, warp_target : str, optional
+        What is done to inputs and target before they are standardised.
+    mean : {"constant", "zero"}, optional
+        The prior mean of the latent function.
+    hyper : {"joint", "dual", "alternating", "collapsed", "fixed"}, optional
+        How hyper-parameters and inducing inputs are tuned.
+    batch_size, learning_rate, epochs, max_seconds, tolerance : optional
+        Rows of a mini-batch, Adam's rate, the most epochs, the most seconds, and the progress below which training ends.
+    validation_fraction : float, optional
+        The share of the rows held out to choose when to stop.
+    patience : int, optional
+        Epochs without a better score of these rows before stopping.
+    restarts : int, optional
+        The number of starts that are compared by short fits.
+    fix, bounds, prior, tie : list of str, optional
+        What is known of hyper-parameters, as ``"likelihood.noise_variance=0.1"`` or ``"*.lengthscales=0.1,"``.
+    standardize : bool, default=True
+        Whether inputs and target are standardised.
+    categorical : list of str, optional
+        Columns of a table that are categories although they look like numbers.
+    options : dict, optional
+        Any other option of the command line's ``fit``, by its name with ``_`` for ``-``.
+    callbacks : list of callable, optional
+        Called after every epoch with its record, a dict of ``epoch``, ``epochs`` (the most), ``seconds``, ``objective`` and
+        ``validation_nll``; one that returns True ends the training with what it has got to.
+    verbose : bool, default=False
+        Whether progress is shown.
+    n_threads : int, optional
+        The number of threads; by default what ``OMP_NUM_THREADS`` allows, or one per core. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        The seed of everything random. None stands for 0, so that the same call gives the same model."""
+
+
+def documented(cls):
+    """Writes the shared parameters into the docstring of an estimator."""
+    if cls.__doc__:
+        cls.__doc__ = cls.__doc__.replace("{parameters}", PARAMETERS)
+    return cls
+
+
+class Estimator(BaseEstimator):
+    """An estimator around a model of the engine."""
+
+    #: What is given to the engine besides parameters.
+    _given: dict = {}
+
+    #: The kinds of target that saved models of it have, and whether they are linear.
+    _kinds: tuple = ("real", "positive", "unit interval", "ordinal", "count")
+    _linear = False
+
+    def _engine_params(self) -> dict:
+        return self.get_params(deep=False)
+
+    # From rows to tables.
+
+    def _rows(self, X, *, reset: bool):
+        """The table of ``X``, checked as scikit-learn checks it, and for arrays the names that keep all columns."""
+        if not _tables.is_named(X):
+            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1)
+            names = getattr(self, "feature_names_in_", None)
+            return _tables.matrix_table(X, names), True
+        table = _tables.named_table(X)
+        if _tables.is_pandas(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+            self.n_features_in_ = len(table.names)
+        if len(table) < (2 if reset else 1):
+            raise ValueError(f"Found array with {len(table)} sample(s) while a minimum of {2 if reset else 1} is required.")
+        return table, False
+
+    def _column_of(self, values, table, name: str) -> np.ndarray:
+        """Numbers that go with the rows, such as exposures."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 1 or len(values) != len(table):
+            raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
+        return values
+
+    def _prediction_table(self, X, *, y=None, exposure=None):
+        """The table of rows to predict, with a column of targets where there are some."""
+        model = self._fitted()
+        table, _ = self._rows(X, reset=False)
+        names, more = self._columns, []
+        if names["exposure"] is not None:
+            if exposure is None and names["exposure"] not in table.names:
+                raise ValueError("the model was fitted with exposure, which predictions need too: give exposure")
+            if exposure is not None:
+                more.append((names["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
+        elif exposure is not None:
+            raise ValueError("the model was fitted without exposure, expected none")
+        if y is not None:
+            check_consistent_length(np.empty(len(table)), y)
+            more.append((names["target"], self._target_column(y)))
+        if more:
+            table = table.with_columns(_sparsegp.Table.of_columns("y", more))
+        return model, table
+
+    # Fitting.
+
+    def _fit(self, X, y, sample_weight=None, exposure=None):
+        """Fits the model; ``y`` was checked by the caller."""
+        self.__dict__.pop("_model", None)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        options, betas = engine_options(self._engine_params(), **self._given_options())
+        table, keep_all = self._rows(X, reset=True)
+        check_consistent_length(np.empty(len(table)), y)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, np.empty((len(table), 1)), ensure_non_negative=True)
+        rows = None if weights is None or np.all(weights > 0) else weights > 0
+        if rows is not None:
+            table, keep_all = self._rows(_take(X, rows), reset=True)
+            y, weights = _take(y, rows), weights[rows]
+            exposure = None if exposure is None else _take(np.asarray(exposure), rows)
+        names = table.names
+        taken = set(names)
+        target = _tables.free_name(self._target_name(y), taken)
+        more = [(target, self._training_target(y))]
+        columns = {
+            "target": target,
+            "exposure": None,
+            "weights": None,
+            "keep": names if keep_all else [],
+            "categorical": [*(self.categorical or []), *_tables.declared_categories(X)],
+            "positive_label": self._positive_label(),
+        }
+        if exposure is not None:
+            columns["exposure"] = _tables.free_name("exposure", taken | {target})
+            more.append((columns["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
+        if weights is not None and not np.all(weights == 1.0):
+            columns["weights"] = _tables.free_name("weight", taken | {target})
+            more.append((columns["weights"], ("number", weights)))
+        table = table.with_columns(_sparsegp.Table.of_columns("y", more))
+        progress = Progress() if self.verbose else None
+        try:
+            model = _sparsegp.fit(
+                table,
+                columns,
+                options,
+                betas=betas,
+                listener=listener(progress, self.callbacks or ()),
+                threads=self.n_threads,
+            )
+        finally:
+            if progress is not None:
+                progress.close()
+        self._take_model(model)
+        return self
+
+    def _given_options(self) -> dict:
+        return dict(self._given)
+
+    def _positive_label(self):
+        return None
+
+    def _target_name(self, y) -> str:
+        name = getattr(y, "name", None)
+        return name if isinstance(name, str) and name else "y"
+
+    def _take_model(self, model) -> None:
+        self._model = model
+        self._columns = model.columns()
+        self._document = json.loads(model.document())
+
+    # What a fitted model is.
+
+    def _fitted(self):
+        if "_model" not in self.__dict__:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        return self._model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in self.__dict__
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        if "_model" in state:
+            state["_model"] = state["_model"].to_bytes()
+        return state
+
+    def __setstate__(self, state):
+        if isinstance(state.get("_model"), bytes):
+            state = {**state, "_model": _sparsegp.Model.from_bytes(state["_model"])}
+        super().__setstate__(state)
+
+    def save(self, path) -> None:
+        """Save the model in a file that the command line and :meth:`load` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears complete or not at all.
+        """
+        self._fitted().save(path)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model that :meth:`save` or the command line wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator, whose predictions are those of the saved model to the last bit. Its parameters are the
+            defaults; what the model was fitted with is in ``document_``.
+        """
+        model = _sparsegp.Model.load(path)
+        kind, linear = model.columns()["kind"], model.kernel() is None
+        if kind not in cls._kinds or linear != cls._linear:
+            found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
+            raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
+        return cls()._with_model(model)
+
+    def _with_model(self, model):
+        self._take_model(model)
+        self.feature_names_in_ = np.array(self._columns["features"], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        if list(self.feature_names_in_) == _tables.default_names(self.n_features_in_):
+            del self.feature_names_in_
+        return self
+
+    @property
+    def document_(self) -> dict:
+        """The metrics document of the fit: options as used, figures, hyper-parameters, trace."""
+        self._fitted()
+        return self._document
+
+    @property
+    def kernel_(self) -> str | None:
+        """The kernel as text; None for linear models."""
+        return self._fitted().kernel()
+
+    @property
+    def hyperparameters_(self) -> dict:
+        """Hyper-parameters by name, on the scale the model sees."""
+        return self.document_["hyperparameters"]
+
+    @property
+    def inducing_points_(self):
+        """The inducing inputs in original units, a row each; None for linear models."""
+        return self._fitted().inducing_points()
+
+    @property
+    def noise_variance_(self) -> float | None:
+        """The noise variance in squared units of the target, with Gaussian noise; else None."""
+        return self._fitted().noise_variance()
+
+    @property
+    def objective_(self) -> float:
+        """The minimised objective per row."""
+        return self.document_["fit"]["objective"]
+
+    @property
+    def history_(self) -> dict:
+        """The trace of the training: arrays with an entry per epoch."""
+        trace = self.document_["trace"]
+        names = ("epoch", "seconds", "objective", "validation_nll")
+        return {name: np.array([np.nan if row[name] is None else row[name] for row in trace]) for name in names}
+
+    @property
+    def warnings_(self) -> list:
+        """What a user should know about the fit, in words."""
+        return self.document_["fit"]["warnings"]
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs of the training."""
+        return self.document_["fit"]["epochs"]
+
+    @property
+    def choices_(self) -> dict:
+        """What held-out rows decided: for every part the value that was taken."""
+        choices = self.document_["fit"].get("choices") or {"parts": []}
+        return {
+            part["part"]: next((tried["value"] for tried in part["tried"] if tried["chosen"]), part["tried"][0]["value"])
+            for part in choices["parts"]
+        }
+
+    @property
+    def log_marginal_likelihood_bounds_(self) -> tuple:
+        """A lower and an upper bound on the log evidence, None where one is not known."""
+        return self.document_["fit"]["elbo_sum"], self.document_["fit"]["evidence_upper_bound"]
+
+    # Predictions.
+
+    def predict_f(self, X, full_cov=False):
+        """The latent function, the target without its noise.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        full_cov : bool, default=False
+            Whether the covariance of all rows is wanted (at most 2000 rows), instead of variances.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,), or (n, functions) for models of several latent functions
+        variance : ndarray of the same shape, or of shape (n, n)
+        """
+        model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
+        if full_cov:
+            return model.joint(table, threads=self.n_threads)
+        (latent,) = model.predict(table, ["latent"], threads=self.n_threads)
+        half = latent.shape[1] // 2
+        mean, variance = latent[:, :half], latent[:, half:]
+        return (mean[:, 0].copy(), variance[:, 0].copy()) if half == 1 else (mean.copy(), variance.copy())
+
+    def _unit_exposure(self, X):
+        """Exposures of 1 for what does not depend on them."""
+        self._fitted()
+        if self._columns["exposure"] is None:
+            return None
+        return np.ones(len(X) if hasattr(X, "__len__") else X.shape[0])
+
+    def log_density(self, X, y, exposure=None):
+        """The log predictive density of each target, or for discrete targets its log probability.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        exposure : array-like of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        return model.predict(table, ["log_density"], threads=self.n_threads)[0][:, 0].copy()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _take(values, rows):
+    """Some rows of an array or a table."""
+    if hasattr(values, "iloc"):
+        return values.iloc[np.flatnonzero(rows)]
+    if hasattr(values, "filter") and hasattr(values, "columns"):
+        return values.filter(rows)
+    return np.asarray(values)[rows]
+
+
+def checked_target(y, *, numeric: bool) -> np.ndarray:
+    """A target as a vector, with scikit-learn's messages."""
+    from sklearn.utils.validation import column_or_1d
+
+    y = column_or_1d(y, warn=True)
+    if numeric and y.dtype.kind == "O":
+        y = y.astype(np.float64)
+    if y.dtype.kind in "OUSTbM":
+        return np.asarray(y)
+    return check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=1)

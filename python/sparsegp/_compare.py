@@ -1,0 +1,165 @@
+"""Objectives side by side on held-out rows: the engine's own comparison, its tables as arrays; no fits of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.utils import check_array
+
+from . import _sparsegp, _tables
+from ._options import engine_options
+
+
+@dataclass
+class Comparison:
+    """What a comparison found.
+
+    Attributes
+    ----------
+    results : dict of ndarray
+        A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, figures of the test rows, and more.
+        ``pandas.DataFrame(results)`` makes a frame of it.
+    summary : dict of ndarray
+        Means and standard errors over the repeats, a row per objective and number of training rows.
+    notes : list of str
+        What a user should know about the data.
+    """
+
+    results: dict
+    summary: dict
+    notes: list = field(default_factory=list)
+
+    def plot(self, figure="nll", ax=None):
+        """Plot a figure of the test rows against the number of training rows, with standard errors.
+
+        Parameters
+        ----------
+        figure : str, default="nll"
+            The figure, by its name in ``summary`` without ``_mean``.
+        ax : matplotlib Axes, optional
+            Where to plot.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from .plot import comparison
+
+        return comparison(self, figure, ax=ax)
+
+
+def compare(
+    X,
+    y,
+    objectives=("elbo", "dlm-log"),
+    *,
+    likelihood=None,
+    task=None,
+    kernel=None,
+    betas=None,
+    repeats=1,
+    train_sizes=(),
+    test_fraction=0.2,
+    exposure=None,
+    categorical=None,
+    folder=None,
+    n_threads=None,
+    random_state=None,
+    options=None,
+):
+    """Compare objectives by held-out rows, over repeats and numbers of training rows.
+
+    Ctrl-C is heard when all fits are done.
+
+    Parameters
+    ----------
+    X : array-like or table of shape (n, d)
+        The inputs.
+    y : array-like of shape (n,)
+        The targets.
+    objectives : sequence of str, default=("elbo", "dlm-log")
+        Of ``"elbo"``, ``"beta-elbo"``, ``"dlm-log"``, ``"dlm-square"``, ``"vfe"`` and ``"fitc"``, among others; ``":fixed"``
+        behind one trains the posterior alone, at the hyper-parameters of the ELBO fit.
+    likelihood, task, kernel : str, optional
+        As for the estimators; nothing is chosen by held-out rows.
+    betas : "auto" or list of float, optional
+        The grid of β for objectives that have one to choose.
+    repeats : int, default=1
+        How many times everything is repeated, each time with other test rows.
+    train_sizes : sequence of int, optional
+        Numbers of training rows; all by default.
+    test_fraction : float, default=0.2
+        The share of the rows to compare by.
+    exposure : array-like of shape (n,), optional
+        Exposures, for counts.
+    categorical : list of str, optional
+        Columns that are categories although they look like numbers.
+    folder : path-like, optional
+        Where to keep what is needed to go on after an interruption.
+    n_threads : int, optional
+        The number of fits at a time.
+    random_state : int, RandomState or None
+        The seed.
+    options : dict, optional
+        Other options of the command line's ``compare``, by name.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp import compare
+    >>> X = np.linspace(0, 10, 120)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.2 * np.cos(31 * X[:, 0])
+    >>> found = compare(X, y, ["vfe", "fitc"], repeats=2, options={"inducing": 10, "epochs": 20})
+    >>> sorted(set(found.results["objective"].tolist())), len(found.results["nll"])
+    (['fitc', 'vfe'], 4)
+    """
+    params = {"likelihood": likelihood, "kernel": kernel, "random_state": random_state, "auto": "none", "beta": betas}
+    text, betas = engine_options(params | {"options": options}, task=task)
+    array = not _tables.is_named(X)
+    table = _tables.matrix_table(check_array(X, dtype=np.float64)) if array else _tables.named_table(X)
+    names = set(table.names)
+    target = _tables.free_name("y", names)
+    more = [(target, _tables.column(np.asarray(y), target))]
+    columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else []}
+    columns |= {"categorical": [*(categorical or []), *_tables.declared_categories(X)], "positive_label": None}
+    if exposure is not None:
+        columns["exposure"] = _tables.free_name("exposure", names | {target})
+        more.append((columns["exposure"], ("number", np.asarray(exposure, dtype=np.float64))))
+    table = table.with_columns(_sparsegp.Table.of_columns("y", more))
+    with tempfile.TemporaryDirectory() as own:
+        results, summary, notes = _sparsegp.compare(
+            table,
+            columns,
+            text,
+            [str(word) for word in objectives],
+            betas=betas,
+            repeats=int(repeats),
+            train_sizes=[int(size) for size in train_sizes],
+            test_fraction=float(test_fraction),
+            folder=own if folder is None else folder,
+            threads=n_threads,
+        )
+    return Comparison(_arrays(results), _arrays(summary), notes)
+
+
+def _arrays(text: str) -> dict:
+    """The columns of a CSV text: numbers where all cells are, NaN where they are empty."""
+    rows = list(csv.reader(io.StringIO(text)))
+    columns = {}
+    for name, *cells in zip(*rows):
+        try:
+            columns[name] = np.array([float(cell) if cell else np.nan for cell in cells])
+        except ValueError:
+            columns[name] = np.array(cells, dtype=object)
+    return columns
+
+
+__all__ = ["Comparison", "compare"]

@@ -1,0 +1,212 @@
+"""Bayesian linear models: their parameters and coefficients; targets and predictions are those of the processes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._base import PARAMETERS
+from ._processes import Classification, Regression
+
+
+class _Parameters:
+    """The parameters of linear models."""
+
+    _shared = {"model": "glm"}
+    _linear = True
+
+    def __init__(
+        self,
+        *,
+        likelihood=None,
+        objective=None,
+        beta=1.0,
+        prior_mean=None,
+        prior_variance=None,
+        mean=None,
+        auto="all",
+        hyper=None,
+        batch_size=None,
+        learning_rate=None,
+        epochs=None,
+        max_seconds=None,
+        tolerance=None,
+        fix=None,
+        bounds=None,
+        prior=None,
+        standardize=True,
+        categorical=None,
+        options=None,
+        callbacks=None,
+        verbose=False,
+        n_threads=None,
+        random_state=None,
+    ):
+        self.likelihood = likelihood
+        self.objective = objective
+        self.beta = beta
+        self.prior_mean = prior_mean
+        self.prior_variance = prior_variance
+        self.mean = mean
+        self.auto = auto
+        self.hyper = hyper
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.max_seconds = max_seconds
+        self.tolerance = tolerance
+        self.fix = fix
+        self.bounds = bounds
+        self.prior = prior
+        self.standardize = standardize
+        self.categorical = categorical
+        self.options = options
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def _coefficients(self):
+        """Means of intercept and slopes, and where the slopes begin."""
+        self._fitted()
+        coefficients = self.document_["coefficients"]
+        if self.document_["classes"] and len(self.document_["classes"]) > 2 and self._columns["kind"] == "class":
+            raise AttributeError("a model of more than two classes has no coefficients of one latent function")
+        means = np.array([coefficient["mean"] for coefficient in coefficients])
+        return means, len(means) - len(self._columns["inputs"])
+
+    @property
+    def coef_names_(self) -> np.ndarray:
+        """The inputs that the slopes are of: columns, or ``column=category``."""
+        self._fitted()
+        return np.array(self._columns["inputs"], dtype=object)
+
+    @property
+    def coef_cov_(self) -> np.ndarray:
+        """The posterior covariance of the slopes."""
+        _, slopes = self._coefficients()
+        covariance = self._fitted().coefficient_covariance()
+        if covariance is None:
+            raise AttributeError("the objective leaves the covariance of the coefficients undefined")
+        return covariance[slopes:, slopes:]
+
+    @property
+    def coef_sd_(self) -> np.ndarray:
+        """The posterior standard deviations of the slopes."""
+        return np.sqrt(np.diag(self.coef_cov_))
+
+
+_ABOUT = PARAMETERS.replace(PARAMETERS[: PARAMETERS.index("likelihood : str")], "")
+for _name in ("n_inducing", "neighbours", "warp_inputs, warp_target", "validation_fraction", "patience", "restarts"):
+    _start = _ABOUT.index(f"    {_name} :")
+    _end = _ABOUT.index("\n    ", _start)
+    while _ABOUT[_end + 1 :].startswith("        "):
+        _end = _ABOUT.index("\n    ", _end + 1)
+    _ABOUT = _ABOUT[:_start] + _ABOUT[_end + 1 :]
+_ABOUT = _ABOUT.replace("fix, bounds, prior, tie", "fix, bounds, prior").replace(
+    "    standardize : bool",
+    "    prior_mean, prior_variance : float, optional\n"
+    "        The prior of every coefficient on standardised columns, the intercept apart: N(0, 1) by default.\n"
+    "    standardize : bool",
+)
+
+
+def _documented(cls):
+    cls.__doc__ = cls.__doc__.replace("{parameters}", _ABOUT)
+    return cls
+
+
+@_documented
+class BayesianLinearRegressor(_Parameters, Regression):
+    """Bayesian linear regression, for any likelihood of numbers.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (number of inputs,)
+        The posterior means of the slopes, per unit of each input.
+    coef_cov_, coef_sd_ : ndarray
+        Their posterior covariance and standard deviations.
+    coef_names_ : ndarray
+        The inputs that they are of.
+    intercept_ : float
+        The value where all inputs are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp import BayesianLinearRegressor
+    >>> X = np.arange(40.0).reshape(20, 2) % 7
+    >>> y = 3 + 2 * X[:, 0] - X[:, 1] + 0.01 * np.sin(np.arange(20))
+    >>> model = BayesianLinearRegressor(likelihood="gaussian").fit(X, y)
+    >>> np.round(model.coef_, 1).tolist(), round(float(model.intercept_), 1)
+    ([2.0, -1.0], 3.0)
+    """
+
+    def _given_options(self) -> dict:
+        return {**super()._given_options(), **self._shared}
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The posterior means of the slopes, per unit of each input."""
+        means, slopes = self._coefficients()
+        return means[slopes:]
+
+    @property
+    def intercept_(self) -> float:
+        """The value where all inputs are 0."""
+        means, slopes = self._coefficients()
+        return float(means[0]) if slopes else 0.0
+
+
+@_documented
+class BayesianLinearClassifier(_Parameters, Classification):
+    """Bayesian linear classification: logistic or probit regression of two classes, softmax of more.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    coef_ : ndarray of shape (1, number of inputs)
+        The posterior means of the slopes of two classes, per unit of each input.
+    coef_cov_, coef_sd_ : ndarray
+        Their posterior covariance and standard deviations.
+    coef_names_ : ndarray
+        The inputs that they are of.
+    intercept_ : ndarray of shape (1,)
+        The value where all inputs are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp import BayesianLinearClassifier
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> y = np.where(X[:, 0] + 0.7 * np.sin(20 * X[:, 0]) > 0, "ill", "healthy")
+    >>> model = BayesianLinearClassifier(likelihood="bernoulli-logit").fit(X, y)
+    >>> bool(model.coef_[0, 0] > 0), model.predict([[1.9]]).tolist()
+    (True, ['ill'])
+    """
+
+    def _given_options(self) -> dict:
+        return {**super()._given_options(), **self._shared}
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The posterior means of the slopes of two classes, per unit of each input."""
+        means, slopes = self._coefficients()
+        return means[None, slopes:]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The value where all inputs are 0."""
+        means, slopes = self._coefficients()
+        return means[:1] if slopes else np.zeros(1)
+
+
+__all__ = ["BayesianLinearRegressor", "BayesianLinearClassifier"]

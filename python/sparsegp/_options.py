@@ -1,0 +1,128 @@
+"""Parameters of estimators as options of the engine: names, types, what is not given; the engine decides what they mean."""
+
+from __future__ import annotations
+
+import json
+import numbers
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+#: Options of the engine whose parameter is called otherwise, as scikit-learn's habits have it.
+RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
+
+#: Parameters that are not options of the engine.
+OWN = {"options", "categorical", "callbacks", "verbose", "n_threads", "beta", "random_state"}
+
+_NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
+_TEXTS = (str, list, tuple)
+
+#: The types of parameters, besides None where that is the default.
+TYPES = {
+    "kernel": _TEXT,
+    "likelihood": _TEXT,
+    "objective": _TEXT,
+    "beta": (*_NUMBER, str, list, tuple),
+    "n_inducing": (*_WHOLE, str),
+    "neighbours": (*_WHOLE, str),
+    "auto": (str, list, tuple),
+    "warp_inputs": _TEXT,
+    "warp_target": _TEXT,
+    "mean": _TEXT,
+    "hyper": _TEXT,
+    "batch_size": _WHOLE,
+    "learning_rate": _NUMBER,
+    "epochs": _WHOLE,
+    "max_seconds": _NUMBER,
+    "tolerance": _NUMBER,
+    "validation_fraction": _NUMBER,
+    "patience": _WHOLE,
+    "restarts": _WHOLE,
+    "fix": _TEXTS,
+    "bounds": _TEXTS,
+    "prior": _TEXTS,
+    "tie": _TEXTS,
+    "prior_mean": _NUMBER,
+    "prior_variance": _NUMBER,
+    "standardize": (bool, np.bool_),
+    "options": (dict,),
+    "categorical": (list, tuple),
+    "callbacks": (list, tuple),
+    "verbose": (bool, np.bool_, *_WHOLE),
+    "n_threads": _WHOLE,
+}
+
+
+def check_types(params: dict) -> None:
+    """Refuse parameters of a wrong type."""
+    for name, value in params.items():
+        types = TYPES.get(name)
+        if value is None or types is None:
+            continue
+        is_bool = isinstance(value, (bool, np.bool_))
+        if not isinstance(value, types) or (is_bool and bool not in types):
+            expected = " or ".join(sorted({_type_word(kind) for kind in types}))
+            raise TypeError(f"{name} is {value!r}, expected {expected}")
+    threads = params.get("n_threads")
+    if threads is not None and threads < 1:
+        raise ValueError(f"n_threads is {threads}, expected at least 1")
+    for callback in params.get("callbacks") or ():
+        if not callable(callback):
+            raise TypeError(f"callbacks holds {callback!r}, expected functions")
+
+
+def _type_word(kind: type) -> str:
+    words = {numbers.Real: "a number", numbers.Integral: "a whole number", str: "a string", list: "a list"}
+    words |= {tuple: "a list", dict: "a dict", bool: "True or False", np.bool_: "True or False"}
+    return words[kind]
+
+
+def seed_of(random_state) -> int:
+    """The engine's seed: 0 where nothing is given, so that the same call gives the same model."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, numbers.Integral):
+        if random_state < 0:
+            raise ValueError(f"random_state is {random_state}, expected a number of 0 or more")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def engine_options(params: dict, **given) -> tuple[str, str | None]:
+    """The options as JSON text, and the grid of beta where there is one. Whatever is None was not given."""
+    check_types(params)
+    options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
+    for name in ("fix", "bounds", "prior", "tie"):
+        if isinstance(options.get(name), str):
+            options[name] = [options[name]]
+        elif options.get(name) is not None and not len(options[name]):
+            options[name] = None
+    if isinstance(options.get("auto"), (list, tuple)):
+        options["auto"] = ",".join(options["auto"]) or "none"
+    # What is as the engine has it anyway was not said.
+    if options.get("standardize", None):
+        options["standardize"] = None
+    more = dict(params.get("options") or {})
+    own = {RENAMED.get(name, name): name for name in params} | {name: name for name in given}
+    for name in more:
+        if name in own:
+            raise ValueError(f"options names {name!r}, which is the parameter {own[name]}")
+    options |= more | {name: value for name, value in given.items() if value is not None}
+    options["seed"] = seed_of(params.get("random_state"))
+    beta, betas = params.get("beta"), None
+    if isinstance(beta, (list, tuple)):
+        betas = ",".join(str(float(value)) for value in beta)
+    elif isinstance(beta, str):
+        betas = beta
+    elif beta is not None and beta != 1.0:
+        options["beta"] = float(beta)
+    return json.dumps(options, default=_plain), betas
+
+
+def _plain(value):
+    """Numbers of NumPy as those of Python."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"an option is {value!r}, expected a string, a number, True or False, or a list of them")

@@ -1,0 +1,169 @@
+"""From arrays, pandas, polars and Arrow tables to tables of the engine; no meaning of columns."""
+
+from __future__ import annotations
+
+import io
+import numbers
+
+import numpy as np
+
+from . import _sparsegp
+
+
+def is_pandas(X) -> bool:
+    """Whether ``X`` is a pandas frame, without importing pandas."""
+    return type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "columns")
+
+
+def is_named(X) -> bool:
+    """Whether ``X`` is a table of named columns rather than an array."""
+    return is_pandas(X) or hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray)
+
+
+def default_names(count: int) -> list[str]:
+    """The names of the columns of an array: x0, x1, …"""
+    return [f"x{i}" for i in range(count)]
+
+
+def matrix_table(X: np.ndarray, names=None) -> _sparsegp.Table:
+    """The table of an array of numbers."""
+    names = default_names(X.shape[1]) if names is None else list(names)
+    return _sparsegp.Table.of_matrix("X", names, np.asarray(X, dtype=np.float64))
+
+
+def named_table(X) -> _sparsegp.Table:
+    """The table of a pandas, polars or Arrow table; text and categories become categories, as on the command line."""
+    if not is_pandas(X):
+        return _sparsegp.Table.of_arrow("X", _arrow_bytes(X))
+    parts = [(name, column(X.iloc[:, i], name)) for i, name in enumerate(frame_names(X))]
+    return _sparsegp.Table.of_columns("X", parts)
+
+
+def declared_categories(X) -> list[str]:
+    """The columns of a pandas frame that are categories by their type, whatever these look like."""
+    if not is_pandas(X):
+        return []
+    return [name for name, dtype in zip(frame_names(X), X.dtypes) if hasattr(dtype, "categories")]
+
+
+def frame_names(X) -> list[str]:
+    """The names of the columns of a pandas frame, those of an array where not all are texts."""
+    names = list(X.columns)
+    return names if all(isinstance(name, str) for name in names) else default_names(len(names))
+
+
+def _arrow_bytes(X) -> bytes:
+    """The table as an Arrow stream, by polars or pyarrow, whichever made it or is at hand."""
+    out = io.BytesIO()
+    if hasattr(X, "write_ipc_stream"):
+        X.write_ipc_stream(out)
+        return out.getvalue()
+    try:
+        import pyarrow
+    except ImportError:
+        try:
+            import polars
+        except ImportError:
+            raise TypeError(
+                f"a table of type {type(X).__name__} is read by way of pyarrow or polars: install one of them"
+            ) from None
+        return _arrow_bytes(polars.DataFrame(X))
+    reader = pyarrow.RecordBatchReader.from_stream(X)
+    with pyarrow.ipc.new_stream(out, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return out.getvalue()
+
+
+def column(values, name: str):
+    """A column as the engine takes it: ``(kind, numbers)`` or ``(levels, codes)``, codes of missing cells being -1."""
+    dtype = getattr(values, "dtype", None)
+    if hasattr(values, "cat") and hasattr(dtype, "categories"):
+        return _levels(values.cat.categories, np.asarray(values.cat.codes, dtype=np.int64))
+    kind = getattr(dtype, "kind", "O")
+    if kind == "M":
+        times = np.asarray(values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else values)
+        times = times.astype("datetime64[us]")
+        seconds = times.astype(np.int64) / 1e6
+        return "time", np.where(np.isnat(times), np.nan, seconds)
+    if kind == "m":
+        raise TypeError(f"column {name!r} holds durations, expected numbers, text, dates or true and false")
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: column {name!r}")
+    if kind in "iuf":
+        if hasattr(values, "to_numpy") and not isinstance(dtype, np.dtype):
+            return "number", values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return "number", np.asarray(values, dtype=np.float64)
+    return _text(list(values), name)
+
+
+def _text(cells, name: str):
+    """A column of objects: numbers where all are, else distinct texts in the order of their first row."""
+    known: dict[str, int] = {}
+    codes = np.empty(len(cells), dtype=np.int64)
+    plain = [cell for cell in cells if not _is_missing(cell)]
+    if plain and all(isinstance(cell, numbers.Real) and not isinstance(cell, (bool, np.bool_)) for cell in plain):
+        return "number", np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells])
+    for row, cell in enumerate(cells):
+        if _is_missing(cell):
+            codes[row] = -1
+            continue
+        if isinstance(cell, (list, dict, set, np.ndarray)):
+            raise TypeError(f"column {name!r} holds a {type(cell).__name__}, expected a string or a number")
+        codes[row] = known.setdefault(str(cell), len(known))
+    return list(known), codes
+
+
+def _levels(categories, codes):
+    """Categories as texts, those without a row left out, in the order of their first row."""
+    texts = [_label(category) for category in categories]
+    used, first = np.unique(codes[codes >= 0], return_index=True)
+    order = used[np.argsort(first)]
+    places = np.full(len(texts) + 1, -1, dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return [texts[i] for i in order], places[codes]
+
+
+def _label(value) -> str:
+    """How a category or class is written; a number in the one way the engine spells it."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, numbers.Real):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value)
+
+
+def _is_missing(cell) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def classes_column(y: np.ndarray, classes: np.ndarray, codes: np.ndarray):
+    """A column of classes: numbers stay numbers, so that a model is the one that the command line makes of them."""
+    if y.dtype.kind in "iuf":
+        return "number", y.astype(np.float64)
+    order = np.unique(codes, return_index=True)[1]
+    order = codes[np.sort(order)]
+    places = np.empty(len(classes), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return [_label(classes[i]) for i in order], places[codes]
+
+
+def class_places(levels: list[str], classes: np.ndarray) -> np.ndarray:
+    """For each class its place among the engine's levels."""
+    if classes.dtype.kind in "iuf":
+        known = {float(level): place for place, level in enumerate(levels)}
+        return np.array([known[float(label)] for label in classes])
+    if classes.dtype.kind == "b":
+        # The engine writes true and false in small letters.
+        levels, texts = [level.lower() for level in levels], [_label(label).lower() for label in classes]
+    else:
+        texts = [_label(label) for label in classes]
+    known = {level: place for place, level in enumerate(levels)}
+    return np.array([known[text] for text in texts])
+
+
+def free_name(wanted: str, taken) -> str:
+    """``wanted``, with underscores behind it as long as it is taken."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted

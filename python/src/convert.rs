@@ -1,0 +1,61 @@
+//! Errors and names as Python has them, and arrays between faer and NumPy; no work.
+
+use faer::MatRef;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use sparsegp::{Error, ErrorKind};
+
+pyo3::create_exception!(
+    sparsegp,
+    FitError,
+    PyRuntimeError,
+    "The fit failed numerically although everything reasonable was tried."
+);
+
+/// Options that scikit-learn's habits call otherwise than the command line does.
+const NAMES: [(&str, &str); 4] = [
+    ("inducing", "n_inducing"),
+    ("max_inducing", "max_inducing"),
+    ("seed", "random_state"),
+    ("threads", "n_threads"),
+];
+
+/// An option as a Python program writes it.
+pub fn python(name: &str, value: Option<&str>) -> String {
+    let name = NAMES.iter().find(|(word, _)| *word == name).map_or(name, |(_, name)| name);
+    match value {
+        None => name.to_owned(),
+        Some("true") => format!("{name}=True"),
+        Some("false") => format!("{name}=False"),
+        Some(number) if number.parse::<f64>().is_ok() => format!("{name}={number}"),
+        Some(word) => format!("{name}='{word}'"),
+    }
+}
+
+/// An error of the engine as an exception, its hint after the message.
+pub fn raised(error: Error) -> PyErr {
+    let message = error.message_with(&python);
+    let text = match error.advice_with(&python) {
+        Some(hint) => format!("{message} ({hint})"),
+        None => message,
+    };
+    match error.kind() {
+        ErrorKind::Fit => FitError::new_err(text),
+        ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(()),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// Numbers of n rows in so many columns, row-major.
+pub fn rows_of(py: Python<'_>, numbers: Vec<f64>, columns: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    let rows = numbers.len().checked_div(columns).unwrap_or(0);
+    PyArray1::from_vec(py, numbers).reshape([rows, columns])
+}
+
+/// A matrix, row-major.
+pub fn matrix<'py>(py: Python<'py>, values: MatRef<'_, f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let (rows, columns) = values.shape();
+    let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
+    cells.collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
+}

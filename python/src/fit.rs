@@ -1,0 +1,162 @@
+//! Fits and comparisons: options by name and tables in, events out, models out; no meaning of options.
+
+use crate::convert::{python, raised};
+use crate::host::{self, Hear, Host};
+use crate::model::Model;
+use crate::table::Table;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::{Map, Value};
+use sparsegp::compare::{Contender, Plan};
+use sparsegp::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
+use sparsegp::hyper::{Event, Session};
+use sparsegp::model::Warning;
+use sparsegp::options::{Betas, FitOptions};
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tabular::{FitRequest, TableModel, fit_table_in, select_beta};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// The names of the options of a fit.
+#[pyfunction]
+pub fn option_names() -> Vec<String> {
+    FitOptions::names()
+}
+
+/// Which columns of a table are for what.
+#[derive(FromPyObject)]
+pub struct Columns {
+    #[pyo3(item)]
+    target: String,
+    #[pyo3(item)]
+    exposure: Option<String>,
+    #[pyo3(item)]
+    weights: Option<String>,
+    #[pyo3(item)]
+    keep: Vec<String>,
+    #[pyo3(item)]
+    categorical: Vec<String>,
+    #[pyo3(item)]
+    positive_label: Option<String>,
+}
+
+impl Columns {
+    fn options(self) -> SchemaOptions {
+        SchemaOptions {
+            target: self.target,
+            exposure: self.exposure,
+            weights: self.weights,
+            keep: self.keep,
+            categorical: self.categorical,
+            positive_label: self.positive_label,
+            ..SchemaOptions::default()
+        }
+    }
+}
+
+/// Options by name from JSON text, with the β of a grid where there is one.
+fn options_of(json: &str, betas: Option<&str>) -> PyResult<(FitOptions, Option<Betas>)> {
+    let values: Map<String, Value> =
+        serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+    let betas: Option<Betas> = betas.map(str::parse).transpose().map_err(raised)?;
+    let others: &[&str] = if betas.is_some() { &["betas"] } else { &[] };
+    Ok((FitOptions::named(&values, others).map_err(raised)?, betas))
+}
+
+/// Fits a model to the rows of a table. `options` are those of the command line by name, as JSON text; `listener` is called with every
+/// event, as a dictionary, and ends the training by returning True.
+#[pyfunction]
+#[pyo3(signature = (table, columns, options, *, betas=None, listener=None, threads=None))]
+pub fn fit(
+    py: Python<'_>,
+    table: &Table,
+    columns: Columns,
+    options: &str,
+    betas: Option<&str>,
+    listener: Option<Py<PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<Model> {
+    let (options, betas) = options_of(options, betas)?;
+    let columns = columns.options();
+    let work = |host: Host<'_>| -> sparsegp::Result<TableModel> {
+        let request = FitRequest {
+            table: &table.0,
+            columns: &columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: None,
+            keep_posterior: false,
+        };
+        let poll = || host.interrupted.load(Ordering::Relaxed);
+        let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
+        let fit = match &betas {
+            Some(betas) => select_beta(&request, betas, &mut session)?.0,
+            None => fit_table_in(&request, &mut session)?,
+        };
+        Ok(fit.model)
+    };
+    let mut hear = listener.map(|listener| {
+        move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
+    });
+    let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
+    host::run(py, threads, hear, work)?.map(Model::new).map_err(raised)
+}
+
+/// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
+fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    match event {
+        Event::Stage(stage) => told.set_item("stage", stage.to_string())?,
+        Event::Epoch { record, limits } => {
+            told.set_item("epoch", record.epoch)?;
+            told.set_item("epochs", limits.epochs)?;
+            told.set_item("seconds", record.seconds)?;
+            told.set_item("objective", record.objective)?;
+            told.set_item("validation_nll", record.validation_nll)?;
+        }
+    }
+    Ok(told)
+}
+
+/// Compares objectives by held-out rows, as the command line's `compare` does, keeping its work in a folder. Returns the text of
+/// results.csv and of summary.csv, and notes about the data.
+#[pyfunction]
+#[pyo3(signature = (table, columns, options, objectives, *, betas, repeats, train_sizes, test_fraction, folder, threads=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn compare(
+    py: Python<'_>,
+    table: &Table,
+    columns: Columns,
+    options: &str,
+    objectives: Vec<String>,
+    betas: Option<&str>,
+    repeats: u64,
+    train_sizes: Vec<usize>,
+    test_fraction: f64,
+    folder: PathBuf,
+    threads: Option<usize>,
+) -> PyResult<(String, String, Vec<String>)> {
+    let (options, betas) = options_of(options, betas)?;
+    let contenders = objectives.iter().map(|word| word.parse::<Contender>());
+    let settings = Settings {
+        contenders: contenders.collect::<sparsegp::Result<_>>().map_err(raised)?,
+        betas,
+        repeats,
+        train_sizes,
+        test_fraction,
+        columns: columns.options(),
+        options,
+    };
+    let threads = threads.unwrap_or_else(host::usual_threads);
+    let work = |_: Host<'_>| {
+        settings.validate()?;
+        let plan = Plan::new(&settings, &table.0)?;
+        let store = Store::open(&folder, &Value::Null)?;
+        let results = run_plan(&plan, &store, threads, &mut |_| {})?;
+        results.check()?;
+        let notes = plan.notes().iter().map(|note| Warning::from(note.clone()).words_with(&python)).collect();
+        Ok((results_csv(&results)?, summary_csv(&summarise(&results))?, notes))
+    };
+    host::run(py, None, None, work)?.map_err(raised)
+}

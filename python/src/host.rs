@@ -1,0 +1,162 @@
+//! Where work runs beside the interpreter: pools of threads that survive a fork, events that go to Python, Ctrl-C; no work of its own.
+
+use crate::convert::FitError;
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use sparsegp::hyper::{Event, Listener};
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the interpreter is asked whether the user pressed Ctrl-C.
+const LISTENING: Duration = Duration::from_millis(50);
+
+/// The pools of a process, by their number of threads.
+struct Pools {
+    process: u32,
+    by_threads: HashMap<usize, Arc<ThreadPool>>,
+}
+
+static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
+
+/// How many threads there are where nobody says: what the environment allows (joblib gives its workers their share of the cores so), or one
+/// per core.
+pub fn usual_threads() -> usize {
+    let allowed =
+        |name: &str| std::env::var(name).ok()?.trim().parse().ok().filter(|&threads: &usize| threads > 0);
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"].into_iter().find_map(allowed).unwrap_or_else(cores)
+}
+
+/// The pool of so many threads, or of the usual number. A process that was forked from another one has none of its threads, so it makes its
+/// own. Called with the interpreter held, as forks are, so that no fork happens while the lock is taken.
+fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
+    let threads = threads.unwrap_or_else(usual_threads);
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if let Some(old) = pools.take_if(|pools| pools.process != process) {
+        // Its threads are not there to be ended.
+        std::mem::forget(old);
+    }
+    let pools = pools.get_or_insert_with(|| Pools { process, by_threads: HashMap::new() });
+    if let Some(pool) = pools.by_threads.get(&threads) {
+        return Ok(pool.clone());
+    }
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = Arc::new(pool.map_err(|error| FitError::new_err(format!("n_threads={threads}: {error}")))?);
+    pools.by_threads.insert(threads, pool.clone());
+    Ok(pool)
+}
+
+/// What work tells the thread that called it.
+enum News<T> {
+    Event(Event),
+    Done(Result<T, Box<dyn Any + Send>>),
+}
+
+/// What work knows of its host: who hears of it, and whether it is to end.
+pub struct Host<'a> {
+    /// Tells whoever wants to hear, and waits for the answer.
+    pub tell: &'a mut Listener<'a>,
+    /// Whether the work is to end with nothing.
+    pub interrupted: &'a AtomicBool,
+    /// Whether it is to end with what it has got to.
+    pub enough: &'a AtomicBool,
+}
+
+/// What Python does with an event; whether it has seen enough.
+pub type Hear<'a> = dyn FnMut(Python<'_>, &Event) -> PyResult<bool> + Send + 'a;
+
+/// Does `work` on a pool while the interpreter is free for others. The calling thread waits, hands events to `listener`, which says whether
+/// it has seen enough, and hears of Ctrl-C and of the listener's exceptions, which end the work soon and are raised then.
+pub fn run<T: Send>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    listener: Option<&mut Hear<'_>>,
+    work: impl FnOnce(Host<'_>) -> T + Send,
+) -> PyResult<T> {
+    let pool = pool(py, threads)?;
+    let (interrupted, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (news, heard) = channel();
+    let (answer, answers) = channel();
+    let tells = listener.is_some();
+    let (interrupted, enough) = (&interrupted, &enough);
+    let job = move || {
+        let (told, done) = (news.clone(), news);
+        let mut tell = move |event: &Event| {
+            if tells {
+                wait_for(&told, &answers, event);
+            }
+        };
+        let host = Host { tell: &mut tell, interrupted, enough };
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(host)));
+        // The caller waits until it has heard this.
+        let _ = done.send(News::Done(outcome));
+    };
+    let outcome = py.detach(move || {
+        pool.in_place_scope(|scope| {
+            scope.spawn(|_| job());
+            attend(heard, &answer, listener, (interrupted, enough))
+        })
+    })?;
+    outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
+}
+
+/// Tells an event and waits for the answer; meanwhile the thread does other work of the pool, so that a listener can predict.
+fn wait_for<T>(news: &Sender<News<T>>, answers: &Receiver<()>, event: &Event) {
+    if news.send(News::Event(*event)).is_err() {
+        return;
+    }
+    while answers.try_recv() == Err(TryRecvError::Empty) {
+        if rayon::yield_now() != Some(rayon::Yield::Executed) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// What the calling thread does until the work is done.
+fn attend<T>(
+    heard: Receiver<News<T>>,
+    answer: &Sender<()>,
+    mut listener: Option<&mut Hear<'_>>,
+    (interrupted, enough): (&AtomicBool, &AtomicBool),
+) -> PyResult<Result<T, Box<dyn Any + Send>>> {
+    let mut raised = None;
+    loop {
+        let asked = match heard.recv_timeout(LISTENING) {
+            Ok(News::Done(done)) => return raised.map_or(Ok(done), Err),
+            Ok(News::Event(_)) if raised.is_some() => {
+                let _ = answer.send(());
+                continue;
+            }
+            Ok(News::Event(event)) => Python::attach(|py| {
+                py.check_signals()?;
+                listener.as_mut().map_or(Ok(false), |listener| listener(py, &event))
+            })
+            .map(|seen| {
+                enough.fetch_or(seen, Ordering::Relaxed);
+                let _ = answer.send(());
+            }),
+            Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(FitError::new_err("the work ended without an outcome"));
+            }
+        };
+        if let Err(error) = asked {
+            interrupted.store(true, Ordering::Relaxed);
+            raised.get_or_insert(error);
+            let _ = answer.send(());
+        }
+    }
+}
+
+/// What is said of a panic, which is a defect.
+fn defect(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
+    format!("a defect of sparsegp, please report it: {}", text.replace('\n', " "))
+}

@@ -1,0 +1,30 @@
+//! The Python module `sparsegp._sparsegp`: tables in, models and arrays out, and the command line; no maths, no meaning of options.
+
+// The macros of PyO3 write the documentation of what they make.
+#![allow(missing_docs)]
+
+mod command;
+mod convert;
+mod fit;
+mod host;
+mod model;
+mod table;
+
+#[pyo3::pymodule]
+mod _sparsegp {
+    #[pymodule_export]
+    use super::command::main;
+    #[pymodule_export]
+    use super::convert::FitError;
+    #[pymodule_export]
+    use super::fit::{compare, fit, option_names};
+    #[pymodule_export]
+    use super::model::Model;
+    #[pymodule_export]
+    use super::table::Table;
+
+    /// The version of the engine.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

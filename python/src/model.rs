@@ -1,0 +1,271 @@
+//! A fitted model as Python holds it: predictions of tables as arrays, what it says of itself, its file; no fitting.
+
+use crate::convert::{matrix, python, raised, rows_of};
+use crate::host;
+use crate::table::Table;
+use faer::Mat;
+use numpy::{PyArray1, PyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use rayon::prelude::*;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::latent::Layer;
+use sparsegp::model::Predictions;
+use sparsegp::report::{DataSummary, Document};
+use sparsegp::schema::UnseenLevels;
+use sparsegp::tabular::TableModel;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A fitted model.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Model {
+    model: Arc<TableModel>,
+}
+
+/// What is wanted of predictions.
+#[derive(FromPyObject)]
+enum Wanted {
+    /// A quantile of the target at each of these probabilities.
+    Quantiles(Vec<f64>),
+    /// Something by its name.
+    Named(String),
+}
+
+/// What one row of predictions gives to an array, and how many numbers that is.
+type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send + Sync + 'a>);
+
+impl Model {
+    pub fn new(model: TableModel) -> Model {
+        Model { model: Arc::new(model) }
+    }
+
+    /// The numbers of every row.
+    fn fill<'a>(&'a self, wanted: &'a Wanted, targets: &'a [f64]) -> PyResult<Fill<'a>> {
+        let joint = self.model.latent().likelihood.joint();
+        let functions = joint.map_or(1, |joint| joint.functions().len());
+        Ok(match wanted {
+            Wanted::Quantiles(levels) => (
+                levels.len(),
+                Box::new(move |predictions, row, out| {
+                    out.iter_mut().zip(levels).for_each(|(out, &p)| *out = predictions.quantile(row, p));
+                }),
+            ),
+            Wanted::Named(name) => match name.as_str() {
+                "moments" => (
+                    2,
+                    Box::new(|predictions, row, out| {
+                        let at = predictions.row(row);
+                        out.copy_from_slice(&[at.mean, at.variance]);
+                    }),
+                ),
+                "probabilities" => (
+                    self.model.schema().encoding().levels().len(),
+                    Box::new(|predictions, row, out| out.copy_from_slice(&predictions.probabilities(row))),
+                ),
+                "label" => (
+                    1,
+                    Box::new(|predictions, row, out| {
+                        out[0] = predictions.most_probable(row).map_or(f64::NAN, |label| label as f64);
+                    }),
+                ),
+                // Several functions are on the scale the model sees, as they have no units of their own.
+                "latent" if functions > 1 => (
+                    2 * functions,
+                    Box::new(move |predictions, row, out| {
+                        for function in 0..functions {
+                            (out[function], out[functions + function]) = predictions.latent(row, function);
+                        }
+                    }),
+                ),
+                "latent" => (
+                    2,
+                    Box::new(|predictions, row, out| {
+                        let at = predictions.row(row);
+                        out.copy_from_slice(&[at.latent_mean, at.latent_variance]);
+                    }),
+                ),
+                "log_density" => (
+                    1,
+                    Box::new(move |predictions, row, out| {
+                        out[0] = predictions.log_density(row, targets[row])
+                    }),
+                ),
+                "crps" => {
+                    (1, Box::new(move |predictions, row, out| out[0] = predictions.crps(row, targets[row])))
+                }
+                _ => return Err(PyValueError::new_err(format!("nothing is called '{name}'"))),
+            },
+        })
+    }
+
+    /// The targets of a table that has them.
+    fn targets(&self, table: &Table) -> sparsegp::Result<Vec<f64>> {
+        Ok(self.model.schema().target(&table.0)?.unwrap_or_default())
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// What is wanted of the predictions of every row of a table: for each thing a matrix with a row per row of the table.
+    #[pyo3(signature = (table, wanted, *, threads=None))]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Table,
+        wanted: Vec<Wanted>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Bound<'py, PyArray2<f64>>>> {
+        let compares = |wanted: &Wanted| matches!(wanted, Wanted::Named(name) if ["log_density", "crps"].contains(&name.as_str()));
+        let targets =
+            if wanted.iter().any(compares) { self.targets(table).map_err(raised)? } else { Vec::new() };
+        if wanted.iter().any(compares) && targets.len() != table.0.rows() {
+            return Err(PyValueError::new_err("the table has no column of targets"));
+        }
+        let fills = wanted.iter().map(|wanted| self.fill(wanted, &targets)).collect::<PyResult<Vec<_>>>()?;
+        let work = |_: host::Host<'_>| {
+            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let all = fills.iter().map(|(width, fill)| {
+                let mut numbers = vec![0.0; predictions.rows() * width];
+                let rows = numbers.par_chunks_exact_mut((*width).max(1)).enumerate();
+                rows.for_each(|(row, out)| fill(&predictions, row, out));
+                (numbers, *width)
+            });
+            Ok(all.collect::<Vec<_>>())
+        };
+        let all = host::run(py, threads, None, work)?.map_err(raised)?;
+        all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
+    }
+
+    /// Draws of the target at every row by itself: a row per row of the table. A row's draws depend on the seed and its place alone.
+    #[pyo3(signature = (table, count, seed, *, threads=None))]
+    fn draws<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Table,
+        count: usize,
+        seed: u64,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let work = |_: host::Host<'_>| {
+            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let mut numbers = vec![0.0; predictions.rows() * count];
+            numbers.par_chunks_exact_mut(count.max(1)).enumerate().for_each(|(row, out)| {
+                let mut random = generator(seed, Purpose::Prediction, row as u64);
+                out.iter_mut().for_each(|out| *out = predictions.draw(row, &mut random));
+            });
+            Ok(numbers)
+        };
+        rows_of(py, host::run(py, threads, None, work)?.map_err(raised)?, count)
+    }
+
+    /// Mean and covariance of the latent function at all rows of a table together.
+    #[pyo3(signature = (table, *, threads=None))]
+    #[allow(clippy::type_complexity)]
+    fn joint<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Table,
+        threads: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
+        let work = |_: host::Host<'_>| self.model.joint(&table.0, UnseenLevels::Error);
+        let (mean, covariance) = host::run(py, threads, None, work)?.map_err(raised)?;
+        Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
+    }
+
+    /// For every row of a table with targets, the predicted probabilities of less than the target and of no more than it.
+    #[pyo3(signature = (table, *, threads=None))]
+    fn pit<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Table,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let work = |_: host::Host<'_>| {
+            let (predictions, targets) =
+                (self.model.predict(&table.0, UnseenLevels::Error)?, self.targets(table)?);
+            let rows = predictions.compare(&targets);
+            Ok(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]).collect::<Vec<f64>>())
+        };
+        rows_of(py, host::run(py, threads, None, work)?.map_err(raised)?, 2)
+    }
+
+    /// The metrics document of the fit, as JSON text.
+    fn document(&self) -> String {
+        let rows = self.model.training_rows() as u64;
+        let (features, target) = (self.model.schema().dims(), self.model.schema().target_name().to_owned());
+        let data = DataSummary { rows, train: rows, test: 0, features, target };
+        Document::new("fit", &self.model, data, &python)
+            .with_config("program_version", self.model.program())
+            .with_config("input_names", self.model.schema().input_names())
+            .to_json()
+    }
+
+    /// What its columns are: the names of features, the target, the exposure, the kind of target and its levels.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (schema, columns) = (self.model.schema(), PyDict::new(py));
+        let features: Vec<&str> = schema.features().iter().map(|feature| feature.name()).collect();
+        columns.set_item("features", features)?;
+        columns.set_item("target", schema.target_name())?;
+        columns.set_item("exposure", schema.exposure_name())?;
+        columns.set_item("kind", schema.encoding().kind().to_string())?;
+        columns.set_item("levels", schema.encoding().levels())?;
+        columns.set_item("inputs", schema.input_names())?;
+        columns.set_item("warped", !self.model.scaling().target_map().is_none())?;
+        Ok(columns)
+    }
+
+    /// The kernel in the text grammar; none for a linear model.
+    fn kernel(&self) -> Option<String> {
+        let kernels = self.model.latent().layers.iter().filter_map(Layer::inducing);
+        kernels.map(|layer| layer.kernel().expression()).next()
+    }
+
+    /// The inducing inputs in original units, those of every latent function below each other; none for a linear model.
+    fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let layers: Vec<_> = self.model.latent().layers.iter().filter_map(Layer::inducing).collect();
+        if layers.is_empty() {
+            return Ok(None);
+        }
+        let mut rows = Vec::new();
+        for layer in layers {
+            let mut z: Mat<f64> = layer.z().to_owned();
+            self.model.scaling().unscale_inputs(z.as_mut());
+            rows.extend((0..z.nrows()).flat_map(|i| (0..z.ncols()).map(move |j| (i, j))).map(|at| z[at]));
+        }
+        rows_of(py, rows, self.model.inputs()).map(Some)
+    }
+
+    /// The noise variance in squared units of the target, with Gaussian noise.
+    fn noise_variance(&self) -> Option<f64> {
+        self.model.latent().noise_variance().map(|noise| self.model.scaling().unscale_variance(noise))
+    }
+
+    /// The covariance of the coefficients of a linear model, in the order of the document.
+    fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
+    }
+
+    /// Writes the model file, which appears complete or not at all.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        self.model.save(&path).map_err(raised)
+    }
+
+    /// Reads a model file, of the command line or of Python.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Model> {
+        TableModel::load(&path).map(Model::new).map_err(raised)
+    }
+
+    /// The contents of a model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.model.to_bytes().map_err(raised)?))
+    }
+
+    /// The model of the contents of a model file.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
+        TableModel::from_bytes("the model", bytes).map(Model::new).map_err(raised)
+    }
+}

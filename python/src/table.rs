@@ -1,0 +1,85 @@
+//! Tables of the engine from columns of Python; no meaning of columns.
+
+use crate::convert::raised;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sparsegp::tables::{Column, NamedColumn, Table as Columns, read_csv};
+use std::io::Cursor;
+
+/// Named columns of equal length.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Table(pub Columns);
+
+/// A column as Python hands it over.
+#[derive(FromPyObject)]
+enum Given<'py> {
+    /// Distinct values, and for each row which of them it has, or −1.
+    Coded(Vec<String>, PyReadonlyArray1<'py, i64>),
+    /// What numbers are (`number` or `time`, in seconds since 1970), and the numbers.
+    Numbers(String, PyReadonlyArray1<'py, f64>),
+}
+
+impl Given<'_> {
+    fn column(self) -> PyResult<Column> {
+        match self {
+            Given::Numbers(kind, numbers) => {
+                let numbers = numbers.as_array().to_vec();
+                Ok(if kind == "time" { Column::Time(numbers) } else { Column::Number(numbers) })
+            }
+            Given::Coded(levels, codes) => {
+                let codes: Vec<Option<usize>> =
+                    codes.as_array().iter().map(|&code| usize::try_from(code).ok()).collect();
+                if codes.iter().flatten().any(|&code| code >= levels.len()) {
+                    return Err(PyValueError::new_err("a code of a category is out of range"));
+                }
+                Ok(Column::of_labels(&levels, codes))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// Columns in their order; `source` is what messages call the table.
+    #[staticmethod]
+    fn of_columns(source: &str, columns: Vec<(String, Given<'_>)>) -> PyResult<Table> {
+        let named = |(name, given): (String, Given<'_>)| Ok(NamedColumn { name, column: given.column()? });
+        let columns = columns.into_iter().map(named).collect::<PyResult<_>>()?;
+        Columns::new(source, columns).map(Table).map_err(raised)
+    }
+
+    /// The columns of a matrix, by their names.
+    #[staticmethod]
+    fn of_matrix(source: &str, names: Vec<String>, values: PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
+        let values = values.as_array();
+        let columns = names.into_iter().zip(values.columns());
+        let columns =
+            columns.map(|(name, values)| NamedColumn { name, column: Column::Number(values.to_vec()) });
+        Columns::new(source, columns.collect()).map(Table).map_err(raised)
+    }
+
+    /// The columns of an Arrow stream, read as the command line reads a file of it.
+    #[staticmethod]
+    fn of_arrow(source: &str, bytes: &Bound<'_, PyBytes>) -> PyResult<Table> {
+        read_csv(source, Cursor::new(bytes.as_bytes().to_vec())).map(Table).map_err(raised)
+    }
+
+    /// The same with more columns behind the others, in place of those of the same names.
+    fn with_columns(&self, other: &Table) -> PyResult<Table> {
+        let kept = self.0.columns().iter().filter(|named| other.0.column(&named.name).is_none());
+        let columns = kept.chain(other.0.columns()).cloned().collect();
+        Columns::new(self.0.source(), columns).map(Table).map_err(raised)
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.0.columns().iter().map(|named| named.name.clone()).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.rows()
+    }
+}

@@ -1,0 +1,167 @@
+"""What goes on while a fit runs: callbacks, progress, Ctrl-C, threads, forks, other processes."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import subprocess
+import threading
+
+import joblib
+import numpy as np
+import pytest
+
+import sparsegp
+
+#: A fit that would take minutes.
+LONG = {"kernel": "rbf", "n_inducing": 50, "auto": "none", "batch_size": 100, "epochs": 100_000, "tolerance": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C as at a terminal: Python leaves it ignored where it was started by a shell in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def rows(n=400):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (n, 2))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def test_callbacks_hear_every_epoch_and_may_end_the_fit():
+    X, y = rows()
+    seen = []
+
+    def enough(record):
+        seen.append(record)
+        return record["epoch"] == 4
+
+    model = sparsegp.SparseGPRegressor(**LONG, callbacks=[enough, len]).fit(X, y)
+    assert [record["epoch"] for record in seen] == [1, 2, 3, 4]
+    assert model.document_["fit"]["stop_reason"] == "stopped" and len(model.history_["epoch"]) >= 4
+    assert seen[0]["objective"] == model.history_["objective"][0]
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_callbacks_may_predict_and_fit(threads):
+    X, y = rows(200)
+    other = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", n_threads=threads).fit(X, y)
+    found = []
+
+    def work(record):
+        found.append(other.predict(X).sum())
+        sparsegp.BayesianLinearRegressor(likelihood="gaussian", n_threads=threads).fit(X, y)
+
+    model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", epochs=3, n_threads=threads, callbacks=[work])
+    model.fit(X, y)
+    assert found and set(found) == {other.predict(X).sum()}
+
+
+def test_an_exception_of_a_callback_is_raised_and_leaves_nothing():
+    X, y = rows()
+
+    def fail(record):
+        raise RuntimeError("enough of this")
+
+    model = sparsegp.SparseGPRegressor(**LONG, callbacks=[fail])
+    with pytest.raises(RuntimeError, match="enough of this"):
+        model.fit(X, y)
+    assert not model.__sklearn_is_fitted__()
+
+
+def test_a_signal_ends_the_fit():
+    X, y = rows()
+    model = sparsegp.SparseGPRegressor(**LONG)
+    started = threading.Event()
+    model.set_params(callbacks=[lambda record: started.set()])
+
+    def press():
+        started.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    thread.join()
+    assert not model.__sklearn_is_fitted__()
+    # Nothing is left of it.
+    short = {**LONG, "epochs": 2}
+    assert sparsegp.SparseGPRegressor(**short).fit(X, y).score(X, y) > 0.5
+
+
+def test_a_signal_ends_a_fit_that_nobody_listens_to():
+    code = (
+        "import numpy as np, sparsegp, threading, os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "X = np.random.default_rng(0).normal(size=(400, 2)); y = X[:, 0] ** 2\n"
+        "sparsegp.BayesianLinearRegressor().fit(X, y)\n"
+        f"model = sparsegp.SparseGPRegressor(**{LONG!r})\n"
+        "threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n    model.fit(X, y)\nexcept KeyboardInterrupt:\n    print('ended'); sys.exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "ended\n", done.stderr
+
+
+def test_progress_is_said_on_standard_error(capfd):
+    X, y = rows(100)
+    sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", epochs=20, verbose=True).fit(X, y)
+    told = capfd.readouterr()
+    assert told.out == "" and "epoch" in told.err
+    sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", epochs=20).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_any_number_of_threads_gives_the_same_model():
+    X, y = rows(300)
+    first, *others = (
+        sparsegp.SparseGPRegressor("rbf", n_inducing=20, auto="none", n_threads=n).fit(X, y).predict(X) for n in (1, 2, 3)
+    )
+    assert all(np.array_equal(first, other) for other in others)
+
+
+def test_two_threads_of_python_fit_side_by_side():
+    X, y = rows(300)
+    both = threading.Barrier(2, timeout=60)
+    model = {"kernel": "rbf", "n_inducing": 20, "auto": "none", "epochs": 5}
+    met, out = [], [None, None]
+
+    def meet(record):
+        # Neither goes on until the other is in the midst of its own fit.
+        if record["epoch"] == 1:
+            met.append(both.wait())
+
+    def work(place):
+        out[place] = sparsegp.SparseGPRegressor(**model, callbacks=[meet], n_threads=1).fit(X, y).predict(X)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in (0, 1)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert sorted(met) == [0, 1] and np.array_equal(*out)
+
+
+def fitted_sum(seed: int) -> float:
+    X, y = rows(150)
+    return float(sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none", random_state=seed).fit(X, y).predict(X).sum())
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_processes_of_loky_and_forks_work():
+    here = fitted_sum(0)
+    assert joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(fitted_sum)(0) for _ in range(3)) == [here] * 3
+    if "fork" in multiprocessing.get_all_start_methods():
+        # The pool of this process exists already, its threads do not in the fork.
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, repr(fitted_sum(0)).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert float(os.read(read, 100)) == here
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(fitted_sum, (0,)) == here

@@ -1,0 +1,99 @@
+"""scikit-learn's own checks, and its tools around the estimators."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import VotingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import sparsegp
+from sparsegp.metrics import neg_crps, neg_log_predictive_density
+
+#: What fails for every estimator, and why.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "columns are scaled, and training starts, without looking at weights",
+}
+
+
+class RoundedCounts(sparsegp.SparseGPCountRegressor):
+    """The checks' targets are no counts; those of this estimator are."""
+
+    def fit(self, X, y, sample_weight=None, *, exposure=None):
+        return super().fit(X, None if y is None else np.round(np.asarray(y, dtype=np.float64)), sample_weight, exposure=exposure)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        sparsegp.SparseGPRegressor(auto="none", n_inducing=10),
+        sparsegp.SparseGPRegressor(auto="none", n_inducing=10, likelihood="student-t", epochs=10),
+        sparsegp.SparseGPClassifier(auto="none", n_inducing=10, epochs=10),
+        sparsegp.BayesianLinearRegressor(),
+        sparsegp.BayesianLinearClassifier(),
+    ],
+    ids=repr,
+)
+def test_check_estimator(estimator):
+    results = check_estimator(estimator, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed
+    assert sum(result["status"] == "passed" for result in results) >= 55
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")
+def test_check_estimator_of_counts():
+    estimator = RoundedCounts(auto="none", n_inducing=10, epochs=10)
+    results = check_estimator(estimator, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed
+
+
+def test_pipelines_searches_and_ensembles(co2, tumours):
+    X, y = co2[0][::3], co2[1][::3]
+    model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, epochs=10, auto="none")
+    pipeline = make_pipeline(StandardScaler(), model)
+    search = GridSearchCV(
+        pipeline, {"sparsegpregressor__kernel": ["rbf", "linear"]}, scoring=neg_log_predictive_density, cv=3, n_jobs=2
+    )
+    search.fit(X, y)
+    assert search.best_params_ == {"sparsegpregressor__kernel": "rbf"}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert cross_val_score(pipeline, X, y, scoring=neg_crps, cv=2).max() < 0
+    voting = VotingRegressor([("line", LinearRegression()), ("process", model)]).fit(X, y)
+    assert voting.score(X, y) > 0.9
+    features, classes = tumours
+    classifier = sparsegp.SparseGPClassifier("rbf", n_inducing=10, epochs=10, auto="none")
+    columns = make_column_transformer((StandardScaler(), ["worst_radius"]), remainder="passthrough")
+    calibrated = CalibratedClassifierCV(make_pipeline(columns, classifier), cv=2).fit(features, classes)
+    assert calibrated.score(features, classes) > 0.9
+
+
+def test_clones_and_pickles_are_the_same(co2):
+    X, y = co2
+    seen = []
+    model = sparsegp.SparseGPRegressor("rbf", n_inducing=15, auto="none", callbacks=(len,), options={"jitter": 1e-5})
+    assert clone(model).get_params() == model.get_params()
+    model.set_params(callbacks=None, n_inducing=12).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X, return_std=True), model.predict(X, return_std=True))
+    assert again.document_ == model.document_ and not seen
+    assert len(model.inducing_points_) == 12
+
+
+def test_scorers_are_those_of_the_estimators(visits):
+    X, y = visits
+    exposure = np.linspace(0.5, 2.0, len(y))
+    model = sparsegp.SparseGPCountRegressor("rbf", likelihood="poisson", n_inducing=10, epochs=5, auto="none")
+    model.fit(X, y, exposure=exposure)
+    score = neg_log_predictive_density(model, X, y, exposure=exposure)
+    assert score == np.mean(model.log_density(X, y, exposure=exposure))
+    assert neg_crps(model, X, y, exposure=exposure) == -np.mean(model.crps(X, y, exposure=exposure))
+    assert model.score(X, y, exposure=exposure) > 0

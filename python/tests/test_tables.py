@@ -1,0 +1,117 @@
+"""Tables of pandas, polars and Arrow, arrays in any layout: the same rows are the same model."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sparsegp
+
+SMALL = {"kernel": "rbf(ard)", "n_inducing": 20, "auto": "none", "epochs": 20}
+
+
+def test_the_same_table_in_every_form_is_the_same_model(loads):
+    y = loads["load"].to_numpy()
+    plain = loads.drop(columns="load")
+    forms = [
+        plain,
+        plain.astype({"side": "category"}),
+        plain.astype({"side": "string"}),
+        pl.DataFrame(plain.to_dict("list")),
+        pl.DataFrame(plain.to_dict("list")).with_columns(pl.col("side").cast(pl.Categorical)),
+        pa.table(plain.to_dict("list")),
+        pa.table(plain.to_dict("list")).set_column(1, "side", pa.array(plain["side"].tolist()).dictionary_encode()),
+    ]
+    means = []
+    for form in forms:
+        model = sparsegp.SparseGPRegressor(**SMALL).fit(form, y)
+        assert model.feature_names_in_.tolist() == ["hour", "side"] and model.n_features_in_ == 2
+        means.append(model.predict(form))
+    assert all(np.array_equal(mean, means[0]) for mean in means)
+    assert np.corrcoef(means[0], y)[0, 1] > 0.95
+
+
+def test_columns_are_found_by_name(loads):
+    table = pl.DataFrame(loads.to_dict("list"))
+    model = sparsegp.SparseGPRegressor(**SMALL).fit(table.drop("load"), table["load"])
+    assert np.array_equal(model.predict(table.select("load", "side", "hour")), model.predict(table.drop("load")))
+    shifted = table.with_columns(pl.col("load") + 1.0)
+    assert np.array_equal(model.log_density(shifted, table["load"]), model.log_density(table.drop("load"), table["load"]))
+    with pytest.raises(ValueError, match="hour"):
+        model.predict(table.select("side"))
+    with pytest.raises(ValueError, match="feature names"):
+        model_pandas = sparsegp.SparseGPRegressor(**SMALL).fit(loads[["hour", "side"]], loads["load"])
+        model_pandas.predict(loads[["side", "hour"]])
+
+
+def test_an_unknown_category_is_named(loads):
+    model = sparsegp.SparseGPRegressor(**SMALL).fit(loads[["hour", "side"]], loads["load"])
+    odd = pd.DataFrame({"hour": [1.0], "side": ["middle"]})
+    with pytest.raises(ValueError, match="middle"):
+        model.predict(odd)
+
+
+def test_missing_cells_of_tables_have_inputs_of_their_own(loads):
+    holes = loads.copy()
+    holes.loc[::7, "hour"] = np.nan
+    model = sparsegp.SparseGPRegressor(**SMALL).fit(holes[["hour", "side"]], holes["load"])
+    assert np.isfinite(model.predict(holes[["hour", "side"]])).all()
+    nullable = holes.astype({"hour": "Float64"})
+    assert np.array_equal(model.predict(nullable[["hour", "side"]]), model.predict(holes[["hour", "side"]]))
+
+
+def test_dates_and_booleans_are_read_alike():
+    days = pd.date_range("2020-01-01", periods=120, freq="D")
+    frame = pd.DataFrame({"day": days, "open": np.arange(120) % 3 == 0})
+    y = np.sin(np.arange(120) / 9) + frame["open"]
+    model = sparsegp.SparseGPRegressor(**SMALL).fit(frame, y)
+    table = pl.DataFrame({"day": days.to_pydatetime().tolist(), "open": frame["open"].tolist()})
+    assert np.array_equal(model.predict(table), model.predict(frame))
+    aware = frame.assign(day=frame["day"].dt.tz_localize("UTC"))
+    assert np.array_equal(model.predict(aware), model.predict(frame))
+
+
+def test_categories_that_look_like_numbers_are_categories():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"kind": pd.Categorical(rng.integers(1, 5, 100)), "size": rng.normal(size=100)})
+    y = np.where(frame["kind"] == 2, 3.0, 0.0) + frame["size"]
+    declared = sparsegp.SparseGPRegressor(**SMALL).fit(frame, y)
+    asked = sparsegp.SparseGPRegressor(**SMALL, categorical=["kind"]).fit(frame.astype({"kind": int}), y)
+    assert np.array_equal(declared.predict(frame), asked.predict(frame.astype({"kind": int})))
+    assert declared.document_["config"]["input_names"] == ["kind=1", "kind=2", "kind=3", "kind=4", "size"]
+    with pytest.raises(TypeError, match="durations"):
+        declared.fit(frame.assign(size=pd.to_timedelta(frame["size"], unit="D")), y)
+
+
+def test_layouts_and_types_of_arrays_do_not_matter():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 50, (90, 3)).astype(float)
+    y = X[:, 0] - np.sqrt(X[:, 1])
+    model = sparsegp.SparseGPRegressor(**SMALL).fit(X, y)
+    wide = np.zeros((180, 6))
+    wide[::2, ::2] = X
+    for same in (np.asfortranarray(X), wide[::2, ::2], X.astype(np.float32), X.astype(np.int64), X.tolist()):
+        again = sparsegp.SparseGPRegressor(**SMALL).fit(same, y.tolist())
+        assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_labels_may_be_anything():
+    X = np.linspace(-1, 1, 80)[:, None]
+    for labels in (["no", "yes"], [3, 7], [-1.0, 1.0], [False, True], ["true", "a"], ["NA", "?"]):
+        y = np.array(labels, dtype=object if isinstance(labels[0], str) else None)[(X[:, 0] > 0).astype(int)]
+        model = sparsegp.SparseGPClassifier("rbf", n_inducing=10, epochs=5, auto="none").fit(X, y)
+        assert model.predict(X).tolist() == y.tolist()
+        assert np.array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], y)
+        assert model.predict_f(X)[0][-1] * (1 if model.classes_[1] == y[-1] else -1) > 0
+
+
+def test_weights_of_zero_leave_rows_out():
+    rng = np.random.default_rng(2)
+    X, weights = rng.normal(size=(80, 2)), np.repeat([0.0, 1.0], 40)
+    y = X[:, 0] + rng.normal(size=80) * 0.1
+    model = sparsegp.SparseGPRegressor(**SMALL)
+    left_out = model.fit(X, y, sample_weight=weights).predict(X)
+    assert np.array_equal(left_out, model.fit(X[40:], y[40:]).predict(X))
+    heavier = model.fit(X, y, sample_weight=np.repeat([1.0, 5.0], 40)).predict(X)
+    assert not np.array_equal(heavier, model.fit(X, y).predict(X))
