@@ -20,7 +20,7 @@ fn main() -> Result<()> {
         let outlier = |i: usize| if i.is_multiple_of(10) { 2.0 } else { 0.05 * (i as f64).cos() };
         let y: Vec<f64> = (0..600).map(|i| x[(i, 0)].sin() - 0.5 * x[(i, 1)].cos() + outlier(i)).collect();
         let options = FitOptions {
-            kernel: "additive(power=2) + linear".into(),
+            kernel: "additive_imq(power=2) + linear".into(),
             likelihood: registry.likelihood_kind("laplace"),
             registry: registry.clone(),
             inducing: Some(30),
