@@ -1,4 +1,4 @@
-//! Kernels made of kernels: sum, product, scale, a subset of the input dimensions; no formulae of their own.
+//! Kernels made of kernels: sum, product, scale; no formulae of their own.
 
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
@@ -56,30 +56,30 @@ impl Combination {
     pub fn product(factors: Vec<Box<dyn Kernel>>) -> Self {
         Combination::new(Operation::Product, factors)
     }
-
-    /// The children, and the gradients of their parameters cut from a flat gradient (all empty if it is).
-    fn with_slots<'a>(
-        &'a self,
-        mut parameters: &'a mut [f64],
-    ) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
-        self.children.iter().map(move |child| {
-            let size = value_count(child.as_ref()).min(parameters.len());
-            let (own, rest) = std::mem::take(&mut parameters).split_at_mut(size);
-            parameters = rest;
-            (child.as_ref(), own)
-        })
-    }
 }
 
 /// The number of parameter values of a kernel.
-fn value_count(kernel: &dyn Kernel) -> usize {
+pub(crate) fn value_count(kernel: &dyn Kernel) -> usize {
     let mut count = 0;
     kernel.for_each_parameter(&mut |parameter| count += parameter.values.len());
     count
 }
 
+/// The children, and the gradients of their parameters cut from a flat gradient (all empty if it is).
+pub(crate) fn with_slots<'a>(
+    children: &'a [Box<dyn Kernel>],
+    mut parameters: &'a mut [f64],
+) -> impl Iterator<Item = (&'a dyn Kernel, &'a mut [f64])> {
+    children.iter().map(move |child| {
+        let size = value_count(child.as_ref()).min(parameters.len());
+        let (own, rest) = std::mem::take(&mut parameters).split_at_mut(size);
+        parameters = rest;
+        (child.as_ref(), own)
+    })
+}
+
 /// A view of the same target for one more child.
-fn reborrow<'a>(target: &'a mut Option<MatMut<'_, f64>>) -> Option<MatMut<'a, f64>> {
+pub(crate) fn reborrow<'a>(target: &'a mut Option<MatMut<'_, f64>>) -> Option<MatMut<'a, f64>> {
     target.as_mut().map(|target| target.as_mut())
 }
 
@@ -120,7 +120,7 @@ impl Kernel for Combination {
         }
         let mut own_kbar = scratch.take(if is_product { size } else { 0 });
         let mut buffer = scratch.take(rows);
-        for (i, (child, parameters)) in self.with_slots(parameters).enumerate() {
+        for (i, (child, parameters)) in with_slots(&self.children, parameters).enumerate() {
             if is_product {
                 for (j, to) in own_kbar.chunks_exact_mut(rows.max(1)).enumerate() {
                     to.copy_from_slice(column(kbar, j, &mut buffer));
@@ -162,7 +162,7 @@ impl Kernel for Combination {
         let Gradient { parameters, mut left, .. } = grad;
         let mut own_kbar = scratch.take(kbar.len());
         let mut value = scratch.take(kbar.len());
-        for (i, (child, parameters)) in self.with_slots(parameters).enumerate() {
+        for (i, (child, parameters)) in with_slots(&self.children, parameters).enumerate() {
             own_kbar.copy_from_slice(kbar);
             if self.operation == Operation::Product {
                 for (other, kernel) in self.children.iter().enumerate() {
@@ -239,7 +239,7 @@ impl Kernel for Combination {
 }
 
 /// Whether one of the operators stands outside all parentheses.
-fn top_level(text: &str, operators: &[char]) -> bool {
+pub(crate) fn top_level(text: &str, operators: &[char]) -> bool {
     let mut depth = 0;
     text.chars().any(|c| {
         match c {
@@ -363,160 +363,6 @@ impl Kernel for Scale {
 
     fn min_dims(&self) -> usize {
         self.inner.min_dims()
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Kernel> {
-        Box::new(self.clone())
-    }
-}
-
-/// A kernel that sees only some columns of the points, in the order given.
-#[derive(Clone, Debug)]
-pub struct ActiveDims {
-    columns: Vec<usize>,
-    inner: Box<dyn Kernel>,
-}
-
-impl ActiveDims {
-    /// `columns` are counted from 0.
-    pub fn new(columns: Vec<usize>, inner: Box<dyn Kernel>) -> Self {
-        ActiveDims { columns, inner }
-    }
-
-    /// The selected columns, copied.
-    fn gather(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
-        let n = x.nrows();
-        let mut selected = scratch.take(n * self.columns.len());
-        for (run, &d) in selected.chunks_exact_mut(n.max(1)).zip(&self.columns) {
-            run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &x)| *to = x);
-        }
-        selected
-    }
-
-    fn view<'a>(&self, selected: &'a [f64], n: usize) -> MatRef<'a, f64> {
-        MatRef::from_column_major_slice(selected, n, self.columns.len())
-    }
-
-    fn inputs<'a>(&self, inputs: Inputs<'_>, left: &'a [f64], right: &'a [f64]) -> Inputs<'a> {
-        let (rows, cols) = inputs.shape();
-        let left = self.view(left, rows);
-        match inputs {
-            Inputs::Gram(_) => Inputs::Gram(left),
-            Inputs::Cross { .. } => Inputs::Cross { left, right: self.view(right, cols) },
-        }
-    }
-
-    /// Adds the gradient in the selected columns to the full one.
-    fn scatter(&self, selected: &[f64], target: Option<MatMut<'_, f64>>) {
-        if let Some(mut target) = target {
-            let n = target.nrows();
-            for (run, &d) in selected.chunks_exact(n.max(1)).zip(&self.columns) {
-                run.iter().enumerate().for_each(|(i, value)| target[(i, d)] += value);
-            }
-        }
-    }
-}
-
-/// A zeroed matrix of the shape of one side, as long as that side's gradient is wanted.
-fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
-    let mut buffer = scratch.take(len);
-    buffer.fill(0.0);
-    buffer
-}
-
-impl Kernel for ActiveDims {
-    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let (x, z) = inputs.distinct_sides();
-        let (left, right) = (self.gather(x, scratch), self.gather(z, scratch));
-        self.inner.eval(self.inputs(inputs, &left, &right), out, scratch);
-        scratch.give(left);
-        scratch.give(right);
-    }
-
-    fn adjoint(
-        &self,
-        inputs: Inputs<'_>,
-        k: MatRef<'_, f64>,
-        kbar: MatRef<'_, f64>,
-        grad: Gradient<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let (x, z) = inputs.distinct_sides();
-        let (left, right) = (self.gather(x, scratch), self.gather(z, scratch));
-        let (mut left_bar, mut right_bar) = (zeroed(left.len(), scratch), zeroed(right.len(), scratch));
-        let dims = self.columns.len();
-        let own = Gradient {
-            parameters: grad.parameters,
-            left: grad
-                .left
-                .is_some()
-                .then(|| MatMut::from_column_major_slice_mut(&mut left_bar, x.nrows(), dims)),
-            right: grad
-                .right
-                .is_some()
-                .then(|| MatMut::from_column_major_slice_mut(&mut right_bar, z.nrows(), dims)),
-        };
-        self.inner.adjoint(self.inputs(inputs, &left, &right), k, kbar, own, scratch);
-        self.scatter(&left_bar, grad.left);
-        self.scatter(&right_bar, grad.right);
-        for buffer in [left, right, left_bar, right_bar] {
-            scratch.give(buffer);
-        }
-    }
-
-    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
-        let selected = self.gather(x, scratch);
-        self.inner.diag(self.view(&selected, x.nrows()), out, scratch);
-        scratch.give(selected);
-    }
-
-    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
-        let selected = self.gather(x, scratch);
-        let mut bar = zeroed(selected.len(), scratch);
-        let left = MatMut::from_column_major_slice_mut(&mut bar, x.nrows(), self.columns.len());
-        let own =
-            Gradient { parameters: grad.parameters, left: grad.left.is_some().then_some(left), right: None };
-        self.inner.diag_adjoint(self.view(&selected, x.nrows()), kbar, own, scratch);
-        self.scatter(&bar, grad.left);
-        scratch.give(selected);
-        scratch.give(bar);
-    }
-
-    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        self.inner.for_each_parameter(visit);
-    }
-
-    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.inner.for_each_parameter_mut(visit);
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        self.inner.parts()
-    }
-
-    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
-        let selected: Vec<f64> = self.columns.iter().map(|&d| spread[d]).collect();
-        self.inner.initialise(&selected, target_variance);
-    }
-
-    fn fix_scale(&mut self) {
-        self.inner.fix_scale();
-    }
-
-    fn expression(&self) -> String {
-        let inner = self.inner.expression();
-        let inner = if top_level(&inner, &['+', '*']) { format!("({inner})") } else { inner };
-        let columns = match self.columns[..] {
-            [first, .., last] if self.columns.windows(2).all(|pair| pair[1] == pair[0] + 1) => {
-                format!("{first}:{}", last + 1)
-            }
-            _ => self.columns.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
-        };
-        format!("{inner}[{columns}]")
-    }
-
-    fn min_dims(&self) -> usize {
-        self.columns.iter().map(|&d| d + 1).max().unwrap_or(0)
     }
 
     fn boxed_clone(&self) -> Box<dyn Kernel> {

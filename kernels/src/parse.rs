@@ -5,7 +5,8 @@
 //! product  = selected { "*" selected }
 //! selected = primary { "[" range { "," range } "]" }
 //! range    = index | index ":" index                      columns counted from 0, the end not included
-//! primary  = "(" sum ")" | "scale" "(" sum { "," option } ")" | name [ "(" [ option { "," option } ] ")" ]
+//! primary  = "(" sum ")" | around "(" sum { "," sum } { "," option } ")" | name [ "(" [ option { "," option } ] ")" ]
+//! around   = "scale" | "warp" | "changepoint"             one kernel inside; of changepoint, two or more
 //! option   = flag | key "=" ( number | "[" number { "," number } "]" )
 //! ```
 //!
@@ -21,7 +22,11 @@
 //! | `linear` | `ard`, `variance` |
 //! | `polynomial` | `ard`, `degree` (2), `variance`, `offset` |
 //! | `arccosine` | `ard`, `order` (1), `variance`, `weight_variances`, `bias_variance` |
+//! | `hamming` | `ard`, `variance`, `lengthscales` |
+//! | `coregion` (`index`) | `rank` (1), `weights`, `variances` |
 //! | `constant`, `white`, `scale(…)` | `variance` |
+//! | `warp(…)` | `left_slopes`, `right_slopes` |
+//! | `changepoint(…, …)`, along the first selected column | `locations`, `steepness` |
 //!
 //! `ard` gives every selected dimension a value of its own (so does a list of values). Values that are not given
 //! start at 1 and are set by [`Kernel::initialise`]; given ones stay.
@@ -33,13 +38,15 @@
 //!
 //! Kernels from outside join by an [`Entry`]: see [`Grammar::with`].
 
-use crate::compose::{ActiveDims, Combination, Operation, Scale};
+use crate::changepoint::Changepoint;
+use crate::compose::{Combination, Operation, Scale};
 use crate::entry::{Entry, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
-use crate::{additive, arc_cosine, dot_product, index, periodic, spectral_mixture, stationary};
+use crate::mapped::{ActiveDims, Warped};
+use crate::{additive, arc_cosine, dot_product, index, mapped, periodic, spectral_mixture, stationary};
 
 /// The kernels that [`parse`] knows by name, a line for each; its file says the rest.
-const BUILT_IN: [Entry; 16] = [
+const BUILT_IN: [Entry; 17] = [
     stationary::RBF,
     stationary::MATERN12,
     stationary::MATERN32,
@@ -56,14 +63,15 @@ const BUILT_IN: [Entry; 16] = [
     dot_product::CONSTANT,
     dot_product::WHITE,
     index::COREGION,
+    mapped::HAMMING,
 ];
 
 /// Parentheses and selections may nest this deep, far beyond any use and far from the end of the stack.
 const MAX_DEPTH: usize = 64;
 /// A kernel may consist of this many pieces.
 const MAX_PIECES: usize = 1000;
-/// The word that a kernel in parentheses follows.
-const SCALE: &str = "scale";
+/// The words that kernels in parentheses follow.
+const AROUND: [&str; 3] = ["scale", "warp", "changepoint"];
 
 /// The kernels that can be written by name: those of this crate, and those that were entered.
 #[derive(Clone, Debug)]
@@ -110,7 +118,7 @@ impl Grammar {
 
     /// Whether a name stands for a kernel.
     pub fn knows(&self, name: &str) -> bool {
-        name == SCALE || self.entry(name).is_some()
+        AROUND.contains(&name) || self.entry(name).is_some()
     }
 
     /// The kernels, in the order they were entered.
@@ -138,7 +146,7 @@ impl Grammar {
     /// What may stand where a kernel begins.
     fn kernels(&self) -> String {
         let names: Vec<&str> = self.entries.iter().map(Entry::name).collect();
-        format!("a kernel: {}, scale(...) or (...)", names.join(", "))
+        format!("a kernel: {}, {}(...) or (...)", names.join(", "), AROUND.join("(...), "))
     }
 
     fn build(&self, node: Node, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
@@ -162,13 +170,9 @@ impl Grammar {
                 }
                 Ok(Box::new(Combination::new(operation, built)))
             }
-            Node::Scale { at, inner, settings } => {
-                let mut inner = self.build(*inner, dims)?;
-                inner.fix_scale();
-                let mut kernel = Scale::new(1.0, inner);
-                let options = Options { at, name: SCALE, settings: &settings, dims };
-                options.apply(&mut kernel, [&[], &[], &["variance"]])?;
-                Ok(Box::new(kernel))
+            Node::Around { at, name, inner, settings } => {
+                let inner: Result<Vec<_>, _> = inner.into_iter().map(|node| self.build(node, dims)).collect();
+                around(&Options { at, name, settings: &settings, dims }, inner?)
             }
             Node::Active { inner, ranges } => {
                 let columns = columns(ranges, dims)?;
@@ -199,7 +203,7 @@ pub fn parse(text: &str, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
 enum Node {
     Leaf { at: usize, name: String, settings: Vec<Setting> },
     Combination { operation: Operation, children: Vec<Node> },
-    Scale { at: usize, inner: Box<Node>, settings: Vec<Setting> },
+    Around { at: usize, name: &'static str, inner: Vec<Node>, settings: Vec<Setting> },
     Active { inner: Box<Node>, ranges: Vec<Range> },
 }
 
@@ -377,20 +381,35 @@ impl Parser<'_> {
             return self.expected(&self.grammar.kernels());
         }
         let (at, name) = self.word();
-        if name == SCALE {
-            self.require('(')?;
-            let inner = Box::new(self.sum(depth)?);
-            let settings = if self.accept(',') {
-                self.list(')', Self::setting)?
-            } else {
-                self.require(')')?;
-                Vec::new()
-            };
-            return Ok(Node::Scale { at, inner, settings });
+        if let Some(name) = AROUND.into_iter().find(|&around| around == name) {
+            return self.around(at, name, depth);
         }
         let settings =
             if self.accept('(') && !self.accept(')') { self.list(')', Self::setting)? } else { Vec::new() };
         Ok(Node::Leaf { at, name, settings })
+    }
+
+    /// The kernels in parentheses behind a name, then options.
+    fn around(&mut self, at: usize, name: &'static str, depth: usize) -> Result<Node, ParseError> {
+        self.require('(')?;
+        let mut inner = vec![self.sum(depth)?];
+        let mut settings = Vec::new();
+        while !self.accept(')') {
+            if !self.accept(',') {
+                return self.expected("',' or ')'");
+            }
+            // A name is an option's where the grammar has no such kernel.
+            let before = self.at;
+            let is_kernel =
+                self.begins_word() && self.grammar.knows(&self.word().1) || self.peek() == Some('(');
+            self.at = before;
+            if is_kernel && settings.is_empty() {
+                inner.push(self.sum(depth)?);
+            } else {
+                settings.push(self.setting()?);
+            }
+        }
+        Ok(Node::Around { at, name, inner, settings })
     }
 
     fn setting(&mut self) -> Result<Setting, ParseError> {
@@ -407,6 +426,31 @@ impl Parser<'_> {
         };
         Ok(Setting { at, key, values })
     }
+}
+
+/// The kernel around others that `options` ask for.
+fn around(options: &Options<'_>, mut inner: Vec<Box<dyn Kernel>>) -> Result<Box<dyn Kernel>, ParseError> {
+    let name = options.name;
+    if name == "changepoint" {
+        if inner.len() < 2 {
+            return error(options.at, "'changepoint' is between two kernels or more");
+        }
+        let mut kernel = Changepoint::new(inner);
+        options.apply(&mut kernel, [&[], &[], &["locations", "steepness"]])?;
+        return Ok(Box::new(kernel));
+    }
+    let (Some(mut only), true) = (inner.pop(), inner.is_empty()) else {
+        return error(options.at, format!("'{name}' is around one kernel"));
+    };
+    if name == "warp" {
+        let mut kernel = Warped::new(options.dims.max(1), only);
+        options.apply(&mut kernel, [&[], &[], &["left_slopes", "right_slopes"]])?;
+        return Ok(Box::new(kernel));
+    }
+    only.fix_scale();
+    let mut kernel = Scale::new(1.0, only);
+    options.apply(&mut kernel, [&[], &[], &["variance"]])?;
+    Ok(Box::new(kernel))
 }
 
 /// The columns of some ranges, each of which has to be there and no more than once.

@@ -75,6 +75,13 @@ fn every_kernel_keeps_the_contract() {
         check(&format!("coregion(rank={rank})"), levels);
     }
     check("index(rank=1)[0:3] * rbf(ard)[3,4]", 5);
+    for dims in [1, 2, 5] {
+        check("hamming", dims);
+        check("hamming(ard)", dims);
+        check("warp(matern52(ard))", dims);
+        check("changepoint(rbf, linear)", dims);
+        check("changepoint(matern32(ard) + constant, rbf * periodic, rbf)", dims);
+    }
 }
 
 #[test]
@@ -90,6 +97,9 @@ fn compositions_keep_the_contract() {
         "scale(scale(periodic(ard)[0:3]))",
         "linear * additive(order=1)[1:3] + additive(order=3)[3, 0, 1] * white",
         "rbf * spectral_mixture(components=1)[2] + spectral_mixture[0, 3]",
+        "warp(rbf(ard)[1:3] + periodic[0])",
+        "warp(linear)[0] * hamming[1:3] + changepoint(warp(rbf), scale(rbf + white))[3, 1]",
+        "changepoint(changepoint(rbf, linear), linear)[2]",
     ] {
         check(text, 4);
     }

@@ -244,6 +244,8 @@ fn nan_inputs_show_in_the_result() {
         "spectral_mixture",
         "additive",
         "wendland",
+        "warp(matern32)",
+        "hamming",
         "periodic",
         "cosine",
         "linear",

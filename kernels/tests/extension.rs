@@ -56,7 +56,7 @@ fn its_options_and_scale_are_treated_like_any_others() {
         ("rbf + additive_imq(power=9)", 20, "'power' is a whole number from 1 to 4"),
         ("additive_imq(ard)", 14, "has no option 'ard'; expected one of power, variance, lengthscale"),
         ("additive_imq(lengthscale=60)", 14, "'lengthscale' must be between 0 and 50, not 60"),
-        ("additve", 1, "coregion, additive_imq, scale(...) or (...)"),
+        ("additve", 1, "hamming, additive_imq, scale(...), warp(...), changepoint(...) or (...)"),
     ] {
         let error = grammar().parse(text, 2).expect_err(text);
         assert!(error.column == column && error.message.contains(part), "{text}: {error}");

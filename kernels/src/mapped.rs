@@ -1,0 +1,503 @@
+//! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance of their own.
+
+use crate::compose::top_level;
+use crate::entry::Entry;
+use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
+use crate::parameter::{Parameter, Transform};
+use crate::stationary::Stationary;
+use faer::{MatMut, MatRef};
+use std::fmt::Debug;
+
+/// `hamming`, on which columns that are positive or not differ.
+pub(crate) const HAMMING: Entry = Entry {
+    names: &["hamming"],
+    flags: &["ard"],
+    arguments: &[],
+    parameters: &["variance", "lengthscales"],
+    build: |options| Ok(Box::new(hamming(1.0, &options.ones("lengthscales", "ard")))),
+};
+
+/// A map of points, row by row: what [`Mapped`] does before its kernel.
+pub trait InputMap: Clone + Debug + Send + Sync + 'static {
+    /// The number of columns of mapped points, given that of the points.
+    fn width(&self, dims: usize) -> usize;
+
+    /// Writes the mapped points, a column (one entry per row of `x`) after the other.
+    fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]);
+
+    /// Adds what `bar = ∂F/∂(mapped points)`, laid out as they are, leads to: to `∂F/∂x`, and to `∂F/∂parameters` (empty to skip).
+    fn pull_back(
+        &self,
+        x: MatRef<'_, f64>,
+        bar: &[f64],
+        target: Option<MatMut<'_, f64>>,
+        parameters: &mut [f64],
+    );
+
+    /// The map's own parameters, which come before those of the kernel.
+    fn parameters(&self) -> &[Parameter];
+
+    /// The same, to be changed.
+    fn parameters_mut(&mut self) -> &mut [Parameter];
+
+    /// The spread of mapped points, given that of the points.
+    fn spread(&self, spread: &[f64]) -> Vec<f64>;
+
+    /// The expression, given that of the kernel inside.
+    fn expression(&self, inner: &str) -> String;
+
+    /// The pieces, given those of the kernel inside.
+    fn parts(&self, inner: Vec<Part>) -> Vec<Part>;
+
+    /// The number of columns of the points that are needed, given that of the kernel inside.
+    fn min_dims(&self, inner: usize) -> usize;
+}
+
+/// `k(map(x), map(x'))`.
+#[derive(Clone, Debug)]
+pub struct Mapped<M> {
+    map: M,
+    inner: Box<dyn Kernel>,
+}
+
+/// Some columns, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns(Vec<usize>);
+
+/// A kernel that sees only some columns of the points.
+pub type ActiveDims = Mapped<Columns>;
+
+impl ActiveDims {
+    /// `columns` are counted from 0.
+    pub fn new(columns: Vec<usize>, inner: Box<dyn Kernel>) -> Self {
+        Mapped { map: Columns(columns), inner }
+    }
+}
+
+impl InputMap for Columns {
+    fn width(&self, _: usize) -> usize {
+        self.0.len()
+    }
+
+    fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
+        for (run, &d) in to.chunks_exact_mut(x.nrows().max(1)).zip(&self.0) {
+            run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &x)| *to = x);
+        }
+    }
+
+    fn pull_back(&self, x: MatRef<'_, f64>, bar: &[f64], target: Option<MatMut<'_, f64>>, _: &mut [f64]) {
+        if let Some(mut target) = target {
+            for (run, &d) in bar.chunks_exact(x.nrows().max(1)).zip(&self.0) {
+                run.iter().enumerate().for_each(|(i, value)| target[(i, d)] += value);
+            }
+        }
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
+
+    fn parameters_mut(&mut self) -> &mut [Parameter] {
+        &mut []
+    }
+
+    fn spread(&self, spread: &[f64]) -> Vec<f64> {
+        self.0.iter().map(|&d| spread[d]).collect()
+    }
+
+    fn expression(&self, inner: &str) -> String {
+        let columns = match self.0[..] {
+            [first, .., last] if self.0.windows(2).all(|pair| pair[1] == pair[0] + 1) => {
+                format!("{first}:{}", last + 1)
+            }
+            _ => self.0.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        };
+        if top_level(inner, &['+', '*']) {
+            format!("({inner})[{columns}]")
+        } else {
+            format!("{inner}[{columns}]")
+        }
+    }
+
+    fn parts(&self, inner: Vec<Part>) -> Vec<Part> {
+        inner
+    }
+
+    fn min_dims(&self, _: usize) -> usize {
+        self.0.iter().map(|&d| d + 1).max().unwrap_or(0)
+    }
+}
+
+/// A monotone map of each column, the distribution function of Kumaraswamy (1980) between logits (Snoek et al. 2014 warp with that of the
+/// beta distribution): `w(x) = logit(1 − (1 − σ(x)^a)^b)`, σ the logistic function. Its slope is about `a` far to the left, about `b` far to
+/// the right, and `a = b = 1` leaves points as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warp {
+    /// `a` of every column, then `b` of every column.
+    parameters: [Parameter; 2],
+}
+
+/// A warp of every column, with parameters of its own, before a kernel.
+pub type Warped = Mapped<Warp>;
+
+impl Warped {
+    /// What `a` and `b` stay between.
+    pub const RANGE: (f64, f64) = (0.02, 50.0);
+
+    /// For points with `dims` columns, without effect until `a` and `b` move.
+    pub fn new(dims: usize, inner: Box<dyn Kernel>) -> Self {
+        let (lower, upper) = Self::RANGE;
+        let slopes = |name| Parameter::new(name, vec![1.0; dims], Transform::Bounded { lower, upper });
+        Mapped { map: Warp { parameters: [slopes("left_slopes"), slopes("right_slopes")] }, inner }
+    }
+}
+
+/// `log(1 − e^x)` for `x ≤ 0` (Mächler 2012).
+fn log_1m_exp(x: f64) -> f64 {
+    if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
+}
+
+/// A warp at a point, and its derivatives in the point, in `a` and in `b`.
+struct Warping {
+    value: f64,
+    in_x: f64,
+    in_a: f64,
+    in_b: f64,
+}
+
+impl Warping {
+    /// With `t = a log σ(x)`, `q = log(1 − e^t)` and `r = b q`: `w = log(1 − e^r) − r`.
+    fn at(x: f64, a: f64, b: f64) -> Warping {
+        /// Beyond, `e^{−|x|}` is below the last digit of 1.
+        const FAR: f64 = 40.0;
+        // log σ(x) and 1 − σ(x).
+        let (log_share, rest) = if x < 0.0 {
+            (x - x.exp().ln_1p(), 1.0 / (1.0 + x.exp()))
+        } else {
+            (-(-x).exp().ln_1p(), (-x).exp() / (1.0 + (-x).exp()))
+        };
+        let t = a * log_share;
+        if t < -FAR {
+            // 1 − (1 − e^t)^b = b e^t.
+            return Warping { value: b.ln() + t, in_x: a * rest, in_a: log_share, in_b: 1.0 / b };
+        }
+        // q and its derivatives in x and a.
+        let (q, q_x, q_a) = if x > FAR {
+            (a.ln() - x, -1.0, 1.0 / a)
+        } else {
+            let fall = -1.0 / (-t).exp_m1();
+            (log_1m_exp(t), fall * a * rest, fall * log_share)
+        };
+        let r = b * q;
+        let share = -r.exp_m1();
+        Warping { value: log_1m_exp(r) - r, in_x: -b / share * q_x, in_a: -b / share * q_a, in_b: -q / share }
+    }
+}
+
+impl InputMap for Warp {
+    fn width(&self, dims: usize) -> usize {
+        let own = self.parameters[0].values.len();
+        assert_eq!(dims, own, "columns of the points that meet a warp");
+        dims
+    }
+
+    fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
+        let [a, b] = &self.parameters;
+        for (d, run) in to.chunks_exact_mut(x.nrows().max(1)).enumerate() {
+            let (a, b) = (a.values[d], b.values[d]);
+            run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &x)| *to = Warping::at(x, a, b).value);
+        }
+    }
+
+    fn pull_back(
+        &self,
+        x: MatRef<'_, f64>,
+        bar: &[f64],
+        mut target: Option<MatMut<'_, f64>>,
+        parameters: &mut [f64],
+    ) {
+        let [a, b] = &self.parameters;
+        let (a_bar, b_bar) = parameters.split_at_mut(parameters.len() / 2);
+        for (d, run) in bar.chunks_exact(x.nrows().max(1)).enumerate() {
+            for (i, &bar) in run.iter().enumerate() {
+                let warping = Warping::at(x[(i, d)], a.values[d], b.values[d]);
+                if let Some(target) = &mut target {
+                    target[(i, d)] += bar * warping.in_x;
+                }
+                if let (Some(a_bar), Some(b_bar)) = (a_bar.get_mut(d), b_bar.get_mut(d)) {
+                    *a_bar += bar * warping.in_a;
+                    *b_bar += bar * warping.in_b;
+                }
+            }
+        }
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut [Parameter] {
+        &mut self.parameters
+    }
+
+    fn spread(&self, spread: &[f64]) -> Vec<f64> {
+        spread.to_vec()
+    }
+
+    fn expression(&self, inner: &str) -> String {
+        format!("warp({inner})")
+    }
+
+    fn parts(&self, inner: Vec<Part>) -> Vec<Part> {
+        let parameters = self.parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        std::iter::once(Part { label: "warp".to_owned(), parameters }).chain(inner).collect()
+    }
+
+    fn min_dims(&self, _: usize) -> usize {
+        self.parameters[0].values.len()
+    }
+}
+
+/// 1 where a value is positive, else 0: the levels of binary columns, standardised or not. No derivative but 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signs;
+
+/// `σ² exp(−½ Σ_d [x_d, x'_d differ in sign]/ℓ_d²)`, for categories in one-hot codes and other binary columns: of a category, two columns
+/// differ wherever its levels do. `lengthscales` (one, or one per column) have no unit; `variance` is in squared units of the target.
+pub fn hamming(variance: f64, lengthscales: &[f64]) -> Mapped<Signs> {
+    Mapped { map: Signs, inner: Box::new(Stationary::rbf(variance, lengthscales)) }
+}
+
+impl InputMap for Signs {
+    fn width(&self, dims: usize) -> usize {
+        dims
+    }
+
+    fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
+        for (d, run) in to.chunks_exact_mut(x.nrows().max(1)).enumerate() {
+            for (to, &x) in run.iter_mut().zip(x.col(d).iter()) {
+                *to = if x.is_nan() { x } else { f64::from(x > 0.0) };
+            }
+        }
+    }
+
+    fn pull_back(&self, _: MatRef<'_, f64>, _: &[f64], _: Option<MatMut<'_, f64>>, _: &mut [f64]) {}
+
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
+
+    fn parameters_mut(&mut self) -> &mut [Parameter] {
+        &mut []
+    }
+
+    /// Such that lengthscales start at 1, or with many columns where two rows that differ in a quarter of them have covariance `e⁻¹`.
+    fn spread(&self, spread: &[f64]) -> Vec<f64> {
+        let dims = spread.len() as f64;
+        vec![((dims / 8.0).max(1.0) / dims).sqrt(); spread.len()]
+    }
+
+    fn expression(&self, inner: &str) -> String {
+        inner.replacen("rbf", "hamming", 1)
+    }
+
+    fn parts(&self, mut inner: Vec<Part>) -> Vec<Part> {
+        inner.iter_mut().for_each(|part| part.label = "hamming".to_owned());
+        inner
+    }
+
+    fn min_dims(&self, inner: usize) -> usize {
+        inner
+    }
+}
+
+/// The mapped points of both sides of a covariance; the second is empty for a Gram matrix.
+struct Sides {
+    width: usize,
+    left: Vec<f64>,
+    right: Vec<f64>,
+}
+
+impl Sides {
+    fn inputs(&self, inputs: Inputs<'_>) -> Inputs<'_> {
+        let (rows, cols) = inputs.shape();
+        let left = MatRef::from_column_major_slice(&self.left, rows, self.width);
+        match inputs {
+            Inputs::Gram(_) => Inputs::Gram(left),
+            Inputs::Cross { .. } => {
+                Inputs::Cross { left, right: MatRef::from_column_major_slice(&self.right, cols, self.width) }
+            }
+        }
+    }
+}
+
+fn zeroed(len: usize, scratch: &mut Scratch) -> Vec<f64> {
+    let mut buffer = scratch.take(len);
+    buffer.fill(0.0);
+    buffer
+}
+
+impl<M: InputMap> Mapped<M> {
+    fn mapped(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
+        let mut to = scratch.take(x.nrows() * self.map.width(x.ncols()));
+        self.map.map(x, &mut to);
+        to
+    }
+
+    fn sides(&self, inputs: Inputs<'_>, scratch: &mut Scratch) -> Sides {
+        let (x, z) = inputs.distinct_sides();
+        let [left, right] = [x, z].map(|points| self.mapped(points, scratch));
+        Sides { width: self.map.width(x.ncols()), left, right }
+    }
+
+    /// Splits a flat gradient into the slots of the map and those of the kernel.
+    fn split<'a>(&self, parameters: &'a mut [f64]) -> (&'a mut [f64], &'a mut [f64]) {
+        let own = parameters.len().min(self.own());
+        parameters.split_at_mut(own)
+    }
+
+    /// The number of values of the map's parameters.
+    fn own(&self) -> usize {
+        self.map.parameters().iter().map(|parameter| parameter.values.len()).sum()
+    }
+}
+
+impl<M: InputMap> Kernel for Mapped<M> {
+    fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+        let sides = self.sides(inputs, scratch);
+        self.inner.eval(sides.inputs(inputs), out, scratch);
+        [sides.left, sides.right].into_iter().for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        k: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        grad: Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (x, z) = inputs.distinct_sides();
+        let sides = self.sides(inputs, scratch);
+        let mut bars = [zeroed(sides.left.len(), scratch), zeroed(sides.right.len(), scratch)];
+        let (own, parameters) = self.split(grad.parameters);
+        let [left_bar, right_bar] = &mut bars;
+        // Parameters of the map move both sides.
+        let [left, right] =
+            [grad.left.is_some(), grad.right.is_some()].map(|wanted| wanted || !own.is_empty());
+        let inner = Gradient {
+            parameters,
+            left: left.then(|| MatMut::from_column_major_slice_mut(left_bar, x.nrows(), sides.width)),
+            right: right.then(|| MatMut::from_column_major_slice_mut(right_bar, z.nrows(), sides.width)),
+        };
+        self.inner.adjoint(sides.inputs(inputs), k, kbar, inner, scratch);
+        self.map.pull_back(x, &bars[0], grad.left, own);
+        self.map.pull_back(z, &bars[1], grad.right, own);
+        [sides.left, sides.right].into_iter().chain(bars).for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], scratch: &mut Scratch) {
+        let mapped = self.mapped(x, scratch);
+        let view = MatRef::from_column_major_slice(&mapped, x.nrows(), self.map.width(x.ncols()));
+        self.inner.diag(view, out, scratch);
+        scratch.give(mapped);
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], grad: Gradient<'_>, scratch: &mut Scratch) {
+        let mapped = self.mapped(x, scratch);
+        let mut bar = zeroed(mapped.len(), scratch);
+        let (own, parameters) = self.split(grad.parameters);
+        let width = self.map.width(x.ncols());
+        let left = MatMut::from_column_major_slice_mut(&mut bar, x.nrows(), width);
+        let wanted = grad.left.is_some() || !own.is_empty();
+        let inner = Gradient { parameters, left: wanted.then_some(left), right: None };
+        let view = MatRef::from_column_major_slice(&mapped, x.nrows(), width);
+        self.inner.diag_adjoint(view, kbar, inner, scratch);
+        self.map.pull_back(x, &bar, grad.left, own);
+        [mapped, bar].into_iter().for_each(|buffer| scratch.give(buffer));
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.map.parameters().iter().for_each(&mut *visit);
+        self.inner.for_each_parameter(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.map.parameters_mut().iter_mut().for_each(&mut *visit);
+        self.inner.for_each_parameter_mut(visit);
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.map.parts(self.inner.parts())
+    }
+
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        self.inner.initialise(&self.map.spread(spread), target_variance);
+    }
+
+    fn fix_scale(&mut self) {
+        self.inner.fix_scale();
+    }
+
+    fn expression(&self) -> String {
+        self.map.expression(&self.inner.expression())
+    }
+
+    fn min_dims(&self) -> usize {
+        self.map.min_dims(self.inner.min_dims())
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warps_are_monotone_with_the_stated_slopes_and_derivatives() {
+        for (a, b) in [(1.0, 1.0), (0.02, 50.0), (50.0, 0.02), (3.0, 0.4), (0.7, 2.0)] {
+            let mut last = f64::NEG_INFINITY;
+            for x in [-1e4, -800.0, -41.0, -39.0, -5.0, -0.3, 0.0, 0.8, 6.0, 39.0, 41.0, 900.0, 1e4] {
+                let at = Warping::at(x, a, b);
+                assert!(
+                    at.value.is_finite() && at.value > last && at.in_x > 0.0,
+                    "{x} {a} {b}: {}",
+                    at.value
+                );
+                last = at.value;
+                if (a, b) == (1.0, 1.0) {
+                    assert!((at.value - x).abs() < 1e-14 * (1.0 + x.abs()), "{x}: {}", at.value);
+                }
+                // Central differences, whose error is of the order h² and ε|w|/h.
+                let difference = |of: &dyn Fn(f64) -> f64, h: f64| (of(h) - of(-h)) / (2.0 * h);
+                let scale = 1.0 + x.abs();
+                for (derivative, numeric) in [
+                    (at.in_x, difference(&|h| Warping::at(x + h, a, b).value, 1e-5)),
+                    (at.in_a, difference(&|h| Warping::at(x, a * (1.0 + h), b).value, 1e-5) / a),
+                    (at.in_b, difference(&|h| Warping::at(x, a, b * (1.0 + h)).value, 1e-5) / b),
+                ] {
+                    let close = (derivative - numeric).abs() < 1e-6 * (derivative.abs() + scale / a.min(b));
+                    assert!(close, "{x} {a} {b}: {derivative} and {numeric}");
+                }
+            }
+            let slope = |x: f64| Warping::at(x, a, b).in_x;
+            assert!((slope(-1e4) / a - 1.0).abs() < 1e-12 && (slope(1e4) / b - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn hamming_counts_columns_that_differ() {
+        let x = faer::mat![[1.0, -0.4, 0.2], [1.0, -0.4, 0.0], [-2.0, 3.0, 0.2]];
+        let mut k = faer::Mat::zeros(3, 3);
+        let kernel = hamming(2.0, &[1.0, 0.5, 2.0]);
+        kernel.eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut Scratch::new());
+        for (i, j, exponent) in [(0, 0, 0.0), (0, 1, 0.25), (0, 2, 5.0), (1, 2, 5.25)] {
+            assert!((k[(i, j)] - 2.0 * f64::exp(-0.5 * exponent)).abs() < 1e-15);
+        }
+        assert_eq!(kernel.expression(), "hamming(ard)");
+        assert_eq!(crate::value_names(&kernel).len(), 4);
+    }
+}
