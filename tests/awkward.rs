@@ -524,3 +524,42 @@ fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
         .ok();
     assert!(compared.stdout().contains("vfe"));
 }
+
+#[test]
+fn ordered_levels_are_counted_in_their_order() {
+    let work = Work::empty();
+    let sizes = ["M", "XL", "S", "L"];
+    let row = |i: usize, size: &str| format!("{},{size},{}", i as f64 / 40.0, (i % 7) as f64 * 0.1);
+    let text: Vec<String> = (0..60).map(|i| row(i, if i == 9 { "" } else { sizes[i % 4] })).collect();
+    let places = text.iter().map(|line| match line.split(',').nth(1) {
+        Some("") => line.clone(),
+        Some(size) => {
+            let place = ["S", "M", "L", "XL"].iter().position(|known| *known == size).expect("a level");
+            line.replace(&format!(",{size},"), &format!(",{place},"))
+        }
+        None => unreachable!("every line has a size"),
+    });
+    work.write("words.csv", &format!("a,size,y\n{}\n", text.join("\n")));
+    work.write("places.csv", &format!("a,size,y\n{}\n", places.collect::<Vec<_>>().join("\n")));
+    let fit = "--target y --inducing 10 --epochs 3 --quiet --model-out";
+    work.run(&format!("fit places.csv {fit} places")).ok();
+    for way in ["", " --shuffle-buffer 1000"] {
+        work.run(&format!("fit words.csv {fit} words{way} --ordered size=S<M<L<XL")).ok();
+        if way.is_empty() {
+            work.run("predict words words.csv --out words.out.csv").ok();
+            work.run("predict places places.csv --out places.out.csv").ok();
+            assert_eq!(work.read("words.out.csv"), work.read("places.out.csv"));
+        }
+    }
+    work.write("new.csv", "a,size,y\n0.1,XXL,0\n");
+    work.run("predict words new.csv --out n.csv")
+        .fails(3, &["row 1 (line 2)", "'size'", "XXL", "S < M < L < XL"]);
+    for (ordered, words) in [
+        ("size", &["'size=S<M<L'"][..]),
+        ("size=S<S", &["--ordered size", "'S' twice"]),
+        ("y=1<2", &["'y'", "both ordered and target"]),
+    ] {
+        work.run(&format!("fit words.csv --target y --quiet --ordered {ordered}")).fails(2, words);
+    }
+    work.run("fit words.csv --target y --quiet --ordered none=S<M").fails(3, &["'none'"]);
+}

@@ -90,6 +90,8 @@ pub struct SchemaOptions {
     pub exclude: Vec<String>,
     /// Columns of categories although they look like numbers.
     pub categorical: Vec<String>,
+    /// Columns of text whose values are levels in an order, with these levels, the lowest first: an input counts them from 0.
+    pub ordered: Vec<(String, Vec<String>)>,
     /// Whether the first category makes no input (for linear models, whose intercept stands for it).
     pub drop_first: bool,
     /// The kind of target; `None` takes counts where there is an exposure, and else finds it by the values (see [`TargetEncoding::infer`]).
@@ -239,7 +241,7 @@ impl Schema {
         facts.push(&read, None);
         check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
         if options.readings.is_none() {
-            let (found, note) = options.readings_of(&facts);
+            let (found, note) = options.readings_of(&facts)?;
             if !found.is_empty() {
                 let options = SchemaOptions { readings: Some(found), ..options.clone() };
                 let (schema, notes) = Schema::infer(table, &options)?;

@@ -203,14 +203,21 @@ impl SchemaOptions {
         self.demand(name).is_some()
     }
 
-    /// How columns of text are to be read, as their cells say, and what is told of it, in one line.
-    pub(crate) fn readings_of(&self, facts: &TableFacts) -> (Readings, Option<String>) {
+    /// How columns of text are to be read, as their cells and the options say, and what is told of it, in one line.
+    pub(crate) fn readings_of(&self, facts: &TableFacts) -> Result<(Readings, Option<String>)> {
+        check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());
         words.extend(facts.decimal_comma().map(|cell| {
             let value = with_point(cell);
             format!("all with a decimal comma ({cell:?} is {value})")
         }));
-        for name in facts.names().filter(|name| !self.categorical.iter().any(|known| known == name)) {
+        for (name, levels) in &self.ordered {
+            readings.insert(name.clone(), Reading::Ordered { levels: levels.clone() });
+        }
+        let declared =
+            |name: &&str| self.categorical.iter().any(|known| known == name) || readings.contains_key(*name);
+        let free: Vec<&str> = facts.names().filter(|name| !declared(name)).collect();
+        for name in free {
             let classes = name == self.target && self.positive_label.is_some();
             let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
             if let Some((reading, example)) = column.reading() {
@@ -220,7 +227,7 @@ impl SchemaOptions {
         }
         let told =
             format!("{}: numbers and dates as written: {}", facts.source(), folded(words.iter().cloned()));
-        (readings, (!words.is_empty()).then_some(told))
+        Ok((readings, (!words.is_empty()).then_some(told)))
     }
 
     /// The kind of target, where it is said: an exposure makes sense for counts alone.
@@ -259,6 +266,23 @@ fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
         return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
     }
     check_rows(facts.source(), facts.rows())
+}
+
+/// Checks that columns of ordered levels are there, have no other role and no level twice.
+fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    for (name, levels) in &options.ordered {
+        facts.require_name(name)?;
+        let role = special(options).find(|(_, other)| other == name).map(|(role, _)| role);
+        let role = role.or(options.categorical.contains(name).then_some("categorical"));
+        let twice = levels.iter().enumerate().find(|(at, level)| levels[..*at].contains(level));
+        let wrong = match (role, twice) {
+            (Some(role), _) => format!("the column {} cannot be both ordered and {role}", quoted(name)),
+            (None, Some((_, level))) => format!("⟨ordered {name}⟩ has the level {} twice", quoted(level)),
+            (None, None) => continue,
+        };
+        return Err(Error::usage(wrong));
+    }
+    Ok(())
 }
 
 /// The columns that are no features whatever else is asked for, each with its role.

@@ -25,6 +25,11 @@ pub enum Reading {
         /// The order of year, month and day.
         order: DateOrder,
     },
+    /// As the places of ordered levels, from 0.
+    Ordered {
+        /// The levels, the lowest first.
+        levels: Vec<String>,
+    },
 }
 
 /// The readings of columns by their names.
@@ -33,6 +38,7 @@ pub type Readings = BTreeMap<String, Reading>;
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Reading::Ordered { levels } => return write!(f, "one of {}", levels.join(" < ")),
             Reading::Number { decimal_comma: true, .. } => "a number with a decimal comma",
             Reading::Number { .. } => "a number",
             Reading::Date { order: DateOrder::YearMonthDay } => "a date such as 2024-01-31",
@@ -50,21 +56,25 @@ impl Reading {
                 written::parse(text, *decimal_comma).map(|written| written.value)
             }
             Reading::Date { order } => instant::seconds(text, *order),
+            Reading::Ordered { levels } => {
+                levels.iter().position(|level| level == text).map(|place| place as f64)
+            }
         }
     }
 
     /// The column as numbers or instants; the first row that cannot be read is an error. A column that is no text stays as it is.
     pub(crate) fn read(&self, column: &Column) -> Result<Column, usize> {
         let Column::Text(text) = column else { return Ok(column.clone()) };
-        let numbers = matches!(self, Reading::Number { .. });
-        let value = |level: &String| level.parse().ok().filter(|_| numbers).or_else(|| self.value(level));
+        let plain = matches!(self, Reading::Number { .. });
+        let value = |level: &String| level.parse().ok().filter(|_| plain).or_else(|| self.value(level));
         let values: Vec<Option<f64>> = text.levels().iter().map(value).collect();
         let cell = |(row, code): (usize, Option<usize>)| match code {
             None => Ok(f64::NAN),
             Some(code) => values[code].ok_or(row),
         };
         let cells = text.codes().enumerate().map(cell).collect::<Result<Vec<f64>, usize>>()?;
-        Ok(if numbers { Column::Number(cells) } else { Column::Time(cells) })
+        let dates = matches!(self, Reading::Date { .. });
+        Ok(if dates { Column::Time(cells) } else { Column::Number(cells) })
     }
 }
 

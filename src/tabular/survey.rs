@@ -102,7 +102,7 @@ pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     for block in blocks.ahead()? {
         sums.take(survey, &block?)?;
     }
-    let (readings, note) = sums.readings(survey);
+    let (readings, note) = sums.readings(survey)?;
     let mut surveyed = if readings.is_empty() {
         Surveyed { groups, ..sums.finish(survey)? }
     } else {
@@ -222,9 +222,9 @@ impl TableSums {
 
     /// How columns of text are to be read as numbers or dates, where that is not known, with a line that says so: where there are some, the
     /// table is to be looked at again with these in [`SchemaOptions::readings`].
-    pub fn readings(&self, survey: &Survey<'_>) -> (Readings, Option<String>) {
+    pub fn readings(&self, survey: &Survey<'_>) -> Result<(Readings, Option<String>)> {
         if survey.known.is_some() || survey.columns.readings.is_some() {
-            return (Readings::new(), None);
+            return Ok((Readings::new(), None));
         }
         survey.columns.readings_of(&self.facts)
     }

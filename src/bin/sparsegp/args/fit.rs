@@ -114,11 +114,12 @@ pub struct ObjectiveArgs {
 }
 
 /// What a saved model that a fit starts from decides.
-const DECIDED_BY_FROM: [&str; 17] = [
+const DECIDED_BY_FROM: [&str; 18] = [
     "features",
     "keep",
     "exclude",
     "categorical",
+    "ordered",
     "no_standardize",
     "positive_label",
     "exposure",

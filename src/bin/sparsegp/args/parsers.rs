@@ -32,6 +32,18 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// A column and its ordered levels: `size=S<M<L`.
+pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
+    let (column, levels) = text.split_once('=').unwrap_or_default();
+    let levels: Vec<String> = levels.split('<').map(|level| level.trim().to_owned()).collect();
+    if column.is_empty() || levels.len() < 2 || levels.iter().any(String::is_empty) {
+        return Err(
+            "expected a column and two levels or more, the lowest first, such as 'size=S<M<L'".to_owned()
+        );
+    }
+    Ok((column.trim().to_owned(), levels))
+}
+
 pub fn on(word: &str) -> sparsegp::Result<bool> {
     Ok(word == "on")
 }

@@ -1,6 +1,6 @@
 //! The options that `fit` and `compare` share: columns, model, training; no work.
 
-use super::parsers::{Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, words};
+use super::parsers::{Beside, Inducing, beside, bounds, delimiter, inducing, jitter, on, ordered, words};
 use clap::Args;
 use sparsegp::Result;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
@@ -34,6 +34,9 @@ pub struct ColumnArgs {
     /// Columns of categories although they look like numbers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub categorical: Vec<String>,
+    /// A column of ordered levels, the lowest first, as 'COL=LOW<MIDDLE<HIGH': one input that counts them from 0; may be repeated
+    #[arg(long, value_name = "COL=LEVELS", value_parser = ordered)]
+    pub ordered: Vec<(String, Vec<String>)>,
     /// Columns to keep although they look like identifiers, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     pub keep: Vec<String>,
@@ -368,6 +371,7 @@ impl ColumnArgs {
             features: self.features.clone(),
             exclude: self.exclude.clone(),
             categorical: self.categorical.clone(),
+            ordered: self.ordered.clone(),
             positive_label: self.positive_label.clone(),
             exposure: self.exposure.clone(),
             weights: self.weights.clone(),
