@@ -83,6 +83,9 @@ fn classes_have_an_accuracy_and_a_confusion_matrix() {
     assert_eq!(a + b + c + d, 114);
     assert_eq!(number(&document, "/test/accuracy"), 1.0 - number(&document, "/test/error_rate"));
     assert!((number(&document, "/test/accuracy") - (a + d) as f64 / 114.0).abs() < 1e-12);
+    let share = |name: &str, class: usize| number(&document, &format!("/test/{name}/{class}"));
+    assert!((share("recall", 0) - a as f64 / (a + b) as f64).abs() < 1e-12);
+    assert!((share("precision", 1) - d as f64 / (b + d) as f64).abs() < 1e-12);
     let line = format!("benign: {a} as benign, {b} as malignant; malignant: {c} as benign, {d} as malignant");
     assert!(text.contains(&line), "{text}");
 }
@@ -96,8 +99,11 @@ fn evaluate_prints_the_confusion_matrix_of_levels() {
     let text = work.run("evaluate m data.csv").ok().stdout();
     assert!(text.contains("accuracy") && text.contains("as 5"), "{text}");
     let matrix = text.split("columns: predicted)\n").nth(1).expect("a matrix");
-    let cells = matrix.lines().skip(1).flat_map(|line| line.split_whitespace().skip(1));
+    let cells = matrix.lines().skip(1).take(6).flat_map(|line| line.split_whitespace().skip(1).take(6));
     assert_eq!(cells.map(|cell| cell.parse::<u64>().expect("a count")).sum::<u64>(), 90);
+    assert!(
+        matrix.contains("recall") && matrix.lines().nth(7).is_some_and(|line| line.starts_with("precision"))
+    );
     // More than four levels are too many for a line.
     let text = work.run(&format!("fit data.csv --target y --task ordinal --quiet --test data.csv {QUICK}"));
     let text = text.ok().stdout();

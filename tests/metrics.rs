@@ -113,6 +113,8 @@ fn every_key_is_there_and_what_does_not_apply_is_null() {
         "error_rate",
         "accuracy",
         "confusion",
+        "precision",
+        "recall",
         "auc",
         "brier",
         "mre",
@@ -191,9 +193,23 @@ fn every_task_has_its_own_figures() {
         (Task::Count, [&numbers[..], &["smse", "deviance", "mre"]].concat()),
         (
             Task::Classification,
-            vec!["accuracy", "auc", "brier", "confusion", "crps", "ece", "error_rate", "nll"],
+            vec![
+                "accuracy",
+                "auc",
+                "brier",
+                "confusion",
+                "crps",
+                "ece",
+                "error_rate",
+                "nll",
+                "precision",
+                "recall",
+            ],
         ),
-        (Task::Ordinal, [&numbers[..], &["accuracy", "confusion", "error_rate"]].concat()),
+        (
+            Task::Ordinal,
+            [&numbers[..], &["accuracy", "confusion", "error_rate", "precision", "recall"]].concat(),
+        ),
     ];
     for (task, mut keys) in expected {
         keys.sort_unstable();
@@ -246,7 +262,10 @@ fn several_classes_by_hand() {
     let rows = [row(0.0, [0.7, 0.2, 0.1]), row(2.0, [0.1, 0.72, 0.18]), row(1.0, [0.05, 0.9, 0.05])];
     let metrics = metrics(Task::Classification, &rows);
     let figures = metrics.report();
-    assert_eq!(defined(&figures), ["accuracy", "brier", "confusion", "ece", "error_rate", "nll"]);
+    assert_eq!(
+        defined(&figures),
+        ["accuracy", "brier", "confusion", "ece", "error_rate", "nll", "precision", "recall"]
+    );
     let brier = (0.14 + (0.01 + 0.72f64.powi(2) + 0.82f64.powi(2)) + 0.015) / 3.0;
     assert_relative_eq!(figures.brier.unwrap(), brier, max_relative = 1e-14);
     // Bins [0.7, 0.8) with mean 0.71 and one right of two, [0.9, 1] with 0.9 and all right.
@@ -262,7 +281,10 @@ fn one_class_has_no_auc_and_a_lost_probability_no_calibration() {
     assert!(figures.brier.is_some() && figures.ece.is_some());
     let lost = Compared { mean: f64::NAN, ..class(false, 0.2) };
     let metrics = metrics(Task::Classification, &[class(true, 0.9), lost]);
-    assert_eq!(defined(&metrics.report()), ["accuracy", "confusion", "error_rate", "nll"]);
+    assert_eq!(
+        defined(&metrics.report()),
+        ["accuracy", "confusion", "error_rate", "nll", "precision", "recall"]
+    );
     assert_eq!(metrics.reliability(), None);
 }
 

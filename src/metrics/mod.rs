@@ -87,6 +87,12 @@ pub struct Report {
     /// Classification and ordinal: how often each class or level is taken for each; `None` for more than 100 of them.
     #[serde(default)]
     pub confusion: Option<Confusion>,
+    /// For each class or level of that table, its share among the rows that were taken for it; null without any.
+    #[serde(default)]
+    pub precision: Option<Vec<Option<f64>>>,
+    /// For each class or level of that table, the share of its rows that were taken for it; null without any.
+    #[serde(default)]
+    pub recall: Option<Vec<Option<f64>>>,
     /// Classification: the area under the receiver operating characteristic, exact, ties counted one half; `None` when
     /// there are rows of one class only.
     pub auc: Option<f64>,
@@ -189,12 +195,18 @@ impl Metrics {
 
     /// The figures of the rows so far; all `None` of no rows.
     pub fn report(&self) -> Report {
+        let confusion = self.confusion.known();
+        let each = |share: fn(&Confusion, usize) -> Option<f64>| {
+            confusion.as_ref().map(|known| (0..known.classes()).map(|class| share(known, class)).collect())
+        };
         let mut report = Report {
             nll: finite(self.log_density.mean().map(|mean| -mean)),
             crps: finite(self.crps.mean()),
             error_rate: finite(self.wrong.mean()),
             accuracy: finite(self.wrong.mean().map(|wrong| 1.0 - wrong)),
-            confusion: self.confusion.known(),
+            precision: each(Confusion::precision),
+            recall: each(Confusion::recall),
+            confusion,
             ..Report::default()
         };
         // Parts that the task does not push to have no rows and leave their figures alone.

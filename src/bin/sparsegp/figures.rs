@@ -81,16 +81,22 @@ pub fn full(test: &Evaluation) -> Option<Vec<Vec<String>>> {
     (!stands_alone(test)).then(|| (0..=names.len()).map(turned).collect())
 }
 
-/// The confusion matrix under the names of classes or levels, a row per true one; empty where there is none.
+/// The confusion matrix under the names of classes or levels, a row per true one with its recall, precision in the last row; empty where
+/// there is none.
 pub fn confusion_table(report: &Report, classes: &[String]) -> Vec<Vec<String>> {
     let Some(confusion) = &report.confusion else { return Vec::new() };
     let mut header = vec!["true".to_owned()];
     header.extend(classes.iter().map(|class| format!("as {class}")));
+    header.push("recall".to_owned());
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     let row = |(class, name): (usize, &String)| {
         let counts = (0..classes.len()).map(|taken| confusion.count(class, taken).to_string());
-        std::iter::once(name.clone()).chain(counts).collect()
+        std::iter::once(name.clone()).chain(counts).chain([percent(confusion.recall(class))]).collect()
     };
-    std::iter::once(header).chain(classes.iter().enumerate().map(row)).collect()
+    let precision = (0..classes.len()).map(|class| percent(confusion.precision(class)));
+    let last = std::iter::once("precision".to_owned()).chain(precision).chain([String::new()]).collect();
+    std::iter::once(header).chain(classes.iter().enumerate().map(row)).chain([last]).collect()
 }
 
 /// The confusion matrix in a line, of few classes.
