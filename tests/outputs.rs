@@ -160,6 +160,43 @@ fn outputs_that_mix_processes_learn_from_each_other() {
 }
 
 #[test]
+fn covariances_between_outputs_are_those_of_their_process() {
+    let work = Work::empty();
+    work.write("t.csv", &table(80));
+    work.run(
+        "fit t.csv --target y1,y2 --exclude y3 --mixing 1 --inducing 12 --epochs 5 --quiet --model-out m",
+    )
+    .ok();
+    work.run("predict m t.csv --out q.csv --covariance").ok();
+    let text = work.read("q.csv");
+    let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
+    let column = |name: &str| header.iter().position(|found| *found == name).expect(name);
+    let columns = ["variance_y1", "variance_y2", "covariance_y1_y2"].map(column);
+    let rows: Vec<[f64; 3]> = text
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            columns.map(|column| cells[column].parse().expect("a number"))
+        })
+        .collect();
+    // Differences between rows are free of noise: w₁² δ, w₂² δ and w₁ w₂ δ.
+    let mut largest = 0.0_f64;
+    for row in &rows[1..] {
+        let [first, second, both] = [0, 1, 2].map(|i| row[i] - rows[0][i]);
+        let scale = rows[0][0] * rows[0][1];
+        assert!((both * both - first * second).abs() < 1e-12 * scale, "{row:?} and {:?}", rows[0]);
+        largest = largest.max(both.abs() / scale.sqrt());
+    }
+    assert!(largest > 1e-4, "{largest}");
+    work.run("fit t.csv --target y1,y2 --exclude y3 --inducing 5 --epochs 1 --quiet --model-out apart").ok();
+    work.run("predict apart t.csv --out r.csv --covariance")
+        .fails(2, &["--covariance", "--mixing", "independent"]);
+    work.run("fit t.csv --target y1 --exclude y2,y3 --inducing 5 --epochs 1 --quiet --model-out one").ok();
+    work.run("predict one t.csv --out r.csv --covariance").fails(2, &["--covariance", "has one"]);
+}
+
+#[test]
 fn what_makes_no_sense_for_several_targets_is_refused() {
     let work = Work::empty();
     work.write("t.csv", &table(60));

@@ -181,6 +181,38 @@ impl TableOutputs {
         &self.models
     }
 
+    /// `Cov(f_p, f_p' | data) = Σ_l W_pl W_p'l v_l(x)` of the functions of outputs `p < p'` that mix processes, in the units of both targets:
+    /// for each row of a table the pairs (0, 1), (0, 2), …, (1, 2), …
+    ///
+    /// # Errors
+    ///
+    /// Where every output has a model of its own, and as for [`TableModel::predict`].
+    pub fn covariances(&self, table: &Table, unseen: UnseenLevels) -> Result<Vec<f64>> {
+        let scaled = |model: &TableModel| -> Option<Vec<f64>> {
+            let weights = model.model().latent().likelihood.joint()?.mixing()?;
+            let scale = model.scaling().target.scale;
+            Some(weights.iter().map(|weight| scale * weight).collect())
+        };
+        let weights: Option<Vec<_>> = self.models.iter().map(scaled).collect();
+        let (Some(weights), Some(model)) = (weights, self.models.first()) else {
+            return Err(Error::usage(
+                "⟨covariance⟩ is between outputs fitted with ⟨mixing⟩: those of models of their own are independent",
+            ));
+        };
+        let predictions = model.predict(table, unseen)?;
+        let mut covariances = Vec::new();
+        for row in 0..predictions.rows() {
+            let variance: Vec<f64> = (0..weights[0].len()).map(|l| predictions.latent(row, l).1).collect();
+            for (p, own) in weights.iter().enumerate() {
+                let of = |other: &Vec<f64>| {
+                    own.iter().zip(other).zip(&variance).map(|((a, b), v)| a * b * v).sum::<f64>()
+                };
+                covariances.extend(weights[p + 1..].iter().map(of));
+            }
+        }
+        Ok(covariances)
+    }
+
     /// Opens a file with the columns of all models, as [`Schema::open_with`] does.
     ///
     /// # Errors

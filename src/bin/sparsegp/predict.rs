@@ -176,12 +176,14 @@ impl<'a> PredictedColumns<'a> {
 pub struct OutputColumns<'a> {
     /// Those of every output.
     pub outputs: Vec<PredictedColumns<'a>>,
+    /// The outputs whose functions' covariances are wanted too.
+    pub covariance: Option<&'a TableOutputs>,
 }
 
 impl<'a> OutputColumns<'a> {
     /// Those of test rows.
     pub fn of_test(models: &'a [TableModel]) -> Self {
-        OutputColumns { outputs: models.iter().map(PredictedColumns::of_test).collect() }
+        OutputColumns { outputs: models.iter().map(PredictedColumns::of_test).collect(), covariance: None }
     }
 
     /// Their names in order, given what the copied columns of the first block hold.
@@ -197,6 +199,13 @@ impl<'a> OutputColumns<'a> {
             }
             all.leading.extend(table.leading);
             all.numbers.extend(table.numbers);
+        }
+        if let Some(outputs) = self.covariance {
+            let names: Vec<&str> =
+                outputs.models().iter().map(|model| model.schema().target_name()).collect();
+            for (p, name) in names.iter().enumerate() {
+                all.numbers.extend(names[p + 1..].iter().map(|other| format!("covariance_{name}_{other}")));
+            }
         }
         all
     }
@@ -217,6 +226,10 @@ impl<'a> OutputColumns<'a> {
             return Ok(parts.swap_remove(0));
         }
         let rows = block.rows();
+        if let Some(outputs) = self.covariance {
+            let numbers = outputs.covariances(block, unseen)?;
+            parts.push(PredictedRows { leading: Vec::new(), numbers, rows });
+        }
         let leading = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)).collect();
         let row = |row: usize| {
             parts.iter().flat_map(move |part| {
@@ -273,6 +286,9 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;
     let models = outputs.models();
+    if args.covariance && models.len() < 2 {
+        return Err(Error::usage("--covariance is between several outputs, the model has one"));
+    }
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
     let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
@@ -284,7 +300,8 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         drawn: (args.samples, args.draws),
         ..PredictedColumns::of(model)
     };
-    let mut columns = OutputColumns { outputs: models.iter().map(of_output).collect() };
+    let covariance = args.covariance.then_some(&outputs);
+    let mut columns = OutputColumns { outputs: models.iter().map(of_output).collect(), covariance };
     if let Some(first) = columns.outputs.first_mut() {
         (first.row_numbers, first.keep) = (args.row_numbers, &args.keep);
     }

@@ -118,6 +118,10 @@ impl Mixed {
 }
 
 impl JointLikelihood for Mixed {
+    fn mixing(&self) -> Option<&[f64]> {
+        Some(self.weights())
+    }
+
     fn name(&self) -> &'static str {
         self.likelihood.name()
     }

@@ -213,6 +213,11 @@ pub trait JointLikelihood: Send + Sync + Debug {
         }
     }
 
+    /// The weights `w` of a likelihood that sees its functions g as `b + Σ_l w_l g_l` alone.
+    fn mixing(&self) -> Option<&[f64]> {
+        None
+    }
+
     /// What else a prediction says of a row besides the moments of y, by name: `probability_of_zero`, `noise_sd`, …
     fn details(&self) -> &'static [&'static str] {
         &[]

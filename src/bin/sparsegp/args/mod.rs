@@ -71,6 +71,9 @@ pub struct PredictArgs {
     /// Add the mean and variance of the latent function (the target without its noise)
     #[arg(long)]
     pub latent: bool,
+    /// Add the covariances of the latent functions of every two outputs that were fitted with --mixing
+    #[arg(long)]
+    pub covariance: bool,
     /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows)
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub samples: usize,
