@@ -2,7 +2,8 @@
 
 ``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` are estimators of numbers, classes and counts;
 ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
-scikit-learn is imported with the first estimator. ``sparsegp.metrics`` has scorers, ``sparsegp.plot`` figures.
+scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply, ``sparsegp.metrics``
+scorers, ``sparsegp.plot`` figures; ``SVGP`` is for training loops of one's own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING
 from ._sparsegp import FitError, __version__
 
 if TYPE_CHECKING:
-    from . import metrics, plot
+    from . import kernels, metrics, plot
     from ._compare import Comparison, compare
     from ._linear import BayesianLinearClassifier, BayesianLinearRegressor
     from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
+    from ._svgp import SVGP
 
 _WHERE = {
     "SparseGPRegressor": "._processes",
@@ -23,11 +25,12 @@ _WHERE = {
     "SparseGPCountRegressor": "._processes",
     "BayesianLinearRegressor": "._linear",
     "BayesianLinearClassifier": "._linear",
+    "SVGP": "._svgp",
     "Comparison": "._compare",
     "compare": "._compare",
 }
 
-_MODULES = ("metrics", "plot")
+_MODULES = ("kernels", "metrics", "plot")
 
 __all__ = ["FitError", "__version__", *_WHERE, *_MODULES]
 

@@ -7,15 +7,16 @@ import json
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from . import _sparsegp, _tables
-from ._options import engine_options
+from ._functions import FunctionDraws
+from ._options import engine_options, seed_of
 from ._progress import Progress, listener
 
 #: What the parameters mean, for the docstrings of all estimators of sparse processes.
-PARAMETERS = """kernel : str, optional
-        The kernel as text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Chosen by held-out rows where
+PARAMETERS = """kernel : str or Kernel, optional
+        The kernel, one of :mod:`sparsegp.kernels` or a text, for example ``"matern52(ard)"`` or ``"rbf[0] + periodic[0] * rbf[0]"``. Chosen by held-out rows where
         it is not given, unless ``auto`` says otherwise; ``"rbf(ard)"`` then.
     likelihood : str, optional
         The distribution of the target around the latent function, by the name that the command line has for it.
@@ -50,6 +51,9 @@ PARAMETERS = """kernel : str, optional
         Whether inputs and target are standardised.
     categorical : list of str, optional
         Columns of a table that are categories although they look like numbers.
+    ordered : dict of str to list, optional
+        Columns of a table that have ordered levels, each with its levels from the least to the most: one input that counts them.
+        Ordered categories of pandas are such columns unless ``categorical`` names them.
     options : dict, optional
         Any other option of the command line's ``fit``, by its name with ``_`` for ``-``.
     callbacks : list of callable, optional
@@ -108,8 +112,8 @@ class Estimator(BaseEstimator):
             raise ValueError(f"{name} has shape {values.shape}, expected ({len(table)},)")
         return values
 
-    def _prediction_table(self, X, *, y=None, exposure=None):
-        """The table of rows to predict, with a column of targets where there are some."""
+    def _prediction_table(self, X, *, y=None, exposure=None, weights=None):
+        """The table of rows to predict or to learn from, with columns of targets and weights where there are some."""
         model = self._fitted()
         table, _ = self._rows(X, reset=False)
         names, more = self._columns, []
@@ -123,18 +127,23 @@ class Estimator(BaseEstimator):
         if y is not None:
             check_consistent_length(np.empty(len(table)), y)
             more.append((names["target"], self._target_column(y)))
+        if names["weights"] is not None and y is not None:
+            weights = np.ones(len(table)) if weights is None else self._column_of(weights, table, "sample_weight")
+            more.append((names["weights"], ("number", weights)))
+        elif weights is not None and not np.all(np.asarray(weights) == 1.0):
+            raise ValueError("the model was fitted without sample_weight, expected none")
         if more:
             table = table.with_columns(_sparsegp.Table.of_columns("y", more))
         return model, table
 
     # Fitting.
 
-    def _fit(self, X, y, sample_weight=None, exposure=None):
-        """Fits the model; ``y`` was checked by the caller."""
+    def _fit(self, X, y, sample_weight=None, exposure=None, **given):
+        """Fits the model, with more options; ``y`` was checked by the caller."""
         self.__dict__.pop("_model", None)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        options, betas = engine_options(self._engine_params(), **self._given_options())
+        options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
         table, keep_all = self._rows(X, reset=True)
         check_consistent_length(np.empty(len(table)), y)
         weights = None
@@ -154,7 +163,7 @@ class Estimator(BaseEstimator):
             "exposure": None,
             "weights": None,
             "keep": names if keep_all else [],
-            "categorical": [*(self.categorical or []), *_tables.declared_categories(X)],
+            **_tables.category_columns(X, self.categorical, self.ordered),
             "positive_label": self._positive_label(),
         }
         if exposure is not None:
@@ -178,6 +187,16 @@ class Estimator(BaseEstimator):
             if progress is not None:
                 progress.close()
         self._take_model(model)
+        return self
+
+    def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
+        """Fits the model, or lets it learn from new rows."""
+        if "_model" not in self.__dict__:
+            # A model that looks neighbours up in its rows cannot learn from others.
+            open_to_choice = not self._linear and self.neighbours is None
+            return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
+        model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)
+        self._take_model(model.updated(table, float(forget), threads=self.n_threads))
         return self
 
     def _given_options(self) -> dict:
@@ -346,6 +365,28 @@ class Estimator(BaseEstimator):
         mean, variance = latent[:, :half], latent[:, half:]
         return (mean[:, 0].copy(), variance[:, 0].copy()) if half == 1 else (mean.copy(), variance.copy())
 
+    def sample_f(self, n_samples=1, random_state=0):
+        """Draw latent functions, which can be evaluated anywhere.
+
+        Values at rows that were evaluated before stay what they were, and values at new rows are drawn given those, by the
+        posterior covariance of them all: the functions are exact draws, whatever the kernel.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            The number of functions.
+        random_state : int, RandomState or None, default=0
+            The seed.
+
+        Returns
+        -------
+        callable
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, n_samples); of at most 2000 different rows
+            in all calls together.
+        """
+        self._fitted()
+        return FunctionDraws(self, int(n_samples), seed_of(random_state))
+
     def _unit_exposure(self, X):
         """Exposures of 1 for what does not depend on them."""
         self._fitted()
@@ -387,15 +428,3 @@ def _take(values, rows):
     if hasattr(values, "filter") and hasattr(values, "columns"):
         return values.filter(rows)
     return np.asarray(values)[rows]
-
-
-def checked_target(y, *, numeric: bool) -> np.ndarray:
-    """A target as a vector, with scikit-learn's messages."""
-    from sklearn.utils.validation import column_or_1d
-
-    y = column_or_1d(y, warn=True)
-    if numeric and y.dtype.kind == "O":
-        y = y.astype(np.float64)
-    if y.dtype.kind in "OUSTbM":
-        return np.asarray(y)
-    return check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=1)

@@ -66,6 +66,7 @@ def compare(
     test_fraction=0.2,
     exposure=None,
     categorical=None,
+    ordered=None,
     folder=None,
     n_threads=None,
     random_state=None,
@@ -98,6 +99,8 @@ def compare(
         Exposures, for counts.
     categorical : list of str, optional
         Columns that are categories although they look like numbers.
+    ordered : dict of str to list, optional
+        Columns of ordered levels, each with its levels from the least to the most.
     folder : path-like, optional
         Where to keep what is needed to go on after an interruption.
     n_threads : int, optional
@@ -129,7 +132,7 @@ def compare(
     target = _tables.free_name("y", names)
     more = [(target, _tables.column(np.asarray(y), target))]
     columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else []}
-    columns |= {"categorical": [*(categorical or []), *_tables.declared_categories(X)], "positive_label": None}
+    columns |= _tables.category_columns(X, categorical, ordered) | {"positive_label": None}
     if exposure is not None:
         columns["exposure"] = _tables.free_name("exposure", names | {target})
         more.append((columns["exposure"], ("number", np.asarray(exposure, dtype=np.float64))))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._base import PARAMETERS
-from ._processes import Classification, Regression
+from ._classification import Classification
+from ._regression import Regression
 
 
 class _Parameters:
@@ -35,6 +36,7 @@ class _Parameters:
         prior=None,
         standardize=True,
         categorical=None,
+        ordered=None,
         options=None,
         callbacks=None,
         verbose=False,
@@ -59,6 +61,7 @@ class _Parameters:
         self.prior = prior
         self.standardize = standardize
         self.categorical = categorical
+        self.ordered = ordered
         self.options = options
         self.callbacks = callbacks
         self.verbose = verbose

@@ -8,18 +8,20 @@ import numbers
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .kernels import Kernel
+
 #: Options of the engine whose parameter is called otherwise, as scikit-learn's habits have it.
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
 
 #: Parameters that are not options of the engine.
-OWN = {"options", "categorical", "callbacks", "verbose", "n_threads", "beta", "random_state"}
+OWN = {"options", "categorical", "ordered", "callbacks", "verbose", "n_threads", "beta", "random_state"}
 
 _NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
 _TEXTS = (str, list, tuple)
 
 #: The types of parameters, besides None where that is the default.
 TYPES = {
-    "kernel": _TEXT,
+    "kernel": (str, Kernel),
     "likelihood": _TEXT,
     "objective": _TEXT,
     "beta": (*_NUMBER, str, list, tuple),
@@ -47,6 +49,7 @@ TYPES = {
     "standardize": (bool, np.bool_),
     "options": (dict,),
     "categorical": (list, tuple),
+    "ordered": (dict,),
     "callbacks": (list, tuple),
     "verbose": (bool, np.bool_, *_WHOLE),
     "n_threads": _WHOLE,
@@ -73,7 +76,7 @@ def check_types(params: dict) -> None:
 
 def _type_word(kind: type) -> str:
     words = {numbers.Real: "a number", numbers.Integral: "a whole number", str: "a string", list: "a list"}
-    words |= {tuple: "a list", dict: "a dict", bool: "True or False", np.bool_: "True or False"}
+    words |= {tuple: "a list", dict: "a dict", Kernel: "a kernel", bool: "True or False", np.bool_: "True or False"}
     return words[kind]
 
 
@@ -120,7 +123,9 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
 
 
 def _plain(value):
-    """Numbers of NumPy as those of Python."""
+    """Numbers of NumPy as those of Python, kernels as texts."""
+    if isinstance(value, Kernel):
+        return value.text
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -39,11 +39,20 @@ def named_table(X) -> _sparsegp.Table:
     return _sparsegp.Table.of_columns("X", parts)
 
 
-def declared_categories(X) -> list[str]:
-    """The columns of a pandas frame that are categories by their type, whatever these look like."""
-    if not is_pandas(X):
-        return []
-    return [name for name, dtype in zip(frame_names(X), X.dtypes) if hasattr(dtype, "categories")]
+def category_columns(X, categorical, ordered) -> dict:
+    """The columns with categories and with ordered levels: as they are named, else as the types of a pandas frame say."""
+    categorical = list(categorical or [])
+    levels = {name: [_label(level) for level in known] for name, known in dict(ordered or {}).items()}
+    if is_pandas(X):
+        named = {*categorical, *levels}
+        for name, dtype in zip(frame_names(X), X.dtypes):
+            if name in named or not hasattr(dtype, "categories"):
+                continue
+            if dtype.ordered:
+                levels[name] = [_label(level) for level in dtype.categories]
+            else:
+                categorical.append(name)
+    return {"categorical": categorical, "ordered": list(levels.items())}
 
 
 def frame_names(X) -> list[str]:

@@ -1,7 +1,7 @@
 //! Errors and names as Python has them, and arrays between faer and NumPy; no work.
 
-use faer::MatRef;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use faer::{Mat, MatRef};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sparsegp::{Error, ErrorKind};
@@ -58,4 +58,10 @@ pub fn matrix<'py>(py: Python<'py>, values: MatRef<'_, f64>) -> PyResult<Bound<'
     let (rows, columns) = values.shape();
     let cells = (0..rows).flat_map(|i| (0..columns).map(move |j| values[(i, j)]));
     cells.collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
+}
+
+/// An array as a matrix, a row per point.
+pub fn points(x: &PyReadonlyArray2<'_, f64>) -> Mat<f64> {
+    let x = x.as_array();
+    Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)])
 }

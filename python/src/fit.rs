@@ -38,6 +38,8 @@ pub struct Columns {
     #[pyo3(item)]
     categorical: Vec<String>,
     #[pyo3(item)]
+    ordered: Vec<(String, Vec<String>)>,
+    #[pyo3(item)]
     positive_label: Option<String>,
 }
 
@@ -49,6 +51,7 @@ impl Columns {
             weights: self.weights,
             keep: self.keep,
             categorical: self.categorical,
+            ordered: self.ordered,
             positive_label: self.positive_label,
             ..SchemaOptions::default()
         }

@@ -7,7 +7,9 @@ mod command;
 mod convert;
 mod fit;
 mod host;
+mod kernel;
 mod model;
+mod svgp;
 mod table;
 
 #[pyo3::pymodule]
@@ -19,7 +21,11 @@ mod _sparsegp {
     #[pymodule_export]
     use super::fit::{compare, fit, option_names};
     #[pymodule_export]
+    use super::kernel::Kernel;
+    #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::svgp::Svgp;
     #[pymodule_export]
     use super::table::Table;
 

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::prelude::*;
 use sparsegp::data::{Purpose, generator};
+use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
 use sparsegp::report::{DataSummary, Document};
@@ -17,6 +18,7 @@ use sparsegp::schema::UnseenLevels;
 use sparsegp::tabular::TableModel;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A fitted model.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
@@ -191,6 +193,17 @@ impl Model {
         rows_of(py, host::run(py, threads, None, work)?.map_err(raised)?, 2)
     }
 
+    /// The model after the rows of a table with targets, a share of what was known before being forgotten.
+    #[pyo3(signature = (table, forget, *, threads=None))]
+    fn updated(&self, py: Python<'_>, table: &Table, forget: f64, threads: Option<usize>) -> PyResult<Model> {
+        let work = |host: host::Host<'_>| {
+            let poll = || host.interrupted.load(Ordering::Relaxed);
+            let mut session = Session::new(host.tell).with_poll(&poll);
+            self.model.updated(&table.0, forget, &mut session)
+        };
+        host::run(py, threads, None, work)?.map(Model::new).map_err(raised)
+    }
+
     /// The metrics document of the fit, as JSON text.
     fn document(&self) -> String {
         let rows = self.model.training_rows() as u64;
@@ -209,6 +222,7 @@ impl Model {
         columns.set_item("features", features)?;
         columns.set_item("target", schema.target_name())?;
         columns.set_item("exposure", schema.exposure_name())?;
+        columns.set_item("weights", schema.weights_name())?;
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;
         columns.set_item("inputs", schema.input_names())?;

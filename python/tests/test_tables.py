@@ -45,6 +45,22 @@ def test_columns_are_found_by_name(loads):
         model_pandas.predict(loads[["side", "hour"]])
 
 
+def test_ordered_levels_are_one_input_that_counts_them(loads):
+    y, plain = loads["load"], loads[["hour", "side"]]
+    order = ["left", "both", "right", "top"]
+    typed = plain.astype({"side": pd.CategoricalDtype(order, ordered=True)})
+    counted = plain.assign(side=[float(order.index(side)) for side in plain["side"]])
+    means = [
+        sparsegp.SparseGPRegressor(**SMALL, ordered=ordered).fit(form, y).predict(form)
+        for form, ordered in [(typed, None), (plain, {"side": order}), (counted, None)]
+    ]
+    assert np.array_equal(means[0], means[1]) and np.array_equal(means[0], means[2])
+    named = sparsegp.SparseGPRegressor(**SMALL, categorical=["side"]).fit(typed, y)
+    assert np.array_equal(named.predict(typed), sparsegp.SparseGPRegressor(**SMALL).fit(plain, y).predict(plain))
+    with pytest.raises(ValueError, match="both"):
+        sparsegp.SparseGPRegressor(**SMALL, ordered={"side": ["left", "right"]}).fit(plain, y)
+
+
 def test_an_unknown_category_is_named(loads):
     model = sparsegp.SparseGPRegressor(**SMALL).fit(loads[["hour", "side"]], loads["load"])
     odd = pd.DataFrame({"hour": [1.0], "side": ["middle"]})

@@ -84,6 +84,22 @@ pub struct Limits {
     pub target: Option<f64>,
 }
 
+impl Limits {
+    /// So many epochs and no other limit.
+    pub fn of_epochs(epochs: usize) -> Self {
+        Limits {
+            epochs,
+            steps: None,
+            seconds: None,
+            tolerance: 0.0,
+            window: 1,
+            plateaus: 1,
+            patience: usize::MAX,
+            target: None,
+        }
+    }
+}
+
 /// One line of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {

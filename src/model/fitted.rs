@@ -5,7 +5,7 @@ use super::nearby::Nearby;
 use super::posterior::Posterior;
 use super::predictions::Predictions;
 use super::search::{BetaCurve, Search};
-use super::summary::FitSummary;
+use super::summary::{FitSummary, Update};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::latent::Layer;
@@ -55,6 +55,25 @@ pub struct Model {
 impl Model {
     /// The most rows that [`Model::samples`] draws at together.
     pub const MOST_JOINT_ROWS: usize = 2000;
+
+    /// The same with other posteriors, after an update. What the fit knew of the evidence no longer holds.
+    pub(crate) fn with_more(&self, (latent, q): (LatentModel, Vec<Normal>), update: Update) -> Model {
+        let mut summary = self.summary.clone();
+        summary.updates.push(update);
+        (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
+        Model {
+            posterior: Posterior::new(&latent, &q),
+            latent,
+            q,
+            scaling: self.scaling.clone(),
+            options: self.options.clone(),
+            summary,
+            rows: self.rows + update.rows,
+            program: self.program.clone(),
+            beta_curve: self.beta_curve.clone(),
+            search: self.search.clone(),
+        }
+    }
 
     /// The number of inputs D.
     pub fn inputs(&self) -> usize {

@@ -47,4 +47,16 @@ pub struct FitSummary {
     pub warnings: Vec<Warning>,
     /// One record per epoch.
     pub trace: Vec<Record>,
+    /// What the model took in after the fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<Update>,
+}
+
+/// New rows that a fitted model took in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    /// How many.
+    pub rows: usize,
+    /// The share that was forgotten of what was known before.
+    pub forget: f64,
 }

@@ -1,10 +1,11 @@
 //! A fitted model of a table: a model with the meaning of its columns, predicting tables like the one it was trained on; no
 //! fitting.
 
-use super::rows::{TableRows, target_of};
+use super::rows::{CodedTable, TableRows, target_of};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
+use crate::hyper::Session;
 use crate::likelihood::Task;
 use crate::metrics::Compared;
 use crate::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
@@ -12,7 +13,7 @@ use crate::options::FitOptions;
 use crate::registry::Registry;
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use crate::training::{Fitted, Start, record};
+use crate::training::{Fitted, Start, record, update};
 use faer::{Mat, MatRef};
 use sha2::{Digest, Sha256};
 use std::ops::Deref;
@@ -94,6 +95,22 @@ impl TableModel {
         let predictions = self.predict(table, unseen)?;
         predictions.compare(&targets).iter().for_each(visit);
         Ok(())
+    }
+
+    /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::compare`] and [`update`], and when no row has a target.
+    pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableModel> {
+        let labelled = table.with_values(self.schema.target_name());
+        if labelled.rows() == 0 {
+            let (source, target) = (table.source(), self.schema.target_name());
+            return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
+        }
+        let rows = CodedTable::of(&self.schema, &labelled)?;
+        let model = update(&self.model, rows.dataset(), forget, session)?;
+        Ok(TableModel { schema: self.schema.clone(), model })
     }
 
     /// `count` draws of the latent function at all rows of a table together, as [`Model::samples`] makes them.

@@ -213,6 +213,16 @@ impl TableOutputs {
         Ok(covariances)
     }
 
+    /// The models after the rows of a table, each after those that have its target; see [`TableModel::updated`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
+        let models = self.models.iter().map(|model| model.updated(table, forget, session));
+        Ok(TableOutputs { models: models.collect::<Result<_>>()? })
+    }
+
     /// Opens a file with the columns of all models, as [`Schema::open_with`] does.
     ///
     /// # Errors

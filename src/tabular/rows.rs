@@ -41,6 +41,13 @@ impl CodedTable {
         })
     }
 
+    /// All of its rows, in original units.
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets =
+            Targets { y: &self.target, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
+        Dataset { x: self.design.as_ref(), targets }
+    }
+
     /// Some of its rows.
     pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
         let gather = |values: &[f64]| match values {

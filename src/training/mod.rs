@@ -25,6 +25,7 @@ pub mod search;
 mod solve;
 mod start;
 mod trainer;
+mod update;
 mod variational;
 
 pub use arrays::{fit_arrays, fit_arrays_in};
@@ -37,6 +38,7 @@ pub use rows::{AllRows, BatchSource, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use start::{Prototype, Start};
 pub use trainer::Trainer;
+pub use update::update;
 pub use variational::VariationalModel;
 
 /// What fits to tables and files need besides.

@@ -543,6 +543,7 @@ pub(super) fn finish(
         jitter: absolute_jitter(&model),
         warnings,
         trace: trace.to_vec(),
+        updates: Vec::new(),
     };
     Fitted { model, q, posterior, summary, search: Search::default() }
 }

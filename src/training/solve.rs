@@ -5,7 +5,7 @@ use super::variational::VariationalModel;
 use crate::error::Result;
 use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
-use crate::variational::{DataGradient, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules};
+use crate::variational::{DataGradient, Evidence, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules};
 
 /// How much work updates were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,12 +38,19 @@ pub(super) struct Sweep<'a> {
     part: usize,
     /// What every row counts.
     scale: f64,
+    /// What rows before them said of every process; nothing where these are all there are.
+    earlier: &'a [Evidence],
 }
 
 impl<'a> Sweep<'a> {
     /// A pass over `rows` in parts of `part` of them.
     pub(super) fn of(rows: &'a dyn AllRows, part: usize) -> Self {
-        Sweep { rows, part, scale: 1.0 }
+        Sweep { rows, part, scale: 1.0, earlier: &[] }
+    }
+
+    /// The same after others, which said this of every process.
+    pub(super) fn after(self, earlier: &'a [Evidence]) -> Self {
+        Sweep { earlier, ..self }
     }
 
     /// The same of a sample, which stands for `n` rows.
@@ -111,14 +118,19 @@ impl<'a> FullBatch<'a> {
     fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
         self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
-        let Sweep { rows, part, scale } = self.sweep;
+        let Sweep { rows, part, scale, earlier } = self.sweep;
         rows.for_each(part, &mut |part| {
             value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale });
             for (process, gathered) in self.processes.iter_mut().enumerate() {
                 gathered.add(svgp.q_gradient_of(process));
             }
         })?;
-        Ok(value + svgp.objective().beta * svgp.kl())
+        let beta = svgp.objective().beta;
+        for ((gathered, earlier), q) in self.processes.iter_mut().zip(earlier).zip(svgp.posteriors()) {
+            let Gathered { mean, cov, curvature } = gathered;
+            value += earlier.add_to((q, beta), (mean, cov), curvature.as_mut());
+        }
+        Ok(value + beta * svgp.kl())
     }
 }
 

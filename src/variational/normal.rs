@@ -87,6 +87,20 @@ impl Matrix {
         }
     }
 
+    /// Adds a multiple of another matrix of the same family and size.
+    pub fn add_scaled(&mut self, other: MatrixRef<'_>, factor: f64) {
+        match (self, other) {
+            (Matrix::Full(own), MatrixRef::Full(other)) => {
+                let columns = own.col_iter_mut().zip(other.col_iter());
+                columns.for_each(|(own, other)| own.iter_mut().zip(other.iter()).for_each(|(a, b)| *a += factor * b));
+            }
+            (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => {
+                own.iter_mut().zip(other).for_each(|(a, b)| *a += factor * b);
+            }
+            _ => family_mismatch(),
+        }
+    }
+
     /// Adds `value` to the diagonal.
     pub fn add_diagonal(&mut self, value: f64) {
         match self {

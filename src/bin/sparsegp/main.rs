@@ -18,6 +18,7 @@ mod predict;
 mod progress;
 mod search;
 mod summary;
+mod update;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -62,6 +63,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Update(args) => update::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Demo(args) => demo::run(&args),

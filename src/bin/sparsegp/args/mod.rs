@@ -30,6 +30,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
+    /// Let a saved model learn from new rows, its hyper-parameters staying as they are
+    Update(UpdateArgs),
     /// Compare objectives by their test figures over repeats and training-set sizes
     Compare(Box<CompareArgs>),
     /// Show what is in a model file
@@ -109,6 +111,28 @@ pub struct EvaluateArgs {
     pub json: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
+}
+
+/// Options of `update`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp update houses.model this-week.csv --model-out houses.model")]
+pub struct UpdateArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// Where the updated model goes; the model file itself may be replaced
+    #[arg(long, value_name = "FILE")]
+    pub model_out: PathBuf,
+    /// The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub forget: f64,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Print the figures as JSON on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `inspect`.

@@ -1,0 +1,192 @@
+"""What estimators of classes share: labels of any type, probabilities, draws."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from . import _tables
+from ._base import Estimator
+from ._options import seed_of
+from ._targets import checked_target, named_target
+
+
+class Classification(ClassifierMixin, Estimator):
+    """What estimators of classes share."""
+
+    _given = {"task": "classification"}
+    _kinds = ("binary", "class")
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs: an array of numbers, or a pandas, polars or Arrow table, whose columns of text are categories.
+        y : array-like of shape (n,)
+            The classes, two or more, of any type.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts. A row of weight 2 is two rows.
+
+        Returns
+        -------
+        self
+        """
+        y = named_target(y, numeric=False)
+        if y is not None:
+            check_classification_targets(np.asarray(y))
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None, *, forget=0.0):
+        """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
+
+        With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
+        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: models with
+        neighbours cannot learn from new rows.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The classes, of which the first call has to have all.
+        classes : array-like, optional
+            All classes, for scikit-learn's sake: they are those of the first call's rows.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+        forget : float, default=0.0
+            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+
+        Returns
+        -------
+        self
+        """
+        y = named_target(y, numeric=False)
+        if "_model" not in self.__dict__:
+            check_classification_targets(np.asarray(y))
+            absent = np.setdiff1d([] if classes is None else classes, np.asarray(y))
+            if len(absent):
+                raise ValueError(f"the first call has no rows of the classes {list(absent[:5])}, expected rows of every class")
+        return self._partial_fit(X, y, sample_weight, forget=forget)
+
+    def _training_target(self, y):
+        labels = np.asarray(y)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 classes in the data, got 1 class")
+        return _tables.classes_column(labels, self.classes_, codes)
+
+    def _positive_label(self):
+        return _tables._label(self.classes_[1]) if len(self.classes_) == 2 else None
+
+    def _target_column(self, y):
+        labels = checked_target(y, numeric=False)
+        unseen = np.setdiff1d(labels, self.classes_)
+        if len(unseen):
+            raise ValueError(f"y contains previously unseen labels: {list(unseen[:5])}")
+        return _tables.classes_column(labels, self.classes_, np.searchsorted(self.classes_, labels))
+
+    def _take_model(self, model) -> None:
+        super()._take_model(model)
+        if "classes_" not in self.__dict__:
+            self.classes_ = _classes_of(self._columns["levels"])
+        self._places = _tables.class_places(self._columns["levels"], self.classes_)
+
+    def predict(self, X):
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        model, table = self._prediction_table(X)
+        (labels,) = model.predict(table, ["label"], threads=self.n_threads)
+        place = np.empty(len(self.classes_), dtype=np.int64)
+        place[self._places] = np.arange(len(self.classes_))
+        return self.classes_[place[labels[:, 0].astype(np.int64)]]
+
+    def predict_proba(self, X):
+        """Predict the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, number of classes)
+            In the order of ``classes_``.
+        """
+        model, table = self._prediction_table(X)
+        return model.predict(table, ["probabilities"], threads=self.n_threads)[0][:, self._places]
+
+    def predict_log_proba(self, X):
+        """Predict the logarithm of the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, number of classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X):
+        """What decides between the classes: the log odds of the second of two, the log probabilities of more.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, number of classes)
+        """
+        logs = self.predict_log_proba(X)
+        return logs if logs.shape[1] > 2 else logs[:, 1] - logs[:, 0]
+
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draw classes, each row by itself.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=0
+            The seed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+        """
+        model, table = self._prediction_table(X)
+        draws = model.draws(table, int(n_samples), seed_of(random_state), threads=self.n_threads).astype(np.int64)
+        place = np.empty(len(self.classes_), dtype=np.int64)
+        place[self._places] = np.arange(len(self.classes_))
+        return self.classes_[place[draws]]
+
+
+def _classes_of(levels) -> np.ndarray:
+    """Classes of a saved model: numbers where all are, else texts."""
+    if set(levels) <= {"true", "false", "True", "False"}:
+        return np.array([False, True])
+    try:
+        values = np.array([float(level) for level in levels])
+    except ValueError:
+        return np.array(sorted(levels))
+    return np.sort(values.astype(np.int64) if np.all(values == np.round(values)) else values)

@@ -1,0 +1,192 @@
+"""What estimators of numbers share: targets, moments, quantiles, draws and scores of predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ._base import Estimator
+from ._options import seed_of
+from ._targets import checked_target, named_target
+
+
+class Regression(RegressorMixin, Estimator):
+    """What estimators of numbers share."""
+
+    _task = "regression"
+
+    def _given_options(self) -> dict:
+        # A likelihood is for one kind of target, which is then known.
+        return {**self._given, "task": self._task if self.likelihood is None else None}
+
+    def _target_column(self, y):
+        return "number", np.asarray(checked_target(y, numeric=True), dtype=np.float64)
+
+    _training_target = _target_column
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs: an array of numbers, or a pandas, polars or Arrow table, whose columns of text are categories.
+        y : array-like of shape (n,)
+            The targets.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts. A row of weight 2 is two rows.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, named_target(y, numeric=True), sample_weight)
+
+    def partial_fit(self, X, y, sample_weight=None, *, forget=0.0):
+        """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
+
+        With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
+        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: models with
+        neighbours cannot learn from new rows.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+        forget : float, default=0.0
+            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, named_target(y, numeric=True), sample_weight, forget=forget)
+
+    def _first_level(self) -> float:
+        """What the engine's codes of ordered levels begin with."""
+        levels = self._columns["levels"]
+        return float(levels[0]) if levels and self._columns["kind"] == "ordinal" else 0.0
+
+    def predict(self, X, return_std=False, return_cov=False, quantiles=None, exposure=None):
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        return_std : bool, default=False
+            Whether the standard deviation of the target, noise included, is wanted.
+        return_cov : bool, default=False
+            Whether the covariance of the targets of all rows is wanted (Gaussian noise, at most 2000 rows).
+        quantiles : sequence of float, optional
+            Probabilities whose quantiles of the target are wanted.
+        exposure : array-like of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            The mean of the target; alone where nothing else is wanted.
+        std : ndarray of shape (n,)
+            With ``return_std``.
+        cov : ndarray of shape (n, n)
+            With ``return_cov``.
+        quantiles : ndarray of shape (n, number of quantiles)
+            With ``quantiles``.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov cannot both be True")
+        model, table = self._prediction_table(X, exposure=exposure)
+        wanted: list = ["moments"]
+        if quantiles is not None:
+            wanted.append(_probabilities(quantiles))
+        out = model.predict(table, wanted, threads=self.n_threads)
+        first = self._first_level()
+        answer = [out[0][:, 0] + first]
+        if return_std:
+            answer.append(np.sqrt(out[0][:, 1]))
+        if return_cov:
+            answer.append(self._covariance(model, table))
+        if quantiles is not None:
+            answer.append(out[1] + first)
+        return answer[0] if len(answer) == 1 else tuple(answer)
+
+    def _covariance(self, model, table):
+        noise = model.noise_variance()
+        if noise is None or self._columns["warped"]:
+            raise ValueError("return_cov=True needs the gaussian likelihood and a target that is not warped")
+        covariance = model.joint(table, threads=self.n_threads)[1]
+        covariance[np.diag_indices_from(covariance)] += noise
+        return covariance
+
+    def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
+        """Draw targets: at every row a latent function, then a target around it, each row by itself.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=0
+            The seed.
+        exposure : array-like of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+        """
+        model, table = self._prediction_table(X, exposure=exposure)
+        draws = model.draws(table, int(n_samples), seed_of(random_state), threads=self.n_threads)
+        return draws + self._first_level()
+
+    def crps(self, X, y, exposure=None):
+        """The continuous ranked probability score of each target, in its units; smaller is better.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        exposure : array-like of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        return model.predict(table, ["crps"], threads=self.n_threads)[0][:, 0].copy()
+
+    def pit(self, X, y, exposure=None):
+        """For each target the predicted probability of less than it and of no more than it; uniform where predictions are right.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        exposure : array-like of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Twice the same number unless targets are discrete.
+        """
+        model, table = self._prediction_table(X, y=y, exposure=exposure)
+        return model.pit(table, threads=self.n_threads)
+
+
+def _probabilities(quantiles) -> list:
+    levels = [float(level) for level in np.atleast_1d(quantiles)]
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise ValueError(f"quantiles are {levels}, expected probabilities between 0 and 1")
+    return levels

@@ -1,0 +1,185 @@
+"""The building blocks for loops of one's own: a stochastic variational GP, its losses, gradients and moves; no loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _sparsegp
+from ._options import engine_options
+
+
+class SVGP:
+    """A stochastic variational Gaussian process, a step at a time.
+
+    It works on the scale it is given: nothing is standardised. ``q(u)`` is kept as ``q(w) = N(m, S)`` of the whitened inducing
+    variables ``u = L w``, whose prior is N(0, I); likelihoods of several functions have one for each.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        The kernel; values that it does not give are 1.
+    inducing_points : array-like of shape (M, d)
+        The inducing inputs.
+    likelihood : str, default="gaussian"
+        The likelihood, by the name that estimators know.
+    objective : {"elbo", "dlm-log"}, default="elbo"
+        The expected or the predictive log loss of a datum.
+    update : str, default="ngd"
+        The rule that moves q: ``"ngd"``, ``"sr-vn"``, ``"adam"``, ``"bw-gd"``, ``"prox-sgd"``, ``"proj-sgd"``, ``"projected-ngvi"``.
+    beta : float, default=1.0
+        The weight of the KL term.
+    n_classes : int, default=2
+        The number of classes or ordered levels of the target, which is coded 0, 1, ….
+    n_threads : int, optional
+        The number of threads.
+    random_state : int, RandomState or None, default=None
+        The seed of estimators that sample.
+    options : dict, optional
+        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``.
+
+    Examples
+    --------
+    Natural gradients on mini-batches, with Adam of one's own for the rest:
+
+    >>> import numpy as np
+    >>> from sparsegp import SVGP
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (500, 1))
+    >>> y = (np.sin(2 * X[:, 0]) > 0).astype(float)
+    >>> model = SVGP("rbf", np.linspace(-3, 3, 15)[:, None], "bernoulli-logit")
+    >>> for epoch in range(20):
+    ...     rows = rng.choice(500, 100, replace=False)
+    ...     loss = model.loss(X[rows], y[rows], scale=5.0)
+    ...     taken = model.step(0.5)
+    >>> bool(np.mean((model.marginals(X)[0][:, 0] > 0) == y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel,
+        inducing_points,
+        likelihood="gaussian",
+        *,
+        objective="elbo",
+        update="ngd",
+        beta=1.0,
+        n_classes=2,
+        n_threads=None,
+        random_state=None,
+        options=None,
+    ):
+        given = {"kernel": kernel, "likelihood": likelihood, "objective": objective, "beta": beta, "random_state": random_state}
+        text, _ = engine_options(given | {"options": options, "auto": "none"}, q_update=update)
+        self._svgp = _sparsegp.Svgp(text, _array(inducing_points, 2, "inducing_points"), int(n_classes), threads=n_threads)
+
+    def loss(self, X, y, *, exposure=None, scale=1.0, hyper=False) -> float:
+        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p)``, to be minimised; its gradients are kept.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+            Inputs.
+        y : array-like of shape (b,)
+            Targets.
+        exposure : array-like of shape (b,), optional
+            Exposures of counts.
+        scale : float, default=1.0
+            What a datum of the batch counts: the number of all rows over ``b``.
+        hyper : bool, default=False
+            Whether the gradient in hyper-parameters and inducing inputs is wanted too.
+
+        Returns
+        -------
+        float
+        """
+        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        return self._svgp.loss(_array(X, 2, "X"), _array(y, 1, "y"), exposure, float(scale), bool(hyper))
+
+    def step(self, size=1.0) -> float:
+        """Move q by its rule along the gradient of the last :meth:`loss`.
+
+        Parameters
+        ----------
+        size : float, default=1.0
+            The step; of natural gradients the mixing weight ρ, at most 1.
+
+        Returns
+        -------
+        float
+            The step that was taken: guards may have shrunk it, to 0 where no step is possible.
+        """
+        return self._svgp.step(float(size))[0]
+
+    @property
+    def gradient(self) -> list:
+        """The gradient of the last :meth:`loss` without the KL term in ``(m, S)``, a pair for every function."""
+        return self._svgp.gradients()
+
+    @property
+    def posterior(self) -> list:
+        """``(m, S)`` of every function; S is a vector where it is diagonal. Can be set."""
+        return self._svgp.posteriors()
+
+    @posterior.setter
+    def posterior(self, pairs) -> None:
+        self._svgp.set_posteriors([tuple(np.ascontiguousarray(part, dtype=np.float64) for part in pair) for pair in pairs])
+
+    @property
+    def natural_parameters(self) -> list:
+        """``(S⁻¹m, −½ S⁻¹)`` of every function."""
+
+        def natural(mean, cov):
+            precision = 1.0 / cov if cov.ndim == 1 else np.linalg.inv(cov)
+            return (precision * mean if cov.ndim == 1 else precision @ mean), -0.5 * precision
+
+        return [natural(*pair) for pair in self.posterior]
+
+    def kl(self) -> float:
+        """``KL(q ‖ p)`` of all functions together."""
+        return self._svgp.kl()
+
+    def marginals(self, X):
+        """Means and variances of the latent functions at inputs, each of shape (n, functions)."""
+        return self._svgp.marginals(_array(X, 2, "X"))
+
+    def log_density(self, X, y, exposure=None) -> np.ndarray:
+        """The log predictive density of every target."""
+        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        return self._svgp.log_density(_array(X, 2, "X"), _array(y, 1, "y"), exposure)
+
+    @property
+    def hyperparameters(self) -> dict:
+        """Hyper-parameters by name, inducing inputs apart."""
+        return dict(self._svgp.hyperparameters())
+
+    @property
+    def inducing_points(self) -> np.ndarray:
+        """The inducing inputs."""
+        return self._svgp.inducing_points()
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Hyper-parameters and inducing inputs as one unconstrained vector, for an optimiser. Can be set: q stays as it is in
+        whitened form. ``FitError`` is raised, and nothing has changed, where the model cannot be evaluated."""
+        return self._svgp.theta()
+
+    @theta.setter
+    def theta(self, values) -> None:
+        if not self._svgp.move_to(_array(values, 1, "theta")):
+            raise _sparsegp.FitError("the covariance of the inducing inputs has no Cholesky factor at theta")
+
+    @property
+    def theta_gradient(self) -> np.ndarray:
+        """The gradient of the last ``loss(…, hyper=True)`` in :attr:`theta`."""
+        return self._svgp.theta_gradient()
+
+
+def _array(values, dimensions: int, name: str) -> np.ndarray:
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != dimensions:
+        raise ValueError(f"{name} has {values.ndim} dimensions, expected {dimensions}")
+    return values
+
+
+__all__ = ["SVGP"]

@@ -1,0 +1,298 @@
+//! A stochastic variational GP that a program trains by steps of its own: the objective of a batch, its gradients, moves; no loop.
+
+use crate::convert::{matrix, points, raised, rows_of};
+use crate::host;
+use faer::{Mat, MatRef};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::{Map, Value};
+use sparsegp::collapsed::Dataset;
+use sparsegp::gradient::Batch;
+use sparsegp::hyper::FreeVector;
+use sparsegp::latent::InducingLayer;
+use sparsegp::model::{LatentModel, Posterior, Score};
+use sparsegp::objective::Targets;
+use sparsegp::options::FitOptions;
+use sparsegp::training::VariationalModel;
+use sparsegp::variational::{MatrixRef, Normal, RuleOptions, Rules};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Rows that buffers are made for; larger batches make them anew.
+const BATCH: usize = 256;
+
+/// A model with its posterior, on the scale that it sees.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Svgp {
+    state: Mutex<State>,
+    threads: Option<usize>,
+}
+
+struct State {
+    model: VariationalModel,
+    rules: Rules,
+    options: RuleOptions,
+    inputs: usize,
+    /// Whether the gradients kept in the model are those of where it is, and whether those of hyper-parameters are among them.
+    evaluated: (bool, bool),
+}
+
+/// A vector, and a matrix or its diagonal.
+type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
+
+fn pair<'py>(py: Python<'py>, mean: &[f64], matrix_of: MatrixRef<'_>) -> PyResult<Pair<'py>> {
+    let second = match matrix_of {
+        MatrixRef::Full(all) => matrix(py, all)?.into_any(),
+        MatrixRef::Diagonal(diagonal) => PyArray1::from_slice(py, diagonal).into_any(),
+    };
+    Ok((PyArray1::from_slice(py, mean), second))
+}
+
+impl State {
+    /// The rows of a batch, checked: inputs, targets, exposures.
+    fn rows(
+        &self,
+        x: &PyReadonlyArray2<'_, f64>,
+        y: Option<&PyReadonlyArray1<'_, f64>>,
+        exposure: Option<&PyReadonlyArray1<'_, f64>>,
+    ) -> PyResult<(Mat<f64>, Vec<f64>, Vec<f64>)> {
+        let x = points(x);
+        if x.ncols() != self.inputs {
+            let (found, expected) = (x.ncols(), self.inputs);
+            return Err(PyValueError::new_err(format!("X has {found} columns, expected {expected}")));
+        }
+        if x.nrows() == 0 || !x.col_iter().all(|column| column.iter().all(|value| value.is_finite())) {
+            return Err(PyValueError::new_err("X has to have rows, and no NaN or infinity"));
+        }
+        let vector = |values: Option<&PyReadonlyArray1<'_, f64>>| {
+            values.map_or_else(Vec::new, |values| values.as_array().to_vec())
+        };
+        let (y, exposure) = (vector(y), vector(exposure));
+        for (name, values) in [("y", &y), ("exposure", &exposure)] {
+            if !values.is_empty() && values.len() != x.nrows() {
+                let (found, expected) = (values.len(), x.nrows());
+                return Err(PyValueError::new_err(format!("{name} has {found} numbers, X has {expected} rows")));
+            }
+        }
+        let (kind, levels) = (self.model.model.likelihood.target_kind(), self.model.model.likelihood.levels());
+        let admits = |y: f64| kind.admits(y) && (levels == 0 || y < levels as f64);
+        if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
+            return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
+        }
+        if let Some(odd) = exposure.iter().find(|&&value| !(value > 0.0 && value.is_finite())) {
+            return Err(PyValueError::new_err(format!("exposure has {odd}, expected numbers above 0")));
+        }
+        Ok((x, y, exposure))
+    }
+
+    fn free(&self) -> FreeVector {
+        FreeVector::new(&self.model.model.descriptors())
+    }
+
+    fn need(&self, hyper: bool) -> PyResult<()> {
+        if self.evaluated.0 && (!hyper || self.evaluated.1) {
+            return Ok(());
+        }
+        let how = if hyper { "loss(X, y, hyper=True)" } else { "loss(X, y)" };
+        Err(PyRuntimeError::new_err(format!("there is no gradient of where the model is: call {how} first")))
+    }
+
+    fn posterior(&self) -> Posterior {
+        Posterior::new(&self.model.model, self.model.posteriors())
+    }
+}
+
+impl Svgp {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does `work` on the model while the interpreter is free.
+    fn work<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
+        host::run(py, self.threads, None, |_| work(&mut self.state()))
+    }
+}
+
+#[pymethods]
+impl Svgp {
+    /// A model with q = the prior from options by name (as JSON text; those of a fit), inducing inputs (M × D), and the number of classes or
+    /// levels.
+    #[new]
+    #[pyo3(signature = (options, inducing, levels, *, threads=None))]
+    fn new(
+        options: &str,
+        inducing: PyReadonlyArray2<'_, f64>,
+        levels: usize,
+        threads: Option<usize>,
+    ) -> PyResult<Svgp> {
+        let values: Map<String, Value> =
+            serde_json::from_str(options).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+        let options = FitOptions::named(&values, &[]).map_err(raised)?;
+        let (z, registry) = (points(&inducing), &options.registry);
+        let inputs = z.ncols();
+        let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
+        let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
+        let functions = likelihood.functions();
+        let layer = InducingLayer::new(kernel, z, options.jitter).map_err(raised)?;
+        let mut model = LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
+        model.constrain(&options.constraints, false).map_err(raised)?;
+        model.refresh().map_err(|_| PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor"))?;
+        let m = model.layer().dim();
+        let q: Vec<Normal> = (0..functions).map(|_| Normal::standard(options.steps.family, m)).collect();
+        let rule = options.steps.rule();
+        let rules = Rules::of_all(&rule, &q);
+        let model = VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
+        let state = State { model, rules, options: rule, inputs, evaluated: (false, false) };
+        Ok(Svgp { state: Mutex::new(state), threads })
+    }
+
+    /// The objective, `scale·Σ ℓ_i + β KL`, at a batch, whose gradients are kept.
+    #[pyo3(signature = (x, y, exposure, scale, hyper))]
+    fn loss(
+        &self,
+        py: Python<'_>,
+        x: PyReadonlyArray2<'_, f64>,
+        y: PyReadonlyArray1<'_, f64>,
+        exposure: Option<PyReadonlyArray1<'_, f64>>,
+        scale: f64,
+        hyper: bool,
+    ) -> PyResult<f64> {
+        let (x, y, exposure) = self.state().rows(&x, Some(&y), exposure.as_ref())?;
+        self.work(py, |state| {
+            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
+            state.model.reserve(y.len());
+            let value = state.model.evaluate_under_all(Batch { x: x.as_ref(), targets, scale }, hyper, &state.rules);
+            state.evaluated = (value.is_finite(), hyper);
+            value
+        })
+    }
+
+    /// Moves every q along the kept gradient; the step that was taken, and how often it was shrunk.
+    fn step(&self, py: Python<'_>, size: f64) -> PyResult<(f64, usize)> {
+        self.state().need(false)?;
+        let info = self.work(py, |state| {
+            state.evaluated.0 = false;
+            state.model.update_all(&mut state.rules, size)
+        })?;
+        Ok((info.step, info.rollbacks))
+    }
+
+    /// The kept gradient of the data part in m and S of every function.
+    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
+        let state = self.state();
+        state.need(false)?;
+        let of = |process: usize| {
+            let gradient = state.model.q_gradient_of(process);
+            pair(py, gradient.mean, gradient.cov)
+        };
+        (0..state.model.posteriors().len()).map(of).collect()
+    }
+
+    /// m and S of every function.
+    fn posteriors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
+        self.state().model.posteriors().iter().map(|q| pair(py, q.mean(), q.cov())).collect()
+    }
+
+    /// Replaces m and S of every function.
+    fn set_posteriors(&self, given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>) -> PyResult<()> {
+        let mut state = self.state();
+        let (m, count) = (state.model.q().dim(), state.model.posteriors().len());
+        let family = state.model.q().family();
+        let normal = |(mean, cov): (PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)| -> PyResult<Normal> {
+            let mean = mean.as_array().to_vec();
+            match cov.extract::<PyReadonlyArray2<'_, f64>>() {
+                Ok(cov) => Normal::new(mean, points(&cov)).map_err(raised),
+                Err(_) => {
+                    let variances = cov.extract::<PyReadonlyArray1<'_, f64>>()?;
+                    Normal::diagonal(mean, variances.as_array().to_vec()).map_err(raised)
+                }
+            }
+        };
+        let q = given.into_iter().map(normal).collect::<PyResult<Vec<_>>>()?;
+        if q.len() != count || q.iter().any(|q| q.dim() != m || q.family() != family) {
+            return Err(PyValueError::new_err(format!(
+                "expected a mean and a covariance of dimension {m} for each of {count} functions, {family} as before"
+            )));
+        }
+        state.rules = Rules::of_all(&state.options, &q);
+        state.model.set_q(q);
+        state.evaluated = (false, false);
+        Ok(())
+    }
+
+    /// `KL(q ‖ p)` of all functions together.
+    fn kl(&self) -> f64 {
+        self.state().model.kl()
+    }
+
+    /// Means and variances of the functions at inputs, a row each.
+    fn marginals<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
+        let (x, ..) = self.state().rows(&x, None, None)?;
+        let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
+        Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
+    }
+
+    /// The log predictive density of every target.
+    fn log_density<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray2<'py, f64>,
+        y: PyReadonlyArray1<'py, f64>,
+        exposure: Option<PyReadonlyArray1<'py, f64>>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (x, y, exposure) = self.state().rows(&x, Some(&y), exposure.as_ref())?;
+        let losses = self.work(py, |state| {
+            let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
+            state.posterior().losses(Dataset { x: x.as_ref(), targets }, Score::LogLoss)
+        })?;
+        Ok(PyArray1::from_vec(py, losses.into_iter().map(|loss| -loss).collect()))
+    }
+
+    /// Names and values of hyper-parameters, inducing inputs apart.
+    fn hyperparameters(&self) -> Vec<(String, f64)> {
+        self.state().model.model.named_values()
+    }
+
+    /// The free, unconstrained vector of hyper-parameters and inducing inputs.
+    fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let state = self.state();
+        PyArray1::from_vec(py, state.free().pack(&state.model.model.natural()))
+    }
+
+    /// The kept gradient in that vector.
+    fn theta_gradient<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let mut state = self.state();
+        state.need(true)?;
+        let (free, natural) = (state.free(), state.model.model.natural());
+        let mut out = vec![0.0; free.len()];
+        free.pull_back(&natural, state.model.theta_gradient(), &mut out);
+        Ok(PyArray1::from_vec(py, out))
+    }
+
+    /// Moves hyper-parameters and inducing inputs there, q staying in whitened form; false, and nothing changed, where the model cannot be
+    /// evaluated.
+    fn move_to(&self, py: Python<'_>, theta: PyReadonlyArray1<'_, f64>) -> PyResult<bool> {
+        let theta = theta.as_array().to_vec();
+        let free = self.state().free();
+        if theta.len() != free.len() || theta.iter().any(|x| !x.is_finite()) {
+            let expected = free.len();
+            return Err(PyValueError::new_err(format!("theta has to be {expected} numbers, none of them NaN or infinite")));
+        }
+        self.work(py, |state| {
+            let mut natural = state.model.model.natural();
+            free.unpack(&theta, &mut natural);
+            state.evaluated = (false, false);
+            natural.iter().all(|x| x.is_finite()) && state.model.set_natural(&natural)
+        })
+    }
+
+    /// The inducing inputs.
+    fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let state = self.state();
+        state.model.model.layer().inducing().map(|layer| matrix(py, layer.z())).transpose()
+    }
+}

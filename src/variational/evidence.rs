@@ -1,0 +1,110 @@
+//! What rows that are gone say of w: a Gaussian factor in natural parameters, beside the prior or beside new rows; no steps.
+
+use super::{Matrix, MatrixRef, Normal};
+use crate::linalg::{self, Factorizer, dot, gram_of_inverse};
+use faer::Mat;
+
+/// The factor `t(w) ∝ exp(λᵀw − ½ wᵀΛw)` that makes of the prior a posterior, `q(w) ∝ N(w; 0, I) t(w)`.
+///
+/// Gaussian noise makes such factors of the data themselves, which add up over rows; for other noise it is the data's best Gaussian
+/// stand-in, so that later rows are learnt from by `Σ ℓ_i + β KL(q ‖ p t)` (Bui, Nguyen & Turner 2017, at inducing inputs that stay).
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// `Λ = S⁻¹ − I`.
+    pub precision: Matrix,
+    /// `λ = S⁻¹ m`.
+    pub shift: Vec<f64>,
+}
+
+impl Evidence {
+    /// What `q` knows beyond the prior; `None` where S cannot be inverted.
+    pub fn of(q: &Normal) -> Option<Evidence> {
+        let mut shift = vec![0.0; q.dim()];
+        let mut precision = match q.cov() {
+            MatrixRef::Diagonal(variances) => {
+                shift.iter_mut().zip(q.mean().iter().zip(variances)).for_each(|(l, (m, s))| *l = m / s);
+                Matrix::Diagonal(variances.iter().map(|s| 1.0 / s).collect())
+            }
+            MatrixRef::Full(cov) => {
+                let (precision, _) = inverse(cov.to_owned())?;
+                linalg::matvec(precision.as_ref(), q.mean(), &mut shift);
+                Matrix::Full(precision)
+            }
+        };
+        precision.add_diagonal(-1.0);
+        Some(Evidence { precision, shift })
+    }
+
+    /// The same as if every row had counted `factor` times.
+    pub fn scale(&mut self, factor: f64) {
+        match &mut self.precision {
+            Matrix::Full(all) => *all *= faer::Scale(factor),
+            Matrix::Diagonal(diagonal) => diagonal.iter_mut().for_each(|x| *x *= factor),
+        }
+        self.shift.iter_mut().for_each(|x| *x *= factor);
+    }
+
+    /// Adds the factor `weight · (gram, shift)` of other rows.
+    pub fn add(&mut self, gram: MatrixRef<'_>, shift: &[f64], weight: f64) {
+        self.precision.add_scaled(gram, weight);
+        self.shift.iter_mut().zip(shift).for_each(|(own, other)| *own += weight * other);
+    }
+
+    /// `S = (I + Λ)⁻¹`, `m = Sλ`; `None` where that is not positive definite.
+    pub fn posterior(&self) -> Option<Normal> {
+        let mut precision = self.precision.clone();
+        precision.add_diagonal(1.0);
+        match precision {
+            Matrix::Full(precision) => {
+                let (cov, log_det) = inverse(precision)?;
+                let mut mean = vec![0.0; self.shift.len()];
+                linalg::matvec(cov.as_ref(), &self.shift, &mut mean);
+                Some(Normal { mean, cov: Matrix::Full(cov), log_det: -log_det })
+            }
+            Matrix::Diagonal(precision) => {
+                let variances: Vec<f64> = precision.iter().map(|p| 1.0 / p).collect();
+                let mean = variances.iter().zip(&self.shift).map(|(s, l)| s * l).collect();
+                Normal::diagonal(mean, variances).ok()
+            }
+        }
+    }
+
+    /// Adds `weight` times `−E_q log t = ½ (tr ΛS + mᵀΛm) − λᵀm`, whose value comes back, to a gradient: `Λm − λ` in m, `½Λ` in S, and Λ
+    /// to the Hessian in m.
+    pub(crate) fn add_to(
+        &self,
+        (q, weight): (&Normal, f64),
+        (mean, cov): (&mut [f64], &mut Matrix),
+        curvature: Option<&mut Matrix>,
+    ) -> f64 {
+        let mut image = vec![0.0; q.dim()];
+        let trace = match (&self.precision, q.cov()) {
+            (Matrix::Full(precision), MatrixRef::Full(cov)) => {
+                linalg::matvec(precision.as_ref(), q.mean(), &mut image);
+                precision.col_iter().zip(cov.col_iter()).map(|(a, b)| a.transpose() * b).sum()
+            }
+            (precision, cov) => {
+                let precision = precision.as_ref().diagonal();
+                image.iter_mut().zip(precision.iter().zip(q.mean())).for_each(|(x, (p, m))| *x = p * m);
+                dot(precision, cov.diagonal())
+            }
+        };
+        let terms = image.iter().zip(&self.shift);
+        mean.iter_mut().zip(terms).for_each(|(g, (x, l))| *g += weight * (x - l));
+        cov.add_scaled(self.precision.as_ref(), 0.5 * weight);
+        if let Some(curvature) = curvature {
+            curvature.add_scaled(self.precision.as_ref(), weight);
+        }
+        weight * (0.5 * (trace + dot(&image, q.mean())) - dot(&self.shift, q.mean()))
+    }
+}
+
+/// The inverse of a symmetric positive definite matrix, and the logarithm of its determinant.
+fn inverse(mut matrix: Mat<f64>) -> Option<(Mat<f64>, f64)> {
+    let m = matrix.nrows();
+    let (mut root, mut inverse) = (linalg::spread(m, m), linalg::spread(m, m));
+    Factorizer::new(m).cholesky_with_inverse(matrix.as_mut(), root.as_mut()).ok()?;
+    let log_det = linalg::log_det(matrix.as_ref());
+    gram_of_inverse(root.as_ref(), inverse.as_mut());
+    log_det.is_finite().then_some((inverse, log_det))
+}
