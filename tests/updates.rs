@@ -6,6 +6,7 @@ mod program;
 
 use common::data;
 use faer::{Mat, MatRef};
+use program::{Work, table};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
@@ -15,7 +16,6 @@ use sparsegp::model::Model;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::training::{ModelBuilder, update};
 use sparsegp::variational::Family;
-use program::{Work, table};
 use std::ops::Range;
 
 /// Inputs (`n × D`) and targets that a likelihood draws at smooth functions of them.
@@ -57,7 +57,14 @@ fn score(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
 
 fn quick(kind: LikelihoodKind) -> FitOptions {
     let steps = StepOptions { batch_size: 40, ..StepOptions::default() };
-    FitOptions { likelihood: Some(kind), inducing: Some(8), epochs: Some(4), warm_start: 2, steps, ..FitOptions::default() }
+    FitOptions {
+        likelihood: Some(kind),
+        inducing: Some(8),
+        epochs: Some(4),
+        warm_start: 2,
+        steps,
+        ..FitOptions::default()
+    }
 }
 
 /// Gaussian noise: rows in any parts are the rows at once, and the fit's own rows, all else forgotten, are the fit.
@@ -147,7 +154,8 @@ fn forgetting_is_a_share() {
 fn the_command_updates_in_place_and_says_what_it_did() {
     let work = Work::new();
     let rows = table(180);
-    let more = rows.lines().enumerate().filter(|(i, _)| *i == 0 || *i > 120).map(|(_, line)| format!("{line}\n"));
+    let more =
+        rows.lines().enumerate().filter(|(i, _)| *i == 0 || *i > 120).map(|(_, line)| format!("{line}\n"));
     work.write("more.csv", &more.collect::<String>());
     work.model();
     let evaluated = || work.run("evaluate model more.csv --json").ok().json()["test"].clone();
@@ -158,16 +166,30 @@ fn the_command_updates_in_place_and_says_what_it_did() {
     assert_eq!((&figures["before"], &figures["after"]), (&before, &evaluated()));
     assert_ne!(figures["before"], figures["after"]);
     let told = work.run("update model more.csv --model-out again --forget 0.25").ok().stdout();
-    assert!(told.starts_with("60 new rows on top of 180\n") && told.ends_with("written to again\n"), "{told}");
+    assert!(
+        told.starts_with("60 new rows on top of 180\n") && told.ends_with("written to again\n"),
+        "{told}"
+    );
     let inspected = work.run("inspect again").ok().stdout();
     assert!(inspected.contains("60 rows, 0.25 forgotten"), "{inspected}");
     work.run("evaluate again more.csv").ok();
     // Several targets with models of their own.
-    let two = |n: usize| table(n).lines().enumerate().map(|(i, line)| {
-        if i == 0 { format!("{line},z\n") } else { format!("{line},{}\n", if i % 4 == 0 { String::new() } else { i.to_string() }) }
-    }).collect::<String>();
+    let two = |n: usize| {
+        table(n)
+            .lines()
+            .enumerate()
+            .map(|(i, line)| {
+                if i == 0 {
+                    format!("{line},z\n")
+                } else {
+                    format!("{line},{}\n", if i % 4 == 0 { String::new() } else { i.to_string() })
+                }
+            })
+            .collect::<String>()
+    };
     work.write("two.csv", &two(80));
-    work.run("fit two.csv --target y,z --task regression --inducing 5 --epochs 2 --quiet --model-out both").ok();
+    work.run("fit two.csv --target y,z --task regression --inducing 5 --epochs 2 --quiet --model-out both")
+        .ok();
     let told = work.run("update both two.csv --model-out both").ok().stdout();
     assert!(told.contains("80 new rows on top of 80") && told.contains("60 new rows on top of 60"), "{told}");
 }
@@ -179,11 +201,17 @@ fn what_cannot_be_updated_is_said_in_one_line() {
     let refused = |arguments: &str, code: i32, words: &str| {
         let run = work.run(arguments);
         let text = run.stderr();
-        assert!(run.code() == code && text.starts_with("error: ") && text.contains(words), "{arguments}: {text}");
+        assert!(
+            run.code() == code && text.starts_with("error: ") && text.contains(words),
+            "{arguments}: {text}"
+        );
         assert!(!work.names().contains(&"out".to_owned()), "{arguments}");
     };
     let fit = |options: &str| {
-        work.run(&format!("fit data.csv --target y --quiet --model-out other --epochs 2 --inducing 5 {options}")).ok();
+        work.run(&format!(
+            "fit data.csv --target y --quiet --model-out other --epochs 2 --inducing 5 {options}"
+        ))
+        .ok();
     };
     refused("update model data.csv --model-out out --forget 1.5", 2, "--forget is 1.5");
     refused("update model data.csv", 2, "--model-out");

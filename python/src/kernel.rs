@@ -28,10 +28,13 @@ impl Kernel {
 impl Kernel {
     #[new]
     fn new(text: &str, dims: usize) -> PyResult<Kernel> {
-        let kernel = parse(text, dims).map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
+        let kernel =
+            parse(text, dims).map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
         if kernel.min_dims() > dims {
             let needed = kernel.min_dims();
-            return Err(PyValueError::new_err(format!("kernel '{text}' needs {needed} columns, X has {dims}")));
+            return Err(PyValueError::new_err(format!(
+                "kernel '{text}' needs {needed} columns, X has {dims}"
+            )));
         }
         Ok(Kernel { kernel, dims })
     }
@@ -58,7 +61,11 @@ impl Kernel {
     }
 
     /// The variance at every row.
-    fn diagonal<'py>(&self, py: Python<'py>, x: PyReadonlyArray2<'py, f64>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    fn diagonal<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.check(&x)?;
         let x = points(&x);
         let mut out = vec![0.0; x.nrows()];

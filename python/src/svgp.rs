@@ -71,10 +71,13 @@ impl State {
         for (name, values) in [("y", &y), ("exposure", &exposure)] {
             if !values.is_empty() && values.len() != x.nrows() {
                 let (found, expected) = (values.len(), x.nrows());
-                return Err(PyValueError::new_err(format!("{name} has {found} numbers, X has {expected} rows")));
+                return Err(PyValueError::new_err(format!(
+                    "{name} has {found} numbers, X has {expected} rows"
+                )));
             }
         }
-        let (kind, levels) = (self.model.model.likelihood.target_kind(), self.model.model.likelihood.levels());
+        let (kind, levels) =
+            (self.model.model.likelihood.target_kind(), self.model.model.likelihood.levels());
         let admits = |y: f64| kind.admits(y) && (levels == 0 || y < levels as f64);
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
@@ -125,8 +128,8 @@ impl Svgp {
         levels: usize,
         threads: Option<usize>,
     ) -> PyResult<Svgp> {
-        let values: Map<String, Value> =
-            serde_json::from_str(options).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+        let values: Map<String, Value> = serde_json::from_str(options)
+            .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
         let options = FitOptions::named(&values, &[]).map_err(raised)?;
         let (z, registry) = (points(&inducing), &options.registry);
         let inputs = z.ncols();
@@ -134,14 +137,18 @@ impl Svgp {
         let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
         let functions = likelihood.functions();
         let layer = InducingLayer::new(kernel, z, options.jitter).map_err(raised)?;
-        let mut model = LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
+        let mut model =
+            LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
         model.constrain(&options.constraints, false).map_err(raised)?;
-        model.refresh().map_err(|_| PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor"))?;
+        model.refresh().map_err(|_| {
+            PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")
+        })?;
         let m = model.layer().dim();
         let q: Vec<Normal> = (0..functions).map(|_| Normal::standard(options.steps.family, m)).collect();
         let rule = options.steps.rule();
         let rules = Rules::of_all(&rule, &q);
-        let model = VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
+        let model =
+            VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
         let state = State { model, rules, options: rule, inputs, evaluated: (false, false) };
         Ok(Svgp { state: Mutex::new(state), threads })
     }
@@ -161,7 +168,8 @@ impl Svgp {
         self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             state.model.reserve(y.len());
-            let value = state.model.evaluate_under_all(Batch { x: x.as_ref(), targets, scale }, hyper, &state.rules);
+            let value =
+                state.model.evaluate_under_all(Batch { x: x.as_ref(), targets, scale }, hyper, &state.rules);
             state.evaluated = (value.is_finite(), hyper);
             value
         })
@@ -280,7 +288,9 @@ impl Svgp {
         let free = self.state().free();
         if theta.len() != free.len() || theta.iter().any(|x| !x.is_finite()) {
             let expected = free.len();
-            return Err(PyValueError::new_err(format!("theta has to be {expected} numbers, none of them NaN or infinite")));
+            return Err(PyValueError::new_err(format!(
+                "theta has to be {expected} numbers, none of them NaN or infinite"
+            )));
         }
         self.work(py, |state| {
             let mut natural = state.model.model.natural();

@@ -55,7 +55,8 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
         Some(evidence)
     };
     let earlier: Option<Vec<Evidence>> = q.iter().map(known).collect();
-    let earlier = earlier.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))?;
+    let earlier =
+        earlier.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))?;
     let (latent, q) = match closed_form(&latent, model.options(), scaled, &earlier) {
         Some(q) => (latent, q?),
         None => by_steps((latent, q), model.options(), (scaled, &earlier), session)?,

@@ -92,7 +92,9 @@ impl Matrix {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => {
                 let columns = own.col_iter_mut().zip(other.col_iter());
-                columns.for_each(|(own, other)| own.iter_mut().zip(other.iter()).for_each(|(a, b)| *a += factor * b));
+                columns.for_each(|(own, other)| {
+                    own.iter_mut().zip(other.iter()).for_each(|(a, b)| *a += factor * b)
+                });
             }
             (Matrix::Diagonal(own), MatrixRef::Diagonal(other)) => {
                 own.iter_mut().zip(other).for_each(|(a, b)| *a += factor * b);

@@ -93,7 +93,8 @@ pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
     rows.extend(evidence(summary).map(|text| row("log evidence", text)));
     rows.extend(search::rows(model));
     rows.extend(summary.updates.iter().map(|update| {
-        let forgot = if update.forget > 0.0 { format!(", {} forgotten", update.forget) } else { String::new() };
+        let forgot =
+            if update.forget > 0.0 { format!(", {} forgotten", update.forget) } else { String::new() };
         row("updated with", format!("{} rows{forgot}", update.rows))
     }));
     rows

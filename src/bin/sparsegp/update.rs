@@ -71,5 +71,8 @@ fn document(args: &UpdateArgs, updated: &[Updated]) -> String {
     let outputs: Map<String, Value> =
         updated.iter().map(|one| (one.target.clone(), of_target(one))).collect();
     let model: &Path = &args.model_out;
-    format!("{:#}\n", json!({ "command": "update", "model": model, "forget": args.forget, "outputs": outputs }))
+    format!(
+        "{:#}\n",
+        json!({ "command": "update", "model": model, "forget": args.forget, "outputs": outputs })
+    )
 }
