@@ -101,3 +101,14 @@ mod words;
 pub use error::{Error, ErrorKind, Result, Say};
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
+
+/// The Rust of the book and of the README.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/start-rust.md")]
+    mod start {}
+    #[doc = include_str!("../docs/extending.md")]
+    mod extending {}
+}

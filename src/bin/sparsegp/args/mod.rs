@@ -23,20 +23,20 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The options of `fit` and `compare` that `-h` shows; `--help` shows all.
-const EVERYDAY: [&str; 26] = [
+/// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
+const EVERYDAY: [&str; 20] = [
     "target",
     "features",
     "exclude",
     "categorical",
+    "objective",
+    "model",
     "task",
     "likelihood",
-    "model",
     "kernel",
     "inducing",
     "neighbours",
     "auto",
-    "objective",
     "max_seconds",
     "seed",
     "test",
@@ -45,14 +45,10 @@ const EVERYDAY: [&str; 26] = [
     "predictions",
     "report",
     "quiet",
-    // Of `compare` alone.
-    "objectives",
-    "betas",
-    "repeats",
-    "train_sizes",
-    "threads",
-    "out",
 ];
+
+/// The options of `compare` besides.
+const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_sizes", "out"];
 
 impl Cli {
     /// Reads the arguments, of which the first is the program's name.
@@ -64,13 +60,15 @@ impl Cli {
 
     /// All commands, of whose options `-h` shows those of every day.
     pub fn everyday() -> clap::Command {
-        let brief = |command: clap::Command| {
+        let brief = |command: clap::Command, more: &[&str]| {
             command.mut_args(|arg| {
-                let shown = arg.is_positional() || EVERYDAY.contains(&arg.get_id().as_str());
+                let id = arg.get_id().as_str();
+                let shown = arg.is_positional() || EVERYDAY.contains(&id) || more.contains(&id);
                 arg.hide_short_help(!shown)
             })
         };
-        Cli::command().mut_subcommand("fit", brief).mut_subcommand("compare", brief)
+        let program = Cli::command().mut_subcommand("fit", |fit| brief(fit, &[]));
+        program.mut_subcommand("compare", |compare| brief(compare, &EVERYDAY_COMPARED))
     }
 }
 
