@@ -22,9 +22,9 @@
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::training::ModelBuilder;
-use faer::{Mat, MatRef};
 use ::linfa::dataset::{AsSingleTargets, DatasetBase};
 use ::linfa::traits::{Fit, PredictInplace};
+use faer::{Mat, MatRef};
 use ndarray::{Array1, ArrayBase, ArrayView2, Data, Ix2};
 
 /// A fit to be made to datasets whose records are `n × D` and whose targets are numbers: for two classes 0 and 1, for counts and ordered

@@ -1,4 +1,4 @@
-"""The book (`docs/`): its links lead somewhere, and its code runs, chapter by chapter, and prints what the chapters show.
+"""The book (`docs/`) and the README: their links lead somewhere, and their code runs, chapter by chapter, and prints what the chapters show.
 
 Run as a program it writes what the code prints now into the chapters, or into those that are named:
 `python python/tests/test_book.py failures`.
@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CHAPTERS = sorted(DOCS.glob("*.md"))
+PAGES = [ROOT / "README.md", *CHAPTERS]
 # A command prints what it printed before but for its numbers; so do the words around a gap.
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 GAP = "…"
@@ -159,7 +160,7 @@ class Chapter:
         return printed.getvalue()
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).stem)
 def test_code_prints_what_is_shown(path, tmp_path):
     def compare(chapter, command, at, shown, printed):
         shown = "\n".join(shown)
@@ -170,11 +171,12 @@ def test_code_prints_what_is_shown(path, tmp_path):
 
 def test_every_block_has_a_language_that_says_who_runs_it():
     crate = (ROOT / "src" / "lib.rs").read_text()
-    for path in CHAPTERS:
+    for path in PAGES:
         languages = {block.language for block in blocks(path.read_text().split("\n"))}
         # `sh` installs or measures, `text` is to be read; all else is run here or by the crate's documentation tests.
         assert languages <= {"console", "python", "rust", "sh", "text"}, (path.name, languages)
-        assert "rust" not in languages or f"docs/{path.name}" in crate, f"{path.name} is not in src/lib.rs"
+        included = f"../{path.relative_to(ROOT).as_posix()}" in crate
+        assert "rust" not in languages or included, f"{path.name} is not in src/lib.rs"
 
 
 def anchors(path: Path) -> set[str]:
@@ -184,8 +186,7 @@ def anchors(path: Path) -> set[str]:
 
 
 def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
-    pages = [*CHAPTERS, ROOT / "README.md", ROOT / "python" / "README.md"]
-    for page in pages:
+    for page in [*PAGES, ROOT / "python" / "README.md"]:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             if re.match(r"https?:", target):
                 continue
@@ -208,7 +209,7 @@ def write(names: list[str]) -> None:
     def renew(chapter, command, at, shown, printed):
         chapter.lines[at : at + len(shown)] = renewed(shown, printed)
 
-    for path in CHAPTERS:
+    for path in PAGES:
         if not names or path.stem in names:
             with tempfile.TemporaryDirectory() as folder:
                 chapter = Chapter(path, Path(folder))
