@@ -51,7 +51,7 @@
 //!
 //! # Features
 //!
-//! All are on by default. With `default-features = false` the library has everything that works on arrays, model files included.
+//! All but `linfa` are on by default. With `default-features = false` the library has everything that works on arrays, model files included.
 //!
 //! | feature | what it adds | what it implies |
 //! | --- | --- | --- |
@@ -59,6 +59,7 @@
 //! | `parquet` | Parquet and Arrow files in [`tables`] | `tables` |
 //! | `report` | figures and HTML pages: [`report`]; with `tables` the metrics document and the pages of [`compare`] | |
 //! | `cli` | the program `sparsegp` | `tables`, `parquet`, `report` |
+//! | `linfa` | estimators for datasets of linfa 0.8 and arrays of ndarray 0.16 | |
 //!
 //! A model file that was written by a fit to a table opens as a [`Model`](model::Model) without `tables`: it then knows its inputs by
 //! their order, not by the names of columns.
@@ -77,6 +78,8 @@ pub mod hyper;
 pub mod latent;
 pub mod likelihood;
 pub mod linalg;
+#[cfg(feature = "linfa")]
+pub mod linfa;
 pub mod metrics;
 pub mod model;
 pub mod neighbours;
@@ -101,3 +104,14 @@ mod words;
 pub use error::{Error, ErrorKind, Result, Say};
 pub use registry::Registry;
 pub use sparsegp_kernels as kernels;
+
+/// The Rust of the book and of the README.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/start-rust.md")]
+    mod start {}
+    #[doc = include_str!("../docs/extending.md")]
+    mod extending {}
+}

@@ -104,6 +104,29 @@ pub struct Part {
 /// # Panics
 /// Shapes that do not fit together, and points with another number of columns than a kernel with one lengthscale
 /// (or weight) per dimension has, are errors of the caller: evaluation panics. Check [`Kernel::min_dims`] first.
+///
+/// # Examples
+///
+/// Covariances of 3 points, and the gradient of their sum in the parameters, which is what an adjoint turns `kbar`, the gradient in the
+/// covariances, into:
+///
+/// ```
+/// use faer::Mat;
+/// use sparsegp_kernels::{Gradient, Inputs, Scratch, parse};
+///
+/// let kernel = parse("rbf(variance=2.0, lengthscales=0.5)", 1)?;
+/// let x = Mat::from_fn(3, 1, |i, _| i as f64);
+/// let (mut k, mut scratch) = (Mat::zeros(3, 3), Scratch::new());
+/// kernel.eval(Inputs::Gram(x.as_ref()), k.as_mut(), &mut scratch);
+/// assert!((k[(0, 1)] - 2.0 * (-2f64).exp()).abs() < 1e-12);
+///
+/// let (ones, mut gradient) = (Mat::full(3, 3, 1.0), [0.0; 2]);
+/// let grad = Gradient { parameters: &mut gradient, left: None, right: None };
+/// kernel.adjoint(Inputs::Gram(x.as_ref()), k.as_ref(), ones.as_ref(), grad, &mut scratch);
+/// // The sum is linear in the variance.
+/// assert!((gradient[0] - k.sum() / 2.0).abs() < 1e-12);
+/// # Ok::<(), sparsegp_kernels::ParseError>(())
+/// ```
 pub trait Kernel: Send + Sync + Debug {
     /// Writes the covariance matrix of `inputs` into `out`.
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch);

@@ -15,6 +15,26 @@ const NOISE_SD: &str = "noise_sd";
 /// Predictions for the rows of one table; everything is in original units of the target.
 ///
 /// Classes are 1 (positive) and 0, ordered levels 0, 1, …; a count's exposure is that of its row.
+///
+/// ```
+/// use faer::{Mat, mat};
+/// use sparsegp::prelude::*;
+///
+/// let x = Mat::from_fn(120, 1, |i, _| i as f64 / 12.0);
+/// let y: Vec<f64> = (0..120).map(|i| f64::from(i > 60)).collect();
+/// let options = FitOptions { likelihood: "bernoulli-probit".parse().ok(), ..FitOptions::default() };
+/// let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y)?;
+///
+/// let predictions = model.predict(mat![[1.0], [9.0]].as_ref(), &[])?;
+/// // Of two classes the mean is the probability of class 1.
+/// assert!(predictions.row(0).mean < 0.1 && predictions.row(1).mean > 0.9);
+/// assert_eq!(predictions.most_probable(1), Some(1));
+/// // Figures of targets that came, and the log density of one.
+/// let report = predictions.report(&[0.0, 1.0]);
+/// assert_eq!(report.error_rate, Some(0.0));
+/// assert!(predictions.log_density(0, 1.0) < predictions.log_density(0, 0.0));
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 pub struct Predictions<'a> {
     pub(super) scaling: &'a Scaling,
     pub(super) posterior: &'a Posterior,

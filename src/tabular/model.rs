@@ -20,6 +20,35 @@ use std::ops::Deref;
 use std::path::Path;
 
 /// A model with everything that is needed to predict from tables like the one it was trained on.
+///
+/// ```
+/// use sparsegp::prelude::*;
+/// use sparsegp::schema::{SchemaOptions, UnseenLevels};
+/// use sparsegp::tables::read_csv;
+///
+/// let rows = |from: usize, to: usize| {
+///     let row = |i: usize| format!("{},{},{}\n", i % 12, ["left", "right"][i % 2], (i % 12) as f64 + (i % 2) as f64 * 5.0);
+///     read_csv("loads.csv", ("hour,side,load\n".to_owned() + &(from..to).map(row).collect::<String>()).as_bytes())
+/// };
+/// let columns = SchemaOptions { target: "load".into(), ..SchemaOptions::default() };
+/// let options = FitOptions { objective: ObjectiveKind::Vfe, ..FitOptions::default() };
+/// let table = rows(0, 80)?;
+/// let request = FitRequest {
+///     table: &table,
+///     columns: &columns,
+///     options: &options,
+///     test_fraction: 0.0,
+///     start: None,
+///     keep_posterior: false,
+/// };
+/// let model = fit_table(&request, &mut |_| {})?.model;
+///
+/// // Columns are found by name, categories make an input each.
+/// assert_eq!(model.schema().input_names(), ["hour", "side=left", "side=right"]);
+/// let predictions = model.predict(&rows(3, 5)?, UnseenLevels::Error)?;
+/// assert!((predictions.row(0).mean - 8.0).abs() < 0.5);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
 pub struct TableModel {
     schema: Schema,
     pub(super) model: Model,

@@ -17,11 +17,11 @@ mod parameters;
 mod predict;
 mod progress;
 mod search;
+mod shell;
 mod summary;
 mod update;
 
 use args::{Cli, Command};
-use clap::Parser;
 use sparsegp::{Error, Result};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
 /// Does what these arguments, of which the first is the program's name, ask for; the exit status. The Python package, whose command this
 /// is too, calls it.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let outcome = match Cli::try_parse_from(arguments) {
+    let outcome = match Cli::read(arguments) {
         Ok(cli) => run(cli.command),
         Err(error) => return usage(&error),
     };
@@ -67,6 +67,8 @@ fn run(command: Command) -> Result<()> {
         Command::Compare(args) => compare::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::manual(&args),
     }
 }
 

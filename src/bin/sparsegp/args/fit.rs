@@ -29,9 +29,10 @@ pub struct FitArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub training: TrainingArgs,
-    /// What short fits and held-out training rows decide where no option does: all, none, or some of likelihood, warp-inputs,
-    /// warp-target, kernel, neighbours and objective, separated by commas. What was decided is printed as the options that say the
-    /// same
+    /// What short fits and held-out training rows decide where no option does: all, none, or parts separated by commas
+    ///
+    /// Parts are likelihood, warp-inputs, warp-target, kernel, neighbours and objective. What was decided is printed as the options that
+    /// say the same.
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
     /// Let several targets share so many latent Gaussian processes, of which each is a linear combination with Gaussian noise (the linear model of
@@ -85,9 +86,10 @@ pub struct InterruptionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Objective")]
 pub struct ObjectiveArgs {
-    /// What is minimised: the (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error
-    /// (dlm-square), the collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise)
-    /// [default: elbo, or dlm-log where it is chosen beside neighbours]
+    /// What is minimised [default: elbo, or dlm-log where it is chosen beside neighbours]
+    ///
+    /// The (β-)ELBO (collapsed where --hyper is) or the predictive log loss (dlm-log) by mini-batches, the squared error (dlm-square), the
+    /// collapsed ELBO (vfe) or FITC's evidence on all data at once (Gaussian noise).
     #[arg(long, value_parser = words(ObjectiveKind::WORDS, ObjectiveKind::from_str))]
     pub objective: Option<ObjectiveKind>,
     /// The weight of the KL term (all but fitc)

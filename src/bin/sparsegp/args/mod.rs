@@ -8,9 +8,11 @@ mod shared;
 pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use parsers::{delimiter, unseen, words};
 use sparsegp::schema::UnseenLevels;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.
@@ -19,6 +21,55 @@ use std::path::PathBuf;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
+const EVERYDAY: [&str; 20] = [
+    "target",
+    "features",
+    "exclude",
+    "categorical",
+    "objective",
+    "model",
+    "task",
+    "likelihood",
+    "kernel",
+    "inducing",
+    "neighbours",
+    "auto",
+    "max_seconds",
+    "seed",
+    "test",
+    "test_fraction",
+    "model_out",
+    "predictions",
+    "report",
+    "quiet",
+];
+
+/// The options of `compare` besides.
+const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_sizes", "out"];
+
+impl Cli {
+    /// Reads the arguments, of which the first is the program's name.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let mut command = Cli::everyday();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// All commands, of whose options `-h` shows those of every day.
+    pub fn everyday() -> clap::Command {
+        let brief = |command: clap::Command, more: &[&str]| {
+            command.mut_args(|arg| {
+                let id = arg.get_id().as_str();
+                let shown = arg.is_positional() || EVERYDAY.contains(&id) || more.contains(&id);
+                arg.hide_short_help(!shown)
+            })
+        };
+        let program = Cli::command().mut_subcommand("fit", |fit| brief(fit, &[]));
+        program.mut_subcommand("compare", |compare| brief(compare, &EVERYDAY_COMPARED))
+    }
 }
 
 /// What to do.
@@ -38,6 +89,10 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Fit and forecast embedded real data; needs no files
     Demo(DemoArgs),
+    /// Print what completes the commands and options of this program in a shell
+    Completions(CompletionArgs),
+    /// Print a manual page
+    Man(ManArgs),
 }
 
 /// What to do with categories that training did not see.
@@ -159,4 +214,22 @@ pub struct DemoArgs {
     /// Show no progress
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Options of `completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp completions bash > ~/.local/share/bash-completion/completions/sparsegp"
+)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp man fit > sparsegp-fit.1 && man ./sparsegp-fit.1")]
+pub struct ManArgs {
+    /// The command that the page is about [default: the program]
+    pub command: Option<String>,
 }

@@ -21,8 +21,9 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnArgs {
-    /// The column to predict, or several, separated by commas (fit), none of which is an input then; a column whose own name has
-    /// commas comes first
+    /// The column to predict, or several, separated by commas (fit)
+    ///
+    /// None of several is an input. A column whose own name has commas comes first.
     #[arg(long, value_name = "COL")]
     pub target: String,
     /// The columns to predict from, separated by commas [default: all others]
@@ -67,15 +68,15 @@ pub struct ColumnArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// What the latent function is: a sparse Gaussian process, or a Bayesian linear model on the columns (glm) [default: gp,
-    /// or that of --from]
+    /// A sparse Gaussian process (gp), or a Bayesian linear model on the columns (glm) [default: gp, or that of --from]
     #[arg(long, value_parser = words(ModelKind::WORDS, ModelKind::from_str))]
     pub model: Option<ModelKind>,
     /// The kind of target [default: by its values: two of them classification, small whole numbers count]
     #[arg(long, value_parser = words(Task::WORDS, Task::from_str))]
     pub task: Option<Task>,
-    /// The distribution of the target around the latent function [default: chosen among those of the
-    /// task; with --auto none gaussian, bernoulli-probit, poisson or ordinal]
+    /// The distribution of the target around the latent function [default: chosen among those of the task]
+    ///
+    /// With --auto none it is gaussian, bernoulli-probit, softmax, poisson or ordinal.
     #[arg(long, value_parser = words(LikelihoodKind::WORDS, LikelihoodKind::from_str))]
     pub likelihood: Option<LikelihoodKind>,
     /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
@@ -109,9 +110,11 @@ pub struct ModelArgs {
     /// The prior variance of every coefficient on standardised columns, the intercept apart (glm) [default: 1]
     #[arg(long, value_name = "VARIANCE", allow_negative_numbers = true)]
     pub prior_variance: Option<f64>,
-    /// The number of inducing inputs, or auto: as many as it takes until the bounds on the log evidence are close and rise
-    /// no more (Gaussian noise, up to 16384 rows), or held-out rows gain nothing (gp) [default: a
-    /// tenth of the training rows or 5√n, the larger, within 50 and 500; a tenth within 50 and 200 beside neighbours]
+    /// The number of inducing inputs (gp), or auto for as many as it takes [default: by the number of rows]
+    ///
+    /// auto: until the bounds on the log evidence are close and rise no more (Gaussian noise, up to 16384 rows), or held-out rows gain
+    /// nothing. The default is a tenth of the training rows or 5√n, the larger, within 50 and 500; a tenth within 50 and 200 beside
+    /// neighbours.
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
     /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
@@ -127,9 +130,10 @@ pub struct ModelArgs {
     /// Leave the inducing inputs where they start (gp)
     #[arg(long)]
     pub fix_inducing: bool,
-    /// How many nearest training rows are beside the inducing inputs, of which there may then be none: what they do not carry
-    /// is local. The model keeps the training rows. auto: as held-out rows decide, among none, 20, 50 and 100 (gp)
-    /// [default: auto; none with --auto none]
+    /// How many nearest training rows are beside the inducing inputs (gp) [default: auto; none with --auto none]
+    ///
+    /// What inducing inputs do not carry is local; there may then be none of them. The model keeps the training rows. auto: as held-out
+    /// rows decide, among none, 20, 50 and 100.
     #[arg(long, value_name = "K|none|auto", value_parser = beside)]
     pub neighbours: Option<Beside>,
     /// With --neighbours: the most training rows that the model keeps [default: all]

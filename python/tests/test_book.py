@@ -1,0 +1,221 @@
+"""The book (`docs/`) and the README: their links lead somewhere, and their code runs, chapter by chapter, and prints what the chapters show.
+
+Run as a program it writes what the code prints now into the chapters, or into those that are named:
+`python python/tests/test_book.py failures`.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CHAPTERS = sorted(DOCS.glob("*.md"))
+PAGES = [ROOT / "README.md", *CHAPTERS]
+# A command prints what it printed before but for its numbers; so do the words around a gap.
+NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
+GAP = "…"
+
+
+class Block:
+    """A fenced block of a chapter: its language, its lines, and the number of the first of them in the chapter."""
+
+    def __init__(self, language: str, first: int):
+        self.language, self.first, self.lines = language, first, []
+
+
+def blocks(lines: list[str]) -> list[Block]:
+    """The fenced blocks of a chapter."""
+    found, inside = [], False
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith("```"):
+            if not inside:
+                found.append(Block(line.strip()[3:], number + 1))
+            inside = not inside
+        elif inside:
+            found[-1].lines.append(line)
+    return found
+
+
+def commands(lines: list[str]) -> list[tuple[str, int, list[str]]]:
+    """The commands of a console block, each with the place and the lines of what it prints."""
+    found, more = [], False
+    for number, line in enumerate(lines):
+        if line.startswith("$ ") or more:
+            if not more:
+                found.append(["", 0, []])
+            more = line.endswith("\\")
+            found[-1][0] += line.removeprefix("$ ").removesuffix("\\") + (" " if more else "")
+            found[-1][1] = number + 1
+        elif found:
+            found[-1][2].append(line)
+    return [tuple(one) for one in found]
+
+
+def parts(text: str) -> list[list[str]]:
+    """The words between gaps, every number being the same."""
+    words = NUMBER.sub("#", text).split()
+    found = [[]]
+    for word in words:
+        if word == GAP:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether a text with gaps is what was printed."""
+    wanted, (words,) = parts(shown), parts(printed.replace(GAP, "..."))
+    place = 0
+    for index, part in enumerate(wanted):
+        starts = range(place, len(words) - len(part) + 1) if index else [0]
+        if index == len(wanted) - 1 and part:
+            starts = [start for start in starts if start == len(words) - len(part)]
+        place = next((start + len(part) for start in starts if words[start : start + len(part)] == part), None)
+        if place is None:
+            return False
+    return len(wanted) > 1 or place == len(words)
+
+
+def renewed(shown: list[str], printed: str) -> list[str]:
+    """What is printed now in place of what is shown, with the same gaps."""
+    now = printed.rstrip("\n").split("\n")
+    if not any(GAP in line.split() for line in shown):
+        return now
+    lines, place = [], 0
+    for line in shown:
+        if line.strip() != GAP:
+            place = next((at for at in range(place, len(now)) if parts(now[at]) == parts(line)), None)
+            assert place is not None, f"no line like {line!r} in:\n{printed}"
+            line, place = now[place], place + 1
+        lines.append(line)
+    return lines
+
+
+class Chapter:
+    """A chapter whose code runs in a folder and a namespace of its own."""
+
+    def __init__(self, path: Path, folder: Path):
+        self.path, self.folder = path, folder
+        self.lines = path.read_text().split("\n")
+        self.names = {"__name__": path.stem}
+        (folder / "examples").symlink_to(ROOT / "examples")
+
+    def run(self, compare) -> None:
+        """Runs all blocks, the last first to compare, so that places stay where they are while lines are replaced."""
+        outcomes, before = [], None
+        for block in blocks(self.lines):
+            if block.language == "console":
+                for command, at, shown in commands(block.lines):
+                    printed = self.command(command, any(line.startswith("error: ") for line in shown))
+                    if shown:
+                        outcomes.append((command, block.first + at, shown, printed))
+            elif block.language == "python":
+                before = self.python("\n".join(block.lines))
+                continue
+            elif block.language == "text" and before is not None and not self.between(block):
+                outcomes.append(("python", block.first, block.lines, before))
+            before = None
+        for command, at, shown, printed in reversed(outcomes):
+            compare(self, command, at, shown, printed)
+
+    def between(self, block: Block) -> bool:
+        """Whether words stand between a block and the one before it."""
+        lines = self.lines[: block.first - 1]
+        while lines and not lines[-1].strip():
+            lines.pop()
+        return not lines or lines[-1].strip() != "```"
+
+    def command(self, command: str, fails: bool) -> str:
+        program = os.environ.get("SPARSEGP_BIN", str(Path(sys.executable).parent))
+        paths = os.pathsep.join([program, os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env={**os.environ, "PATH": paths},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert (done.returncode != 0) == fails, f"{self.path.name}: {command}\n{done.stdout}"
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        printed, here = io.StringIO(), os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, self.path.name, "exec"), self.names)
+        finally:
+            os.chdir(here)
+        return printed.getvalue()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).stem)
+def test_code_prints_what_is_shown(path, tmp_path):
+    def compare(chapter, command, at, shown, printed):
+        shown = "\n".join(shown)
+        assert agrees(shown, printed), f"line {at + 1}: {command}\nshown:\n{shown}\nprinted:\n{printed}"
+
+    Chapter(path, tmp_path).run(compare)
+
+
+def test_every_block_has_a_language_that_says_who_runs_it():
+    crate = (ROOT / "src" / "lib.rs").read_text()
+    for path in PAGES:
+        languages = {block.language for block in blocks(path.read_text().split("\n"))}
+        # `sh` installs or measures, `text` is to be read; all else is run here or by the crate's documentation tests.
+        assert languages <= {"console", "python", "rust", "sh", "text"}, (path.name, languages)
+        included = f"../{path.relative_to(ROOT).as_posix()}" in crate
+        assert "rust" not in languages or included, f"{path.name} is not in src/lib.rs"
+
+
+def anchors(path: Path) -> set[str]:
+    """The names of a page's headings in links."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere_and_every_chapter_is_in_the_contents():
+    for page in [*PAGES, ROOT / "python" / "README.md"]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if re.match(r"https?:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            other = (page.parent / name).resolve() if name else page
+            assert other.exists(), f"{page.name}: {target}"
+            assert page.parent != DOCS or DOCS in other.parents, f"{page.name}: {target} leaves the book"
+            assert not anchor or anchor in anchors(other), f"{page.name}: {target}"
+    contents = (DOCS / "SUMMARY.md").read_text()
+    missing = [path.name for path in CHAPTERS if path.name != "SUMMARY.md" and f"({path.name})" not in contents]
+    assert not missing
+
+
+def write(names: list[str]) -> None:
+    """Writes what the code prints now into the chapters of these names, or into all."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+
+    def renew(chapter, command, at, shown, printed):
+        chapter.lines[at : at + len(shown)] = renewed(shown, printed)
+
+    for path in PAGES:
+        if not names or path.stem in names:
+            with tempfile.TemporaryDirectory() as folder:
+                chapter = Chapter(path, Path(folder))
+                chapter.run(renew)
+                path.write_text("\n".join(chapter.lines))
+
+
+if __name__ == "__main__":
+    write(sys.argv[1:])

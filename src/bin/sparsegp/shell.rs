@@ -1,0 +1,31 @@
+//! What a shell and `man` are told of the commands and their options; no commands of its own.
+
+use super::args::{Cli, CompletionArgs, ManArgs};
+use super::output;
+use sparsegp::{Error, Result};
+
+/// The program's name.
+const NAME: &str = "sparsegp";
+
+/// Prints a script that completes commands and options.
+pub fn completions(args: &CompletionArgs) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::everyday(), NAME, &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the manual page of the program, or of one of its commands.
+pub fn manual(args: &ManArgs) -> Result<()> {
+    let mut program = Cli::everyday();
+    program.build();
+    let command = match &args.command {
+        None => &program,
+        Some(name) => program.find_subcommand(name).ok_or_else(|| {
+            Error::usage(format!("there is no command '{name}'")).hint("sparsegp --help lists the commands")
+        })?,
+    };
+    let mut page = Vec::new();
+    let written = clap_mangen::Man::new(command.clone()).render(&mut page);
+    written.map_err(|error| Error::usage(format!("the page cannot be written: {error}")))?;
+    output::print(&String::from_utf8_lossy(&page))
+}

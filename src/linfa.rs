@@ -1,0 +1,78 @@
+//! Estimators for datasets of linfa, around the fits and models of this crate; no fitting of its own.
+//!
+//! ```
+//! use linfa::prelude::*;
+//! use ndarray::{Array1, Array2};
+//! use sparsegp::linfa::SparseGp;
+//! use sparsegp::prelude::*;
+//!
+//! let x = Array2::from_shape_fn((200, 2), |(i, d)| ((7 * i + 3 * d) as f64 * 0.31).sin());
+//! let y: Array1<f64> = x.rows().into_iter().map(|row| row[0].sin() + 0.3 * row[1]).collect();
+//! let (train, test) = Dataset::new(x, y).split_with_ratio(0.8);
+//!
+//! let options = FitOptions { kernel: "matern52(ard)".into(), ..FitOptions::default() };
+//! let model = SparseGp(ModelBuilder::new().options(options)).fit(&train)?;
+//! assert!(model.predict(&test).r2(&test).unwrap() > 0.99);
+//!
+//! // All that a model knows is there besides.
+//! assert!(model.0.hyperparameters().iter().any(|(name, _)| name == "likelihood.noise_variance"));
+//! # Ok::<(), sparsegp::Error>(())
+//! ```
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::training::ModelBuilder;
+use ::linfa::dataset::{AsSingleTargets, DatasetBase};
+use ::linfa::traits::{Fit, PredictInplace};
+use faer::{Mat, MatRef};
+use ndarray::{Array1, ArrayBase, ArrayView2, Data, Ix2};
+
+/// A fit to be made to datasets whose records are `n × D` and whose targets are numbers: for two classes 0 and 1, for counts and ordered
+/// levels 0, 1, ….
+#[derive(Clone, Default)]
+pub struct SparseGp(pub ModelBuilder);
+
+/// A fitted model, which predicts the mean of the target: of two classes the probability of class 1.
+pub struct FittedGp(pub Model);
+
+impl From<::linfa::Error> for Error {
+    fn from(error: ::linfa::Error) -> Self {
+        Error::data(error.to_string())
+    }
+}
+
+impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>, T, Error> for SparseGp {
+    type Object = FittedGp;
+
+    fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<FittedGp> {
+        let y = dataset.targets().as_single_targets().to_vec();
+        with_rows(dataset.records().view(), |x| self.0.fit(x, &y)).map(FittedGp)
+    }
+}
+
+impl<D: Data<Elem = f64>> PredictInplace<ArrayBase<D, Ix2>, Array1<f64>> for FittedGp {
+    /// # Panics
+    ///
+    /// As linfa's own models do, where the records do not have the columns of the fit; [`Model::predict`] returns an error.
+    fn predict_inplace<'a>(&'a self, x: &'a ArrayBase<D, Ix2>, y: &mut Array1<f64>) {
+        let predicted = with_rows(x.view(), |x| self.0.predict(x, &[]));
+        let predictions = predicted.unwrap_or_else(|error| panic!("{error}"));
+        *y = (0..predictions.rows()).map(|row| predictions.row(row).mean).collect();
+    }
+
+    fn default_target(&self, x: &ArrayBase<D, Ix2>) -> Array1<f64> {
+        Array1::zeros(x.nrows())
+    }
+}
+
+/// Hands rows over as they lie where they are contiguous, and as a copy elsewhere.
+fn with_rows<R>(x: ArrayView2<'_, f64>, take: impl FnOnce(MatRef<'_, f64>) -> R) -> R {
+    let (rows, columns) = x.dim();
+    if let Some(cells) = x.as_slice() {
+        return take(MatRef::from_row_major_slice(cells, rows, columns));
+    }
+    if let Some(cells) = x.t().as_slice() {
+        return take(MatRef::from_column_major_slice(cells, rows, columns));
+    }
+    take(Mat::from_fn(rows, columns, |i, j| x[(i, j)]).as_ref())
+}
