@@ -37,6 +37,8 @@ struct State {
     rules: Rules,
     options: RuleOptions,
     inputs: usize,
+    /// What is free, in the units of where the model began: the vector means the same wherever the model goes.
+    free: FreeVector,
     /// Whether the gradients kept in the model are those of where it is, and whether those of hyper-parameters are among them.
     evaluated: (bool, bool),
 }
@@ -71,9 +73,10 @@ impl State {
         let q: Vec<Normal> = (0..functions).map(|_| Normal::standard(options.steps.family, m)).collect();
         let rule = options.steps.rule();
         let rules = Rules::of_all(&rule, &q);
+        let free = FreeVector::new(&model.descriptors());
         let model =
             VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
-        Ok(State { model, rules, options: rule, inputs, evaluated: (false, false) })
+        Ok(State { model, rules, options: rule, inputs, free, evaluated: (false, false) })
     }
 
     /// The rows of a batch, checked: inputs, targets, exposures.
@@ -114,10 +117,6 @@ impl State {
             return Err(PyValueError::new_err(format!("exposure has {odd}, expected numbers above 0")));
         }
         Ok((x, y, exposure))
-    }
-
-    fn free(&self) -> FreeVector {
-        FreeVector::new(&self.model.model.descriptors())
     }
 
     fn need(&self, hyper: bool) -> PyResult<()> {
@@ -283,14 +282,15 @@ impl Svgp {
     /// The free, unconstrained vector of hyper-parameters and inducing inputs.
     fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         let state = self.state(py);
-        PyArray1::from_vec(py, state.free().pack(&state.model.model.natural()))
+        PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
     }
 
     /// The kept gradient in that vector.
     fn theta_gradient<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let mut state = self.state(py);
         state.need(true)?;
-        let (free, natural) = (state.free(), state.model.model.natural());
+        let state = &mut *state;
+        let (free, natural) = (&state.free, state.model.model.natural());
         let mut out = vec![0.0; free.len()];
         free.pull_back(&natural, state.model.theta_gradient(), &mut out);
         Ok(PyArray1::from_vec(py, out))
@@ -300,16 +300,15 @@ impl Svgp {
     /// evaluated.
     fn move_to(&self, py: Python<'_>, theta: PyReadonlyArray1<'_, f64>) -> PyResult<bool> {
         let theta = theta.as_array().to_vec();
-        let free = self.state(py).free();
-        if theta.len() != free.len() || theta.iter().any(|x| !x.is_finite()) {
-            let expected = free.len();
+        let expected = self.state(py).free.len();
+        if theta.len() != expected || theta.iter().any(|x| !x.is_finite()) {
             return Err(PyValueError::new_err(format!(
                 "theta has to be {expected} numbers, none of them NaN or infinite"
             )));
         }
         self.work(py, |state| {
             let mut natural = state.model.model.natural();
-            free.unpack(&theta, &mut natural);
+            state.free.unpack(&theta, &mut natural);
             state.evaluated = (false, false);
             natural.iter().all(|x| x.is_finite()) && state.model.set_natural(&natural)
         })

@@ -73,7 +73,7 @@ def test_a_likelihood_fits_as_the_built_in_one():
     # The two start from other means, so that only the posterior is trained.
     settings = {**SHORT, "mean": "zero", "hyper": "fixed", "epochs": 200}
     models = [
-        SparseGPCountRegressor("rbf", likelihood=likelihood, **settings).fit(X, counts, exposure=exposure)
+        SparseGPCountRegressor("rbf(variance=1, lengthscales=1)", likelihood=likelihood, **settings).fit(X, counts, exposure=exposure)
         for likelihood in ("poisson", Counts())
     ]
     known, own = (
