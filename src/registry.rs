@@ -3,8 +3,9 @@
 use crate::error::{Error, Result};
 use crate::likelihood::joint::JointLikelihood;
 use crate::likelihood::{Build, Likelihood, LikelihoodKind, ObservationModel};
-use sparsegp_kernels::{Entry, Grammar, Kernel};
+use sparsegp_kernels::{Entry, Grammar, Kernel, Make};
 use std::fmt;
+use std::sync::Arc;
 
 /// What names of kernels and likelihoods stand for, in options and in model files. The default one knows the built-in ones.
 ///
@@ -26,7 +27,25 @@ use std::fmt;
 #[derive(Clone, Default)]
 pub struct Registry {
     grammar: Grammar,
-    likelihoods: Vec<(LikelihoodKind, Build)>,
+    likelihoods: Vec<(LikelihoodKind, Entered)>,
+}
+
+/// How a likelihood from outside is made.
+#[derive(Clone)]
+enum Entered {
+    /// By a function.
+    Build(Build),
+    /// As a copy of one that a program made while it runs.
+    Like(Arc<dyn Likelihood>),
+}
+
+impl Entered {
+    fn make(&self, levels: usize) -> ObservationModel {
+        match self {
+            Entered::Build(build) => build.make(levels),
+            Entered::Like(one) => one.boxed_clone().into(),
+        }
+    }
 }
 
 impl Registry {
@@ -40,6 +59,16 @@ impl Registry {
         Ok(Registry { grammar, ..self })
     }
 
+    /// The same with a kernel that is made by a closure, by this name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Registry::with_kernel`].
+    pub fn with_made_kernel(self, name: &str, make: Make) -> Result<Registry> {
+        let grammar = self.grammar.with_made(name, make).map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Registry { grammar, ..self })
+    }
+
     /// The registry with one more likelihood, by the [name](Likelihood::name) that it says itself; `build` makes one for targets of so
     /// many ordered levels, which only ordinal ones look at.
     ///
@@ -47,7 +76,7 @@ impl Registry {
     ///
     /// When there is a likelihood of that name.
     pub fn with_likelihood(self, build: fn(usize) -> Box<dyn Likelihood>) -> Result<Registry> {
-        self.with(Build::One(build))
+        self.with(Entered::Build(Build::One(build)))
     }
 
     /// The same with one of several latent functions.
@@ -56,16 +85,25 @@ impl Registry {
     ///
     /// When there is a likelihood of that name.
     pub fn with_joint_likelihood(self, build: fn(usize) -> Box<dyn JointLikelihood>) -> Result<Registry> {
-        self.with(Build::Joint(build))
+        self.with(Entered::Build(Build::Joint(build)))
     }
 
-    fn with(mut self, build: Build) -> Result<Registry> {
-        let kind = LikelihoodKind::of(&build.make(2));
+    /// The same with a likelihood of which models have copies.
+    ///
+    /// # Errors
+    ///
+    /// When there is a likelihood of that name.
+    pub fn with_likelihood_like(self, likelihood: Arc<dyn Likelihood>) -> Result<Registry> {
+        self.with(Entered::Like(likelihood))
+    }
+
+    fn with(mut self, entered: Entered) -> Result<Registry> {
+        let kind = LikelihoodKind::of(&entered.make(2));
         if self.likelihood_kind(kind.name()).is_some() {
             return Err(Error::usage(format!("'{kind}' is the name of another likelihood"))
                 .hint("choose a name of its own"));
         }
-        self.likelihoods.push((kind, build));
+        self.likelihoods.push((kind, entered));
         Ok(self)
     }
 
@@ -95,12 +133,14 @@ impl Registry {
     ///
     /// A usage error when it is not known.
     pub fn likelihood(&self, kind: LikelihoodKind, levels: usize) -> Result<ObservationModel> {
-        let entered = || self.likelihoods.iter().find(|(known, _)| *known == kind).map(|(_, build)| *build);
-        let build = kind.maker().or_else(entered).ok_or_else(|| {
+        if let Some(build) = kind.maker() {
+            return Ok(build.make(levels));
+        }
+        let entered = self.likelihoods.iter().find(|(known, _)| *known == kind);
+        entered.map(|(_, entered)| entered.make(levels)).ok_or_else(|| {
             Error::usage(format!("the {kind} likelihood is not known by name"))
                 .hint("enter it in the registry of the options, or start from a model that has it")
-        })?;
-        Ok(build.make(levels))
+        })
     }
 }
 
@@ -116,9 +156,6 @@ impl PartialEq for Registry {
     fn eq(&self, other: &Self) -> bool {
         let kinds =
             |registry: &Registry| registry.likelihoods.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
-        let kernels = |registry: &Registry| {
-            registry.grammar.entries().iter().map(|entry| entry.names).collect::<Vec<_>>()
-        };
-        kinds(self) == kinds(other) && kernels(self) == kernels(other)
+        kinds(self) == kinds(other) && self.grammar.names().eq(other.grammar.names())
     }
 }

@@ -11,7 +11,7 @@ use laplace::Laplace;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
-use sparsegp::kernels::Grammar;
+use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
 use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
@@ -25,6 +25,7 @@ use sparsegp::tabular::{FitRequest, TableModel, fit_table};
 use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
 use sparsegp::variational::{Family, QUpdate};
 use sparsegp::{ErrorKind, Registry, Result};
+use std::sync::Arc;
 
 fn registry() -> Registry {
     let registry = Registry::default().with_kernel(Additive::ENTRY).expect("a new kernel");
@@ -333,6 +334,38 @@ fn they_survive_saving_and_loading_with_a_registry() {
         assert!(error.advice().is_some_and(|hint| hint.contains("registry")) && !message.contains('\n'));
     }
     assert_eq!(TableModel::load(&path).map(|_| ()).expect_err("unknown").kind(), ErrorKind::Data);
+}
+
+/// A closure stands behind a name as a constant entry does, and a likelihood as a function does.
+#[test]
+fn what_a_program_makes_while_it_runs_is_known_by_name() {
+    let start = 0.4;
+    let make: Make = Arc::new(move |columns| Box::new(Stationary::rbf(start, &vec![1.0; columns])));
+    let known = Registry::default().with_made_kernel("bell", make.clone()).expect("a new kernel");
+    let (made, built_in) = ("bell(lengthscales=[2, 3])[0,2] + linear", "rbf(variance=0.4, lengthscales=[2, 3])[0,2] + linear");
+    let values = |kernel: Box<dyn Kernel>| {
+        let mut values = Vec::new();
+        kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+        values
+    };
+    let kernel = |text| values(known.kernel(text, 3).expect("a kernel"));
+    assert_eq!(kernel(made), kernel(built_in));
+    for (text, what) in [("bell(ard)", "expected one of variance, lengthscales"), ("bell[3]", "no column 3")] {
+        let error = known.kernel(text, 3).map(|_| ()).expect_err(text).to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let listed = known.kernel("ball", 3).map(|_| ()).expect_err("unknown").to_string();
+    assert!(listed.contains("hamming, bell, scale(...)"), "{listed}");
+
+    let known = known.with_likelihood_like(Arc::new(Laplace::new(0.3))).expect("a new likelihood");
+    let kind = known.likelihood_kind("laplace").expect("it is registered");
+    let mut scale = Vec::new();
+    known.likelihood(kind, 2).expect("it").for_each_parameter(&mut |own| scale.extend_from_slice(&own.values));
+    assert_eq!(scale, [0.3]);
+    assert!(known.clone().with_made_kernel("bell", make.clone()).is_err());
+    assert!(known.clone().with_made_kernel("two words", make).is_err());
+    assert!(known.clone().with_likelihood_like(Arc::new(Laplace::new(1.0))).is_err());
+    assert!(known == known.clone() && known != Registry::default());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::kernel::Kernel;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// What is wrong with a kernel's text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +76,34 @@ impl Entry {
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Entry").field(&self.name()).finish()
+    }
+}
+
+/// Makes a kernel for points of so many columns, its parameters being as they like.
+pub type Make = Arc<dyn Fn(usize) -> Box<dyn Kernel> + Send + Sync>;
+
+/// A kernel that entered a grammar while a program runs: a name and what makes it. Starting values of all its parameters may be given.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub name: String,
+    pub make: Make,
+}
+
+impl Made {
+    /// The kernel that `options` ask for.
+    pub fn kernel(&self, options: &Options<'_>) -> Result<Box<dyn Kernel>, ParseError> {
+        let mut kernel = (self.make)(options.dims);
+        let mut names = Vec::new();
+        kernel.for_each_parameter(&mut |parameter| names.push(parameter.name.clone()));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        options.apply(kernel.as_mut(), [&[], &[], &names])?;
+        Ok(kernel)
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Made").field(&self.name).finish()
     }
 }
 

@@ -30,7 +30,7 @@ pub use arc_cosine::ArcCosine;
 pub use changepoint::Changepoint;
 pub use compose::{Combination, Operation, Scale};
 pub use dot_product::{Constant, Polynomial};
-pub use entry::{Entry, Options, ParseError};
+pub use entry::{Entry, Make, Options, ParseError};
 pub use index::Coregion;
 pub use kernel::{Gradient, Inputs, Kernel, Part, Scratch, value_names};
 pub use mapped::{ActiveDims, Columns, InputMap, Mapped, Signs, Warp, Warped, hamming};

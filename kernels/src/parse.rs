@@ -36,11 +36,11 @@
 //! Of a sum that is such a factor, the variance of the first term is fixed. A polynomial, or a linear kernel with one
 //! variance per dimension, has no overall scale to fix and stays free.
 //!
-//! Kernels from outside join by an [`Entry`]: see [`Grammar::with`].
+//! Kernels from outside join by an [`Entry`], see [`Grammar::with`], or by a closure, see [`Grammar::with_made`].
 
 use crate::changepoint::Changepoint;
 use crate::compose::{Combination, Operation, Scale};
-use crate::entry::{Entry, Options, ParseError, Setting, error};
+use crate::entry::{Entry, Made, Make, Options, ParseError, Setting, error};
 use crate::kernel::Kernel;
 use crate::mapped::{ActiveDims, Warped};
 use crate::{additive, arc_cosine, dot_product, index, mapped, periodic, spectral_mixture, stationary};
@@ -77,11 +77,12 @@ const AROUND: [&str; 3] = ["scale", "warp", "changepoint"];
 #[derive(Clone, Debug)]
 pub struct Grammar {
     entries: Vec<Entry>,
+    made: Vec<Made>,
 }
 
 impl Default for Grammar {
     fn default() -> Self {
-        Grammar { entries: BUILT_IN.to_vec() }
+        Grammar { entries: BUILT_IN.to_vec(), made: Vec::new() }
     }
 }
 
@@ -104,21 +105,53 @@ impl Grammar {
     /// If the entry has no name, or one that is not a word or stands for another kernel.
     pub fn with(mut self, entry: Entry) -> Result<Grammar, NameError> {
         for &name in if entry.names.is_empty() { &[""] } else { entry.names } {
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if !(name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(word)) {
-                return Err(NameError::Malformed(name.to_owned()));
-            }
-            if self.knows(name) {
-                return Err(NameError::Taken(name.to_owned()));
-            }
+            self.check_name(name)?;
         }
         self.entries.push(entry);
         Ok(self)
     }
 
+    /// The grammar with one more kernel that `make` makes for a number of columns, where an [`Entry`], which is a constant, does not do.
+    /// The kernel's own [expression](Kernel::expression) has to be `name`.
+    ///
+    /// # Errors
+    /// As for [`Grammar::with`].
+    ///
+    /// ```
+    /// use sparsegp_kernels::{Grammar, Stationary};
+    /// use std::sync::Arc;
+    ///
+    /// let starts = [0.3, 0.7];
+    /// let made = Grammar::default().with_made("smooth", Arc::new(move |_| Box::new(Stationary::rbf(starts[0], &starts[1..]))))?;
+    /// assert!(made.parse("smooth(lengthscales=2) + linear", 1).is_ok());
+    /// assert!(made.parse("smooth(ard)", 1).is_err_and(|error| error.column == 8));
+    /// # Ok::<(), sparsegp_kernels::NameError>(())
+    /// ```
+    pub fn with_made(mut self, name: &str, make: Make) -> Result<Grammar, NameError> {
+        self.check_name(name)?;
+        self.made.push(Made { name: name.to_owned(), make });
+        Ok(self)
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), NameError> {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !(name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(word)) {
+            return Err(NameError::Malformed(name.to_owned()));
+        }
+        if self.knows(name) {
+            return Err(NameError::Taken(name.to_owned()));
+        }
+        Ok(())
+    }
+
     /// Whether a name stands for a kernel.
     pub fn knows(&self, name: &str) -> bool {
-        AROUND.contains(&name) || self.entry(name).is_some()
+        AROUND.contains(&name) || self.entry(name).is_some() || self.made(name).is_some()
+    }
+
+    /// The names that expressions come back with, in the order in which kernels were entered.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name()).chain(self.made.iter().map(|made| made.name.as_str()))
     }
 
     /// The kernels, in the order they were entered.
@@ -128,6 +161,10 @@ impl Grammar {
 
     fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.names.contains(&name))
+    }
+
+    fn made(&self, name: &str) -> Option<&Made> {
+        self.made.iter().find(|made| made.name == name)
     }
 
     /// Reads a kernel for points with `dims` columns.
@@ -145,20 +182,24 @@ impl Grammar {
 
     /// What may stand where a kernel begins.
     fn kernels(&self) -> String {
-        let names: Vec<&str> = self.entries.iter().map(Entry::name).collect();
+        let names: Vec<&str> = self.names().collect();
         format!("a kernel: {}, {}(...) or (...)", names.join(", "), AROUND.join("(...), "))
     }
 
     fn build(&self, node: Node, dims: usize) -> Result<Box<dyn Kernel>, ParseError> {
         match node {
-            Node::Leaf { at, name, settings } => match self.entry(&name) {
-                Some(entry) => entry.kernel(&Options { at, name: &name, settings: &settings, dims }),
-                None => Err(ParseError {
-                    column: at + 1,
-                    message: format!("'{name}' is not known; expected {}", self.kernels()),
-                    unknown: Some(name),
-                }),
-            },
+            Node::Leaf { at, name, settings } => {
+                let options = Options { at, name: &name, settings: &settings, dims };
+                match (self.entry(&name), self.made(&name)) {
+                    (Some(entry), _) => entry.kernel(&options),
+                    (None, Some(made)) => made.kernel(&options),
+                    (None, None) => Err(ParseError {
+                        column: at + 1,
+                        message: format!("'{name}' is not known; expected {}", self.kernels()),
+                        unknown: Some(name),
+                    }),
+                }
+            }
             Node::Combination { operation, children } => {
                 let mut built = Vec::with_capacity(children.len());
                 for child in children {

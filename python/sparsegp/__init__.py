@@ -2,8 +2,9 @@
 
 ``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` are estimators of numbers, classes and counts;
 ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
-scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply, ``sparsegp.metrics``
-scorers, ``sparsegp.plot`` figures; ``SVGP`` is for training loops of one's own.
+scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply and the base of kernels
+written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.testing`` what checks them, ``sparsegp.metrics`` scorers,
+``sparsegp.plot`` figures; ``SVGP`` is for training loops of one's own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from ._sparsegp import FitError, __version__
 
 if TYPE_CHECKING:
-    from . import kernels, metrics, plot
+    from . import kernels, likelihoods, metrics, plot, testing
     from ._compare import Comparison, compare
     from ._linear import BayesianLinearClassifier, BayesianLinearRegressor
     from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
@@ -30,7 +31,7 @@ _WHERE = {
     "compare": "._compare",
 }
 
-_MODULES = ("kernels", "metrics", "plot")
+_MODULES = ("kernels", "likelihoods", "metrics", "plot", "testing")
 
 __all__ = ["FitError", "__version__", *_WHERE, *_MODULES]
 

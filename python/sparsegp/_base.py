@@ -11,8 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from . import _sparsegp, _tables
 from ._functions import FunctionDraws
-from ._options import engine_options, seed_of
+from ._custom import engine_custom
+from ._options import custom_of, custom_parts, engine_options, seed_of
 from ._progress import Progress, listener
+from .kernels import Kernel
 
 #: What the parameters mean, for the docstrings of all estimators of sparse processes.
 PARAMETERS = """kernel : str or Kernel, optional
@@ -180,13 +182,14 @@ class Estimator(BaseEstimator):
                 columns,
                 options,
                 betas=betas,
+                custom=custom_of(self._engine_params()),
                 listener=listener(progress, self.callbacks or ()),
                 threads=self.n_threads,
             )
         finally:
             if progress is not None:
                 progress.close()
-        self._take_model(model)
+        self._take_model(model, **custom_parts(self._engine_params()))
         return self
 
     def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
@@ -196,7 +199,7 @@ class Estimator(BaseEstimator):
             open_to_choice = not self._linear and self.neighbours is None
             return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
         model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)
-        self._take_model(model.updated(table, float(forget), threads=self.n_threads))
+        self._take_model(model.updated(table, float(forget), threads=self.n_threads), **self._own)
         return self
 
     def _given_options(self) -> dict:
@@ -209,8 +212,9 @@ class Estimator(BaseEstimator):
         name = getattr(y, "name", None)
         return name if isinstance(name, str) and name else "y"
 
-    def _take_model(self, model) -> None:
+    def _take_model(self, model, kernels=(), likelihoods=()) -> None:
         self._model = model
+        self._own = {"kernels": list(kernels), "likelihoods": list(likelihoods)}
         self._columns = model.columns()
         self._document = json.loads(model.document())
 
@@ -235,7 +239,8 @@ class Estimator(BaseEstimator):
 
     def __setstate__(self, state):
         if isinstance(state.get("_model"), bytes):
-            state = {**state, "_model": _sparsegp.Model.from_bytes(state["_model"])}
+            model = _sparsegp.Model.from_bytes(state["_model"], engine_custom(**state["_own"]))
+            state = {**state, "_model": model}
         super().__setstate__(state)
 
     def save(self, path) -> None:
@@ -249,13 +254,17 @@ class Estimator(BaseEstimator):
         self._fitted().save(path)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path, *, kernels=(), likelihoods=()):
         """Read a model that :meth:`save` or the command line wrote.
 
         Parameters
         ----------
         path : str or path-like
             The file.
+        kernels : sequence of CustomKernel, optional
+            The kernels written in Python that it names.
+        likelihoods : sequence of CustomLikelihood, optional
+            The likelihood written in Python that it names.
 
         Returns
         -------
@@ -263,15 +272,15 @@ class Estimator(BaseEstimator):
             A fitted estimator, whose predictions are those of the saved model to the last bit. Its parameters are the
             defaults; what the model was fitted with is in ``document_``.
         """
-        model = _sparsegp.Model.load(path)
+        model = _sparsegp.Model.load(path, engine_custom(kernels, likelihoods))
         kind, linear = model.columns()["kind"], model.kernel() is None
         if kind not in cls._kinds or linear != cls._linear:
             found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
             raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
-        return cls()._with_model(model)
+        return cls()._with_model(model, kernels, likelihoods)
 
-    def _with_model(self, model):
-        self._take_model(model)
+    def _with_model(self, model, kernels, likelihoods):
+        self._take_model(model, kernels, likelihoods)
         self.feature_names_in_ = np.array(self._columns["features"], dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         if list(self.feature_names_in_) == _tables.default_names(self.n_features_in_):
@@ -285,9 +294,11 @@ class Estimator(BaseEstimator):
         return self._document
 
     @property
-    def kernel_(self) -> str | None:
-        """The kernel as text; None for linear models."""
-        return self._fitted().kernel()
+    def kernel_(self) -> Kernel | None:
+        """The kernel with its tuned values, of inputs on the scale the model sees; None for linear models. Of a model of several
+        latent functions, the first one's."""
+        found = self._fitted().kernel()
+        return None if found is None else Kernel._tuned(*found, custom=self._own["kernels"])
 
     @property
     def hyperparameters_(self) -> dict:

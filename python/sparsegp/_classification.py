@@ -88,8 +88,8 @@ class Classification(ClassifierMixin, Estimator):
             raise ValueError(f"y contains previously unseen labels: {list(unseen[:5])}")
         return _tables.classes_column(labels, self.classes_, np.searchsorted(self.classes_, labels))
 
-    def _take_model(self, model) -> None:
-        super()._take_model(model)
+    def _take_model(self, model, **own) -> None:
+        super()._take_model(model, **own)
         if "classes_" not in self.__dict__:
             self.classes_ = _classes_of(self._columns["levels"])
         self._places = _tables.class_places(self._columns["levels"], self.classes_)

@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.utils import check_array
 
 from . import _sparsegp, _tables
-from ._options import engine_options
+from ._options import custom_of, engine_options
 
 
 @dataclass
 class Comparison:
     """What a comparison found.
 
-    Attributes
+    Parameters
     ----------
     results : dict of ndarray
         A row per fit: ``objective``, ``beta``, ``train_size``, ``repeat``, ``seconds``, figures of the test rows, and more.
@@ -32,6 +32,13 @@ class Comparison:
     results: dict
     summary: dict
     notes: list = field(default_factory=list)
+
+    @property
+    def frame(self):
+        """``summary`` as a pandas frame, which needs pandas: a row per objective and number of training rows."""
+        import pandas
+
+        return pandas.DataFrame(self.summary)
 
     def plot(self, figure="nll", ax=None):
         """Plot a figure of the test rows against the number of training rows, with standard errors.
@@ -148,6 +155,7 @@ def compare(
             train_sizes=[int(size) for size in train_sizes],
             test_fraction=float(test_fraction),
             folder=own if folder is None else folder,
+            custom=custom_of(params),
             threads=n_threads,
         )
     return Comparison(_arrays(results), _arrays(summary), notes)

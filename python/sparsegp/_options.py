@@ -8,7 +8,9 @@ import numbers
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ._custom import engine_custom
 from .kernels import Kernel
+from .likelihoods import CustomLikelihood
 
 #: Options of the engine whose parameter is called otherwise, as scikit-learn's habits have it.
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
@@ -22,7 +24,7 @@ _TEXTS = (str, list, tuple)
 #: The types of parameters, besides None where that is the default.
 TYPES = {
     "kernel": (str, Kernel),
-    "likelihood": _TEXT,
+    "likelihood": (str, CustomLikelihood),
     "objective": _TEXT,
     "beta": (*_NUMBER, str, list, tuple),
     "n_inducing": (*_WHOLE, str),
@@ -77,6 +79,7 @@ def check_types(params: dict) -> None:
 def _type_word(kind: type) -> str:
     words = {numbers.Real: "a number", numbers.Integral: "a whole number", str: "a string", list: "a list"}
     words |= {tuple: "a list", dict: "a dict", Kernel: "a kernel", bool: "True or False", np.bool_: "True or False"}
+    words[CustomLikelihood] = "a likelihood"
     return words[kind]
 
 
@@ -95,11 +98,11 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
     """The options as JSON text, and the grid of beta where there is one. Whatever is None was not given."""
     check_types(params)
     options = {RENAMED.get(name, name): value for name, value in params.items() if name not in OWN}
+    said = params["kernel"]._options() if isinstance(params.get("kernel"), Kernel) else {}
     for name in ("fix", "bounds", "prior", "tie"):
-        if isinstance(options.get(name), str):
-            options[name] = [options[name]]
-        elif options.get(name) is not None and not len(options[name]):
-            options[name] = None
+        own = options.get(name)
+        own = [own] if isinstance(own, str) else list(own or [])
+        options[name] = _united(name, said.get(name, []), own) or None
     if isinstance(options.get("auto"), (list, tuple)):
         options["auto"] = ",".join(options["auto"]) or "none"
     # What is as the engine has it anyway was not said.
@@ -122,10 +125,33 @@ def engine_options(params: dict, **given) -> tuple[str, str | None]:
     return json.dumps(options, default=_plain), betas
 
 
+def custom_parts(params: dict) -> dict:
+    """The kernels and the likelihood among the parameters that are written in Python."""
+    kernel, likelihood = params.get("kernel"), params.get("likelihood")
+    kernels = list(kernel._custom.values()) if isinstance(kernel, Kernel) else []
+    return {"kernels": kernels, "likelihoods": [likelihood] if isinstance(likelihood, CustomLikelihood) else []}
+
+
+def custom_of(params: dict):
+    """The engine's handle of them; None where there are none."""
+    return engine_custom(**custom_parts(params))
+
+
+def _united(name: str, kernels: list, own: list) -> list:
+    """What a kernel says of its parameters, then what the estimator is told; both may not be about one name."""
+    about = {str(text).partition("=")[0].strip() for text in own}
+    twice = [text for text in kernels if text.partition("=")[0] in about]
+    if twice:
+        raise ValueError(f"{name} says {twice[0].partition('=')[0]!r}, of which the kernel says {twice[0]!r}: expected one of them")
+    return [*kernels, *own]
+
+
 def _plain(value):
-    """Numbers of NumPy as those of Python, kernels as texts."""
+    """Numbers of NumPy as those of Python, kernels and likelihoods as texts."""
     if isinstance(value, Kernel):
         return value.text
+    if isinstance(value, CustomLikelihood):
+        return value.name
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

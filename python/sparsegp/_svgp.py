@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _sparsegp
-from ._options import engine_options
+from ._options import custom_of, engine_options
 
 
 class SVGP:
@@ -20,8 +20,8 @@ class SVGP:
         The kernel; values that it does not give are 1.
     inducing_points : array-like of shape (M, d)
         The inducing inputs.
-    likelihood : str, default="gaussian"
-        The likelihood, by the name that estimators know.
+    likelihood : str or CustomLikelihood, default="gaussian"
+        The likelihood, by the name that estimators know, or one written in Python.
     objective : {"elbo", "dlm-log"}, default="elbo"
         The expected or the predictive log loss of a datum.
     update : str, default="ngd"
@@ -71,7 +71,8 @@ class SVGP:
     ):
         given = {"kernel": kernel, "likelihood": likelihood, "objective": objective, "beta": beta, "random_state": random_state}
         text, _ = engine_options(given | {"options": options, "auto": "none"}, q_update=update)
-        self._svgp = _sparsegp.Svgp(text, _array(inducing_points, 2, "inducing_points"), int(n_classes), threads=n_threads)
+        points, custom = _array(inducing_points, 2, "inducing_points"), custom_of(given)
+        self._svgp = _sparsegp.Svgp(text, points, int(n_classes), custom=custom, threads=n_threads)
 
     def loss(self, X, y, *, exposure=None, scale=1.0, hyper=False) -> float:
         """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p)``, to be minimised; its gradients are kept.
@@ -136,15 +137,45 @@ class SVGP:
         return [natural(*pair) for pair in self.posterior]
 
     def kl(self) -> float:
-        """``KL(q ‖ p)`` of all functions together."""
+        """The divergence ``KL(q ‖ p)`` of all functions together, in nats.
+
+        Returns
+        -------
+        float
+        """
         return self._svgp.kl()
 
     def marginals(self, X):
-        """Means and variances of the latent functions at inputs, each of shape (n, functions)."""
+        """The latent functions at inputs under q.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, functions)
+        variance : ndarray of shape (n, functions)
+        """
         return self._svgp.marginals(_array(X, 2, "X"))
 
     def log_density(self, X, y, exposure=None) -> np.ndarray:
-        """The log predictive density of every target."""
+        """The log predictive density of every target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The inputs.
+        y : array-like of shape (n,)
+            The targets.
+        exposure : array-like of shape (n,), optional
+            Exposures of counts.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
         return self._svgp.log_density(_array(X, 2, "X"), _array(y, 1, "y"), exposure)
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["fit", "calibration", "trace", "residuals", "comparison"]
+__all__ = [
+    "fit",
+    "calibration",
+    "trace",
+    "residuals",
+    "relevance",
+    "partial_dependence",
+    "decision_regions",
+    "noise",
+    "comparison",
+]
 
 #: The shades of bands, from the widest on.
 _BANDS = ((0.95, 0.18), (0.5, 0.32))
@@ -20,13 +30,66 @@ def _axes(ax):
     return plt.subplots(layout="constrained")[1]
 
 
-def _column(X, feature):
+def _is_table(X) -> bool:
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
+def _names(X) -> list:
+    """The names of the columns of an array or a table."""
+    if _is_table(X):
+        return [str(name) for name in (getattr(X, "column_names", None) or X.columns)]
+    return [f"x{place}" for place in range(np.shape(X)[1])]
+
+
+def _cells(X, feature):
     """A column of an array or a table, and its name."""
-    if hasattr(X, "columns") or hasattr(X, "column_names"):
-        names = list(getattr(X, "column_names", None) or X.columns)
-        name = names[feature] if isinstance(feature, (int, np.integer)) else feature
-        return np.asarray(X[name], dtype=np.float64), str(name)
-    return np.asarray(X, dtype=np.float64)[:, feature], f"x{feature}"
+    names = _names(X)
+    if not isinstance(feature, (int, np.integer)) and str(feature) not in names:
+        raise ValueError(f"there is no input {feature!r}, expected one of {', '.join(names)}")
+    place = feature if isinstance(feature, (int, np.integer)) else names.index(str(feature))
+    if not -len(names) <= place < len(names):
+        raise ValueError(f"there is no input {feature}, X has {len(names)}")
+    if not _is_table(X):
+        return np.asarray(X, dtype=np.float64)[:, place], names[place]
+    return np.asarray(X[X.columns[place] if hasattr(X, "iloc") else names[place]]), names[place]
+
+
+def _column(X, feature):
+    """The same as numbers."""
+    column, name = _cells(X, feature)
+    return np.asarray(column, dtype=np.float64), name
+
+
+def _rows(X, places):
+    """Some rows of an array or a table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[places]
+    if hasattr(X, "take"):
+        return X.take(places, axis=0) if isinstance(X, np.ndarray) else X.take(places)
+    return X[places] if _is_table(X) else np.asarray(X)[places]
+
+
+def _some(X, most: int):
+    """At most so many rows, evenly spaced."""
+    count = X.shape[0] if hasattr(X, "shape") else len(X)
+    return X if count <= most else _rows(X, np.linspace(0, count - 1, most).astype(int))
+
+
+def _with_column(X, place: int, change):
+    """A copy of an array or a table with one column changed."""
+    if hasattr(X, "isetitem"):
+        X = X.copy()
+        X.isetitem(place, change(X.iloc[:, place].to_numpy()))
+        return X
+    if hasattr(X, "with_columns"):
+        old = X.to_series(place)
+        return X.with_columns(type(old)(old.name, change(old.to_numpy())))
+    if hasattr(X, "set_column"):
+        values = change(X.column(place).to_numpy())
+        return X.set_column(place, X.column_names[place], [values])
+    X = np.array(X, dtype=np.float64)
+    X[:, place] = change(X[:, place])
+    return X
 
 
 def fit(model, X, y=None, *, feature=0, ax=None):
@@ -176,6 +239,221 @@ def residuals(model, X, y, *, ax=None):
     ax.plot(mean, (np.asarray(y, dtype=np.float64) - mean) / std, ".", color="C0", markersize=3)
     ax.set_xlabel("predicted mean")
     ax.set_ylabel("residual / standard deviation")
+    return ax
+
+
+def relevance(model, X=None, y=None, *, repeats=5, random_state=0, ax=None):
+    """Plot how much each input matters: by its lengthscale, or by what is lost when its values are permuted.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package.
+    X : array-like or table of shape (n, d), optional
+        Rows, best such that the model has not seen. With them an input matters as much as the mean NLL rises when its values are
+        permuted among the rows; without them, as much as its inverse lengthscale, on the scale the model sees, is large.
+    y : array-like of shape (n,), optional
+        Their targets.
+    repeats : int, default=5
+        The number of permutations, of which the bars are means and the lines standard deviations.
+    random_state : int, default=0
+        The seed of the permutations.
+    ax : matplotlib Axes, optional
+        Where to plot.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.random.default_rng(0).uniform(0, 5, (100, 2))
+    >>> model = sparsegp.SparseGPRegressor("rbf(ard)", n_inducing=20, auto="none").fit(X, np.sin(X[:, 1]))
+    >>> [bar.get_width() > 0.5 for bar in sparsegp.plot.relevance(model).patches]
+    [False, True]
+    >>> ax = sparsegp.plot.relevance(model, X, np.sin(X[:, 1]))
+    >>> ax.get_xlabel()
+    'rise of the mean NLL'
+    """
+    ax = _axes(ax)
+    if X is None:
+        names, heights, error = *_inverse_lengthscales(model), None
+        ax.set_xlabel("1 / lengthscale")
+    elif y is None:
+        raise ValueError("relevance by permutation needs y too")
+    else:
+        names, random = _names(X), np.random.default_rng(random_state)
+        before = np.mean(model.log_density(X, y))
+
+        def loss(place):
+            order = random.permutation(len(y))
+            return before - np.mean(model.log_density(_with_column(X, place, lambda column: column[order]), y))
+
+        losses = np.array([[loss(place) for _ in range(repeats)] for place in range(len(names))])
+        heights, error = losses.mean(axis=1), losses.std(axis=1)
+        ax.set_xlabel("rise of the mean NLL")
+    ax.barh(np.arange(len(names)), heights, xerr=error, color="C0")
+    ax.set_yticks(np.arange(len(names)), names)
+    ax.invert_yaxis()
+    return ax
+
+
+def _inverse_lengthscales(model):
+    """The names of inputs, and the largest inverse lengthscale that a piece of the kernel has for each."""
+    names, kernel = model._columns["inputs"], model.kernel_
+    pieces: dict = {}
+    for name, value in (kernel.parameters if kernel is not None else {}).items():
+        piece, dot, _ = name.partition("lengthscales")
+        if dot:
+            pieces.setdefault(piece, []).append(value)
+    found = [1 / np.array(values) for values in pieces.values() if len(values) == len(names)]
+    if not found:
+        raise ValueError("the kernel has no lengthscale for every input: give X and y for relevance by permutation")
+    return names, np.max(found, axis=0)
+
+
+def partial_dependence(model, X, feature=0, *, points=40, mass=0.9, rows=200, ax=None):
+    """Plot how predictions depend on one input, averaged over rows in which it is given every value in turn.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package.
+    X : array-like or table of shape (n, d)
+        The rows.
+    feature : int or str, default=0
+        The input.
+    points : int, default=40
+        How many values of a number are looked at, from its least to its greatest; of a category every level is.
+    mass : float, default=0.9
+        The probability of the intervals. Those of regressors are of the target, averaged over rows; those of classifiers hold this
+        share of the rows' probabilities.
+    rows : int, default=200
+        The most rows that are averaged over, evenly spaced in ``X``.
+    ax : matplotlib Axes, optional
+        Where to plot.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the predicted mean; of classifiers the probability of the last class of ``classes_``.
+    """
+    ax = _axes(ax)
+    column, name = _cells(X, feature)
+    place = _names(X).index(name)
+    X = _some(X, rows)
+    is_number = column.dtype.kind in "iuf"
+    values = np.linspace(column.min(), column.max(), points) if is_number else np.unique(column.astype(str))
+    ends = [0.5 - mass / 2, 0.5 + mass / 2]
+
+    def at(value):
+        table = _with_column(X, place, lambda cells: np.full(len(cells), value))
+        if hasattr(model, "classes_"):
+            proba = model.predict_proba(table)[:, -1]
+            return proba.mean(), *np.quantile(proba, ends)
+        mean, quantiles = model.predict(table, quantiles=ends)
+        return mean.mean(), *quantiles.mean(axis=0)
+
+    mean, low, high = np.array([at(value) for value in values]).T
+    if is_number:
+        ax.fill_between(values, low, high, alpha=_BANDS[0][1], color="C0", linewidth=0, label=f"{100 * mass:g} %")
+        ax.plot(values, mean, color="C0", label="mean over rows")
+    else:
+        ax.errorbar(values, mean, yerr=np.abs([mean - low, high - mean]), fmt="o", capsize=3, label=f"mean and {100 * mass:g} %")
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"probability of {model.classes_[-1]}" if hasattr(model, "classes_") else model._columns["target"])
+    ax.legend(frameon=False)
+    return ax
+
+
+def decision_regions(model, X, y=None, *, features=(0, 1), points=80, ax=None):
+    """Plot which class is predicted where two inputs are, darker where the model is surer; other inputs stay as in the middle row.
+
+    Parameters
+    ----------
+    model : classifier
+        A fitted classifier of this package.
+    X : array-like or table of shape (n, d)
+        The rows.
+    y : array-like of shape (n,), optional
+        Their classes.
+    features : pair of int or str, default=(0, 1)
+        The inputs of the axes, both of them numbers.
+    points : int, default=80
+        How many values of each are looked at.
+    ax : matplotlib Axes, optional
+        Where to plot.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = _axes(ax)
+    (across, x_name), (up, y_name) = (_column(X, feature) for feature in features)
+    names = _names(X)
+    grids = [np.linspace(column.min(), column.max(), points) for column in (across, up)]
+    mesh = [part.ravel() for part in np.meshgrid(*grids)]
+    # Rows in the middle of the two inputs, so that the others are such as occur.
+    middle = np.argmin(sum(((column - np.median(column)) / (np.ptp(column) or 1.0)) ** 2 for column in (across, up)))
+    table = _rows(X, np.full(points * points, middle))
+    for name, values in zip((x_name, y_name), mesh):
+        table = _with_column(table, names.index(name), lambda cells, values=values: values)
+    proba = model.predict_proba(table)
+    winner, surest = proba.argmax(axis=1), proba.max(axis=1)
+    chance = 1 / len(model.classes_)
+    shape, extent = (points, points), (grids[0][0], grids[0][-1], grids[1][0], grids[1][-1])
+    for place, label in enumerate(model.classes_):
+        alpha = np.where(winner == place, 0.1 + 0.5 * (surest - chance) / (1 - chance), 0.0).reshape(shape)
+        colour = np.full(shape, place)
+        kwargs = {"cmap": "tab10", "vmin": 0, "vmax": 9, "interpolation": "nearest"}
+        ax.imshow(colour, alpha=alpha, origin="lower", extent=extent, aspect="auto", **kwargs)
+        own = np.zeros(len(across), bool) if y is None else np.asarray(y) == label
+        ax.plot(across[own], up[own], ".", color=f"C{place}", markersize=4, label=str(label))
+    ax.set_xlabel(x_name)
+    ax.set_ylabel(y_name)
+    ax.legend(frameon=False)
+    return ax
+
+
+#: Likelihoods of a target that is a function plus noise.
+_ADDS_NOISE = ("gaussian", "student-t", "gaussian-heteroskedastic", "student-t-heteroskedastic")
+
+
+def noise(model, X, *, feature=0, ax=None):
+    """Plot the standard deviation of the noise along one input: what of the target's own remains where the function is known.
+
+    Parameters
+    ----------
+    model : regressor
+        A fitted regressor whose target is a function plus noise, which may vary (``likelihood="gaussian-heteroskedastic"``).
+    X : array-like or table of shape (n, d)
+        The rows to plot at.
+    feature : int or str, default=0
+        The input of the horizontal axis.
+    ax : matplotlib Axes, optional
+        Where to plot.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    likelihood = model.document_["config"]["likelihood"]
+    if likelihood not in _ADDS_NOISE:
+        raise ValueError(f"the {likelihood} likelihood adds no noise, expected one of {', '.join(_ADDS_NOISE)}")
+    ax = _axes(ax)
+    along, name = _column(X, feature)
+    total, latent = model.predict(X, return_std=True)[1] ** 2, model.predict_f(X)[1]
+    # Of several functions the first one is the mean, on the scale the model sees.
+    known = latent if latent.ndim == 1 else latent[:, 0] * model._fitted().unscaled_variance(1.0)
+    order = np.argsort(along, kind="stable")
+    ax.plot(along[order], np.sqrt(np.maximum(total - known, 0.0))[order], color="C0")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"noise of {model._columns['target']}")
     return ax
 
 

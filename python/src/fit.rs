@@ -1,6 +1,7 @@
 //! Fits and comparisons: options by name and tables in, events out, models out; no meaning of options.
 
 use crate::convert::{python, raised};
+use crate::custom::Custom;
 use crate::host::{self, Hear, Host};
 use crate::model::Model;
 use crate::table::Table;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use sparsegp::compare::{Contender, Plan};
 use sparsegp::compare::{Settings, Store, results_csv, run as run_plan, summarise, summary_csv};
 use sparsegp::hyper::{Event, Session};
+use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp::schema::SchemaOptions;
@@ -58,29 +60,48 @@ impl Columns {
     }
 }
 
-/// Options by name from JSON text, with the β of a grid where there is one.
-fn options_of(json: &str, betas: Option<&str>) -> PyResult<(FitOptions, Option<Betas>)> {
-    let values: Map<String, Value> =
+/// Options by name from JSON text, which may name what is custom; `others` were given besides.
+pub fn options_of(json: &str, others: &[&str], custom: &Custom) -> PyResult<FitOptions> {
+    let mut values: Map<String, Value> =
         serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
+    let (registry, mut others) = (custom.registry(), others.to_vec());
+    let named = values.get("likelihood").and_then(Value::as_str);
+    // Options by themselves know the built-in likelihoods alone.
+    let own = named.filter(|name| name.parse::<LikelihoodKind>().is_err());
+    let own = own.and_then(|name| registry.likelihood_kind(name));
+    if own.is_some() {
+        values.remove("likelihood");
+        others.push("likelihood");
+    }
+    let options = FitOptions::named(&values, &others).map_err(raised)?;
+    let likelihood = own.or(options.likelihood);
+    Ok(FitOptions { likelihood, registry: registry.clone(), ..options })
+}
+
+fn grid_of(betas: Option<&str>) -> PyResult<(Option<Betas>, &'static [&'static str])> {
     let betas: Option<Betas> = betas.map(str::parse).transpose().map_err(raised)?;
     let others: &[&str] = if betas.is_some() { &["betas"] } else { &[] };
-    Ok((FitOptions::named(&values, others).map_err(raised)?, betas))
+    Ok((betas, others))
 }
 
 /// Fits a model to the rows of a table. `options` are those of the command line by name, as JSON text; `listener` is called with every
 /// event, as a dictionary, and ends the training by returning True.
 #[pyfunction]
-#[pyo3(signature = (table, columns, options, *, betas=None, listener=None, threads=None))]
+#[pyo3(signature = (table, columns, options, *, betas=None, custom=None, listener=None, threads=None))]
+#[allow(clippy::too_many_arguments)]
 pub fn fit(
     py: Python<'_>,
     table: &Table,
     columns: Columns,
     options: &str,
     betas: Option<&str>,
+    custom: Option<&Bound<'_, Custom>>,
     listener: Option<Py<PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Model> {
-    let (options, betas) = options_of(options, betas)?;
+    let custom = Custom::or_none(custom);
+    let (betas, others) = grid_of(betas)?;
+    let options = options_of(options, others, &custom)?;
     let columns = columns.options();
     let work = |host: Host<'_>| -> sparsegp::Result<TableModel> {
         let request = FitRequest {
@@ -91,7 +112,7 @@ pub fn fit(
             start: None,
             keep_posterior: false,
         };
-        let poll = || host.interrupted.load(Ordering::Relaxed);
+        let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
         let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
         let fit = match &betas {
             Some(betas) => select_beta(&request, betas, &mut session)?.0,
@@ -103,7 +124,8 @@ pub fn fit(
         move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
     });
     let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
-    host::run(py, threads, hear, work)?.map(Model::new).map_err(raised)
+    let model = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
+    Ok(Model::new(model, custom))
 }
 
 /// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
@@ -125,7 +147,7 @@ fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
 /// Compares objectives by held-out rows, as the command line's `compare` does, keeping its work in a folder. Returns the text of
 /// results.csv and of summary.csv, and notes about the data.
 #[pyfunction]
-#[pyo3(signature = (table, columns, options, objectives, *, betas, repeats, train_sizes, test_fraction, folder, threads=None))]
+#[pyo3(signature = (table, columns, options, objectives, *, betas, repeats, train_sizes, test_fraction, folder, custom=None, threads=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn compare(
     py: Python<'_>,
@@ -138,9 +160,12 @@ pub fn compare(
     train_sizes: Vec<usize>,
     test_fraction: f64,
     folder: PathBuf,
+    custom: Option<&Bound<'_, Custom>>,
     threads: Option<usize>,
 ) -> PyResult<(String, String, Vec<String>)> {
-    let (options, betas) = options_of(options, betas)?;
+    let custom = Custom::or_none(custom);
+    let (betas, others) = grid_of(betas)?;
+    let options = options_of(options, others, &custom)?;
     let contenders = objectives.iter().map(|word| word.parse::<Contender>());
     let settings = Settings {
         contenders: contenders.collect::<sparsegp::Result<_>>().map_err(raised)?,
@@ -161,5 +186,5 @@ pub fn compare(
         let notes = plan.notes().iter().map(|note| Warning::from(note.clone()).words_with(&python)).collect();
         Ok((results_csv(&results)?, summary_csv(&summarise(&results))?, notes))
     };
-    host::run(py, None, None, work)?.map_err(raised)
+    custom.watch(py, || host::run(py, None, None, work)?.map_err(raised))
 }

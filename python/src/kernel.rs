@@ -1,21 +1,52 @@
-//! Kernels as Python holds them: a text with values, evaluated at arrays; no meaning of names of columns.
+//! Kernels as Python holds them: a text with values, evaluated at arrays, and the test kits; no meaning of names of columns.
 
-use crate::convert::{matrix, points};
+use crate::convert::{matrix, points, raised};
+use crate::custom::Custom;
+use crate::host;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sparsegp::kernels::{Inputs, Scratch, parse, value_names};
-use std::collections::BTreeMap;
+use sparsegp::kernels::testkit::check_kernel_in;
+use sparsegp::kernels::{Inputs, Scratch, value_names};
+use sparsegp::likelihood::{Observation, testkit};
 
 /// A kernel for points of a number of columns.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Kernel {
     kernel: Box<dyn sparsegp::kernels::Kernel>,
     dims: usize,
+    custom: Custom,
+}
+
+/// The values of a kernel by name, in their order.
+pub fn named_values(kernel: &dyn sparsegp::kernels::Kernel) -> Vec<(String, f64)> {
+    let mut values = Vec::new();
+    kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+    value_names(kernel).into_iter().zip(values).collect()
+}
+
+/// What the test kit finds wrong with a custom likelihood at targets and their exposures; nothing where it is as it should be.
+#[pyfunction]
+pub fn check_likelihood(
+    py: Python<'_>,
+    custom: &Custom,
+    name: &str,
+    observations: Vec<(f64, f64)>,
+) -> PyResult<Option<String>> {
+    let registry = custom.registry();
+    let kind = registry.likelihood_kind(name);
+    let kind = kind.ok_or_else(|| PyValueError::new_err(format!("no likelihood is called '{name}'")))?;
+    let likelihood = registry.likelihood(kind, 2).map_err(raised)?;
+    let observations: Vec<Observation> =
+        observations.into_iter().map(|(y, exposure)| Observation::exposed(y, exposure)).collect();
+    let check = |_: host::Host<'_>| {
+        likelihood.one().map_or(Ok(()), |one| testkit::check_likelihood(one, &observations)).err()
+    };
+    custom.watch(py, || host::run(py, Some(1), None, check))
 }
 
 impl Kernel {
-    fn check(&self, x: &PyReadonlyArray2<'_, f64>) -> PyResult<()> {
+    fn check_columns(&self, x: &PyReadonlyArray2<'_, f64>) -> PyResult<()> {
         let columns = x.as_array().ncols();
         if columns == self.dims {
             return Ok(());
@@ -27,16 +58,19 @@ impl Kernel {
 #[pymethods]
 impl Kernel {
     #[new]
-    fn new(text: &str, dims: usize) -> PyResult<Kernel> {
+    #[pyo3(signature = (text, dims, custom=None))]
+    fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<&Bound<'_, Custom>>) -> PyResult<Kernel> {
+        let custom = Custom::or_none(custom);
+        let parsed = custom.watch(py, || Ok(custom.registry().grammar().parse(text, dims)))?;
         let kernel =
-            parse(text, dims).map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
+            parsed.map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
         if kernel.min_dims() > dims {
             let needed = kernel.min_dims();
             return Err(PyValueError::new_err(format!(
                 "kernel '{text}' needs {needed} columns, X has {dims}"
             )));
         }
-        Ok(Kernel { kernel, dims })
+        Ok(Kernel { kernel, dims, custom })
     }
 
     /// The covariances of the rows of `left` with those of `right`, or among themselves.
@@ -47,8 +81,8 @@ impl Kernel {
         left: PyReadonlyArray2<'py, f64>,
         right: Option<PyReadonlyArray2<'py, f64>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        self.check(&left)?;
-        right.as_ref().map_or(Ok(()), |right| self.check(right))?;
+        self.check_columns(&left)?;
+        right.as_ref().map_or(Ok(()), |right| self.check_columns(right))?;
         let (left, right) = (points(&left), right.map(|right| points(&right)));
         let columns = right.as_ref().map_or(left.nrows(), |right| right.nrows());
         let mut out = faer::Mat::zeros(left.nrows(), columns);
@@ -56,8 +90,10 @@ impl Kernel {
             Some(right) => Inputs::Cross { left: left.as_ref(), right: right.as_ref() },
             None => Inputs::Gram(left.as_ref()),
         };
-        self.kernel.eval(inputs, out.as_mut(), &mut Scratch::new());
-        matrix(py, out.as_ref())
+        self.custom.watch(py, || {
+            self.kernel.eval(inputs, out.as_mut(), &mut Scratch::new());
+            matrix(py, out.as_ref())
+        })
     }
 
     /// The variance at every row.
@@ -66,18 +102,34 @@ impl Kernel {
         py: Python<'py>,
         x: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        self.check(&x)?;
+        self.check_columns(&x)?;
         let x = points(&x);
         let mut out = vec![0.0; x.nrows()];
-        self.kernel.diag(x.as_ref(), &mut out, &mut Scratch::new());
-        Ok(PyArray1::from_vec(py, out))
+        self.custom.watch(py, || {
+            self.kernel.diag(x.as_ref(), &mut out, &mut Scratch::new());
+            Ok(PyArray1::from_vec(py, out))
+        })
     }
 
-    /// All values by name.
-    fn values(&self) -> BTreeMap<String, f64> {
-        let mut values = Vec::new();
-        self.kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
-        value_names(&*self.kernel).into_iter().zip(values).collect()
+    /// All values by name, in their order.
+    fn values(&self) -> Vec<(String, f64)> {
+        named_values(&*self.kernel)
+    }
+
+    /// What the test kit finds wrong at two sets of points; nothing where it is as it should be.
+    fn check(
+        &self,
+        py: Python<'_>,
+        left: PyReadonlyArray2<'_, f64>,
+        right: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Option<String>> {
+        self.check_columns(&left)?;
+        self.check_columns(&right)?;
+        let (left, right) = (points(&left), points(&right));
+        let grammar = self.custom.registry().grammar();
+        let check =
+            |_: host::Host<'_>| check_kernel_in(grammar, &*self.kernel, left.as_ref(), right.as_ref()).err();
+        self.custom.watch(py, || host::run(py, Some(1), None, check))
     }
 
     /// Its text, without values.

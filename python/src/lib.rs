@@ -5,6 +5,7 @@
 
 mod command;
 mod convert;
+mod custom;
 mod fit;
 mod host;
 mod kernel;
@@ -19,9 +20,11 @@ mod _sparsegp {
     #[pymodule_export]
     use super::convert::FitError;
     #[pymodule_export]
+    use super::custom::Custom;
+    #[pymodule_export]
     use super::fit::{compare, fit, option_names};
     #[pymodule_export]
-    use super::kernel::Kernel;
+    use super::kernel::{Kernel, check_likelihood};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

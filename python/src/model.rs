@@ -1,7 +1,9 @@
 //! A fitted model as Python holds it: predictions of tables as arrays, what it says of itself, its file; no fitting.
 
 use crate::convert::{matrix, python, raised, rows_of};
+use crate::custom::Custom;
 use crate::host;
+use crate::kernel::named_values;
 use crate::table::Table;
 use faer::Mat;
 use numpy::{PyArray1, PyArray2};
@@ -24,6 +26,7 @@ use std::sync::atomic::Ordering;
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
 pub struct Model {
     model: Arc<TableModel>,
+    custom: Custom,
 }
 
 /// What is wanted of predictions.
@@ -39,8 +42,19 @@ enum Wanted {
 type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send + Sync + 'a>);
 
 impl Model {
-    pub fn new(model: TableModel) -> Model {
-        Model { model: Arc::new(model) }
+    /// A model, which may name what is custom.
+    pub fn new(model: TableModel, custom: Custom) -> Model {
+        Model { model: Arc::new(model), custom }
+    }
+
+    /// Does `work` on a pool; what comes of it, or what went wrong.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        threads: Option<usize>,
+        work: impl FnOnce(host::Host<'_>) -> sparsegp::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.custom.watch(py, || host::run(py, threads, None, work)?.map_err(raised))
     }
 
     /// The numbers of every row.
@@ -136,7 +150,7 @@ impl Model {
             });
             Ok(all.collect::<Vec<_>>())
         };
-        let all = host::run(py, threads, None, work)?.map_err(raised)?;
+        let all = self.run(py, threads, work)?;
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
     }
 
@@ -159,7 +173,7 @@ impl Model {
             });
             Ok(numbers)
         };
-        rows_of(py, host::run(py, threads, None, work)?.map_err(raised)?, count)
+        rows_of(py, self.run(py, threads, work)?, count)
     }
 
     /// Mean and covariance of the latent function at all rows of a table together.
@@ -172,7 +186,7 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
         let work = |_: host::Host<'_>| self.model.joint(&table.0, UnseenLevels::Error);
-        let (mean, covariance) = host::run(py, threads, None, work)?.map_err(raised)?;
+        let (mean, covariance) = self.run(py, threads, work)?;
         Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
     }
 
@@ -190,18 +204,18 @@ impl Model {
             let rows = predictions.compare(&targets);
             Ok(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]).collect::<Vec<f64>>())
         };
-        rows_of(py, host::run(py, threads, None, work)?.map_err(raised)?, 2)
+        rows_of(py, self.run(py, threads, work)?, 2)
     }
 
     /// The model after the rows of a table with targets, a share of what was known before being forgotten.
     #[pyo3(signature = (table, forget, *, threads=None))]
     fn updated(&self, py: Python<'_>, table: &Table, forget: f64, threads: Option<usize>) -> PyResult<Model> {
         let work = |host: host::Host<'_>| {
-            let poll = || host.interrupted.load(Ordering::Relaxed);
+            let poll = || host.interrupted.load(Ordering::Relaxed) || self.custom.has_raised();
             let mut session = Session::new(host.tell).with_poll(&poll);
             self.model.updated(&table.0, forget, &mut session)
         };
-        host::run(py, threads, None, work)?.map(Model::new).map_err(raised)
+        Ok(Model::new(self.run(py, threads, work)?, self.custom.clone()))
     }
 
     /// The metrics document of the fit, as JSON text.
@@ -230,10 +244,10 @@ impl Model {
         Ok(columns)
     }
 
-    /// The kernel in the text grammar; none for a linear model.
-    fn kernel(&self) -> Option<String> {
-        let kernels = self.model.latent().layers.iter().filter_map(Layer::inducing);
-        kernels.map(|layer| layer.kernel().expression()).next()
+    /// The kernel in the text grammar, and its values by name in their order; none for a linear model.
+    fn kernel(&self) -> Option<(String, Vec<(String, f64)>)> {
+        let layer = self.model.latent().layers.iter().find_map(Layer::inducing)?;
+        Some((layer.kernel().expression(), named_values(layer.kernel())))
     }
 
     /// The inducing inputs in original units, those of every latent function below each other; none for a linear model.
@@ -256,6 +270,11 @@ impl Model {
         self.model.latent().noise_variance().map(|noise| self.model.scaling().unscale_variance(noise))
     }
 
+    /// A variance on the scale the model sees in squared units of the target.
+    fn unscaled_variance(&self, variance: f64) -> f64 {
+        self.model.scaling().unscale_variance(variance)
+    }
+
     /// The covariance of the coefficients of a linear model, in the order of the document.
     fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
@@ -268,8 +287,12 @@ impl Model {
 
     /// Reads a model file, of the command line or of Python.
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Model> {
-        TableModel::load(&path).map(Model::new).map_err(raised)
+    #[pyo3(signature = (path, custom=None))]
+    fn load(py: Python<'_>, path: PathBuf, custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {
+        let custom = Custom::or_none(custom);
+        let load = || TableModel::load_with(&path, custom.registry()).map_err(raised);
+        let model = custom.watch(py, load)?;
+        Ok(Model::new(model, custom))
     }
 
     /// The contents of a model file.
@@ -279,7 +302,11 @@ impl Model {
 
     /// The model of the contents of a model file.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Model> {
-        TableModel::from_bytes("the model", bytes).map(Model::new).map_err(raised)
+    #[pyo3(signature = (bytes, custom=None))]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], custom: Option<&Bound<'_, Custom>>) -> PyResult<Model> {
+        let custom = Custom::or_none(custom);
+        let read = || TableModel::from_bytes_with("the model", bytes, custom.registry()).map_err(raised);
+        let model = custom.watch(py, read)?;
+        Ok(Model::new(model, custom))
     }
 }

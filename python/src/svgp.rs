@@ -1,16 +1,19 @@
 //! A stochastic variational GP that a program trains by steps of its own: the objective of a batch, its gradients, moves; no loop.
 
 use crate::convert::{matrix, points, raised, rows_of};
+use crate::custom::Custom;
+use crate::fit::options_of;
 use crate::host;
-use faer::{Mat, MatRef};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use faer::Mat;
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use serde_json::{Map, Value};
+use pyo3::sync::MutexExt;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
 use sparsegp::latent::InducingLayer;
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Targets;
 use sparsegp::options::FitOptions;
@@ -26,6 +29,7 @@ const BATCH: usize = 256;
 pub struct Svgp {
     state: Mutex<State>,
     threads: Option<usize>,
+    custom: Custom,
 }
 
 struct State {
@@ -33,6 +37,8 @@ struct State {
     rules: Rules,
     options: RuleOptions,
     inputs: usize,
+    /// What is free, in the units of where the model began: the vector means the same wherever the model goes.
+    free: FreeVector,
     /// Whether the gradients kept in the model are those of where it is, and whether those of hyper-parameters are among them.
     evaluated: (bool, bool),
 }
@@ -49,6 +55,30 @@ fn pair<'py>(py: Python<'py>, mean: &[f64], matrix_of: MatrixRef<'_>) -> PyResul
 }
 
 impl State {
+    /// The state in which a model begins, with q = the prior.
+    fn new(options: &FitOptions, inducing: &PyReadonlyArray2<'_, f64>, levels: usize) -> PyResult<State> {
+        let (z, registry) = (points(inducing), &options.registry);
+        let inputs = z.ncols();
+        let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
+        let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
+        let functions = likelihood.functions();
+        let layer = InducingLayer::new(kernel, z, options.jitter).map_err(raised)?;
+        let mut model =
+            LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
+        model.constrain(&options.constraints, false).map_err(raised)?;
+        model.refresh().map_err(|_| {
+            PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")
+        })?;
+        let m = model.layer().dim();
+        let q: Vec<Normal> = (0..functions).map(|_| Normal::standard(options.steps.family, m)).collect();
+        let rule = options.steps.rule();
+        let rules = Rules::of_all(&rule, &q);
+        let free = FreeVector::new(&model.descriptors());
+        let model =
+            VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
+        Ok(State { model, rules, options: rule, inputs, free, evaluated: (false, false) })
+    }
+
     /// The rows of a batch, checked: inputs, targets, exposures.
     fn rows(
         &self,
@@ -78,7 +108,8 @@ impl State {
         }
         let (kind, levels) =
             (self.model.model.likelihood.target_kind(), self.model.model.likelihood.levels());
-        let admits = |y: f64| kind.admits(y) && (levels == 0 || y < levels as f64);
+        let is_coded = matches!(kind, TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class);
+        let admits = |y: f64| kind.admits(y) && (!is_coded || y < levels as f64);
         if let Some(odd) = y.iter().find(|&&y| !admits(y)) {
             return Err(PyValueError::new_err(format!("y has {odd}, expected {}", kind.values())));
         }
@@ -86,10 +117,6 @@ impl State {
             return Err(PyValueError::new_err(format!("exposure has {odd}, expected numbers above 0")));
         }
         Ok((x, y, exposure))
-    }
-
-    fn free(&self) -> FreeVector {
-        FreeVector::new(&self.model.model.descriptors())
     }
 
     fn need(&self, hyper: bool) -> PyResult<()> {
@@ -106,13 +133,18 @@ impl State {
 }
 
 impl Svgp {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The state, for which the interpreter is let go while another thread has it: that one may wait for the interpreter.
+    fn state(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does `work` on the model while the interpreter is free.
     fn work<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
-        host::run(py, self.threads, None, |_| work(&mut self.state()))
+        let locked = |_: host::Host<'_>| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&mut state)
+        };
+        self.custom.watch(py, || host::run(py, self.threads, None, locked))
     }
 }
 
@@ -121,36 +153,18 @@ impl Svgp {
     /// A model with q = the prior from options by name (as JSON text; those of a fit), inducing inputs (M × D), and the number of classes or
     /// levels.
     #[new]
-    #[pyo3(signature = (options, inducing, levels, *, threads=None))]
+    #[pyo3(signature = (options, inducing, levels, *, custom=None, threads=None))]
     fn new(
+        py: Python<'_>,
         options: &str,
         inducing: PyReadonlyArray2<'_, f64>,
         levels: usize,
+        custom: Option<&Bound<'_, Custom>>,
         threads: Option<usize>,
     ) -> PyResult<Svgp> {
-        let values: Map<String, Value> = serde_json::from_str(options)
-            .map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
-        let options = FitOptions::named(&values, &[]).map_err(raised)?;
-        let (z, registry) = (points(&inducing), &options.registry);
-        let inputs = z.ncols();
-        let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
-        let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
-        let functions = likelihood.functions();
-        let layer = InducingLayer::new(kernel, z, options.jitter).map_err(raised)?;
-        let mut model =
-            LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
-        model.constrain(&options.constraints, false).map_err(raised)?;
-        model.refresh().map_err(|_| {
-            PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")
-        })?;
-        let m = model.layer().dim();
-        let q: Vec<Normal> = (0..functions).map(|_| Normal::standard(options.steps.family, m)).collect();
-        let rule = options.steps.rule();
-        let rules = Rules::of_all(&rule, &q);
-        let model =
-            VariationalModel::new(model, q, options.mini_batch_objective(), BATCH).with_seed(options.seed);
-        let state = State { model, rules, options: rule, inputs, evaluated: (false, false) };
-        Ok(Svgp { state: Mutex::new(state), threads })
+        let custom = Custom::or_none(custom);
+        let state = custom.watch(py, || State::new(&options_of(options, &[], &custom)?, &inducing, levels))?;
+        Ok(Svgp { state: Mutex::new(state), threads, custom })
     }
 
     /// The objective, `scale·Σ ℓ_i + β KL`, at a batch, whose gradients are kept.
@@ -164,7 +178,7 @@ impl Svgp {
         scale: f64,
         hyper: bool,
     ) -> PyResult<f64> {
-        let (x, y, exposure) = self.state().rows(&x, Some(&y), exposure.as_ref())?;
+        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
         self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             state.model.reserve(y.len());
@@ -177,7 +191,7 @@ impl Svgp {
 
     /// Moves every q along the kept gradient; the step that was taken, and how often it was shrunk.
     fn step(&self, py: Python<'_>, size: f64) -> PyResult<(f64, usize)> {
-        self.state().need(false)?;
+        self.state(py).need(false)?;
         let info = self.work(py, |state| {
             state.evaluated.0 = false;
             state.model.update_all(&mut state.rules, size)
@@ -187,7 +201,7 @@ impl Svgp {
 
     /// The kept gradient of the data part in m and S of every function.
     fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
-        let state = self.state();
+        let state = self.state(py);
         state.need(false)?;
         let of = |process: usize| {
             let gradient = state.model.q_gradient_of(process);
@@ -198,12 +212,12 @@ impl Svgp {
 
     /// m and S of every function.
     fn posteriors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Pair<'py>>> {
-        self.state().model.posteriors().iter().map(|q| pair(py, q.mean(), q.cov())).collect()
+        self.state(py).model.posteriors().iter().map(|q| pair(py, q.mean(), q.cov())).collect()
     }
 
     /// Replaces m and S of every function.
-    fn set_posteriors(&self, given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>) -> PyResult<()> {
-        let mut state = self.state();
+    fn set_posteriors(&self, py: Python<'_>, given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>) -> PyResult<()> {
+        let mut state = self.state(py);
         let (m, count) = (state.model.q().dim(), state.model.posteriors().len());
         let family = state.model.q().family();
         let normal = |(mean, cov): (PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)| -> PyResult<Normal> {
@@ -229,8 +243,8 @@ impl Svgp {
     }
 
     /// `KL(q ‖ p)` of all functions together.
-    fn kl(&self) -> f64 {
-        self.state().model.kl()
+    fn kl(&self, py: Python<'_>) -> f64 {
+        self.state(py).model.kl()
     }
 
     /// Means and variances of the functions at inputs, a row each.
@@ -239,7 +253,7 @@ impl Svgp {
         py: Python<'py>,
         x: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
-        let (x, ..) = self.state().rows(&x, None, None)?;
+        let (x, ..) = self.state(py).rows(&x, None, None)?;
         let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
         Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
     }
@@ -252,7 +266,7 @@ impl Svgp {
         y: PyReadonlyArray1<'py, f64>,
         exposure: Option<PyReadonlyArray1<'py, f64>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (x, y, exposure) = self.state().rows(&x, Some(&y), exposure.as_ref())?;
+        let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
         let losses = self.work(py, |state| {
             let targets = Targets { exposure: &exposure, ..Targets::of(&y) };
             state.posterior().losses(Dataset { x: x.as_ref(), targets }, Score::LogLoss)
@@ -261,21 +275,22 @@ impl Svgp {
     }
 
     /// Names and values of hyper-parameters, inducing inputs apart.
-    fn hyperparameters(&self) -> Vec<(String, f64)> {
-        self.state().model.model.named_values()
+    fn hyperparameters(&self, py: Python<'_>) -> Vec<(String, f64)> {
+        self.state(py).model.model.named_values()
     }
 
     /// The free, unconstrained vector of hyper-parameters and inducing inputs.
     fn theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let state = self.state();
-        PyArray1::from_vec(py, state.free().pack(&state.model.model.natural()))
+        let state = self.state(py);
+        PyArray1::from_vec(py, state.free.pack(&state.model.model.natural()))
     }
 
     /// The kept gradient in that vector.
     fn theta_gradient<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let mut state = self.state();
+        let mut state = self.state(py);
         state.need(true)?;
-        let (free, natural) = (state.free(), state.model.model.natural());
+        let state = &mut *state;
+        let (free, natural) = (&state.free, state.model.model.natural());
         let mut out = vec![0.0; free.len()];
         free.pull_back(&natural, state.model.theta_gradient(), &mut out);
         Ok(PyArray1::from_vec(py, out))
@@ -285,16 +300,15 @@ impl Svgp {
     /// evaluated.
     fn move_to(&self, py: Python<'_>, theta: PyReadonlyArray1<'_, f64>) -> PyResult<bool> {
         let theta = theta.as_array().to_vec();
-        let free = self.state().free();
-        if theta.len() != free.len() || theta.iter().any(|x| !x.is_finite()) {
-            let expected = free.len();
+        let expected = self.state(py).free.len();
+        if theta.len() != expected || theta.iter().any(|x| !x.is_finite()) {
             return Err(PyValueError::new_err(format!(
                 "theta has to be {expected} numbers, none of them NaN or infinite"
             )));
         }
         self.work(py, |state| {
             let mut natural = state.model.model.natural();
-            free.unpack(&theta, &mut natural);
+            state.free.unpack(&theta, &mut natural);
             state.evaluated = (false, false);
             natural.iter().all(|x| x.is_finite()) && state.model.set_natural(&natural)
         })
@@ -302,7 +316,7 @@ impl Svgp {
 
     /// The inducing inputs.
     fn inducing_points<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let state = self.state();
+        let state = self.state(py);
         state.model.model.layer().inducing().map(|layer| matrix(py, layer.z())).transpose()
     }
 }

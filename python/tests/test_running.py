@@ -165,3 +165,20 @@ def test_processes_of_loky_and_forks_work():
         assert float(os.read(read, 100)) == here
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(fitted_sum, (0,)) == here
+
+
+def test_memory_stays_flat_over_many_fits():
+    """Once pools and caches are there, a hundred fits and predictions leave less than the rows of twenty of them."""
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("the system does not say what is resident")
+
+    def resident():
+        with open("/proc/self/statm") as text:
+            return int(text.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    X, y = rows(20_000)
+    model = sparsegp.SparseGPRegressor("rbf", n_inducing=5, auto="none", objective="vfe", epochs=1)
+    [model.fit(X, y).predict(X) for _ in range(30)]
+    before = resident()
+    [model.fit(X, y).predict(X) for _ in range(100)]
+    assert resident() - before < 20 * X.nbytes

@@ -248,7 +248,12 @@ impl TableModel {
         TableModel::from_bytes_with(name, bytes, &Registry::default())
     }
 
-    fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
+    /// The same with what `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
         let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
         let schema = schema.ok_or_else(|| {
             Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))

@@ -1,0 +1,107 @@
+"""What kernels and likelihoods written in Python share: how their parameters are declared and checked; no formulae."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import _sparsegp
+
+#: Arguments of their methods, which no parameter can be called.
+_ARGUMENTS = frozenset({"self", "X", "Y", "W", "w", "y", "f", "rng", "exposure"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter of a kernel or a likelihood written in Python.
+
+    Parameters
+    ----------
+    start : float, optional
+        Where training starts. Without it, training starts ``variance`` and ``lengthscales`` of a kernel from the data, as those of
+        the other kernels, and what a likelihood's ``start`` does not set at 1, or inside the range where 1 is not.
+    lower, upper : float, optional
+        What the values stay above and below: by default they are positive. None for no end.
+    per_column : bool, default=False
+        Whether every column of the inputs has a value of its own, as lengthscales may have (kernels alone).
+
+    Examples
+    --------
+    >>> from sparsegp.kernels import Parameter
+    >>> Parameter(12.4, upper=24.0)
+    Parameter(start=12.4, lower=0.0, upper=24.0, per_column=False)
+    """
+
+    start: float | None = None
+    lower: float | None = 0.0
+    upper: float | None = None
+    per_column: bool = False
+
+    def _ends(self) -> tuple[float, float]:
+        return (-np.inf if self.lower is None else float(self.lower), np.inf if self.upper is None else float(self.upper))
+
+    def _first(self) -> float:
+        """The value that training starts at where nothing else sets it."""
+        low, high = self._ends()
+        if self.start is not None:
+            return float(self.start)
+        if low < 1.0 < high:
+            return 1.0
+        if np.isfinite(low) and np.isfinite(high):
+            return 0.5 * (low + high)
+        return low + 1.0 if np.isfinite(low) else high - 1.0
+
+
+class Custom:
+    """What the engine asks of an object that stands for a kernel or a likelihood."""
+
+    #: The word that texts, reports and model files have for it.
+    name: str = ""
+
+    #: Its hyper-parameters by name.
+    hyperparameters: dict[str, Parameter] = {}
+
+    _required: tuple[str, ...] = ()
+
+    def _described(self, columns: int) -> list:
+        """Every parameter: name, values, ends, whether the start was given; whatever is wrong with the object is raised here."""
+        kind = type(self).__name__
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", self.name):
+            raise ValueError(f"{kind}.name is {self.name!r}, expected a letter, then letters, digits and underscores")
+        for method in self._required:
+            if not callable(getattr(self, method, None)):
+                raise TypeError(f"{kind} has no method {method!r}, which {type(self)._base_name()} needs")
+        described = []
+        for name, parameter in self.hyperparameters.items():
+            if not isinstance(parameter, Parameter):
+                raise TypeError(f"{kind}.hyperparameters[{name!r}] is {parameter!r}, expected a Parameter")
+            if not name.isidentifier() or not name.isascii() or name in _ARGUMENTS:
+                raise ValueError(f"{kind}.hyperparameters has {name!r}, expected a name that is no argument of a method")
+            (low, high), first = parameter._ends(), parameter._first()
+            if not low < first < high:
+                raise ValueError(f"{kind}.hyperparameters[{name!r}] starts at {first}, expected a number between {low} and {high}")
+            values = [first] * (columns if parameter.per_column else 1)
+            described.append((name, values, parameter.lower, parameter.upper, parameter.start is not None))
+        return described
+
+    @classmethod
+    def _base_name(cls) -> str:
+        return next(base.__name__ for base in cls.__mro__ if base.__module__.startswith("sparsegp."))
+
+    def _array(self, values, shape: tuple, method: str) -> np.ndarray:
+        """What a method returned, as numbers of this shape."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape == shape:
+            return np.ascontiguousarray(values)
+        try:
+            return np.ascontiguousarray(np.broadcast_to(values, shape))
+        except ValueError:
+            raise ValueError(f"{type(self).__name__}.{method} returned shape {values.shape}, expected {shape}") from None
+
+
+def engine_custom(kernels=(), likelihoods=()):
+    """The engine's handle of what is written in Python; None where nothing is."""
+    kernels, likelihoods = list(kernels), list(likelihoods)
+    return _sparsegp.Custom(kernels, likelihoods) if kernels or likelihoods else None

@@ -1,0 +1,231 @@
+"""Likelihoods written in Python: how a target is distributed around the latent function, as NumPy functions; no expectations.
+
+>>> import numpy as np
+>>> from sparsegp import SparseGPRegressor
+>>> from sparsegp.likelihoods import CustomLikelihood, Parameter
+>>> class Logistic(CustomLikelihood):
+...     "y = f + noise from the logistic distribution."
+...     name = "logistic_noise"
+...     target = "real"
+...     hyperparameters = {"scale": Parameter()}
+...     width = "scale"
+...     def log_density(self, y, f, scale):
+...         r = np.abs(y - f) / scale
+...         return -r - 2 * np.log1p(np.exp(-r)) - np.log(scale)
+...     def derivatives(self, y, f, scale):
+...         t = np.tanh(0.5 * (y - f) / scale)
+...         return t / scale, -0.5 * (1 - t**2) / scale**2
+...     def gradient(self, y, f, scale):
+...         r = (y - f) / scale
+...         return {"scale": (r * np.tanh(0.5 * r) - 1) / scale}
+...     def mean_and_variance(self, f, scale):
+...         return f, (np.pi * scale) ** 2 / 3
+...     def cdf(self, y, f, scale):
+...         return 0.5 + 0.5 * np.tanh(0.5 * (y - f) / scale)
+...     def start(self, y):
+...         return {"scale": 0.3 * np.std(y) + 1e-6}
+>>> X = np.linspace(0, 6, 60)[:, None]
+>>> y = np.sin(X[:, 0]) + 0.1 * np.cos(47 * X[:, 0])
+>>> model = SparseGPRegressor("rbf", likelihood=Logistic(), n_inducing=8, auto="none", epochs=20).fit(X, y)
+>>> sorted(model.hyperparameters_)[-1]
+'likelihood.scale'
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._custom import Custom, Parameter
+
+__all__ = ["CustomLikelihood", "Parameter"]
+
+#: The kinds of target.
+TARGETS = ("real", "positive", "unit interval", "count", "binary")
+
+
+class CustomLikelihood(Custom):
+    """A likelihood ``p(y | f)`` of one latent function, written in Python.
+
+    A subclass says what it is and defines the density with its derivatives; the engine integrates it. An object is given as
+    ``likelihood=`` to an estimator or :class:`~sparsegp.SVGP`, and again when a saved model is loaded (``likelihoods=[…]``).
+    :func:`sparsegp.testing.check_likelihood` finds what is wrong with one.
+
+    The functions take ``y`` and ``f`` as numbers or arrays that broadcast, and every hyper-parameter as a keyword argument; those
+    of counts take ``exposure`` besides. ``f`` is on the scale the model sees: real targets are standardised. The functions are
+    called on the engine's threads, one at a time; an exception that one raises ends the fit and is raised from it.
+
+    Attributes
+    ----------
+    name : str
+        The word that reports and model files have for it.
+    target : {"real", "positive", "unit interval", "count", "binary"}
+        What targets may be.
+    hyperparameters : dict of str to Parameter
+        What training tunes, as numbers; empty by default.
+    width : float or str, default=1.0
+        The distance in f over which the log density changes its shape, such as the scale of noise, or the name of the
+        hyper-parameter that is this distance. Quadrature resolves it: a smaller one is slower, a larger one may be wrong.
+
+    Methods
+    -------
+    log_density(y, f, **hyperparameters)
+        ``log p(y | f)``.
+    derivatives(y, f, **hyperparameters)
+        Its first and second derivative in f.
+    gradient(y, f, **hyperparameters)
+        A dict of its derivatives in every hyper-parameter; not needed where there is none.
+    mean_and_variance(f, **hyperparameters)
+        Mean and variance of y given f; not needed of binary targets.
+    cdf(y, f, **hyperparameters)
+        ``P(Y ≤ y | f)``; not needed of binary targets.
+
+    Notes
+    -----
+    A fit with one calls these functions several times for every row of a batch, with the nodes of quadrature as ``f``: some 50 µs
+    a row and step, where a built-in likelihood takes a few.
+    """
+
+    target: str = "real"
+    width: float | str = 1.0
+
+    @property
+    def _required(self):
+        more = ("gradient",) if self.hyperparameters else ()
+        return ("log_density", "derivatives", *more, *(() if self.target == "binary" else ("mean_and_variance", "cdf")))
+
+    def start(self, y) -> dict:
+        """Where training starts, from the targets as the model sees them.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            The targets.
+
+        Returns
+        -------
+        dict of str to float
+            Values of hyper-parameters; those left out start where they are declared to.
+        """
+        return {}
+
+    def sample(self, f, rng, **hyperparameters) -> float:
+        """A draw of y given f; by inversion of ``cdf``, which is slower, where a subclass has no formula.
+
+        Parameters
+        ----------
+        f : float
+            The value of the latent function.
+        rng : numpy.random.Generator
+            The source of randomness.
+        **hyperparameters
+            Their values.
+
+        Returns
+        -------
+        float
+        """
+        raise NotImplementedError
+
+    # What the engine calls.
+
+    def _described(self, columns: int) -> list:
+        described = super()._described(columns)
+        kind = type(self).__name__
+        if self.target not in TARGETS:
+            raise ValueError(f"{kind}.target is {self.target!r}, expected one of {', '.join(TARGETS)}")
+        if any(parameter.per_column for parameter in self.hyperparameters.values()):
+            raise ValueError(f"{kind}.hyperparameters has one per column, expected numbers: a likelihood sees no columns")
+        if isinstance(self.width, str):
+            if self.width not in self.hyperparameters:
+                raise ValueError(f"{kind}.width is {self.width!r}, expected a number or the name of a hyper-parameter")
+        elif not self.width > 0:
+            raise ValueError(f"{kind}.width is {self.width!r}, expected a number above 0")
+        return described
+
+    def _value_and_slope(self, y, f, values):
+        first, _ = self.derivatives(y, f, **values)
+        return self._array(self.log_density(y, f, **values), f.shape, "log_density"), self._array(first, f.shape, "derivatives")
+
+    def _curvature(self, y, f, values) -> float:
+        return float(self.derivatives(y, f, **values)[1])
+
+    def _own_gradient(self, y, f, weights, values):
+        found = self.gradient(y, f, **values)
+        missing = [name for name in self.hyperparameters if name not in found]
+        if missing:
+            raise ValueError(f"{type(self).__name__}.gradient returned nothing for {missing[0]!r}")
+        return np.array([weights @ self._array(found[name], f.shape, "gradient") for name in self.hyperparameters])
+
+    def _peak(self, y, pull, values) -> float:
+        """The f of the highest density under a normal prior of precision ``pull``."""
+
+        def slope(f):
+            return self._array(self.derivatives(y, f, **values)[0], f.shape, "derivatives") - pull * f
+
+        real = self.target == "real"
+        return _descent(slope, y if real else 0.0, 12.0 if real else 6.0)
+
+    def _moments(self, f, values):
+        if self.target == "binary":
+            p = np.exp(self._array(self.log_density(1.0, f, **values), f.shape, "log_density"))
+            return p, p * (1 - p)
+        mean, variance = self.mean_and_variance(f, **values)
+        return self._array(mean, f.shape, "mean_and_variance"), self._array(variance, f.shape, "mean_and_variance")
+
+    def _cdf(self, y, f, values):
+        if self.target == "binary":
+            below = self._moments(f, values)[0]
+            return np.zeros_like(f) if y < 0 else np.ones_like(f) if y >= 1 else 1 - below
+        return self._array(self.cdf(y, f, **values), f.shape, "cdf")
+
+    def _samples(self) -> bool:
+        return type(self).sample is not CustomLikelihood.sample
+
+    def _sample(self, f, seed, values) -> float:
+        return float(self.sample(f, np.random.default_rng(seed), **values))
+
+    def _start(self, y, exposure, values):
+        """The one f that suits all targets best, and where hyper-parameters start."""
+        if not len(y):
+            return 0.0, []
+        starts = {name: float(value) for name, value in dict(self.start(y)).items()}
+        odd = [name for name in starts if name not in self.hyperparameters]
+        if odd:
+            raise ValueError(f"{type(self).__name__}.start names {odd[0]!r}, which is no hyper-parameter")
+        rows = slice(None, None, max(1, len(y) // 500))
+        values = values | starts
+        if self.target == "count":
+            values["exposure"] = (exposure if len(exposure) else np.ones(len(y)))[rows, None]
+        some = y[rows, None]
+
+        def slope(f):
+            f = f[None, :]
+            return self._array(self.derivatives(some, f, **values)[0], (len(some), f.shape[1]), "derivatives").sum(0) - 0.1 * f[0]
+
+        centre = float(np.mean(y)) if self.target == "real" else 0.0
+        return _descent(slope, centre, 6.0), [(name, [value]) for name, value in starts.items()]
+
+
+def _descent(slope, centre: float, reach: float) -> float:
+    """Where a function with a single peak, whose slope this is, begins to fall; near the end where it does not."""
+    with np.errstate(all="ignore"):
+        grid = centre + np.sinh(np.linspace(-reach, reach, 61))
+        found = slope(grid)
+        rising = np.flatnonzero(found > 0)
+        matters = np.flatnonzero(np.abs(found) > 1e-13)
+        if not len(matters):
+            return centre
+        if not len(rising):
+            return float(grid[max(matters[0] - 1, 0)])
+        last = rising[-1]
+        if last == len(grid) - 1 or not np.any(found[last + 1 :] < 0):
+            return float(grid[min(matters[-1] + 1, len(grid) - 1)])
+        low, high = grid[last], grid[last + 1]
+        while high - low > 1e-14 * max(1.0, abs(low)):
+            grid = np.linspace(low, high, 33)
+            rising = np.flatnonzero(slope(grid) > 0)
+            last = min(rising[-1] if len(rising) else 0, 31)
+            if (low, high) == (grid[last], grid[last + 1]):
+                break
+            low, high = grid[last], grid[last + 1]
+    return float(0.5 * (low + high))

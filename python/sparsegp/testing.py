@@ -1,0 +1,96 @@
+"""The engine's test kits for kernels and likelihoods written in Python: what is wrong with one, if anything; no fits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _sparsegp
+from ._custom import engine_custom
+from .kernels import Kernel
+from .likelihoods import CustomLikelihood
+
+__all__ = ["check_kernel", "check_likelihood"]
+
+
+def check_kernel(kernel, X=None, Y=None, *, columns=2) -> None:
+    """Check the whole contract of a kernel at two sets of points.
+
+    Covariances are symmetric and positive semi-definite, the variances are their diagonal, gradients are those of finite
+    differences to seven digits, the text reads back.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+        The kernel, such as an object of a subclass of :class:`~sparsegp.kernels.CustomKernel`.
+    X, Y : array-like of shape (n, d) and (m, d), optional
+        Points, all of them distinct and of order 1 in the units of the kernel; drawn at random by default.
+    columns : int, default=2
+        How many columns these have.
+
+    Raises
+    ------
+    AssertionError
+        That says the first clause that is violated, and where.
+
+    Examples
+    --------
+    >>> from sparsegp.kernels import Periodic, RBF
+    >>> from sparsegp.testing import check_kernel
+    >>> check_kernel(RBF()[0] * Periodic(period=2.0) + 0.5)
+    """
+    kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(9, columns)) if X is None else np.asarray(X, dtype=np.float64)
+    Y = random.normal(size=(7, X.shape[1])) if Y is None else np.asarray(Y, dtype=np.float64)
+    _refuse(kernel, kernel._at(X.shape[1]).check(X, Y))
+
+
+def check_likelihood(likelihood, y, exposure=None) -> None:
+    """Check the whole contract of a likelihood written in Python at some targets.
+
+    Derivatives are those of finite differences, expectations those of slow integration (so ``width`` is not too large), mean,
+    variance and distribution function are those of the density and of draws. It takes some seconds: a hundred thousand calls.
+
+    Parameters
+    ----------
+    likelihood : CustomLikelihood
+        The likelihood.
+    y : array-like of shape (n,)
+        Targets that a model of it would meet, for latent values within ±5: three or four are enough.
+    exposure : array-like of shape (n,), optional
+        Their exposures, for counts.
+
+    Raises
+    ------
+    AssertionError
+        That says the first clause that is violated, and where.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp.likelihoods import CustomLikelihood
+    >>> from sparsegp.testing import check_likelihood
+    >>> class CauchyLink(CustomLikelihood):
+    ...     "Class 1 with the probability ½ + arctan(f)/π."
+    ...     name = "cauchy_link"
+    ...     target = "binary"
+    ...     width = 0.7
+    ...     def log_density(self, y, f):
+    ...         return np.log(0.5 + np.arctan((2 * y - 1) * f) / np.pi)
+    ...     def derivatives(self, y, f):
+    ...         side = 2 * y - 1
+    ...         first = side / (np.pi * (1 + f**2) * (0.5 + np.arctan(side * f) / np.pi))
+    ...         return first, -first * (2 * f / (1 + f**2) + first)
+    >>> check_likelihood(CauchyLink(), [0.0, 1.0])
+    """
+    if not isinstance(likelihood, CustomLikelihood):
+        raise TypeError(f"{likelihood!r} is no CustomLikelihood: those of the engine are checked by its own tests")
+    y = np.asarray(y, dtype=np.float64)
+    exposure = np.ones(len(y)) if exposure is None else np.asarray(exposure, dtype=np.float64)
+    custom = engine_custom(likelihoods=[likelihood])
+    _refuse(likelihood, _sparsegp.check_likelihood(custom, likelihood.name, list(zip(y.tolist(), exposure.tolist(), strict=True))))
+
+
+def _refuse(what, violation: str | None) -> None:
+    if violation is not None:
+        raise AssertionError(f"{type(what).__name__}: {violation}")

@@ -1,0 +1,158 @@
+//! A kernel whose values and gradients an object of Python computes.
+
+use super::{Own, keywords, parameters};
+use crate::convert::matrix;
+use faer::{MatMut, MatRef};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
+use std::fmt;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct CustomKernel {
+    own: Arc<Own>,
+    parameters: Vec<Parameter>,
+}
+
+impl CustomKernel {
+    pub fn new(py: Python<'_>, own: Arc<Own>, columns: usize) -> PyResult<CustomKernel> {
+        let parameters = parameters(own.object.bind(py), columns)?;
+        Ok(CustomKernel { own, parameters })
+    }
+
+    /// The kernel for points of so many columns; without parameters where the object raises something.
+    pub fn boxed(own: Arc<Own>, columns: usize) -> Box<dyn Kernel> {
+        let parameters = own.call(|object| parameters(object, columns)).unwrap_or_default();
+        Box::new(CustomKernel { own, parameters })
+    }
+
+    fn add(&self, gradient: Gradient<'_>, found: Option<Found<'_>>) {
+        let Gradient { parameters, mut left, mut right } = gradient;
+        let Some((own, x, z)) = found else {
+            parameters.fill(f64::NAN);
+            return;
+        };
+        parameters.iter_mut().zip(own.as_array()).for_each(|(slot, own)| *slot += own);
+        for (target, found) in [(&mut left, x), (&mut right, z)] {
+            let (Some(target), Some(found)) = (target, found) else { continue };
+            let found = found.as_array();
+            for d in 0..target.ncols() {
+                (0..target.nrows()).for_each(|i| target[(i, d)] += found[(i, d)]);
+            }
+        }
+    }
+}
+
+/// Gradients in parameters, in the left points and in the right ones.
+type Found<'py> =
+    (PyReadonlyArray1<'py, f64>, Option<PyReadonlyArray2<'py, f64>>, Option<PyReadonlyArray2<'py, f64>>);
+
+impl fmt::Debug for CustomKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.own.name).field("parameters", &self.parameters).finish()
+    }
+}
+
+impl Kernel for CustomKernel {
+    fn eval(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, _: &mut Scratch) {
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let (x, z) = match inputs {
+                Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
+                Inputs::Gram(x) => (matrix(py, x)?, None),
+            };
+            let values = keywords(py, &self.parameters)?;
+            let found: PyReadonlyArray2<'_, f64> =
+                object.call_method1("_covariances", (x, z, values))?.extract()?;
+            let found = found.as_array();
+            for j in 0..out.ncols() {
+                (0..out.nrows()).for_each(|i| out[(i, j)] = found[(i, j)]);
+            }
+            Ok(())
+        });
+        if done.is_none() {
+            out.fill(f64::NAN);
+        }
+    }
+
+    fn adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        _: MatRef<'_, f64>,
+        kbar: MatRef<'_, f64>,
+        gradient: Gradient<'_>,
+        _: &mut Scratch,
+    ) {
+        Python::attach(|py| {
+            let wanted = (gradient.left.is_some(), gradient.right.is_some());
+            let found = self.own.call(|_| {
+                let (x, z) = match inputs {
+                    Inputs::Cross { left, right } => (matrix(py, left)?, Some(matrix(py, right)?)),
+                    Inputs::Gram(x) => (matrix(py, x)?, None),
+                };
+                let values = keywords(py, &self.parameters)?;
+                let arguments = (x, z, matrix(py, kbar)?, wanted.0, wanted.1, values);
+                self.own.object.bind(py).call_method1("_gradients", arguments)?.extract::<Found<'_>>()
+            });
+            self.add(gradient, found);
+        });
+    }
+
+    fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let found = object.call_method1("_variances", (matrix(py, x)?, keywords(py, &self.parameters)?))?;
+            let found: PyReadonlyArray1<'_, f64> = found.extract()?;
+            out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
+            Ok(())
+        });
+        if done.is_none() {
+            out.fill(f64::NAN);
+        }
+    }
+
+    fn diag_adjoint(&self, x: MatRef<'_, f64>, kbar: &[f64], gradient: Gradient<'_>, _: &mut Scratch) {
+        Python::attach(|py| {
+            let wanted = gradient.left.is_some();
+            let found = self.own.call(|_| {
+                let weights = PyArray1::from_slice(py, kbar);
+                let arguments = (matrix(py, x)?, weights, wanted, keywords(py, &self.parameters)?);
+                self.own.object.bind(py).call_method1("_variance_gradients", arguments)?.extract::<Found<'_>>()
+            });
+            self.add(gradient, found);
+        });
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.parameters.iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.parameters.iter_mut().for_each(visit);
+    }
+
+    /// As built-in kernels start: `variance` from the target, `lengthscales` from the spread of the inputs; others stay where they are.
+    fn initialise(&mut self, spread: &[f64], target_variance: f64) {
+        for parameter in &mut self.parameters {
+            match parameter.name.as_str() {
+                "variance" => parameter.start(|_| target_variance),
+                "lengthscales" => parameter.start_from_spread(spread, |s, dims| s * dims.sqrt()),
+                _ => {}
+            }
+        }
+    }
+
+    fn expression(&self) -> String {
+        self.own.name.to_owned()
+    }
+
+    fn min_dims(&self) -> usize {
+        let counts = self.parameters.iter().map(|parameter| parameter.values.len());
+        counts.filter(|&count| count > 1).max().unwrap_or(0)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Kernel> {
+        Box::new(self.clone())
+    }
+}

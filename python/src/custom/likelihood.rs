@@ -1,0 +1,253 @@
+//! A likelihood whose density an object of Python computes; expectations are the engine's quadrature, an array of nodes at a time.
+
+use super::{Own, keywords, parameters};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+use sparsegp::kernels::Parameter;
+use sparsegp::likelihood::{Likelihood, Observation, TargetKind};
+use sparsegp::quadrature::{Integrator, Resolution};
+use std::fmt;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct CustomLikelihood {
+    own: Arc<Own>,
+    kind: TargetKind,
+    parameters: Vec<Parameter>,
+    width: Width,
+    samples: bool,
+}
+
+/// The distance in f over which the log density changes its shape.
+#[derive(Clone, Copy)]
+enum Width {
+    Number(f64),
+    /// It is the value of this parameter.
+    Parameter(usize),
+}
+
+impl CustomLikelihood {
+    pub fn new(object: &Bound<'_, PyAny>, own: Arc<Own>) -> PyResult<CustomLikelihood> {
+        let target: String = object.getattr("target")?.extract()?;
+        let kind = match target.as_str() {
+            "real" => TargetKind::Real,
+            "positive" => TargetKind::Positive,
+            "unit interval" => TargetKind::UnitInterval,
+            "count" => TargetKind::Count,
+            "binary" => TargetKind::Binary,
+            other => return Err(PyValueError::new_err(format!("target is '{other}'"))),
+        };
+        let parameters = parameters(object, 1)?;
+        let width = object.getattr("width")?;
+        let width = match width.extract::<String>() {
+            Ok(name) => {
+                let place = parameters.iter().position(|parameter| parameter.name == name);
+                Width::Parameter(place.ok_or_else(|| PyValueError::new_err(format!("width is '{name}'")))?)
+            }
+            Err(_) => Width::Number(width.extract()?),
+        };
+        let samples = object.call_method0("_samples")?.extract()?;
+        Ok(CustomLikelihood { own, kind, parameters, width, samples })
+    }
+
+    /// Parameters as keyword arguments, with the exposure of counts.
+    fn keywords<'py>(&self, py: Python<'py>, exposure: f64) -> PyResult<Bound<'py, PyDict>> {
+        let values = keywords(py, &self.parameters)?;
+        if self.kind == TargetKind::Count {
+            values.set_item("exposure", exposure)?;
+        }
+        Ok(values)
+    }
+
+    /// Values and slopes of the log density.
+    fn densities(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) -> Option<()> {
+        self.own.call(|object| {
+            let py = object.py();
+            let arguments = (at.y, PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
+            let found = object.call_method1("_value_and_slope", arguments)?;
+            let found: (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) = found.extract()?;
+            value.iter_mut().zip(found.0.as_array()).for_each(|(out, found)| *out = *found);
+            first.iter_mut().zip(found.1.as_array()).for_each(|(out, found)| *out = *found);
+            Ok(())
+        })
+    }
+
+    /// A number that a method of `y` gives.
+    fn number(&self, method: &str, at: Observation, f: f64) -> f64 {
+        let found = self.own.call(|object| {
+            let values = self.keywords(object.py(), at.exposure)?;
+            object.call_method1(method, (at.y, f, values))?.extract()
+        });
+        found.unwrap_or(f64::NAN)
+    }
+
+    /// Means and variances of y at every f.
+    fn moments(&self, f: &[f64], exposure: f64) -> Option<(Vec<f64>, Vec<f64>)> {
+        self.own.call(|object| {
+            let py = object.py();
+            let arguments = (PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
+            let found = object.call_method1("_moments", arguments)?;
+            let (means, variances): (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) = found.extract()?;
+            Ok((means.as_array().to_vec(), variances.as_array().to_vec()))
+        })
+    }
+
+    /// `P(Y ≤ y | f)` at every f.
+    fn distribution(&self, y: f64, f: &[f64], exposure: f64) -> Option<Vec<f64>> {
+        self.own.call(|object| {
+            let py = object.py();
+            let arguments = (y, PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
+            let found: PyReadonlyArray1<'_, f64> = object.call_method1("_cdf", arguments)?.extract()?;
+            Ok(found.as_array().to_vec())
+        })
+    }
+}
+
+/// The nodes that an average over f looks at.
+fn nodes(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64) -> Vec<f64> {
+    let mut nodes = Vec::new();
+    integrator.average(mu, v, strip, &mut |f| {
+        nodes.push(f);
+        0.0
+    });
+    nodes
+}
+
+/// The average of what has these values at the nodes.
+fn average(integrator: &mut Integrator, (mu, v): (f64, f64), strip: f64, values: &[f64]) -> f64 {
+    let mut values = values.iter();
+    integrator.average(mu, v, strip, &mut |_| values.next().copied().unwrap_or(f64::NAN))
+}
+
+impl fmt::Debug for CustomLikelihood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.own.name).field("parameters", &self.parameters).finish()
+    }
+}
+
+impl Likelihood for CustomLikelihood {
+    fn name(&self) -> &'static str {
+        self.own.name
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        self.kind
+    }
+
+    fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+        if self.densities(at, f, value, first).is_none() {
+            value.fill(f64::NAN);
+            first.fill(f64::NAN);
+        }
+    }
+
+    fn curvature(&self, at: Observation, f: f64) -> f64 {
+        self.number("_curvature", at, f)
+    }
+
+    fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        if own.is_empty() {
+            return;
+        }
+        let done = self.own.call(|object| {
+            let py = object.py();
+            let (f, weights) = (PyArray1::from_slice(py, f), PyArray1::from_slice(py, weights));
+            let found = object
+                .call_method1("_own_gradient", (at.y, f, weights, self.keywords(py, at.exposure)?))?;
+            let found: PyReadonlyArray1<'_, f64> = found.extract()?;
+            own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
+            Ok(())
+        });
+        if done.is_none() {
+            own.fill(f64::NAN);
+        }
+    }
+
+    /// Nothing is taken for concave, since ranges are then found an array of nodes at a time.
+    fn resolution(&self, _: Observation) -> Resolution {
+        let width = match self.width {
+            Width::Number(width) => width,
+            Width::Parameter(place) => self.parameters[place].values[0],
+        };
+        Resolution { strip: width, step: 0.3 * width, concave: false, pole: None }
+    }
+
+    fn peak(&self, at: Observation) -> f64 {
+        self.number("_peak", at, 0.0)
+    }
+
+    /// The peak under a wide normal prior, since that of a density alone may be at infinity.
+    fn working_response(&self, at: Observation) -> f64 {
+        self.number("_peak", at, 0.1)
+    }
+
+    fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+        self.moments(&[f], exposure).map_or((f64::NAN, f64::NAN), |(mean, variance)| (mean[0], variance[0]))
+    }
+
+    fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+        self.distribution(y, &[f], exposure).map_or(f64::NAN, |found| found[0])
+    }
+
+    fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+        if self.samples {
+            let seed = random.next_u64();
+            let found = self.own.call(|object| {
+                object.call_method1("_sample", (f, seed, self.keywords(object.py(), exposure)?))?.extract()
+            });
+            return found.unwrap_or(f64::NAN);
+        }
+        // The middle of one of 2⁵³ equal parts, so that neither 0 nor 1 is met.
+        let p = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        self.predictive_quantile(p, (f, 0.0), exposure, &mut Integrator::default())
+    }
+
+    fn predictive_moments(&self, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> (f64, f64) {
+        let strip = self.resolution(Observation::exposed(1.0, exposure)).strip;
+        let nodes = nodes(integrator, at, strip);
+        let Some((means, variances)) = self.moments(&nodes, exposure) else { return (f64::NAN, f64::NAN) };
+        let mean = average(integrator, at, strip, &means);
+        let second = |(m, v): (&f64, &f64)| v + (m - mean) * (m - mean);
+        let second: Vec<f64> = means.iter().zip(&variances).map(second).collect();
+        (mean, average(integrator, at, strip, &second))
+    }
+
+    fn predictive_cdf(&self, y: f64, at: (f64, f64), exposure: f64, integrator: &mut Integrator) -> f64 {
+        let strip = self.cdf_strip(Observation::exposed(y, exposure));
+        let nodes = nodes(integrator, at, strip);
+        let Some(values) = self.distribution(y, &nodes, exposure) else { return f64::NAN };
+        average(integrator, at, strip, &values).clamp(0.0, 1.0)
+    }
+
+    fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+        let found = self.own.call(|object| {
+            let py = object.py();
+            let (y, exposure) = (PyArray1::from_slice(py, y), PyArray1::from_slice(py, exposure));
+            let found = object.call_method1("_start", (y, exposure, keywords(py, &self.parameters)?))?;
+            found.extract::<(f64, Vec<(String, Vec<f64>)>)>()
+        });
+        let Some((centre, starts)) = found else { return 0.0 };
+        for parameter in &mut self.parameters {
+            if let Some((_, values)) = starts.iter().find(|(name, _)| *name == parameter.name) {
+                parameter.start(|i| values[i % values.len()]);
+            }
+        }
+        centre
+    }
+
+    fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.parameters.iter().for_each(visit);
+    }
+
+    fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.parameters.iter_mut().for_each(visit);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,172 @@
+//! Kernels and likelihoods that are objects of Python: the registry that knows them, calls into them, what they raise; no formulae.
+
+mod kernel;
+mod likelihood;
+
+use crate::convert::raised;
+use kernel::CustomKernel;
+use likelihood::CustomLikelihood;
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use sparsegp::Registry;
+use sparsegp::kernels::{Parameter, Transform};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Kernels and likelihoods of Python under their names, and what they have raised.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+#[derive(Clone, Default)]
+pub struct Custom {
+    registry: Registry,
+    faults: Arc<Faults>,
+}
+
+#[pymethods]
+impl Custom {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        kernels: Vec<Bound<'_, PyAny>>,
+        likelihoods: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Custom> {
+        let (mut registry, faults) = (Registry::default(), Arc::<Faults>::default());
+        for kernel in kernels {
+            let own = Own::new(&kernel, &faults)?;
+            // What it says of its parameters is read once here, where exceptions are raised.
+            CustomKernel::new(py, own.clone(), 1)?;
+            let name = own.name;
+            let make = Arc::new(move |columns| CustomKernel::boxed(own.clone(), columns));
+            registry = registry.with_made_kernel(name, make).map_err(raised)?;
+        }
+        for likelihood in likelihoods {
+            let likelihood = CustomLikelihood::new(&likelihood, Own::new(&likelihood, &faults)?)?;
+            registry = registry.with_likelihood_like(Arc::new(likelihood)).map_err(raised)?;
+        }
+        Ok(Custom { registry, faults })
+    }
+}
+
+impl Custom {
+    /// What an argument that may be left out stands for.
+    pub fn or_none(custom: Option<&Bound<'_, Custom>>) -> Custom {
+        custom.map(|custom| custom.get().clone()).unwrap_or_default()
+    }
+
+    /// What their names stand for.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Whether one of them has raised an exception: whatever runs should end.
+    pub fn has_raised(&self) -> bool {
+        self.faults.any.load(Ordering::Relaxed)
+    }
+
+    /// Does `work`; an exception that one of them raised meanwhile is raised instead of what came of it.
+    pub fn watch<T>(&self, py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        self.faults.state().running += 1;
+        let outcome = work();
+        match self.faults.end() {
+            Some(error) => Err(error.clone_ref(py)),
+            None => outcome,
+        }
+    }
+}
+
+/// What objects have raised while work with them runs.
+#[derive(Default)]
+pub struct Faults {
+    any: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    raised: Option<Arc<PyErr>>,
+}
+
+impl Faults {
+    /// Nothing of Python is done while this is held.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, error: PyErr) {
+        let error = Arc::new(error);
+        self.state().raised.get_or_insert_with(|| error.clone());
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// What was raised; forgotten when nothing else runs that has to hear of it.
+    fn end(&self) -> Option<Arc<PyErr>> {
+        let mut state = self.state();
+        state.running -= 1;
+        if state.running > 0 {
+            return state.raised.clone();
+        }
+        self.any.store(false, Ordering::Relaxed);
+        state.raised.take()
+    }
+}
+
+/// An object of Python that stands for a kernel or a likelihood.
+pub struct Own {
+    name: &'static str,
+    object: Py<PyAny>,
+    faults: Arc<Faults>,
+}
+
+impl Own {
+    fn new(object: &Bound<'_, PyAny>, faults: &Arc<Faults>) -> PyResult<Arc<Own>> {
+        let name: String = object.getattr("name")?.extract()?;
+        Ok(Arc::new(Own { name: lasting(name), object: object.clone().unbind(), faults: faults.clone() }))
+    }
+
+    /// What a call gives, with the interpreter held; nothing once anything was raised.
+    fn call<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+        if self.faults.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        Python::attach(|py| call(self.object.bind(py))).map_err(|error| self.faults.record(error)).ok()
+    }
+}
+
+/// The one copy of a name, for as long as the process lives: programs have few of them, and the engine's names last.
+fn lasting(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(name);
+    name
+}
+
+/// The parameters that an object has for points of so many columns, at their starting values.
+fn parameters(object: &Bound<'_, PyAny>, columns: usize) -> PyResult<Vec<Parameter>> {
+    type Described = (String, Vec<f64>, Option<f64>, Option<f64>, bool);
+    let described: Vec<Described> = object.call_method1("_described", (columns,))?.extract()?;
+    let parameter = |(name, values, lower, upper, given): Described| {
+        let (lower, upper) = (lower.unwrap_or(f64::NEG_INFINITY), upper.unwrap_or(f64::INFINITY));
+        // Python has checked that the range is one.
+        let transform = Transform::Identity.within(lower, upper).unwrap_or(Transform::Identity);
+        Parameter { given, ..Parameter::new(&name, values, transform) }
+    };
+    Ok(described.into_iter().map(parameter).collect())
+}
+
+/// Values of parameters as keyword arguments: a number, or an array of those of every column.
+fn keywords<'py>(py: Python<'py>, parameters: &[Parameter]) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    for parameter in parameters {
+        match &parameter.values[..] {
+            [value] => keywords.set_item(&parameter.name, value)?,
+            values => keywords.set_item(&parameter.name, PyArray1::from_slice(py, values))?,
+        }
+    }
+    Ok(keywords)
+}

@@ -1,0 +1,243 @@
+"""Kernels and likelihoods written in Python: the test kits, fits against the built-in ones, files, threads, exceptions."""
+
+import subprocess
+import sys
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from own_parts import Bell, Counts, Logistic, Slope
+
+from sparsegp import SVGP, SparseGPCountRegressor, SparseGPRegressor, compare
+from sparsegp.kernels import RBF, CustomKernel, Parameter
+from sparsegp.likelihoods import CustomLikelihood
+from sparsegp.testing import check_kernel, check_likelihood
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.uniform(-3, 3, (90, 2))
+Y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * RANDOM.normal(size=90)
+SHORT = {"auto": "none", "n_inducing": 12, "epochs": 30}
+
+
+@pytest.mark.parametrize("kernel", [Bell(), Slope(), Bell() * Slope() + RBF()[1] * Bell()])
+def test_kernels_pass_the_kit(kernel):
+    check_kernel(kernel)
+
+
+def test_likelihoods_pass_the_kit():
+    check_likelihood(Logistic(), [-1.0, 0.4, 3.0])
+    check_likelihood(Counts(), [0, 2, 7], exposure=[1.0, 2.0, 0.5])
+
+
+def test_the_kits_find_what_is_wrong():
+    class Steep(Bell):
+        def gradient(self, X, Y, W, **values):
+            own, points = super().gradient(X, Y, W, **values)
+            return own, 1.01 * points
+
+    class Lopsided(Slope):
+        def covariance(self, X, Y, strength):
+            return super().covariance(X, Y, strength) + X[:, :1]
+
+    class Flat(Logistic):
+        def derivatives(self, y, f, scale):
+            first, second = super().derivatives(y, f, scale)
+            return first, 1.1 * second
+
+    class Coarse(Logistic):
+        width = 40.0
+
+    for kernel, words in [(Steep(), "point"), (Lopsided(), "cross value")]:
+        with pytest.raises(AssertionError, match=words):
+            check_kernel(kernel)
+    for likelihood, words in [(Flat(), "curvature"), (Coarse(), "log p|log E p")]:
+        with pytest.raises(AssertionError, match=words):
+            check_likelihood(likelihood, [0.4])
+
+
+@pytest.mark.parametrize("objective", ["elbo", "dlm-log", "vfe"])
+def test_a_kernel_fits_as_the_built_in_one(objective):
+    known = SparseGPRegressor("rbf(ard)", objective=objective, **SHORT).fit(X, Y)
+    fits = [SparseGPRegressor(Bell(), objective=objective, n_threads=n, **SHORT).fit(X, Y) for n in (1, 2)]
+    assert np.array_equal(fits[0].predict(X), fits[1].predict(X))
+    # Thirty epochs amplify differences of rounding.
+    assert np.allclose(fits[0].predict(X), known.predict(X), atol=1e-5)
+    own, theirs = (list(model.kernel_.parameters.values()) for model in (fits[0], known))
+    assert np.allclose(own, theirs, rtol=1e-4)
+
+
+def test_a_likelihood_fits_as_the_built_in_one():
+    exposure = RANDOM.uniform(0.5, 2.0, 90)
+    counts = RANDOM.poisson(exposure * np.exp(0.5 * Y + 1))
+    # The two start from other means, so that only the posterior is trained.
+    settings = {**SHORT, "mean": "zero", "hyper": "fixed", "epochs": 200}
+    models = [
+        SparseGPCountRegressor("rbf(variance=1, lengthscales=1)", likelihood=likelihood, **settings).fit(X, counts, exposure=exposure)
+        for likelihood in ("poisson", Counts())
+    ]
+    known, own = (
+        [*model.predict(X, return_std=True, quantiles=[0.1, 0.9], exposure=exposure), model.log_density(X, counts, exposure)]
+        for model in models
+    )
+    for theirs, ours in zip(known, own):
+        assert np.allclose(ours, theirs, rtol=1e-4)
+    assert models[1].sample_y(X, 200, exposure=exposure).mean() == pytest.approx(known[0].mean(), rel=0.05)
+
+
+def test_files_and_pickles_need_the_same_objects(tmp_path):
+    model = SparseGPRegressor(Bell() + Slope(), likelihood=Logistic(), **SHORT).fit(X, Y)
+    told = model.predict(X, return_std=True)
+    model.save(tmp_path / "model")
+    loaded = SparseGPRegressor.load(tmp_path / "model", kernels=[Slope(), Bell()], likelihoods=[Logistic()])
+    for again in (loaded, joblib.Parallel(2)(joblib.delayed(lambda x: x)(m) for m in (model, loaded))[1]):
+        assert np.array_equal(again.predict(X, return_std=True), told)
+        assert str(again.kernel_) == str(model.kernel_)
+    assert np.array_equal(loaded.kernel_(X), model.kernel_(X))
+    assert loaded.partial_fit(X[:5], Y[:5]).predict(X).shape == (90,)
+    for parts in ({}, {"kernels": [Bell(), Slope()]}, {"kernels": [Bell()], "likelihoods": [Logistic()]}):
+        with pytest.raises(ValueError, match="not known") as error:
+            SparseGPRegressor.load(tmp_path / "model", **parts)
+        assert "\n" not in str(error.value)
+    command = [sys.executable, "-m", "sparsegp", "inspect", str(tmp_path / "model")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and "'logistic_noise'" in done.stderr and "panic" not in done.stderr
+
+
+class Failing(Bell):
+    """Raises at a call of a method, counted from 1, by way of a note that says so."""
+
+    def __init__(self, method, call):
+        self.method, self.left = method, call
+
+    def _count(self, method):
+        if method == self.method:
+            self.left -= 1
+            if self.left == 0:
+                raise ZeroDivisionError(f"in {method}")
+
+    def covariance(self, X, Y, **values):
+        self._count("covariance")
+        return super().covariance(X, Y, **values)
+
+    def gradient(self, X, Y, W, **values):
+        self._count("gradient")
+        return super().gradient(X, Y, W, **values)
+
+    def variance(self, X, **values):
+        self._count("variance")
+        return super().variance(X, **values)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("method", "call"), [("covariance", 1), ("covariance", 9), ("gradient", 1), ("gradient", 30), ("variance", 4)])
+def test_an_exception_of_a_kernel_ends_the_fit(method, call, threads):
+    model = SparseGPRegressor(Failing(method, call), n_threads=threads, **SHORT)
+    with pytest.raises(ZeroDivisionError, match=f"in {method}"):
+        model.fit(X, Y)
+    assert not model.__sklearn_is_fitted__()
+    # It raises once: what is called again goes on.
+    assert model.fit(X, Y).score(X, Y) > 0.5
+
+
+def test_an_exception_of_a_prediction_is_raised_from_it():
+    kernel = Failing("covariance", 0)
+    model = SparseGPRegressor(kernel, **SHORT).fit(X, Y)
+    kernel.left = 1
+    with pytest.raises(ZeroDivisionError):
+        model.predict(X)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_exception_of_a_likelihood_ends_the_fit():
+    class Broken(Logistic):
+        def gradient(self, y, f, scale):
+            return {}
+
+    class Shaped(Logistic):
+        def log_density(self, y, f, scale):
+            return np.ones(3)
+
+    for likelihood, words in [(Broken(), "returned nothing for 'scale'"), (Shaped(), r"returned shape \(3,\)")]:
+        with pytest.raises(ValueError, match=words):
+            SparseGPRegressor("rbf", likelihood=likelihood, **SHORT).fit(X, Y)
+
+
+def test_two_threads_fit_with_one_object():
+    kernel, out = Bell(), [None, None]
+
+    def work(place):
+        out[place] = SparseGPRegressor(kernel, n_threads=2, **SHORT).fit(X, Y).predict(X)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in (0, 1)]
+    [thread.start() for thread in threads]
+    [thread.join(60) for thread in threads]
+    assert np.array_equal(*out)
+
+
+def test_svgp_takes_both():
+    model = SVGP(Bell() + Slope(), X[:10], Logistic(), n_threads=2)
+    losses = []
+    for _ in range(15):
+        losses.append(model.loss(X, Y))
+        model.step(0.7)
+    assert (np.diff(losses) < 0).all()
+    model.loss(X, Y, hyper=True)
+    gradient, theta = model.theta_gradient, model.theta
+
+    def loss(theta):
+        model.theta = theta
+        return model.loss(X, Y)
+
+    for place in (0, 1, 2, 3, len(theta) - 1):
+        step = 1e-5 * np.eye(len(theta))[place]
+        # The third derivative and rounding leave six digits of a difference with this step.
+        assert gradient[place] == pytest.approx((loss(theta + step) - loss(theta - step)) / 2e-5, rel=1e-4, abs=1e-4)
+
+
+def test_comparisons_take_a_kernel():
+    found = compare(X, Y, ["elbo", "vfe"], kernel=Bell(), repeats=1, options={"inducing": 8, "epochs": 5})
+    assert len(found.frame) == 2 and np.isfinite(found.results["nll"]).all()
+
+
+def test_what_is_said_of_an_object_is_checked():
+    class Nameless(Bell):
+        name = "two words"
+
+    class Odd(Bell):
+        hyperparameters = {"X": Parameter()}
+
+    class Outside(Bell):
+        hyperparameters = {"variance": Parameter(-1.0)}
+
+    class Taken(Bell):
+        name = "rbf"
+
+    class Bare(CustomKernel):
+        name = "bare"
+
+    class Unmeasured(CustomLikelihood):
+        name = "unmeasured"
+        target = "complex"
+
+        def log_density(self, y, f):
+            return -((y - f) ** 2)
+
+        derivatives = mean_and_variance = cdf = log_density
+
+    for kind, error, words in [
+        (Nameless, ValueError, "two words"),
+        (Odd, ValueError, "'X'"),
+        (Outside, ValueError, "-1.0"),
+        (Taken, ValueError, "rbf"),
+        (Bare, TypeError, "covariance"),
+        (Unmeasured, ValueError, "complex"),
+    ]:
+        part = {"likelihood": kind()} if kind is Unmeasured else {"kernel": kind()}
+        with pytest.raises(error, match=words) as raised:
+            SparseGPRegressor(**part, **SHORT).fit(X, Y)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match="a name of its own"):
+        Failing("covariance", 1) + Failing("gradient", 1)
+    with pytest.raises(TypeError, match="no CustomLikelihood"):
+        check_likelihood("gaussian", [0.0])
