@@ -2,8 +2,10 @@
 
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
+use crate::mapped::ActiveDims;
 use crate::pairwise::{self, LANES, OfDifferences, Run, Sums};
 use crate::parameter::Parameter;
+use crate::stationary::Stationary;
 use crate::vector_math::exp;
 use faer::{MatMut, MatRef};
 use pulp::Simd;
@@ -239,6 +241,16 @@ impl Kernel for Additive {
     /// Only a lone variance multiplies the whole kernel.
     fn fix_scale(&mut self) {
         self.variances.fixed |= self.variances.values.len() == 1;
+    }
+
+    /// Of order 1 it is a sum over columns.
+    fn terms(&self) -> Vec<Box<dyn Kernel>> {
+        let [variance] = self.variances.values[..] else { return Vec::new() };
+        let term = |(column, &lengthscale): (usize, &f64)| -> Box<dyn Kernel> {
+            let inner = Box::new(Stationary::rbf(variance, &[lengthscale]));
+            Box::new(ActiveDims::new(vec![column], inner))
+        };
+        self.lengthscales.values.iter().enumerate().map(term).collect()
     }
 
     fn expression(&self) -> String {

@@ -191,6 +191,25 @@ impl Kernel for Combination {
         }
     }
 
+    fn terms(&self) -> Vec<Box<dyn Kernel>> {
+        if self.operation == Operation::Product {
+            return Vec::new();
+        }
+        let terms = |child: &Box<dyn Kernel>| {
+            let inner = child.terms();
+            if inner.is_empty() { vec![child.clone()] } else { inner }
+        };
+        self.children.iter().flat_map(terms).collect()
+    }
+
+    fn columns(&self) -> Option<Vec<usize>> {
+        let all: Option<Vec<Vec<usize>>> = self.children.iter().map(|child| child.columns()).collect();
+        let mut all = all?.concat();
+        all.sort_unstable();
+        all.dedup();
+        Some(all)
+    }
+
     fn parts(&self) -> Vec<Part> {
         self.children.iter().flat_map(|child| child.parts()).collect()
     }

@@ -103,6 +103,10 @@ impl Kernel for Constant {
         self.variance.start(|_| target_variance);
     }
 
+    fn columns(&self) -> Option<Vec<usize>> {
+        Some(Vec::new())
+    }
+
     fn expression(&self) -> String {
         if self.white { "white".to_owned() } else { "constant".to_owned() }
     }

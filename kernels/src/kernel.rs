@@ -163,6 +163,17 @@ pub trait Kernel: Send + Sync + Debug {
         vec![Part { label: label[..end].to_owned(), parameters }]
     }
 
+    /// The terms whose sum the kernel is, sums among them taken apart; none where it is no sum. A Gaussian process with such a kernel is the
+    /// sum of independent ones, one for each term.
+    fn terms(&self) -> Vec<Box<dyn Kernel>> {
+        Vec::new()
+    }
+
+    /// The columns of points that values depend on; `None` for a kernel that looks at all of them.
+    fn columns(&self) -> Option<Vec<usize>> {
+        None
+    }
+
     /// Full names in the same order, unique within the kernel: `lengthscales` of a lone kernel, `periodic.period` or
     /// `rbf_2.variance` (the second `rbf`, counted from the left) of a composed one.
     fn parameter_names(&self) -> Vec<String> {

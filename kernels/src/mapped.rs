@@ -51,6 +51,11 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
 
     /// The number of columns of the points that are needed, given that of the kernel inside.
     fn min_dims(&self, inner: usize) -> usize;
+
+    /// The columns of the points that mapped ones depend on; `None` for all of them.
+    fn columns(&self) -> Option<Vec<usize>> {
+        None
+    }
 }
 
 /// `k(map(x), map(x'))`.
@@ -125,6 +130,10 @@ impl InputMap for Columns {
 
     fn min_dims(&self, _: usize) -> usize {
         self.0.iter().map(|&d| d + 1).max().unwrap_or(0)
+    }
+
+    fn columns(&self) -> Option<Vec<usize>> {
+        Some(self.0.clone())
     }
 }
 
@@ -429,6 +438,10 @@ impl<M: InputMap> Kernel for Mapped<M> {
 
     fn parts(&self) -> Vec<Part> {
         self.map.parts(self.inner.parts())
+    }
+
+    fn columns(&self) -> Option<Vec<usize>> {
+        self.map.columns()
     }
 
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {

@@ -253,6 +253,29 @@ class Estimator(BaseEstimator):
         """
         self._fitted().save(path)
 
+    def report(self, path, X_test=None, y_test=None, exposure=None) -> None:
+        """Write a report of the fit with figures, one HTML file that needs nothing else to show.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears complete or not at all.
+        X_test : array-like or table of shape (n, d), optional
+            Rows that the model was not fitted to. Without them there are no figures of test rows, of relevance, of
+            partial dependence and of the function.
+        y_test : array-like of shape (n,), optional
+            Their targets. Without them the rows serve for partial dependence and the function alone.
+        exposure : array-like of shape (n,), optional
+            Their exposures, for counts that were fitted with them.
+        """
+        model, table = self._fitted(), None
+        if X_test is not None:
+            model, table = self._prediction_table(X_test, y=y_test, exposure=exposure)
+        elif y_test is not None or exposure is not None:
+            raise ValueError("y_test and exposure go with rows: give X_test")
+        rows = "" if X_test is None else ", X_test" if y_test is None else ", X_test, y_test"
+        model.report(path, f"{self!r}.fit(X, y).report({str(path)!r}{rows})", table, threads=self.n_threads)
+
     @classmethod
     def load(cls, path, *, kernels=(), likelihoods=()):
         """Read a model that :meth:`save` or the command line wrote.

@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::prelude::*;
 use sparsegp::data::{Purpose, generator};
+use sparsegp::files::AtomicFile;
 use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
-use sparsegp::report::{DataSummary, Document};
+use sparsegp::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp::schema::UnseenLevels;
 use sparsegp::tabular::TableModel;
 use std::path::PathBuf;
@@ -278,6 +279,41 @@ impl Model {
     /// The covariance of the coefficients of a linear model, in the order of the document.
     fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         self.model.coefficient_covariance().map(|covariance| matrix(py, covariance.as_ref())).transpose()
+    }
+
+    /// Writes a report, with the figures of a table of test rows where there is one, and what predictions depend on by a table with or without
+    /// targets; `again` is the call that makes it again.
+    #[pyo3(signature = (path, again, table=None, *, threads=None))]
+    fn report(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        again: String,
+        table: Option<&Table>,
+        threads: Option<usize>,
+    ) -> PyResult<()> {
+        let (model, target) = (&*self.model, self.model.schema().target_name());
+        let work = |_: host::Host<'_>| {
+            let labelled = table.filter(|table| table.0.column(target).is_some());
+            let test = labelled.map(|table| Evaluation::of_table(model, None, &table.0, UnseenLevels::Error));
+            let test = test.transpose()?;
+            let mut rows = KeptRows::new(model);
+            if let (Some(table), None) = (table, &test) {
+                rows.push_table(model, &table.0, UnseenLevels::Error)?;
+            }
+            let next = test.as_ref().map(|test| test.next(model, &python)).unwrap_or_default();
+            let fit = FitReport {
+                title: target,
+                model,
+                test: test.as_ref(),
+                rows: Some(&rows),
+                next: &next,
+                figures: Vec::new(),
+                say: &python,
+            };
+            AtomicFile::write_all_to(&path, fit_page(target, &[fit], &again).html().as_bytes())
+        };
+        host::run(py, threads, None, work)?.map_err(raised)
     }
 
     /// Writes the model file, which appears complete or not at all.

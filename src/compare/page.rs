@@ -4,7 +4,7 @@ use super::plan::{Contender, Plan};
 use super::results::{Results, Role};
 use super::summary::{Estimate, Group};
 use crate::likelihood::Task;
-use crate::report::{CurveSeries, Curves, Section, curves};
+use crate::report::{Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves};
 
 /// A test figure by the name of its column and the name that people know it by.
 type Figure = (&'static str, &'static str);
@@ -118,54 +118,88 @@ fn short(value: f64, digits: i32) -> String {
     }
 }
 
-/// The sections of the report; `name` is what the data are called.
-pub fn sections(plan: &Plan<'_>, results: &Results, groups: &[Group], name: &str) -> Vec<Section> {
+/// The page of a comparison; `name` is what the data are called, and `end` what stands at its end.
+pub fn page(plan: &Plan<'_>, results: &Results, groups: &[Group], (name, end): (&str, Section)) -> Page {
     let task = plan.task();
-    let summary = Section {
-        title: "Summary".to_owned(),
-        table: table(groups, task),
-        notes: notes(plan, results, name),
-        ..Section::default()
-    };
+    let rows = table(groups, task);
+    let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
+    summary.extend(notes(plan).into_iter().map(Block::Text));
+    let failed = results.failures_alike();
+    let failed = failed.iter().map(|failure| Block::Warning(format!("Failed: {failure}"))).collect();
     let point = figures_of(task)[0];
     let by_size = [NLL, point].map(|figure| {
-        (against_size(groups, figure), format!("Test {} against the number of training rows.", figure.1))
+        let title = format!("Test {} against the number of training rows", figure.1);
+        let caption = "Means over repeats with bars of one standard error; smaller is better. A curve that has not levelled off asks for more rows.";
+        Drawn::of(&format!("{}-by-rows", figure.0), &title, caption, against_size(groups, figure))
     });
     let by_beta = [NLL, point].map(|figure| {
         let rows = plan.sizes().last().copied().unwrap_or(0);
-        let caption =
-            format!("Test {} against β, {rows} training rows less those that β is chosen by.", figure.1);
-        (against_beta(groups, figure, rows), caption)
+        let caption = format!(
+            "{rows} training rows less those that β is chosen by; bars are of one standard error over repeats. A β at the end of the range that is best \
+             asks for more values beyond."
+        );
+        let title = format!("Test {} against β", figure.1);
+        Drawn::of(&format!("{}-by-beta", figure.0), &title, &caption, against_beta(groups, figure, rows))
     });
-    let mut sections = vec![summary];
-    sections.extend(section("Training-set size", by_size.into()));
-    sections.extend(section("The weight β", by_beta.into()));
-    sections.extend(section("Calibration", vec![calibration(plan, results, groups)]));
-    sections
+    let section = |title: &str, figures: Vec<Option<Drawn>>| {
+        let figures: Vec<Drawn> = figures.into_iter().flatten().collect();
+        let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] };
+        Section { title: title.to_owned(), blocks }
+    };
+    let sections = vec![
+        Section { title: "Summary".to_owned(), blocks: summary },
+        Section { title: "What failed".to_owned(), blocks: failed },
+        section("Training-set size", by_size.into()),
+        section("The weight β", by_beta.into()),
+        section("Calibration", vec![calibration(plan, results, groups)]),
+    ];
+    let part = PagePart {
+        title: name.to_owned(),
+        lead: lead(plan, results, name),
+        cards: cards(groups, task),
+        sections,
+    };
+    Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
 }
 
-/// A section of the figures that there are, if any.
-fn section(title: &str, figures: Vec<(Option<String>, String)>) -> Option<Section> {
-    let figures: Vec<_> = figures.into_iter().filter_map(|(svg, caption)| Some((svg?, caption))).collect();
-    (!figures.is_empty()).then(|| Section { title: title.to_owned(), figures, ..Section::default() })
+/// The best of the largest training-set size by every figure, with the second best.
+fn cards(groups: &[Group], task: Task) -> Vec<Card> {
+    let size = groups.iter().map(|group| group.train_size).max();
+    let largest = || groups.iter().filter(|group| Some(group.train_size) == size && group.role != Role::Grid);
+    let point = figures_of(task)[0];
+    let card = |(column, name): Figure| {
+        let mut all: Vec<(Estimate, &Group)> =
+            largest().filter_map(|group| Some((group.figure(column)?, group))).collect();
+        all.sort_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
+        let (estimate, group) = all.first()?;
+        let second = all.get(1).map(|(other, group)| format!("; next {} {}", group.objective, other.text()));
+        let beside = format!("{}{}", group.objective, second.unwrap_or_default());
+        Some(Card { name: format!("lowest test {name}"), value: estimate.text(), beside })
+    };
+    [NLL, point].into_iter().filter_map(card).collect()
 }
 
-/// What was run, and how to read the table.
-fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
+/// What was run.
+fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let settings = plan.settings();
     let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
     let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
+    format!(
+        "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for testing in each: {} \
+         fits, {seconds:.1} seconds of training in all.",
+        settings.columns.target,
+        plan.task(),
+        settings.repeats,
+        settings.options.seed,
+        settings.test_fraction,
+        fits.count()
+    )
+}
+
+/// How to read the table.
+fn notes(plan: &Plan<'_>) -> Vec<String> {
+    let settings = plan.settings();
     let mut notes = vec![
-        format!(
-            "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for \
-             testing in each: {} fits, {seconds:.1} seconds of training in all.",
-            settings.columns.target,
-            plan.task(),
-            settings.repeats,
-            settings.options.seed,
-            settings.test_fraction,
-            fits.count()
-        ),
         format!(
             "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
              went on from and the other values of β."
@@ -178,7 +212,6 @@ fn notes(plan: &Plan<'_>, results: &Results, name: &str) -> Vec<String> {
         ));
     }
     notes.extend(plan.notes().iter().cloned());
-    notes.extend(results.failures_alike().iter().map(|failure| format!("Failed: {failure}")));
     notes
 }
 
@@ -215,7 +248,7 @@ fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
 }
 
 /// A figure against the number of training rows; none for a single number.
-fn against_size(groups: &[Group], (column, name): Figure) -> Option<String> {
+fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
     let first = groups.first()?.train_size;
     if groups.iter().all(|group| group.train_size == first) {
         return None;
@@ -226,43 +259,42 @@ fn against_size(groups: &[Group], (column, name): Figure) -> Option<String> {
     curves(&Curves {
         axes: ("training rows".to_owned(), format!("test {name}")),
         log_x: true,
-        log_y: false,
         series,
+        ..Curves::default()
     })
 }
 
 /// A figure against β at one number of training rows.
-fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<String> {
+fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<Drawing> {
     let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
         group.role == Role::Grid && group.train_size == size
     });
-    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, log_y: false, series })
+    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, series, ..Curves::default() })
 }
 
-/// Observed against predicted probabilities at the largest number of training rows, with the line of perfect calibration.
-fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> (Option<String>, String) {
+/// Observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
+fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<Drawn> {
     let size = plan.sizes().last().copied().unwrap_or(0);
-    let (axes, caption, mut series) = if plan.task() == Task::Classification {
+    let (axes, title, caption, series) = if plan.task() == Task::Classification {
         (
             ("predicted probability", "observed share"),
-            "Observed against predicted shares of the positive class (of several classes: of the most probable one), test rows of all repeats together",
+            "Reliability of probabilities",
+            "Observed against predicted shares of the positive class (of several classes: of the most probable one), test rows of all repeats together, \
+             with bars of one standard error; points below the grey line of perfect calibration say that probabilities are too high",
             reliability(results, &contenders(groups), size),
         )
     } else {
         (
             ("nominal coverage", "coverage of test rows"),
-            "Shares of test rows inside central predictive intervals",
+            "Coverage",
+            "Shares of test rows inside central predictive intervals, with bars of one standard error over repeats; below the grey line of perfect \
+             calibration intervals are too narrow, above it too wide",
             coverage(groups, size),
         )
     };
-    if series.iter().all(|series| series.points.is_empty()) {
-        return (None, String::new());
-    }
-    let line = vec![(0.0, 0.0, f64::NAN), (1.0, 1.0, f64::NAN)];
-    series.push(CurveSeries { name: "perfect calibration".to_owned(), points: line });
     let axes = (axes.0.to_owned(), axes.1.to_owned());
-    let figure = curves(&Curves { axes, log_x: false, log_y: false, series });
-    (figure, format!("{caption}, {size} training rows."))
+    let drawing = curves(&Curves { axes, diagonal: true, series, ..Curves::default() });
+    Drawn::of("calibration", title, &format!("{caption}; {size} training rows."), drawing)
 }
 
 /// The coverage of the central intervals.
@@ -289,7 +321,8 @@ fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<
             bins[bin] = (sum + count * predicted, positive + count * observed, all + count);
         }
         let point = |(sum, positive, all): (f64, f64, f64)| {
-            (all > 0.0).then(|| (sum / all, positive / all, f64::NAN))
+            let share = positive / all;
+            (all > 0.0).then(|| (sum / all, share, (share * (1.0 - share) / all).sqrt()))
         };
         let points = bins.into_iter().filter_map(point).collect();
         CurveSeries { name: contender.to_string(), points }
@@ -352,7 +385,7 @@ mod tests {
         single.iter_mut().for_each(|group| group.nlls.truncate(1));
         assert!(table(&single, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')), "one repeat");
         assert!(table(&groups, Task::Regression)[0].contains(&"RMSE".to_owned()));
-        assert!(against_size(&groups, NLL).is_some_and(|svg| svg.contains("dlm-log")));
+        assert!(against_size(&groups, NLL).is_some_and(|figure| figure.svg().contains("dlm-log")));
         assert_eq!(against_size(&groups[..3], NLL), None);
         assert!(against_beta(&groups, NLL, 100).is_some() && against_beta(&groups, NLL, 200).is_none());
     }

@@ -244,7 +244,7 @@ pub(super) fn cell(value: Option<f64>) -> String {
 }
 
 /// Rows of cells as CSV.
-pub(super) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let failed =
         |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
     let mut writer = ::csv::Writer::from_writer(Vec::new());

@@ -33,6 +33,8 @@ pub enum Purpose {
     Choices,
     /// The training rows that a finished fit is looked at on, and that baselines are fitted to.
     Baselines,
+    /// The rows and the orders of columns by which predictions are explained.
+    Explanation,
 }
 
 impl Purpose {
@@ -52,6 +54,7 @@ impl Purpose {
             Purpose::Neighbours => 11,
             Purpose::Choices => 12,
             Purpose::Baselines => 13,
+            Purpose::Explanation => 14,
         }
     }
 }

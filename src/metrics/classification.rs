@@ -73,6 +73,24 @@ impl Classes {
         Some(pairs as f64 / (2.0 * negative.len() as f64 * positive.len() as f64))
     }
 
+    /// The receiver operating characteristic: for every threshold that makes a difference, from the highest down, the shares of negative and
+    /// of positive rows at or above it; from (0, 0) to (1, 1). `None` without rows of both classes.
+    pub(super) fn roc(&self) -> Option<Vec<(f64, f64)>> {
+        let [negative, positive] = &self.probabilities;
+        if negative.is_empty() || positive.is_empty() || self.unusable {
+            return None;
+        }
+        let mut all: Vec<(f64, usize)> = negative.iter().map(|&p| (p, 0)).collect();
+        all.extend(positive.iter().map(|&p| (p, 1)));
+        all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut found, mut points) = ([0usize; 2], vec![(0.0, 0.0)]);
+        for tied in all.chunk_by(|a, b| a.0 == b.0) {
+            tied.iter().for_each(|(_, class)| found[*class] += 1);
+            points.push((found[0] as f64 / negative.len() as f64, found[1] as f64 / positive.len() as f64));
+        }
+        Some(points)
+    }
+
     /// The mean over rows of what their bin is off: |mean predicted − observed share|.
     fn calibration_error(&self) -> Option<f64> {
         let (rows, bins) = (self.squared.count() as f64, self.reliability()?);

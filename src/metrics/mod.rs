@@ -227,6 +227,13 @@ impl Metrics {
     pub fn reliability(&self) -> Option<Vec<(f64, f64, u64)>> {
         self.classes.reliability()
     }
+
+    /// Two classes: the receiver operating characteristic, points of the false positive rate and the true positive rate from (0, 0) to
+    /// (1, 1), one for each threshold that makes a difference. The area below it is [`Report::auc`]. `None` for other tasks, and without
+    /// rows of both classes.
+    pub fn roc(&self) -> Option<Vec<(f64, f64)>> {
+        self.classes.roc()
+    }
 }
 
 /// 1 where the most probable class or level is not the target, 0 where it is.

@@ -179,6 +179,14 @@ impl Predictions<'_> {
         metrics.report()
     }
 
+    /// The same with a latent function raised at every row, on the scale the model sees.
+    pub(crate) fn raised(&self, function: usize, by: f64) -> Predictions<'_> {
+        let mut latent = self.latent.clone();
+        latent.mean.iter_mut().skip(function).step_by(latent.functions).for_each(|mean| *mean += by);
+        let Predictions { scaling, posterior, mean_only, .. } = *self;
+        Predictions { scaling, posterior, latent, exposure: self.exposure.clone(), mean_only }
+    }
+
     fn probabilities_with(&self, row: usize, tools: &mut JointIntegrator) -> Vec<f64> {
         let likelihood = self.posterior.likelihood();
         if self.kind() == TargetKind::Ordinal {

@@ -1,80 +1,283 @@
-//! One HTML page of tables and inline figures that needs nothing else to show; all text is escaped here.
+//! One HTML page of tables and figures that needs nothing else to show, light or dark, on a phone or on paper; all text is escaped here.
 
+use super::figures::Drawing;
 use std::fmt::Write;
 
-/// A part of the page: a heading, a table of names and values, and figures.
+/// The colours of figures on a dark screen are those of `figures`, named here by their values.
+const STYLE: &str = include_str!("style.css");
+
+/// A page.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The heading.
+    pub title: String,
+    /// What the page is about, in a sentence or two.
+    pub lead: String,
+    /// Its parts; several have headings of their own and links to them at the top.
+    pub parts: Vec<PagePart>,
+    /// What stands at its end.
+    pub end: Section,
+}
+
+/// A part of a page: what is said of one fit.
+#[derive(Clone, Debug, Default)]
+pub struct PagePart {
+    /// What it is of.
+    pub title: String,
+    /// What the part is about, in a sentence or two.
+    pub lead: String,
+    /// The numbers that matter most.
+    pub cards: Vec<Card>,
+    /// Its sections.
+    pub sections: Vec<Section>,
+}
+
+/// A number that matters.
+#[derive(Clone, Debug, Default)]
+pub struct Card {
+    /// What it is.
+    pub name: String,
+    /// The number.
+    pub value: String,
+    /// What it is to be read against.
+    pub beside: String,
+}
+
+/// A heading and what stands below it.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// Rows of cells; the first row is the header.
-    pub table: Vec<Vec<String>>,
-    /// More tables, each with what it is of; the first row is the header.
-    pub tables: Vec<(String, Vec<Vec<String>>)>,
-    /// Sentences under the tables.
-    pub notes: Vec<String>,
-    /// Figures as SVG, each with its caption. The markup is trusted: it comes from this module's neighbours, which
-    /// escape what they draw.
-    pub figures: Vec<(String, String)>,
+    /// What stands below it.
+    pub blocks: Vec<Block>,
 }
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:left}\
-figure{display:inline-block;margin:.5rem 1rem .5rem 0}figcaption{color:#555;font-size:.9rem}svg{max-width:100%;height:auto}";
+/// A piece of a section.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// Something that looks wrong.
+    Warning(String),
+    /// Something to try.
+    Next(String),
+    /// A heading within the section.
+    Heading(String),
+    /// A table.
+    Table(TableBlock),
+    /// Figures, side by side where there is room.
+    Figures(Vec<Figure>),
+    /// Text to be copied as it is.
+    Code(String),
+    /// Pieces that are shown when their name is chosen.
+    Details(String, Vec<Block>),
+}
 
-/// The page.
-pub fn page(title: &str, sections: &[Section]) -> String {
-    let title = escape(title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
-    for section in sections {
-        section.write(&mut page);
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct TableBlock {
+    /// What it is of; may be empty.
+    pub caption: String,
+    /// Rows of cells; the first row is the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A figure with what it shows and how to read it.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The name of its file, without an ending: letters, digits and dashes.
+    pub name: String,
+    /// What it is drawn as, with its title.
+    pub drawing: Drawing,
+    /// How to read it.
+    pub caption: String,
+}
+
+impl Figure {
+    /// A figure where there is something to draw.
+    pub fn of(name: &str, title: &str, caption: &str, drawing: Option<Drawing>) -> Option<Figure> {
+        let drawing = drawing?.named(title, caption);
+        Some(Figure { name: slug(name), drawing, caption: caption.to_owned() })
     }
-    page.push_str("</body>\n</html>\n");
-    page
+}
+
+impl Page {
+    /// The figures in their order.
+    pub fn figures(&self) -> Vec<&Figure> {
+        self.parts.iter().flat_map(PagePart::figures).collect()
+    }
+
+    /// The page as HTML.
+    pub fn html(&self) -> String {
+        let title = escape(&self.title);
+        let mut page = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        );
+        lead(&mut page, &self.lead);
+        let several = self.parts.len() > 1;
+        if several {
+            page.push_str("<nav>\n");
+            for (index, part) in self.parts.iter().enumerate() {
+                let _ = writeln!(page, "<a href=\"#part{index}\">{}</a>", escape(&part.title));
+            }
+            page.push_str("</nav>\n");
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            if several {
+                let _ = writeln!(page, "<h2 class=\"part\" id=\"part{index}\">{}</h2>", escape(&part.title));
+            }
+            part.write(&mut page, several);
+        }
+        self.end.write(&mut page, "h2");
+        page.push_str("</body>\n</html>\n");
+        page
+    }
+}
+
+fn lead(page: &mut String, text: &str) {
+    if !text.is_empty() {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(text));
+    }
+}
+
+impl PagePart {
+    /// The figures in their order.
+    pub fn figures(&self) -> Vec<&Figure> {
+        let mut all = Vec::new();
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.for_each(|block| block.add_figures(&mut all));
+        all
+    }
+
+    fn write(&self, page: &mut String, below: bool) {
+        lead(page, &self.lead);
+        if !self.cards.is_empty() {
+            page.push_str("<div class=\"cards\">\n");
+            for Card { name, value, beside } in &self.cards {
+                let [name, value, beside] = [name, value, beside].map(|text| escape(text));
+                let _ = writeln!(
+                    page,
+                    "<div class=\"card\"><span>{name}</span><b>{value}</b><small>{beside}</small></div>"
+                );
+            }
+            page.push_str("</div>\n");
+        }
+        let tag = if below { "h3" } else { "h2" };
+        self.sections.iter().for_each(|section| section.write(page, tag));
+    }
 }
 
 impl Section {
-    // Writing to a string cannot fail, so the results are not looked at.
-    fn write(&self, page: &mut String) {
-        let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&self.title));
-        write_table(page, &self.table);
-        for (about, table) in &self.tables {
-            let _ = writeln!(page, "<h3>{}</h3>", escape(about));
-            write_table(page, table);
+    /// Nothing where nothing stands below the heading.
+    fn write(&self, page: &mut String, tag: &str) {
+        if self.blocks.is_empty() {
+            return;
         }
-        for note in &self.notes {
-            let _ = writeln!(page, "<p>{}</p>", escape(note));
-        }
-        for (svg, caption) in &self.figures {
-            let _ =
-                writeln!(page, "<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>", escape(caption));
-        }
+        let _ = writeln!(page, "<section>\n<{tag}>{}</{tag}>", escape(&self.title));
+        self.blocks.iter().for_each(|block| block.write(page));
         page.push_str("</section>\n");
     }
 }
 
-fn write_table(page: &mut String, table: &[Vec<String>]) {
-    if table.is_empty() {
-        return;
-    }
-    page.push_str("<table>\n");
-    for (index, row) in table.iter().enumerate() {
-        let tag = if index == 0 { "th" } else { "td" };
-        page.push_str("<tr>");
-        for cell in row {
-            let _ = write!(page, "<{tag}>{}</{tag}>", escape(cell));
+impl Block {
+    fn add_figures<'a>(&'a self, all: &mut Vec<&'a Figure>) {
+        match self {
+            Block::Figures(figures) => all.extend(figures),
+            Block::Details(_, blocks) => blocks.iter().for_each(|block| block.add_figures(all)),
+            _ => {}
         }
-        page.push_str("</tr>\n");
     }
-    page.push_str("</table>\n");
+
+    fn write(&self, page: &mut String) {
+        let _ = match self {
+            Block::Text(text) => writeln!(page, "<p>{}</p>", escape(text)),
+            Block::Warning(text) => {
+                writeln!(page, "<p class=\"warning\" role=\"note\">Warning: {}</p>", escape(text))
+            }
+            Block::Next(text) => writeln!(page, "<p class=\"next\">{}</p>", escape(text)),
+            Block::Heading(text) => writeln!(page, "<h3>{}</h3>", escape(text)),
+            Block::Code(text) => writeln!(page, "<pre><code>{}</code></pre>", escape(text)),
+            Block::Table(table) => {
+                table.write(page);
+                Ok(())
+            }
+            Block::Figures(figures) => {
+                page.push_str("<div class=\"figures\">\n");
+                figures.iter().for_each(|figure| figure.write(page));
+                page.push_str("</div>\n");
+                Ok(())
+            }
+            Block::Details(name, blocks) => {
+                let _ = writeln!(page, "<details>\n<summary>{}</summary>", escape(name));
+                blocks.iter().for_each(|block| block.write(page));
+                writeln!(page, "</details>")
+            }
+        };
+    }
+}
+
+impl Figure {
+    fn write(&self, page: &mut String) {
+        let class = if self.drawing.is_map() { " class=\"map\"" } else { "" };
+        let _ = writeln!(
+            page,
+            "<figure{class}>\n{}<figcaption><b>{}</b> {}</figcaption>\n</figure>",
+            self.drawing.svg(),
+            escape(self.drawing.title()),
+            escape(&self.caption)
+        );
+    }
+}
+
+impl TableBlock {
+    fn write(&self, page: &mut String) {
+        let Some((header, rows)) = self.rows.split_first() else { return };
+        page.push_str("<div class=\"scroll\" tabindex=\"0\">\n<table>\n");
+        if !self.caption.is_empty() {
+            let _ = writeln!(page, "<caption>{}</caption>", escape(&self.caption));
+        }
+        page.push_str("<thead><tr>");
+        header.iter().for_each(|cell| {
+            let _ = write!(page, "<th scope=\"col\">{}</th>", escape(cell));
+        });
+        page.push_str("</tr></thead>\n<tbody>\n");
+        for row in rows {
+            page.push_str("<tr>");
+            for (column, cell) in row.iter().enumerate() {
+                let cell = escape(cell);
+                let _ = match column {
+                    0 => write!(page, "<th scope=\"row\">{cell}</th>"),
+                    _ => write!(page, "<td>{cell}</td>"),
+                };
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody>\n</table>\n</div>\n");
+    }
+}
+
+/// A name for a file: lower-case letters and digits, dashes between them.
+pub(super) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for character in text.to_lowercase().chars() {
+        match character {
+            c if c.is_ascii_alphanumeric() => slug.push(c),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => {}
+        }
+        if slug.len() >= 48 {
+            break;
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
 }
 
 /// Text as it may stand between tags.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -83,8 +286,9 @@ fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Control characters have no place in HTML.
+            // Characters that have no place in HTML or XML.
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
@@ -95,30 +299,49 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(blocks: Vec<Block>) -> Page {
+        let section = Section { title: "<script>alert(1)</script>".into(), blocks };
+        let card = Card { name: "<i>".into(), value: "<u>".into(), beside: "<s>".into() };
+        let part =
+            PagePart { title: "<em>".into(), lead: "<q>".into(), cards: vec![card], sections: vec![section] };
+        Page { title: "a < b".into(), lead: "<b>".into(), parts: vec![part.clone(), part], end: Section::default() }
+    }
+
     #[test]
     fn user_text_cannot_become_markup() {
-        let section = Section {
-            title: "<script>alert(1)</script>".into(),
-            table: vec![vec!["a&b".into()], vec!["\"<img src=x>\"".into()]],
-            tables: vec![("<i>".into(), vec![vec!["<u>".into()]])],
-            notes: vec!["it's\u{0}".into()],
-            figures: vec![("<svg></svg>".into(), "<b>".into())],
-        };
-        let page = page("a < b", &[section]);
-        assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b>"), "{page}");
-        assert!(!page.contains("<i>") && !page.contains("<u>"), "{page}");
-        for text in
-            ["a &lt; b", "a&amp;b", "&quot;&lt;img src=x&gt;&quot;", "it&#39;s\u{fffd}", "<svg></svg>"]
-        {
+        let rows = vec![vec!["a&b".into(), "c".into()], vec!["\"<img src=x>\"".into(), "<tt>".into()]];
+        let evil = || "<script>it's\u{0}\u{ffff}</script>".to_owned();
+        let blocks = vec![
+            Block::Table(TableBlock { caption: "<a>".into(), rows }),
+            Block::Text(evil()),
+            Block::Warning(evil()),
+            Block::Next(evil()),
+            Block::Heading(evil()),
+            Block::Code(evil()),
+            Block::Details(evil(), vec![Block::Text(evil())]),
+            Block::Figures(Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default())).into_iter().collect()),
+        ];
+        let page = of(blocks).html();
+        for tag in ["script", "img", "i", "u", "s", "em", "q", "tt", "a"] {
+            assert!(!page.contains(&format!("<{tag}>")) && !page.contains(&format!("<{tag} src")), "{tag}: {page}");
+        }
+        for text in ["a &lt; b", "a&amp;b", "&quot;&lt;img src=x&gt;&quot;", "it&#39;s\u{fffd}\u{fffd}&lt;"] {
             assert!(page.contains(text), "{text} in {page}");
         }
     }
 
     #[test]
     fn the_page_needs_nothing_from_elsewhere() {
-        let page = page("t", &[Section::default()]);
+        let page = of(vec![Block::Text("t".into())]).html();
         for word in ["http:", "https:", "src=", "@import", "url("] {
             assert!(!page.contains(word), "{word}");
         }
+        assert!(page.matches("href=").count() == page.matches("href=\"#part").count());
+    }
+
+    #[test]
+    fn names_of_files_are_letters_digits_and_dashes() {
+        assert_eq!([slug("A/b <c>..d "), slug("über"), slug("..")], ["a-b-c-d", "ber", ""]);
+        assert!(slug(&"ab ".repeat(99)).len() <= 48);
     }
 }

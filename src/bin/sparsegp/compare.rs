@@ -4,11 +4,12 @@ use super::args::CompareArgs;
 use super::progress::Progress;
 use super::{fit, output, page};
 use sparsegp::compare::{
-    Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, results_csv, run as run_plan,
-    sections, summarise, summary_csv, table,
+    Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, page as page_of, results_csv,
+    run as run_plan, summarise, summary_csv, table,
 };
 use sparsegp::files::AtomicFile;
 use sparsegp::model::Warning;
+use sparsegp::report::reproduce;
 use sparsegp::tables::read_table_with;
 use sparsegp::{Error, Result};
 use std::path::Path;
@@ -23,6 +24,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
     output::check_paths(&outputs.each_ref().map(|path| path.as_path()), &[&args.data])?;
+    args.plots.as_deref().map(page::check_folder).transpose()?;
     for note in plan.notes() {
         output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
     }
@@ -77,13 +79,11 @@ fn text(news: &Finished<'_>) -> String {
 
 fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
     let name = args.data.display().to_string();
-    let html = page::page(&format!("Objectives on {name}"), &sections(plan, results, groups, &name));
-    for (file, text) in
-        [("results.csv", results_csv(results)?), ("summary.csv", summary_csv(groups)?), ("report.html", html)]
-    {
+    for (file, text) in [("results.csv", results_csv(results)?), ("summary.csv", summary_csv(groups)?)] {
         AtomicFile::write_all_to(&args.out.join(file), text.as_bytes())?;
     }
-    Ok(())
+    let page = page_of(plan, results, groups, (&name, reproduce(&page::command())));
+    page::write(&page, Some(&args.out.join("report.html")), args.plots.as_deref())
 }
 
 /// Prints the table, with what failed on standard error.

@@ -2,114 +2,14 @@
 
 use super::args::EvaluateArgs;
 use super::predict::{BLOCK_ROWS, Filled};
-use super::{figures, output};
+use super::output;
 use serde_json::{Map, Value, json};
 use sparsegp::files::AtomicFile;
-use sparsegp::metrics::{Compared, Metrics, Report};
-use sparsegp::report::{BaselineReport, BesideModel, DataSummary, Document, Observed, TrainFigures};
+use sparsegp::report::{DataSummary, Document, Evaluation, Evaluator, words};
 use sparsegp::schema::UnseenLevels;
-use sparsegp::tables::Table;
-use sparsegp::tabular::{Baselines, TableModel, TableOutputs, TableRows};
+use sparsegp::tabular::{Baselines, TableModel, TableOutputs};
 use sparsegp::{Error, Result};
 use std::path::Path;
-
-/// The figures of a file, with the points of its plots.
-pub struct Evaluation {
-    /// The number of rows.
-    pub rows: u64,
-    /// The figures.
-    pub report: Report,
-    /// The points.
-    pub observed: Observed,
-    /// What the figures come from.
-    pub metrics: Metrics,
-    /// The figures of training rows.
-    pub train: Option<TrainFigures>,
-    /// The figures of baselines on the same rows.
-    pub baselines: Option<BaselineReport>,
-}
-
-impl Evaluation {
-    /// The figures of rows as the model sees them.
-    pub fn of_part(model: &TableModel, part: &TableRows) -> Evaluation {
-        let mut evaluator = Evaluator::new(model, None);
-        evaluator.push_part(part);
-        evaluator.finish()
-    }
-
-    /// The figures of the rows of a table that have a target.
-    pub fn of_table(
-        model: &TableModel,
-        baselines: Option<&Baselines>,
-        table: &Table,
-        unseen: UnseenLevels,
-    ) -> Result<Evaluation> {
-        let mut evaluator = Evaluator::new(model, baselines);
-        evaluator.push_table(&table.with_values(model.schema().target_name()), unseen)?;
-        Ok(evaluator.finish())
-    }
-}
-
-/// Takes in held-out rows, part by part, for the figures of a model and of the baselines beside it, if there are any.
-pub struct Evaluator<'a> {
-    model: &'a TableModel,
-    baselines: Option<&'a Baselines>,
-    beside: Option<BesideModel<'a>>,
-    metrics: Metrics,
-    observed: Observed,
-}
-
-impl<'a> Evaluator<'a> {
-    /// No rows yet.
-    pub fn new(model: &'a TableModel, baselines: Option<&'a Baselines>) -> Self {
-        Evaluator {
-            model,
-            baselines,
-            beside: baselines.map(|baselines| BesideModel::new(model, baselines)),
-            metrics: Metrics::new(model.task()),
-            observed: Observed::default(),
-        }
-    }
-
-    /// Takes in rows as the model sees them.
-    pub fn push_part(&mut self, part: &TableRows) {
-        let own = self.model.predict_part(part).compare(&part.targets);
-        self.push(&own);
-        if let Some(beside) = &mut self.beside {
-            beside.push_part(&own, part);
-        }
-    }
-
-    /// Takes in the rows of a table, all of which have a target.
-    pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
-        let mut own = Vec::with_capacity(table.rows());
-        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
-        self.push(&own);
-        match &mut self.beside {
-            Some(beside) => beside.push_table(&own, table, unseen),
-            None => Ok(()),
-        }
-    }
-
-    fn push(&mut self, own: &[Compared]) {
-        own.iter().for_each(|row| {
-            self.metrics.push(row);
-            self.observed.push(row);
-        });
-    }
-
-    /// The figures of all rows.
-    pub fn finish(self) -> Evaluation {
-        Evaluation {
-            rows: self.metrics.rows(),
-            report: self.metrics.report(),
-            observed: self.observed,
-            metrics: self.metrics,
-            train: self.baselines.and_then(|baselines| baselines.training.as_ref()).map(TrainFigures::of),
-            baselines: self.beside.map(|beside| beside.report()),
-        }
-    }
-}
 
 /// Compares a model's predictions, and those of baselines, with the targets in a file.
 pub fn evaluate(
@@ -120,7 +20,7 @@ pub fn evaluate(
 ) -> Result<Evaluation> {
     let (mut filled, mut all, mut used) = (Filled::default(), 0, 0);
     let target = model.schema().target_name();
-    let mut evaluator = Evaluator::new(model, baselines);
+    let mut evaluator = Evaluator::new(model, baselines).keeping_rows();
     for block in model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()? {
         let block = block?;
         let labelled = block.with_values(target);
@@ -197,7 +97,7 @@ fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String
     let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
     table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
     let levels = model.schema().encoding().levels();
-    let confusion = figures::confusion_table(&report, levels);
+    let confusion = words::confusion_table(&report, levels);
     let about =
         if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
     Ok((document, format!("{}{about}{}", output::table(&table), output::table(&confusion))))

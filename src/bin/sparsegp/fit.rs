@@ -1,15 +1,14 @@
 //! `fit`: a data file to a model, its figures and its files; no maths.
 
 use super::args::{FitArgs, OutputArgs};
-use super::evaluate::{Evaluation, documents_text, evaluate};
+use super::evaluate::{documents_text, evaluate};
 use super::fitting::{self, Fitting};
 use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
 use super::{inspect, interruption, page, summary};
 use super::{output, outputs};
-use sparsegp::error::spoken;
 use sparsegp::files::AtomicFile;
 use sparsegp::options::FitOptions;
-use sparsegp::report::{self, DataSummary, Document, Facts};
+use sparsegp::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
 use sparsegp::schema::SplitBy;
 use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
 use sparsegp::tabular::TableModel;
@@ -38,7 +37,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
         None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
         None => None,
     };
-    let mut outcome = Outcome::of(args, model, fitted.rows(), test);
+    let mut outcome = Outcome::of(args, model, fitted.rows(), test).with_rows(fitted.rows_kept().cloned());
     outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
     outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
     let outcomes = [outcome];
@@ -67,9 +66,20 @@ pub struct Outcome<'a> {
     model: &'a TableModel,
     test: Option<Evaluation>,
     document: Document,
+    /// Rows of the data to explain the model by where there are no test rows.
+    rows: Option<KeptRows>,
 }
 
 impl<'a> Outcome<'a> {
+    /// The same with rows of the data to explain the model by.
+    pub fn with_rows(self, rows: Option<KeptRows>) -> Self {
+        Outcome { rows, ..self }
+    }
+
+    fn target(&self) -> &str {
+        self.model.schema().target_name()
+    }
+
     /// What became of a fit to data of so many rows.
     pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
         let data = DataSummary {
@@ -84,13 +94,11 @@ impl<'a> Outcome<'a> {
             document = document.with_config(name, value);
         }
         if let Some(test) = &test {
-            let (train, baselines) = (test.train.clone(), test.baselines.clone());
-            let facts = Facts::of(model, &test.metrics, (train.clone(), baselines.clone()));
-            document.next = report::next(&facts).iter().map(|line| spoken(line, &output::dashes)).collect();
+            document.next = test.next(model, &output::dashes);
             (document.test, document.train, document.baselines) =
-                (Some(test.report.clone()), train, baselines);
+                (Some(test.report.clone()), test.train.clone(), test.baselines.clone());
         }
-        Outcome { model, test, document }
+        Outcome { model, test, document, rows: None }
     }
 }
 
@@ -139,6 +147,7 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
         &output.report,
         &args.interruption.checkpoint,
     ];
+    output.plots.as_deref().map(page::check_folder).transpose()?;
     let outputs: Vec<&Path> = outputs.into_iter().flatten().map(|path| path.as_path()).collect();
     let inputs = [Some(&args.data), args.held_out.test.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|path| path.as_path()).collect();
@@ -174,16 +183,23 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     ]
 }
 
-/// Writes the report of all outputs and their metrics document, where these are asked for.
+/// Writes the report of all outputs, its figures and their metrics document, where these are asked for.
 pub fn write_summaries(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
-    if let Some(path) = &args.output.report {
-        let name = args.data.display().to_string();
-        let section = |Outcome { model, test, .. }: &Outcome<'_>| {
-            let title = if outcomes.len() == 1 { &name } else { model.schema().target_name() };
-            page::section(title, model, test.as_ref(), &where_all(&args.output))
+    if args.output.wants_page() {
+        let of_outcome = |outcome| FitReport {
+            title: Outcome::target(outcome),
+            model: outcome.model,
+            test: outcome.test.as_ref(),
+            rows: outcome.rows.as_ref(),
+            next: outcome.document.next.as_slice(),
+            figures: Vec::new(),
+            say: &output::dashes,
         };
-        let sections: Vec<_> = outcomes.iter().map(section).collect();
-        AtomicFile::write_all_to(path, page::page(&name, &sections).as_bytes())?;
+        let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
+        let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
+        let title = format!("{} from {}", targets.join(", "), args.data.display());
+        let page = report::fit_page(&title, &fits, &page::command());
+        page::write(&page, args.output.report.as_deref(), args.output.plots.as_deref())?;
     }
     match &args.output.metrics {
         Some(path) => AtomicFile::write_all_to(path, json(outcomes).as_bytes()),
@@ -241,7 +257,7 @@ pub fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
         return output::print(&json(outcomes));
     }
     let several = outcomes.len() > 1;
-    for Outcome { model, test, document } in outcomes {
+    for Outcome { model, test, document, .. } in outcomes {
         let of = if several { format!("{}: ", model.schema().target_name()) } else { String::new() };
         for warning in &model.summary().warnings {
             output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));

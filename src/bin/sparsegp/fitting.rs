@@ -1,7 +1,6 @@
 //! From arguments to a fit, with the rows in memory or on disk, whichever is asked for or fits; no output files.
 
 use super::args::FitArgs;
-use super::evaluate::{Evaluation, Evaluator};
 use super::interruption;
 use super::output;
 use super::progress::Progress;
@@ -9,6 +8,8 @@ use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
+use sparsegp::report::{Evaluation, Evaluator, KeptRows};
+use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::{large_size, read_table_with};
 use sparsegp::tabular::{
     Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
@@ -22,8 +23,8 @@ const MOST_IN_MEMORY: u64 = 1 << 30;
 
 /// A fit, with the way to the rows that were held out.
 pub enum Fitting {
-    /// To rows in memory, so many, with what the figures of test rows are read against.
-    Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>> },
+    /// To rows in memory, so many, with what the figures of test rows are read against, or some of the rows for a report without test rows.
+    Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>>, kept: Option<KeptRows> },
     /// To a file.
     File(Box<FileFit>),
 }
@@ -53,6 +54,14 @@ impl Fitting {
         }
     }
 
+    /// Some rows of the data, where a report is to be made without test rows.
+    pub fn rows_kept(&self) -> Option<&KeptRows> {
+        match self {
+            Fitting::Table { kept, .. } => kept.as_ref(),
+            Fitting::File(_) => None,
+        }
+    }
+
     fn validation(&self) -> Option<&TableRows> {
         match self {
             Fitting::Table { fit, .. } => fit.validation.as_ref(),
@@ -78,7 +87,7 @@ impl Fitting {
 
     /// The figures of the rows that were held out for testing.
     pub fn evaluate(&self) -> Result<Evaluation> {
-        let mut evaluator = Evaluator::new(self.model(), self.baselines());
+        let mut evaluator = Evaluator::new(self.model(), self.baselines()).keeping_rows();
         self.for_each_test(&mut |part| {
             evaluator.push_part(part);
             Ok(())
@@ -153,12 +162,17 @@ pub fn fit(
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
         };
-        Ok(Fitting::Table { fit: Box::new(fit), rows: table.rows(), baselines: None })
+        Ok(Fitting::Table { fit: Box::new(fit), rows: table.rows(), baselines: None, kept: None })
     })?;
-    if let Fitting::Table { fit, baselines, .. } = &mut fitting
-        && (fit.test.is_some() || args.held_out.test.is_some())
-    {
-        *baselines = self::baselines(&request, &fit.model).map(Box::new);
+    if let Fitting::Table { fit, baselines, kept, .. } = &mut fitting {
+        if fit.test.is_some() || args.held_out.test.is_some() {
+            *baselines = self::baselines(&request, &fit.model).map(Box::new);
+        } else if args.output.wants_page() {
+            let mut rows = KeptRows::new(&fit.model);
+            let labelled = table.with_values(fit.model.schema().target_name());
+            rows.push_table(&fit.model, &labelled, UnseenLevels::Zeros)?;
+            *kept = Some(rows);
+        }
     }
     Ok((fitting, checkpoint))
 }

@@ -2,11 +2,9 @@
 
 use super::args::InspectArgs;
 use super::evaluate::documents_text;
-use super::{coefficients, output, parameters, search};
+use super::output;
 use sparsegp::Result;
-use sparsegp::latent::{Layer, LinearLayer};
-use sparsegp::model::{FitSummary, Nearby};
-use sparsegp::options::FitOptions;
+use sparsegp::report::words::{self, parameters};
 use sparsegp::report::{DataSummary, Document};
 use sparsegp::schema::Feature;
 use sparsegp::tabular::{TableModel, TableOutputs};
@@ -33,7 +31,7 @@ fn document(model: &TableModel) -> Document {
 }
 
 fn text(args: &InspectArgs, model: &TableModel) -> String {
-    let mut text = output::table(&overview(model));
+    let mut text = output::table(&words::overview(model, &output::dashes));
     let where_all = where_all(&args.model);
     let (parameters, most) = match args.all {
         true => (parameters::all(model), usize::MAX),
@@ -44,7 +42,7 @@ fn text(args: &InspectArgs, model: &TableModel) -> String {
         text.push_str("\nhyper-parameters (on the scale the model sees)\n");
         text.push_str(&output::table(&rows));
     }
-    if let Some(coefficients) = coefficients::text(model, most, &where_all) {
+    if let Some(coefficients) = words::coefficient_text(model, most, &where_all) {
         text.push_str(&format!("\n{coefficients}"));
     }
     text.push_str("\nfeatures\n");
@@ -61,109 +59,6 @@ fn text(args: &InspectArgs, model: &TableModel) -> String {
 /// How to see all parameters of the model in a file.
 pub fn where_all(path: &Path) -> String {
     format!("all: sparsegp inspect {} --all", path.display())
-}
-
-/// What a model is and how it came about.
-pub fn overview(model: &TableModel) -> Vec<Vec<String>> {
-    let (options, summary) = (model.options(), model.summary());
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let target = model.schema().target_name();
-    let affine = model.scaling().target;
-    let mut rows = vec![
-        row("task", format!("{} of '{target}'", model.task())),
-        row("written by", format!("sparsegp {}", model.program())),
-        row("training rows", model.training_rows().to_string()),
-        row("inputs", model.schema().dims().to_string()),
-    ];
-    rows.extend(latent_rows(model));
-    rows.extend([
-        row("likelihood", model.latent().likelihood.name().to_owned()),
-        row("objective", objective(model)),
-        row(
-            "target scaling",
-            format!("({target} − {}) / {}", output::number(affine.shift), output::number(affine.scale)),
-        ),
-        row("seed", options.seed.to_string()),
-        row("stopped", stopped(summary)),
-    ]);
-    rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
-    if !options.is_collapsed() {
-        rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.update)));
-    }
-    rows.extend(evidence(summary).map(|text| row("log evidence", text)));
-    rows.extend(search::rows(model));
-    rows.extend(summary.updates.iter().map(|update| {
-        let forgot =
-            if update.forget > 0.0 { format!(", {} forgotten", update.forget) } else { String::new() };
-        row("updated with", format!("{} rows{forgot}", update.rows))
-    }));
-    rows
-}
-
-/// Why training ended, and when.
-pub fn stopped(summary: &FitSummary) -> String {
-    let (reason, epochs, seconds) = (summary.stop_reason, summary.epochs, summary.seconds);
-    format!("{} after {epochs} epochs, {seconds:.1} s: {}", reason.word(), reason.sentence())
-}
-
-/// What is known of the log evidence.
-pub fn evidence(summary: &FitSummary) -> Option<String> {
-    let (lower, upper) = (output::number(summary.elbo_sum?), output::number(summary.evidence_upper_bound?));
-    Some(if lower == upper { lower } else { format!("between {lower} and {upper}") })
-}
-
-/// What was minimised and what came out.
-pub fn objective(model: &TableModel) -> String {
-    let summary = model.summary();
-    let on = summary.estimated_on.map(|rows| format!(", estimated on {rows} of them"));
-    let value = output::number(summary.objective);
-    format!("{}, {value} per row{}", model.options().objective, on.unwrap_or_default())
-}
-
-/// What the latent function is.
-fn latent_rows(model: &TableModel) -> Vec<Vec<String>> {
-    let options = model.options();
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    match model.latent().layer() {
-        Layer::Inducing(layer) => {
-            let mut rows = vec![
-                row("kernel", options.kernel.clone()),
-                row("inducing inputs", layer.z().nrows().to_string()),
-            ];
-            rows.extend(model.neighbours().map(|nearby| row("neighbours", kept(nearby))));
-            rows
-        }
-        Layer::Linear(layer) => {
-            vec![
-                row("model", "linear (glm)".to_owned()),
-                row("coefficients", coefficient_count(layer)),
-                row("prior", prior(options)),
-            ]
-        }
-    }
-}
-
-/// What a model with neighbours keeps of its training rows.
-fn kept(nearby: &Nearby) -> String {
-    let precision = if nearby.is_single() { "single" } else { "double" };
-    let megabytes = nearby.bytes() as f64 / 1e6;
-    let (count, rows) = (nearby.count(), nearby.len());
-    format!(
-        "{count} nearest of {rows} training rows, kept in {precision} precision ({megabytes:.1} MB of the file)"
-    )
-}
-
-/// How many coefficients there are.
-pub fn coefficient_count(layer: &LinearLayer) -> String {
-    let intercept = if layer.has_intercept() { ", with the intercept" } else { ", no intercept" };
-    format!("{}{intercept}", layer.coefficient_count())
-}
-
-/// The prior of the coefficients.
-pub fn prior(options: &FitOptions) -> String {
-    let (mean, variance) = (output::number(options.prior_mean), output::number(options.prior_variance));
-    let scale = if options.standardize { ", on standardised inputs" } else { "" };
-    format!("mean {mean}, variance {variance}{scale}")
 }
 
 fn features(model: &TableModel) -> Vec<Vec<String>> {

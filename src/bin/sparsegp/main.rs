@@ -1,11 +1,10 @@
 //! The command line: reads arguments, runs a command, turns its outcome into an exit status; no maths.
 
 mod args;
-mod coefficients;
 mod compare;
 mod demo;
 mod evaluate;
-mod figures;
+mod explain;
 mod fit;
 mod fitting;
 mod inspect;
@@ -13,10 +12,8 @@ mod interruption;
 mod output;
 mod outputs;
 mod page;
-mod parameters;
 mod predict;
 mod progress;
-mod search;
 mod shell;
 mod summary;
 mod update;
@@ -45,6 +42,8 @@ fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
 /// Does what these arguments, of which the first is the program's name, ask for; the exit status. The Python package, whose command this
 /// is too, calls it.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    page::keep_command(&arguments);
     let outcome = match Cli::read(arguments) {
         Ok(cli) => run(cli.command),
         Err(error) => return usage(&error),
@@ -63,6 +62,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -1,7 +1,7 @@
 //! `fit` with several targets: a model for each, their figures and one file; no maths.
 
 use super::args::FitArgs;
-use super::evaluate::{Evaluation, evaluate};
+use super::evaluate::evaluate;
 use super::fit::{self, Outcome};
 use super::fitting;
 use super::interruption;
@@ -9,7 +9,8 @@ use super::predict::OutputColumns;
 use super::progress::Progress;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::options::FitOptions;
-use sparsegp::schema::SchemaOptions;
+use sparsegp::report::{Evaluation, KeptRows};
+use sparsegp::schema::{SchemaOptions, UnseenLevels};
 use sparsegp::tables::read_table_with;
 use sparsegp::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
 use sparsegp::{Error, Result};
@@ -36,7 +37,9 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     }
     let outcome = |model| {
         let test = test_figures(args, options, &fit, model)?;
-        Ok(Outcome::of(args, model, table.rows(), test))
+        let alone = test.is_none() && args.output.wants_page();
+        let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
+        Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows))
     };
     let outcomes = fit.models.models().iter().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.model_out {
@@ -72,6 +75,13 @@ fn check(args: &FitArgs) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Some of the rows that a model was trained on, for a report without test rows.
+fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
+    let mut rows = KeptRows::new(model);
+    rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::Zeros)?;
+    Ok(rows)
 }
 
 /// The figures of test rows, where there are any.

@@ -1,100 +1,85 @@
-//! What of a fit goes on a report page: its summary and its figures; no markup.
+//! Where reports and their figures go, and the command that makes them again; no content of theirs.
 
-use super::evaluate::Evaluation;
-use super::{coefficients, figures, inspect, output, parameters, search};
-use sparsegp::likelihood::Task;
-use sparsegp::model::{BetaCurve, Coefficient};
-use sparsegp::report::{self, CurveSeries, Curves, Interval, Section};
-use sparsegp::tabular::TableModel;
+use super::output;
+use sparsegp::files::AtomicFile;
+use sparsegp::report::Page;
+use sparsegp::{Error, Result};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-pub use sparsegp::report::page;
+/// The command that runs.
+static COMMAND: Mutex<String> = Mutex::new(String::new());
 
-/// The most coefficients on a page.
-const MOST_COEFFICIENTS: usize = 500;
-
-/// The most effects in a figure.
-const MOST_EFFECTS: usize = 40;
-
-/// The validation score against β.
-fn beta_curve(curve: &BetaCurve) -> Option<String> {
-    let name = if curve.squared_error { "squared error" } else { "log loss" };
-    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
-    let series = vec![CurveSeries { name: format!("validation {name}"), points: points.collect() }];
-    report::curves(&Curves { axes: ("β".to_owned(), name.to_owned()), log_x: true, log_y: false, series })
+/// Keeps the command for the page that tells how it was made.
+pub fn keep_command(arguments: &[OsString]) {
+    let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    let command = std::iter::once("sparsegp".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+    *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = command;
 }
 
-/// What one standard deviation of each column does to the latent function of a linear model.
-fn effects(model: &TableModel) -> Option<String> {
-    let mut coefficients = model.coefficients()?;
-    let inputs = &model.scaling().inputs;
-    // The intercept, where there is one, comes first and is no effect of a column.
-    let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
-    effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
-        effect.mean *= input.scale;
-        effect.lower = effect.lower.map(|end| end * input.scale);
-        effect.upper = effect.upper.map(|end| end * input.scale);
-    });
-    effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
-    effects.truncate(MOST_EFFECTS);
-    let interval =
-        |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
-    let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
-    report::intervals("effect of one standard deviation", &intervals?)
+/// The command as it may be typed again.
+pub fn command() -> String {
+    COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The section about one fit; `where_all` tells where all of its hyper-parameters are to be seen.
-pub fn section(title: &str, model: &TableModel, test: Option<&Evaluation>, where_all: &str) -> Section {
-    let mut table = vec![vec!["quantity".to_owned(), "value".to_owned()]];
-    table.extend(inspect::overview(model));
-    let mut tables = Vec::new();
-    if let Some(test) = test {
-        let figures = output::report_rows(&test.report);
-        table.push(vec!["test rows".to_owned(), test.rows.to_string()]);
-        match figures::full(test) {
-            Some(beside) => tables.push(("Figures".to_owned(), beside)),
-            None => {
-                table.extend(figures.into_iter().map(|(name, value)| vec![format!("test {name}"), value]))
-            }
-        }
-        let confusion = figures::confusion_table(&test.report, model.schema().encoding().levels());
-        if !confusion.is_empty() {
-            let about = "Confusion matrix of the test rows (rows: true, columns: predicted)";
-            tables.push((about.to_owned(), confusion));
+/// A word of a command line, quoted where a shell would take it apart.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Refuses, before any work, a folder for figures that cannot be made or written to.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+    output::check_paths(&[&folder.join("figure.svg")], &[])
+}
+
+/// Writes the page, where that is asked for, and its figures to a folder, where that is, each as SVG and as PNG.
+pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result<()> {
+    if let Some(path) = report {
+        AtomicFile::write_all_to(path, page.html().as_bytes())?;
+    }
+    let Some(folder) = plots else { return Ok(()) };
+    for (name, figure) in names(page).into_iter().zip(page.figures()) {
+        let path = |ending: &str| -> PathBuf { folder.join(format!("{name}.{ending}")) };
+        AtomicFile::write_all_to(&path("svg"), figure.drawing.svg().as_bytes())?;
+        AtomicFile::write_all_to(&path("png"), &figure.drawing.png())?;
+    }
+    Ok(())
+}
+
+/// A name for the file of every figure: its own, with the place of its part before it where there are several parts, and a number after it
+/// where another has the same.
+fn names(page: &Page) -> Vec<String> {
+    let several = page.parts.len() > 1;
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for (place, part) in page.parts.iter().enumerate() {
+        for figure in part.figures() {
+            let name = if several { format!("{}-{}", place + 1, figure.name) } else { figure.name.clone() };
+            let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}-{number}") };
+            let free = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
+            taken.insert(free.clone());
+            names.push(free);
         }
     }
-    let parameters = parameters::within(model, usize::MAX, where_all).into_iter();
-    table.extend(parameters.map(|row| vec![row[0].clone(), row[1..].join(", ")]));
-    let captions = [
-        (
-            effects(model),
-            "Effect of one standard deviation of each column (of one unit where columns are not standardised), the largest ones first, with 95 % intervals.",
-        ),
-        (report::trace(&model.summary().trace), "Objective per row against the epoch."),
-        (
-            model.beta_curve().and_then(beta_curve),
-            "Score of the validation rows against β, on the scale the model sees; smaller is better.",
-        ),
-        search::figure(model),
-        (
-            test.filter(|_| model.task() != Task::Classification).and_then(|test| test.observed.figure()),
-            "Predicted mean against the observed target, test rows.",
-        ),
-        (
-            test.and_then(|test| report::reliability(&test.metrics.reliability()?)),
-            "Share of the positive class (of several classes: of the most probable one) among test rows against its predicted probability; at the line when calibrated.",
-        ),
-        (
-            test.and_then(|test| report::calibration(&test.report)),
-            "Probability integral transforms of the test rows; flat at the line means calibrated.",
-        ),
-    ];
-    let figures = captions.into_iter().filter_map(|(svg, caption)| Some((svg?, caption.to_owned())));
-    let notes = model
-        .summary()
-        .warnings
-        .iter()
-        .map(|warning| format!("Warning: {}", warning.words_with(&output::dashes)));
-    let coefficients = coefficients::table(model, MOST_COEFFICIENTS);
-    tables.extend(coefficients.into_iter().map(|(rows, about)| (about, rows)));
-    Section { title: title.to_owned(), table, tables, notes: notes.collect(), figures: figures.collect() }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+        let words = ["fit", "a b.csv", "rbf(ard)", "it's", "", "--target=y"];
+        let found = words.map(quoted);
+        assert_eq!(found, ["fit", "'a b.csv'", "'rbf(ard)'", "'it'\\''s'", "''", "--target=y"]);
+    }
 }

@@ -1,9 +1,10 @@
 //! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
 
-use super::evaluate::Evaluation;
-use super::{coefficients, figures, inspect, output, parameters, search};
+use super::output;
 use sparsegp::latent::Layer;
 use sparsegp::model::{BetaCurve, BetaPoint};
+use sparsegp::report::Evaluation;
+use sparsegp::report::words::{self, parameters};
 use sparsegp::tabular::TableModel;
 
 /// The lines and columns of a screen.
@@ -28,7 +29,7 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], wher
     let parameters = parameters::within(model, left, where_all);
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
     let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
-    let coefficients = coefficients::text(model, most, where_all).unwrap_or_default();
+    let coefficients = words::coefficient_text(model, most, where_all).unwrap_or_default();
     // A blank line where there is room for one.
     let lines = head.len() + parameters.len() + coefficients.lines().count() + next.len();
     let gap = if lines < LINES { "\n" } else { "" };
@@ -57,8 +58,8 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
             head.push(row("kernel", kernel));
         }
         Layer::Linear(layer) => head.extend([
-            row("model", format!("linear (glm), coefficients: {}", inspect::coefficient_count(layer))),
-            row("prior", inspect::prior(options)),
+            row("model", format!("linear (glm), coefficients: {}", words::coefficient_count(layer))),
+            row("prior", words::prior(options)),
         ]),
     }
     let mut trained = format!("hyper-parameters {}, by {}", options.hyper_mode(), options.optimizer());
@@ -66,12 +67,12 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
         trained.push_str(&format!("; q of {} covariance, by {}", options.steps.family, options.steps.update));
     }
     head.extend([
-        row("objective", inspect::objective(model)),
-        row("stopped", inspect::stopped(summary)),
+        row("objective", words::objective(model)),
+        row("stopped", words::stopped(summary)),
         row("trained", trained),
     ]);
-    head.extend(inspect::evidence(summary).map(|text| row("log evidence", text)));
-    head.extend(search::rows(model));
+    head.extend(words::evidence(summary).map(|text| row("log evidence", text)));
+    head.extend(words::search_rows(model, &output::dashes));
     head.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
     head
@@ -79,12 +80,12 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
 
 /// The figures of the test rows, beside those of training rows and baselines where there are any.
 fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
-    let (mut beside, others) = figures::short(test, model.task());
+    let (mut beside, others) = words::short(test, model.task());
     let alone = beside.is_empty();
     let names: Vec<String> = beside.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
     beside.iter_mut().for_each(|row| drop(row.remove(0)));
     let mut rows: Vec<Vec<String>> =
-        names.into_iter().zip(figures::aligned(&beside)).map(|(name, cells)| vec![name, cells]).collect();
+        names.into_iter().zip(output::table(&beside).lines()).map(|(name, cells)| vec![name, cells.to_owned()]).collect();
     let others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
     for (index, part) in others.chunks(FIGURES).enumerate() {
         let (name, prefix) = match (index, alone) {
@@ -94,7 +95,7 @@ fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
         };
         rows.push(vec![name.to_owned(), prefix + &part.join(", ")]);
     }
-    let confusion = figures::confusion_line(&test.report, model.schema().encoding().levels());
+    let confusion = words::confusion_line(&test.report, model.schema().encoding().levels());
     rows.extend(confusion.map(|line| vec!["confusion".to_owned(), line]));
     rows
 }

@@ -8,6 +8,10 @@ use std::ops::Range;
 const TICKS: usize = 6;
 const MOST_TICKS: usize = 8;
 
+/// The fewest and the most decimals of what ticks say.
+const LEAST_DIGITS: usize = 3;
+const MOST_DIGITS: usize = 15;
+
 /// The coordinates of an axis with its ticks. (The combinator of plotters that binds ticks has no labels for numbers.)
 pub(super) struct Scale {
     inner: RangedCoordf64,
@@ -48,13 +52,46 @@ impl<'a> Axis<'a> {
     }
 
     pub(super) fn scale(&self) -> Scale {
-        let ticks = if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) };
-        Scale { inner: self.range.clone().into(), ticks }
+        Scale { inner: self.range.clone().into(), ticks: self.ticks() }
     }
 
+    /// Where its ticks are.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        if self.logarithmic { log_ticks(&self.range) } else { ticks(&self.range) }
+    }
+
+    /// What its ticks say: with as many digits as it takes to tell them apart and to say where they are.
+    pub(super) fn labels(&self) -> Labels {
+        let numbers: Vec<f64> = self.ticks().iter().map(|&tick| self.number(tick)).collect();
+        let gaps = numbers.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        let step = gaps.fold(f64::INFINITY, f64::min);
+        let close = |digits: &usize| {
+            let near = |&number: &f64| {
+                let said = short(number, *digits).parse::<f64>();
+                said.is_ok_and(|said| (said - number).abs() <= 0.02 * step.min(number.abs().max(step)))
+            };
+            numbers.iter().all(near)
+        };
+        let digits = (LEAST_DIGITS..MOST_DIGITS).find(close).unwrap_or(MOST_DIGITS);
+        Labels { digits, logarithmic: self.logarithmic }
+    }
+
+    /// The number at a place of the axis.
+    fn number(&self, place: f64) -> f64 {
+        if self.logarithmic { 10f64.powf(place) } else { place }
+    }
+}
+
+/// What the ticks of an axis say.
+pub(super) struct Labels {
+    digits: usize,
+    logarithmic: bool,
+}
+
+impl Labels {
     /// What a tick says.
-    pub(super) fn label(&self, value: f64) -> String {
-        short(if self.logarithmic { 10f64.powf(value) } else { value })
+    pub(super) fn of(&self, tick: f64) -> String {
+        short(if self.logarithmic { 10f64.powf(tick) } else { tick }, self.digits)
     }
 }
 
@@ -87,24 +124,32 @@ fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     numbers.into_iter().map(f64::log10).collect()
 }
 
-/// A number for a tick: few digits, an exponent where it would be long.
-fn short(value: f64) -> String {
+/// A number for a tick: so many decimals at most, an exponent where it would be long.
+fn short(value: f64, digits: usize) -> String {
     let size = value.abs();
     // The bounds are where rounding gives 0.001 and 100000: a power of a logarithm misses these by a hair.
     if size != 0.0 && !(0.9995e-3..0.99995e5).contains(&size) {
-        return format!("{value:.1e}").replace(".0e", "e");
+        let text = format!("{value:.*e}", digits - LEAST_DIGITS + 1);
+        let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{power}", number.trim_end_matches('0').trim_end_matches('.'));
     }
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let text = format!("{value:.digits$}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    fn labels_of(axis: &Axis<'_>) -> Vec<String> {
+        let labels = axis.labels();
+        axis.ticks().iter().map(|&tick| labels.of(tick)).collect()
+    }
 
     fn labels(low: f64, high: f64) -> Vec<String> {
-        let axis = Axis { name: "", range: low.log10()..high.log10(), logarithmic: true };
-        axis.scale().ticks.iter().map(|&tick| axis.label(tick)).collect()
+        labels_of(&Axis { name: "", range: low.log10()..high.log10(), logarithmic: true })
     }
 
     #[test]
@@ -121,10 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn linear_ticks_name_themselves() {
-        let axis = Axis::linear("x", 0.0..1.0);
-        let labels: Vec<_> = axis.scale().ticks.iter().map(|&tick| axis.label(tick)).collect();
-        assert_eq!(labels, ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        assert_eq!([short(0.0), short(-1e-7), short(1.5e9)], ["0", "-1e-7", "1.5e9"]);
+    fn linear_ticks_name_themselves_and_none_says_what_another_does() {
+        assert_eq!(labels_of(&Axis::linear("x", 0.0..1.0)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!([short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)], ["0", "-1e-7", "1.5e9", "-1e-9"]);
+        let middles = [0.0, 1.0, -2.3, 700.0, 1e5, 123456.7, 1e9, 1e-4, 3e-9];
+        let widths = [1e-6, 3e-4, 0.02, 1.0, 4.7, 900.0, 1e6];
+        for (middle, width) in middles.iter().flat_map(|m| widths.iter().map(move |w| (m, w))) {
+            let axis = Axis::linear("x", middle - width..middle + width);
+            let labels = labels_of(&axis);
+            let distinct: HashSet<&String> = labels.iter().collect();
+            assert_eq!(distinct.len(), labels.len(), "{middle} ± {width}: {labels:?}");
+            for (label, tick) in labels.iter().zip(axis.ticks()) {
+                let said: f64 = label.parse().expect("a number");
+                assert!((said - tick).abs() < 0.05 * width, "{label} at {tick}");
+            }
+        }
     }
 }

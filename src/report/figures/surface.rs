@@ -1,7 +1,11 @@
-//! The figure of a probability over two inputs with the data on it; no models.
+//! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and inducing inputs; no models.
 
-use super::{Axis, MOST_POINTS, SIZE, draw, frame};
+use super::{
+    Area, Axis, COLOURS, DOT, Drawing, Drawn, GREY, INK, MARKERS, MOST_POINTS, SIZE, Sample, THIN, draw, frame,
+    cross, legend, legend_height, lettering, marker,
+};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
 
 /// The most cells drawn along either axis; more only make the file larger.
 const MOST_CELLS: usize = 60;
@@ -9,15 +13,15 @@ const MOST_CELLS: usize = 60;
 /// The number of steps of the colour scale; neighbours in a row on the same step are drawn as one.
 const STEPS: f64 = 40.0;
 
-/// The colours of the probabilities 0 and 1, with white half-way.
+/// The colours of the lowest and the highest number, with white half-way.
 const ENDS: [RGBColor; 2] = [RGBColor(67, 147, 195), RGBColor(230, 145, 56)];
 
-/// The colours of negative and positive points, darker than the map.
-const CLASSES: [RGBColor; 2] = [RGBColor(8, 48, 107), RGBColor(127, 39, 4)];
+/// The width that the scale of colours takes.
+const SCALE: u32 = 150;
 
-/// The probability of the positive class over a rectangle of two inputs, and data points of both classes.
+/// A rectangle of two inputs in cells, with what lies in it.
 #[derive(Clone, Debug, Default)]
-pub struct Surface {
+pub struct Plane {
     /// The names of the axes.
     pub axes: (String, String),
     /// The range of the horizontal input.
@@ -26,55 +30,187 @@ pub struct Surface {
     pub y: (f64, f64),
     /// The numbers of columns and rows of cells.
     pub resolution: (usize, usize),
-    /// The probability at the centre of each cell: row after row, the one of the lowest vertical input first. A cell that
-    /// is not a number stays white.
-    pub probability: Vec<f64>,
-    /// Data points: both inputs and whether the class is the positive one. Those outside the rectangle are left out.
-    pub points: Vec<(f64, f64, bool)>,
+    /// Data points: both inputs and the place of the class among [`Plane::classes`]. Those outside the rectangle are left out.
+    pub points: Vec<(f64, f64, usize)>,
+    /// The names of the classes; none where points have no classes.
+    pub classes: Vec<String>,
+    /// Inducing inputs, as crosses.
+    pub inducing: Vec<(f64, f64)>,
 }
 
-/// The map from blue at 0 over white to orange at 1, its contour at one half, negative points as blue circles and positive
-/// ones as brown triangles.
+/// A number over a rectangle of two inputs, with data points.
+#[derive(Clone, Debug, Default)]
+pub struct Surface {
+    /// The rectangle.
+    pub plane: Plane,
+    /// What the number is.
+    pub name: String,
+    /// The number at the centre of each cell: row after row, the one of the lowest vertical input first. A cell that
+    /// has no number stays white.
+    pub values: Vec<f64>,
+    /// The numbers of the lowest and the highest colour; those beyond have these colours.
+    pub range: (f64, f64),
+    /// Whether a line shows where the number is half-way.
+    pub contour: bool,
+}
+
+/// The most probable class over a rectangle of two inputs, with data points.
+#[derive(Clone, Debug, Default)]
+pub struct Regions {
+    /// The rectangle.
+    pub plane: Plane,
+    /// The place of the most probable class and its probability at the centre of each cell, row after row from the lowest.
+    pub cells: Vec<(usize, f64)>,
+}
+
+/// The map from blue at the lowest number over white to orange at the highest with its scale, its contour half-way if wanted, points of
+/// every class with their own markers.
 ///
 /// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` when there are no cells, when
 /// their number is not that of the resolution, or when a range is empty.
-pub fn surface(surface: &Surface) -> Option<String> {
-    let cells = Cells::of(surface)?;
-    let inside = |&&(x, y, _): &&(f64, f64, bool)| {
-        (surface.x.0..=surface.x.1).contains(&x) && (surface.y.0..=surface.y.1).contains(&y)
-    };
-    let points: Vec<_> = surface.points.iter().filter(inside).collect();
-    let stride = points.len().div_ceil(MOST_POINTS).max(1);
-    let shown = |class: bool| points.iter().step_by(stride).filter(move |point| point.2 == class);
-    draw(SIZE, |area| {
-        let x = Axis::linear(&surface.axes.0, surface.x.0..surface.x.1);
-        let mut chart = frame(area, x, Axis::linear(&surface.axes.1, surface.y.0..surface.y.1))?;
-        chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row)))?;
-        let contour = cells.contour();
-        chart.draw_series(contour.into_iter().map(|ends| PathElement::new(ends, BLACK)))?;
-        let [negative, positive] = CLASSES.map(|colour| colour.filled());
-        chart.draw_series(shown(false).map(|point| Circle::new((point.0, point.1), 2, negative)))?;
-        let triangles = shown(true).map(|point| TriangleMarker::new((point.0, point.1), 4, positive));
-        chart.draw_series(triangles).map(|_| ())
+pub fn surface(surface: &Surface) -> Option<Drawing> {
+    let (low, high) = surface.range;
+    let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
+    if !(high - low).is_finite() || high <= low {
+        return None;
+    }
+    let cells = Cells::of(&surface.plane, surface.values.len(), &|cell| share(surface.values[cell]))?;
+    let names = surface.plane.names();
+    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_vertically(SIZE.1);
+        let (map, beside) = upper.split_horizontally(SIZE.0 - SCALE);
+        let mut chart = surface.plane.frame(&map)?;
+        chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row, &|value| colour(*value))))?;
+        if surface.contour {
+            let contour = cells.contour();
+            chart.draw_series(contour.into_iter().map(|ends| PathElement::new(ends, INK.stroke_width(THIN))))?;
+        }
+        surface.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
+        scale(&beside, surface)?;
+        legend(&lower, &names)
     })
+    .map(Drawing::as_map)
+}
+
+/// The region of every class in its colour, the paler the less probable the class is, with points of all classes.
+///
+/// Cells, points and `None` as for [`surface`].
+pub fn regions(regions: &Regions) -> Option<Drawing> {
+    let classes = regions.plane.classes.len().max(1);
+    let paint = |cell: usize| {
+        let (class, probability) = regions.cells[cell];
+        // From white where it is no more probable than any other.
+        let strength = ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
+        let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
+        mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
+    };
+    let cells = Cells::of(&regions.plane, regions.cells.len(), &paint)?;
+    let names = regions.plane.names();
+    draw((SIZE.0, SIZE.1 + legend_height(&names)), |area| {
+        let (upper, lower) = area.split_vertically(SIZE.1);
+        let mut chart = regions.plane.frame(&upper)?;
+        chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row, &|colour| *colour)))?;
+        regions.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
+        legend(&lower, &names)
+    })
+    .map(Drawing::as_map)
+}
+
+/// The scale of the colours, with the numbers of both ends and of the middle.
+fn scale(area: &Area<'_>, surface: &Surface) -> Drawn {
+    let ((left, top), root) = (area.get_base_pixel(), area.use_screen_coord());
+    let (low, high) = surface.range;
+    let (from, to) = (SIZE.1 as i32 - 98, 56);
+    let steps = STEPS as i32;
+    for step in 0..steps {
+        let level = |step: i32| top + from - (from - to) * step / steps;
+        let corners = [(left, level(step)), (left + 30, level(step + 1))];
+        root.draw(&Rectangle::new(corners, colour((f64::from(step) + 0.5) / STEPS).filled()))?;
+    }
+    root.draw(&Rectangle::new([(left, top + to), (left + 30, top + from)], GREY.stroke_width(THIN)))?;
+    let axis = Axis::linear("", low..high);
+    let labels = axis.labels();
+    for tick in axis.ticks() {
+        let place = top + from - (f64::from(from - to) * (tick - low) / (high - low)).round() as i32;
+        let style = lettering(HPos::Left, VPos::Center);
+        root.draw(&Text::new(labels.of(tick), (left + 38, place), style))?;
+    }
+    let name = super::fitted(area, &surface.name, SCALE + 60)?;
+    root.draw(&Text::new(name, (left + SCALE as i32 - 16, top + 24), lettering(HPos::Right, VPos::Center)))
+}
+
+impl Plane {
+    fn frame<'a, 'b>(&self, area: &'a Area<'b>) -> Result<super::Chart<'a, 'b>, super::Failure> {
+        let (x, y) = (self.x.0..self.x.1, self.y.0..self.y.1);
+        frame(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y))
+    }
+
+    /// The legend.
+    fn names(&self) -> Vec<(&str, Sample)> {
+        let mut names: Vec<(&str, Sample)> = self
+            .classes
+            .iter()
+            .enumerate()
+            .map(|(class, name)| (name.as_str(), Sample::Marker(dark(class), class % MARKERS.len())))
+            .collect();
+        if !self.inducing.is_empty() {
+            names.push(("inducing inputs", Sample::Cross));
+        }
+        names
+    }
+
+    /// Points and inducing inputs, at most so many of each.
+    fn draw_points(&self, area: &Area<'_>, place: &dyn Fn((f64, f64)) -> (i32, i32)) -> Drawn {
+        let inside = |x: f64, y: f64| {
+            (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y)
+        };
+        let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
+        for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
+            let at = place((x, y));
+            if self.classes.is_empty() {
+                area.draw(&Circle::new(at, DOT - 1, INK.mix(0.6).filled()))?;
+            } else {
+                let small: Vec<_> =
+                    marker((0, 0), class).iter().map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3)).collect();
+                area.draw(&Polygon::new(small, dark(class).mix(0.8).filled()))?;
+            }
+        }
+        let stride = self.inducing.len().div_ceil(MOST_POINTS).max(1);
+        for &(x, y) in self.inducing.iter().filter(|at| inside(at.0, at.1)).step_by(stride) {
+            cross(area, place((x, y)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The darker shade in which points of a class are seen on its region.
+fn dark(class: usize) -> RGBColor {
+    let RGBColor(red, green, blue) = COLOURS[class % COLOURS.len()];
+    let shade = |part: u8| (f64::from(part) * 0.6).round() as u8;
+    RGBColor(shade(red), shade(green), shade(blue))
+}
+
+/// So much of a colour in white.
+fn mixed(colour: RGBColor, strength: f64) -> RGBColor {
+    let mix = |part: u8| (255.0 + strength * (f64::from(part) - 255.0)).round() as u8;
+    RGBColor(mix(colour.0), mix(colour.1), mix(colour.2))
 }
 
 /// The cells that are drawn.
-struct Cells {
+struct Cells<T> {
     columns: usize,
     rows: usize,
-    probability: Vec<f64>,
+    values: Vec<T>,
     low: (f64, f64),
     /// The size of a cell.
     size: (f64, f64),
 }
 
-impl Cells {
-    fn of(surface: &Surface) -> Option<Cells> {
-        let (all_columns, all_rows) = surface.resolution;
-        if surface.probability.is_empty()
-            || all_columns.checked_mul(all_rows) != Some(surface.probability.len())
-        {
+impl<T: PartialEq> Cells<T> {
+    /// Of so many cells, each of which `value` knows.
+    fn of(plane: &Plane, count: usize, value: &dyn Fn(usize) -> T) -> Option<Cells<T>> {
+        let (all_columns, all_rows) = plane.resolution;
+        if count == 0 || all_columns.checked_mul(all_rows) != Some(count) {
             return None;
         }
         let (columns, rows) = (all_columns.min(MOST_CELLS), all_rows.min(MOST_CELLS));
@@ -82,16 +218,16 @@ impl Cells {
             let width: f64 = high - low;
             (width.is_finite() && width > 0.0).then_some(width)
         };
-        let size = (width(surface.x)? / columns as f64, width(surface.y)? / rows as f64);
+        let size = (width(plane.x)? / columns as f64, width(plane.y)? / rows as f64);
         // The given cell in which the centre of the drawn one lies.
         let nearest = |index: usize, drawn: usize, all: usize| (2 * index + 1) * all / (2 * drawn);
         let cell = |index: usize| {
             let (row, column) =
                 (nearest(index / columns, rows, all_rows), nearest(index % columns, columns, all_columns));
-            surface.probability[row * all_columns + column].clamp(0.0, 1.0)
+            value(row * all_columns + column)
         };
-        let probability = (0..columns * rows).map(cell).collect();
-        Some(Cells { columns, rows, probability, low: (surface.x.0, surface.y.0), size })
+        let values = (0..columns * rows).map(cell).collect();
+        Some(Cells { columns, rows, values, low: (plane.x.0, plane.y.0), size })
     }
 
     /// The inputs so many cells from the low corner.
@@ -100,9 +236,9 @@ impl Cells {
     }
 
     /// The coloured rectangles of a row, in the order of drawing.
-    fn runs(&self, row: usize) -> Vec<Rectangle<(f64, f64)>> {
-        let probability = &self.probability[row * self.columns..][..self.columns];
-        let colours: Vec<RGBColor> = probability.iter().map(|&probability| colour(probability)).collect();
+    fn runs(&self, row: usize, colour: &dyn Fn(&T) -> RGBColor) -> Vec<Rectangle<(f64, f64)>> {
+        let colours: Vec<RGBColor> =
+            self.values[row * self.columns..][..self.columns].iter().map(colour).collect();
         let (mut runs, mut start) = (Vec::new(), 0);
         for run in colours.chunk_by(|left, right| left == right) {
             let end = start + run.len();
@@ -115,8 +251,10 @@ impl Cells {
         }
         runs
     }
+}
 
-    /// The lines on which the probability is one half, in pieces (marching squares on the centres of the cells).
+impl Cells<f64> {
+    /// The lines on which a share is one half, in pieces (marching squares on the centres of the cells).
     fn contour(&self) -> Vec<[(f64, f64); 2]> {
         let mut pieces = Vec::new();
         for row in 1..self.rows {
@@ -132,7 +270,7 @@ impl Cells {
         // Around the square from the lower left: an edge lies between each corner and the next.
         let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(right, up)| {
             let (column, row) = (column + right, row + up);
-            (column as f64 + 0.5, row as f64 + 0.5, self.probability[row * self.columns + column] - 0.5)
+            (column as f64 + 0.5, row as f64 + 0.5, self.values[row * self.columns + column] - 0.5)
         });
         if corners.iter().any(|corner| corner.2.is_nan()) {
             return;
@@ -158,16 +296,13 @@ impl Cells {
     }
 }
 
-/// The colour of a probability, white when it is not a number.
-fn colour(probability: f64) -> RGBColor {
-    if probability.is_nan() {
+/// The colour of a share of the way from the lowest number to the highest, white when it is not a number.
+fn colour(share: f64) -> RGBColor {
+    if share.is_nan() {
         return WHITE;
     }
-    let probability = (probability * STEPS).round() / STEPS;
-    let end = ENDS[usize::from(probability >= 0.5)];
-    let strength = (2.0 * probability - 1.0).abs();
-    let mix = |end: u8| (255.0 + strength * (f64::from(end) - 255.0)).round() as u8;
-    RGBColor(mix(end.0), mix(end.1), mix(end.2))
+    let share = (share * STEPS).round() / STEPS;
+    mixed(ENDS[usize::from(share >= 0.5)], (2.0 * share - 1.0).abs())
 }
 
 #[cfg(test)]
@@ -175,40 +310,52 @@ mod tests {
     use super::super::checked;
     use super::*;
 
+    /// The rectangles of every map: the ground, the scale and its outline.
+    const BARE: usize = 1 + STEPS as usize + 1;
+
+    fn cells(surface: &Surface) -> Cells<f64> {
+        Cells::of(&surface.plane, surface.values.len(), &|cell| surface.values[cell]).expect("cells")
+    }
+
     /// A map of a function of both inputs on [0, 1]².
     fn of(columns: usize, rows: usize, probability: impl Fn(f64, f64) -> f64) -> Surface {
         let centre = |index: usize, of: usize| (index as f64 + 0.5) / of as f64;
         let cell =
             |index: usize| probability(centre(index % columns, columns), centre(index / columns, rows));
-        Surface {
+        let plane = Plane {
             axes: ("first".into(), "second".into()),
             x: (0.0, 1.0),
             y: (0.0, 1.0),
             resolution: (columns, rows),
-            probability: (0..columns * rows).map(cell).collect(),
-            points: vec![(0.2, 0.3, true), (0.8, 0.1, false), (0.5, 0.5, false), (2.0, 0.5, true)],
-        }
+            points: vec![(0.2, 0.3, 1), (0.8, 0.1, 0), (0.5, 0.5, 0), (2.0, 0.5, 1)],
+            classes: vec!["benign".into(), "malignant".into()],
+            inducing: vec![(0.4, 0.4), (3.0, 0.0)],
+        };
+        let values = (0..columns * rows).map(cell).collect();
+        Surface { plane, name: "probability".into(), values, range: (0.0, 1.0), contour: true }
     }
 
     #[test]
     fn it_holds_cells_contour_points_and_names() {
         let svg = checked(surface(&of(4, 3, |x, _| x)));
         assert!(svg.contains("first") && svg.contains("second"));
-        assert_eq!(svg.matches("<rect").count(), 1 + 12);
-        assert_eq!(svg.matches("<circle").count(), 2);
-        assert_eq!(svg.matches("<polygon").count(), 1);
-        assert!(svg.contains("#08306B") && svg.contains("#7F2704"));
+        assert_eq!(svg.matches("<rect").count(), BARE + 12);
+        // Three points, and a sample of every class in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 3 + 2);
+        assert!(svg.contains("benign") && svg.contains("inducing inputs"));
     }
 
     #[test]
     fn nothing_to_draw_is_no_figure() {
         assert_eq!(surface(&Surface::default()), None);
         let whole = of(4, 3, |x, _| x);
+        let with = |plane: Plane| Surface { plane, ..whole.clone() };
         let broken = [
-            Surface { resolution: (3, 3), ..whole.clone() },
-            Surface { resolution: (usize::MAX, 2), ..whole.clone() },
-            Surface { x: (1.0, 1.0), ..whole.clone() },
-            Surface { y: (0.0, f64::NAN), ..whole },
+            with(Plane { resolution: (3, 3), ..whole.plane.clone() }),
+            with(Plane { resolution: (usize::MAX, 2), ..whole.plane.clone() }),
+            with(Plane { x: (1.0, 1.0), ..whole.plane.clone() }),
+            with(Plane { y: (0.0, f64::NAN), ..whole.plane.clone() }),
+            Surface { range: (1.0, 1.0), ..whole.clone() },
         ];
         for surface_ in broken {
             assert_eq!(surface(&surface_), None, "{surface_:?}");
@@ -220,7 +367,7 @@ mod tests {
         let map = of(4, 4, |x, y| if x < 0.5 { f64::NAN } else { y });
         // Each row is one white half and one of the row's colour; the background is white too.
         let svg = checked(surface(&map));
-        assert_eq!(svg.matches("<rect").count(), 1 + 2 * 4);
+        assert_eq!(svg.matches("<rect").count(), BARE + 2 * 4);
         let white = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("#FFFFFF"));
         assert_eq!(white.count(), 1 + 4);
     }
@@ -228,10 +375,10 @@ mod tests {
     #[test]
     fn fine_maps_and_many_points_stay_small() {
         let mut map = of(400, 300, |x, y| 0.5 + 0.5 * (9.0 * x).sin() * (9.0 * y).cos());
-        map.points = (0..50_000).map(|i| (i as f64 / 5e4, 0.5, i % 2 == 0)).collect();
+        map.plane.points = (0..50_000).map(|i| (i as f64 / 5e4, 0.5, i % 2)).collect();
         let svg = checked(surface(&map));
-        assert!(svg.matches("<rect").count() <= 1 + MOST_CELLS * MOST_CELLS);
-        let points = svg.matches("<circle").count() + svg.matches("<polygon").count();
+        assert!(svg.matches("<rect").count() <= BARE + MOST_CELLS * MOST_CELLS);
+        let points = svg.matches("<polygon").count();
         assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&points), "{points}");
         assert!(svg.len() < 900_000, "{}", svg.len());
     }
@@ -240,7 +387,7 @@ mod tests {
     fn the_contour_is_where_the_probability_is_one_half() {
         let radius = |x: f64, y: f64| (x - 0.5).hypot(y - 0.5);
         let map = of(50, 50, |x, y| (0.5 + (radius(x, y) - 0.3)).clamp(0.0, 1.0));
-        let pieces = Cells::of(&map).expect("cells").contour();
+        let pieces = cells(&map).contour();
         assert!(pieces.len() > 50);
         for (x, y) in pieces.iter().flatten() {
             assert!((radius(*x, *y) - 0.3).abs() < 1e-3, "({x}, {y})");
@@ -254,16 +401,15 @@ mod tests {
 
     #[test]
     fn a_saddle_has_two_pieces_that_part_the_lesser_diagonal() {
+        let plane = Plane { x: (0.0, 2.0), y: (0.0, 2.0), resolution: (2, 2), ..Plane::default() };
         let saddle = |corner: f64| Surface {
-            x: (0.0, 2.0),
-            y: (0.0, 2.0),
-            resolution: (2, 2),
-            probability: vec![corner, 0.25, 0.25, corner],
+            plane: plane.clone(),
+            values: vec![corner, 0.25, 0.25, corner],
             ..Surface::default()
         };
         // Both pieces cut off the corners on the lower right and the upper left, or the other two.
         for (corner, joined) in [(0.9, true), (0.6, false)] {
-            let pieces = Cells::of(&saddle(corner)).expect("cells").contour();
+            let pieces = cells(&saddle(corner)).contour();
             assert_eq!(pieces.len(), 2);
             for [a, b] in pieces {
                 let falls = (b.0 - a.0) * (b.1 - a.1) < 0.0;
@@ -276,5 +422,18 @@ mod tests {
     fn colours_run_from_blue_over_white_to_orange() {
         assert_eq!([colour(0.0), colour(1.0)], ENDS);
         assert_eq!(colour(0.5), RGBColor(255, 255, 255));
+    }
+
+    #[test]
+    fn every_class_has_a_region_in_its_colour() {
+        let Surface { plane, .. } = of(4, 3, |x, _| x);
+        let of_classes = |cells: Vec<(usize, f64)>| Regions { plane: plane.clone(), cells };
+        assert_eq!(regions(&of_classes(vec![(0, 1.0)])), None);
+        let svg = checked(regions(&of_classes((0..12).map(|cell| (cell % 2, 1.0)).collect())));
+        assert_eq!(svg.matches("<rect").count(), 1 + 12);
+        for class in 0..2 {
+            let RGBColor(red, green, blue) = mixed(COLOURS[class], 0.6);
+            assert_eq!(svg.matches(&format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"")).count(), 6);
+        }
     }
 }

@@ -48,6 +48,9 @@ pub struct CompareArgs {
     /// absent)
     #[arg(long, value_name = "DIR", help_heading = "Comparison")]
     pub out: PathBuf,
+    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    #[arg(long, value_name = "DIR", help_heading = "Comparison")]
+    pub plots: Option<PathBuf>,
     /// Show no progress
     #[arg(long, help_heading = "Comparison")]
     pub quiet: bool,

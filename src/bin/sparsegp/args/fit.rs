@@ -172,12 +172,22 @@ pub struct OutputArgs {
     /// Save a report with figures (one HTML file)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     /// Show no progress
     #[arg(long)]
     pub quiet: bool,
     /// Print the metrics document on standard output and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+impl OutputArgs {
+    /// Whether a report or its figures are asked for.
+    pub fn wants_page(&self) -> bool {
+        self.report.is_some() || self.plots.is_some()
+    }
 }
 
 impl ObjectiveArgs {

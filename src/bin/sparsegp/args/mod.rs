@@ -7,15 +7,17 @@ mod shared;
 
 pub use compare::CompareArgs;
 pub use fit::{FitArgs, OutputArgs};
+pub use parsers::RowNumbers;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use parsers::{delimiter, unseen, words};
+use parsers::{delimiter, numbers, positive, unseen, words};
+use sparsegp::explain::Settings;
 use sparsegp::schema::UnseenLevels;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, compare.
+/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, explain, compare.
 #[derive(Debug, Parser)]
 #[command(name = "sparsegp", version, about, max_term_width = 110, arg_required_else_help = true)]
 pub struct Cli {
@@ -81,6 +83,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Compare a saved model's predictions with the target in a data file
     Evaluate(EvaluateArgs),
+    /// Tell what a saved model's predictions depend on: relevance of columns, partial dependence, contributions to single rows
+    Explain(ExplainArgs),
     /// Let a saved model learn from new rows, its hyper-parameters staying as they are
     Update(UpdateArgs),
     /// Compare objectives by their test figures over repeats and training-set sizes
@@ -164,6 +168,48 @@ pub struct EvaluateArgs {
     /// Print the metrics document on standard output and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// The rows that `explain` takes apart unless others are asked for are those up to this one.
+pub const DEFAULT_ROWS: u64 = 5;
+
+/// Options of `explain`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp explain houses.model houses.csv --rows 1,7-9 --out explained --report explained.html"
+)]
+pub struct ExplainArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data, with the target where columns are to be permuted; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// A folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Save a report with figures (one HTML file)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// The rows whose predictions are taken apart: numbers from 1 and ranges of them, separated by commas; none for no rows
+    #[arg(long, value_name = "LIST", value_parser = numbers, default_value = "1-5")]
+    pub rows: RowNumbers,
+    /// The most columns that are permuted, and the most that a prediction is taken apart by one by one
+    #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
+    pub columns: usize,
+    /// The number of random orders of the columns, each taken forwards and backwards, that a prediction is taken apart by where the model is
+    /// no sum over columns
+    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = positive)]
+    pub orders: usize,
+    /// What is random depends on this alone
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     #[command(flatten)]
     pub unseen: UnseenArgs,
 }

@@ -91,3 +91,53 @@ pub fn bounds(text: &str) -> Result<(f64, f64), String> {
     let number = |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a number"));
     Ok((number(low)?, number(high)?))
 }
+
+/// Numbers of rows, from 1, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowNumbers(pub Vec<u64>);
+
+/// The most rows that are named at once.
+const MOST_ROWS: u64 = 100_000;
+
+/// Numbers from 1 and ranges of them, separated by commas: `1,7-9`; or none.
+pub fn numbers(text: &str) -> Result<RowNumbers, String> {
+    if text == "none" {
+        return Ok(RowNumbers::default());
+    }
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse().ok().filter(|&number: &u64| number > 0);
+        let (Some(first), Some(last)) = (number(first), number(last)) else {
+            return Err(format!("'{part}' is neither a number from 1 nor a range such as 7-9"));
+        };
+        if first > last || last - first >= MOST_ROWS {
+            return Err(format!("'{part}' is no range of at most {MOST_ROWS} rows"));
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(RowNumbers(all))
+}
+
+/// A whole number from 1.
+pub fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&number: &usize| number > 0);
+    number.ok_or_else(|| format!("'{text}' is no whole number from 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_numbers_and_ranges() {
+        assert_eq!(numbers("7-9,1, 8"), Ok(RowNumbers(vec![1, 7, 8, 9])));
+        assert_eq!(numbers("none"), Ok(RowNumbers::default()));
+        for wrong in ["0", "a", "", "3-1", "1-", "1-999999999999", "-4", "1.5"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((positive("3"), positive("0").is_err()), (Ok(3), true));
+    }
+}

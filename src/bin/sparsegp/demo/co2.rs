@@ -1,12 +1,11 @@
 //! The demo's regression: CO2 at Mauna Loa, a forecast by the collapsed bound and gaps filled by ELBO and DLM.
 
-use super::super::evaluate::Evaluation;
 use super::{Run, fit_to, tested};
 use sparsegp::Result;
 use sparsegp::data::Scaling;
 use sparsegp::hyper::Constraints;
 use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
-use sparsegp::report::Series;
+use sparsegp::report::{Evaluation, Figure, Series};
 use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::Column;
 use sparsegp::tables::{NamedColumn, Table, read_csv};
@@ -86,7 +85,7 @@ fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
 }
 
 /// The whole series with its predictions.
-fn figure(model: &TableModel, table: &Table) -> Result<Vec<(String, String)>> {
+fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
     let (years, values) = (table.numbers("year")?, table.numbers("co2")?);
     let predictions = model.predict(table, UnseenLevels::Error)?;
     let band = |(row, &year): (usize, &f64)| {
@@ -98,7 +97,8 @@ fn figure(model: &TableModel, table: &Table) -> Result<Vec<(String, String)>> {
         axes: ("year".to_owned(), "CO2 (ppmv)".to_owned()),
         observed: years.iter().copied().zip(values.iter().copied()).collect(),
         forecast: years.iter().enumerate().map(band).collect(),
+        inducing: Vec::new(),
     };
-    let caption = "Observations (dots), predictive mean and central 95 % interval.".to_owned();
-    Ok(series.figure().map(|svg| (svg, caption)).into_iter().collect())
+    let caption = "Observations (dots), predictive mean and central 95 % interval, which widens where the forecast knows less.";
+    Ok(Figure::of("series", "The series", caption, series.figure()).into_iter().collect())
 }

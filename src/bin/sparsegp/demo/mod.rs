@@ -5,28 +5,23 @@ mod tumours;
 mod visits;
 
 use super::args::DemoArgs;
-use super::evaluate::Evaluation;
 use super::progress::Progress;
 use super::{output, page};
-use sparsegp::files::AtomicFile;
 use sparsegp::options::FitOptions;
-use sparsegp::report::Section;
+use sparsegp::report::{self, Block, Card, Evaluation, Figure, FitReport, PagePart, Section, TableBlock};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::tables::Table;
 use sparsegp::tabular::{FitRequest, TableFit, TableModel, fit_table};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
-/// Where more parameters are than the report shows: it shows all.
-const NO_LONG_LIST: &str = "";
-
 /// One fit of the demo, with what the table and the report show of it.
 struct Run {
     task: &'static str,
     model: TableModel,
     test: Evaluation,
-    /// Figures of its own, as SVG with captions.
-    figures: Vec<(String, String)>,
+    /// Figures of its own.
+    figures: Vec<Figure>,
 }
 
 /// Runs the command.
@@ -97,21 +92,44 @@ fn summary(runs: &[Run]) -> Vec<Vec<String>> {
 
 /// Writes the report and each figure by itself.
 fn write(folder: &Path, runs: &[Run]) -> Result<()> {
-    let mut sections =
-        vec![Section { title: "Summary".to_owned(), table: summary(runs), ..Section::default() }];
-    for (index, run) in runs.iter().enumerate() {
-        let title = format!("{}: {}", run.task, run.model.options().objective);
-        let mut section = page::section(&title, &run.model, Some(&run.test), NO_LONG_LIST);
-        section.figures.extend(run.figures.iter().cloned());
-        for (figure, (svg, _)) in section.figures.iter().enumerate() {
-            let path = folder.join(format!("fit{}-figure{}.svg", index + 1, figure + 1));
-            AtomicFile::write_all_to(&path, svg.as_bytes())?;
+    let titles: Vec<String> =
+        runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();
+    let fit = |(run, title): (&'_ Run, &'_ String)| {
+        FitReport {
+            title,
+            model: &run.model,
+            test: Some(&run.test),
+            rows: None,
+            next: &[],
+            figures: run.figures.clone(),
+            say: &output::dashes,
         }
-        sections.push(section);
-    }
-    let html = page::page("sparsegp demo: regression, classification, counts", &sections);
+        .part()
+    };
+    let table = TableBlock { caption: "Test figures of all fits".to_owned(), rows: summary(runs) };
+    let section = Section { title: "All fits".to_owned(), blocks: vec![Block::Table(table)] };
+    let seconds: f64 = runs.iter().map(|run| run.model.summary().seconds).sum();
+    let time = Card {
+        name: "training".to_owned(),
+        value: format!("{seconds:.1} s"),
+        beside: format!("{} fits to three data sets", runs.len()),
+    };
+    let first = PagePart {
+        title: "Summary".to_owned(),
+        lead: "Regression, classification and counts on real data, by the evidence lower bound (elbo), on all data at once (vfe) and by direct loss \
+               minimisation (dlm-log)."
+            .to_owned(),
+        cards: vec![time],
+        sections: vec![section],
+    };
+    let page = report::Page {
+        title: "sparsegp demo: regression, classification, counts".to_owned(),
+        lead: String::new(),
+        parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
+        end: report::reproduce(&page::command()),
+    };
     let path = folder.join("report.html");
-    AtomicFile::write_all_to(&path, html.as_bytes())?;
+    page::write(&page, Some(&path), Some(folder))?;
     output::note(&format!("written: {}", path.display()));
     Ok(())
 }

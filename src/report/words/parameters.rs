@@ -1,8 +1,8 @@
 //! Hyper-parameters of a model as rows of text, long lists shortened to what matters most; no estimates.
 
-use super::output;
-use sparsegp::hyper::stem;
-use sparsegp::tabular::TableModel;
+use super::number;
+use crate::hyper::stem;
+use crate::tabular::TableModel;
 
 /// The most values of a list that are shown.
 pub const MOST_SHOWN: usize = 10;
@@ -63,7 +63,7 @@ fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
 }
 
 fn row((name, value): &Named) -> Vec<String> {
-    vec![name.clone(), output::number(*value)]
+    vec![name.clone(), number(*value)]
 }
 
 /// The last word of a numbered name, which all parts of a kernel share: `lengthscales` of `kernel.rbf.lengthscales.3`.

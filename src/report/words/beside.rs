@@ -1,9 +1,9 @@
 //! The figures of a fit as rows of text: beside those of its training rows and of baselines, and the confusion matrix; no arithmetic.
 
-use super::evaluate::Evaluation;
-use super::output::report_rows;
-use sparsegp::likelihood::Task;
-use sparsegp::metrics::Report;
+use super::report_rows;
+use crate::likelihood::Task;
+use crate::metrics::Report;
+use crate::report::Evaluation;
 
 /// The most figures that stand beside those of others in a summary.
 const MOST: usize = 4;
@@ -12,7 +12,7 @@ const MOST: usize = 4;
 const MOST_CLASSES: usize = 4;
 
 /// The figures that say most about a task, the most telling first.
-fn telling(task: Task) -> &'static [&'static str] {
+pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     match task {
         Task::Regression => &["NLL", "RMSE", "CRPS", "95 % coverage", "MAE", "SMSE"],
         Task::Classification => &["NLL", "error rate", "AUC", "calibration error", "Brier score"],
@@ -23,7 +23,7 @@ fn telling(task: Task) -> &'static [&'static str] {
 }
 
 /// Whose figures they are, the rows that they are of, and the figures.
-fn sources(test: &Evaluation) -> Vec<(&str, String, &Report)> {
+pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, String, &Report)> {
     let of_test = format!("{} test rows", test.rows);
     let mut sources = vec![("test", of_test.clone(), &test.report)];
     sources.extend(
@@ -40,7 +40,7 @@ fn stands_alone(test: &Evaluation) -> bool {
 }
 
 /// A row of figures for each of test rows, training rows and baselines, under a header, those of `names` that the test rows have.
-fn table(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
+fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
     let mut header = vec![String::new()];
     header.extend(names.iter().map(|name| (*name).to_owned()));
     header.push("of".to_owned());
@@ -69,14 +69,14 @@ pub fn short(test: &Evaluation, task: Task) -> (Vec<Vec<String>>, Vec<(String, S
     let has = |name: &&&str| figures.iter().any(|(known, _)| known == **name);
     let names: Vec<&str> = telling(task).iter().filter(has).take(MOST).copied().collect();
     figures.retain(|(name, _)| !names.contains(&name.as_str()));
-    (table(test, &names), figures)
+    (across(test, &names), figures)
 }
 
 /// All figures that the test rows have, in a table of a row for each, under a header; none where they stand alone.
 pub fn full(test: &Evaluation) -> Option<Vec<Vec<String>>> {
     let figures = report_rows(&test.report);
     let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
-    let across = table(test, &names);
+    let across = across(test, &names);
     let turned = |column: usize| across.iter().map(|row| row[column].clone()).collect();
     (!stands_alone(test)).then(|| (0..=names.len()).map(turned).collect())
 }
@@ -108,9 +108,4 @@ pub fn confusion_line(report: &Report, classes: &[String]) -> Option<String> {
         format!("{name}: {}", cells.join(", "))
     };
     Some(classes.iter().enumerate().map(row).collect::<Vec<_>>().join("; "))
-}
-
-/// Rows of aligned cells, each in one cell.
-pub fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    super::output::table(rows).lines().map(str::to_owned).collect()
 }

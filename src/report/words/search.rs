@@ -1,28 +1,29 @@
 //! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
 
-use super::output;
-use sparsegp::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
-use sparsegp::report::{self, CurveSeries, Curves};
-use sparsegp::tabular::TableModel;
+use super::number;
+use crate::error::Say;
+use crate::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
+use crate::report::{CurveSeries, Curves, Drawing, curves};
+use crate::tabular::TableModel;
 
 /// The most scores of starts in one line.
 const MOST_SCORES: usize = 8;
 
-/// What the summary of a model says of the search for its start.
-pub fn rows(model: &TableModel) -> Vec<Vec<String>> {
+/// What the summary of a model says of the search for its start, with options called as `say` does.
+pub fn search_rows(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let search = model.search();
     let mut rows = Vec::new();
     if let Some(curve) = &search.inducing {
         rows.push(row("inducing inputs found", found(curve)));
         rows.extend(curve.certificate.map(|known| {
-            let (kl, each) = (output::number(known.kl), output::number(known.kl_per_row));
+            let (kl, each) = (number(known.kl), number(known.kl_per_row));
             row("distance to the exact GP", format!("KL at most {kl} nats, {each} per row"))
         }));
     }
     if let Some(choices) = search.choices.as_ref().filter(|choices| !choices.parts.is_empty()) {
         rows.push(row("chosen", chosen(choices)));
-        rows.push(row("the same with", options(choices)));
+        rows.push(row("the same with", options(choices, say)));
     }
     rows.extend(start(&search.restarts).map(|text| row("start", text)));
     rows
@@ -38,7 +39,7 @@ fn found(curve: &InducingCurve) -> String {
 
 /// What was chosen of every part, with its loss, among which others.
 fn chosen(choices: &Choices) -> String {
-    let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), output::number);
+    let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), number);
     let part = |choice: &Choice| {
         let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
         let others: Vec<String> =
@@ -48,7 +49,7 @@ fn chosen(choices: &Choices) -> String {
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
     let (rows, held, seconds) =
-        (choices.training_rows, choices.held_out_rows, output::number(choices.seconds));
+        (choices.training_rows, choices.held_out_rows, number(choices.seconds));
     format!(
         "by the log loss of {held} held-out rows, short fits to {rows} rows, {seconds} s: {}",
         parts.join("; ")
@@ -56,7 +57,7 @@ fn chosen(choices: &Choices) -> String {
 }
 
 /// The options that say what was chosen.
-pub fn options(choices: &Choices) -> String {
+fn options(choices: &Choices, say: &Say<'_>) -> String {
     let chosen = |choice: &Choice| {
         let taken = choice.tried.iter().find(|tried| tried.chosen)?;
         let word = if taken.value.contains(['(', ' ', '*']) {
@@ -64,37 +65,35 @@ pub fn options(choices: &Choices) -> String {
         } else {
             taken.value.clone()
         };
-        Some(format!("--{} {word}", choice.part))
+        Some(say(&choice.part.to_string().replace('-', "_"), Some(&word)))
     };
     let options: Vec<String> = choices.parts.iter().filter_map(chosen).collect();
-    format!("--auto none {}", options.join(" "))
+    format!("{} {}", say("auto", Some("none")), options.join(" "))
 }
 
 /// Which start was taken, among which.
 fn start(restarts: &[Restart]) -> Option<String> {
     let chosen = restarts.iter().find(|restart| restart.chosen)?;
     let score = |restart: &Restart| restart.scores.first().copied().flatten();
-    let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), output::number);
+    let first = |restart: &Restart| score(restart).map_or("failed".to_owned(), number);
     let mut scores: Vec<String> = restarts.iter().take(MOST_SCORES).map(first).collect();
     let count = restarts.len();
     scores.extend((count > MOST_SCORES).then(|| "…".to_owned()));
     Some(format!("number {} of 0 to {}, by first scores {}", chosen.start, count - 1, scores.join(", ")))
 }
 
-/// The bounds, and the loss of held-out rows, against the number of inducing inputs, with a caption.
-pub fn figure(model: &TableModel) -> (Option<String>, &'static str) {
-    let svg = model.search().inducing.as_ref().and_then(|curve| {
-        let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {
-            name: name.to_owned(),
-            points: curve.points.iter().filter_map(|p| Some((p.m as f64, value(p)?, f64::NAN))).collect(),
-        };
-        let series = vec![
-            series("lower bound on the log evidence", &|point| point.lower),
-            series("upper bound", &|point| point.upper),
-            series("log density of held-out rows", &|point| point.validation.map(|loss| -loss)),
-        ];
-        let axes = ("inducing inputs".to_owned(), "nats per row".to_owned());
-        report::curves(&Curves { axes, log_x: true, log_y: false, series })
-    });
-    (svg, "What was known at each number of inducing inputs, per row on the scale the model sees.")
+/// The bounds, and the loss of held-out rows, against the number of inducing inputs.
+pub(in crate::report) fn search_figure(model: &TableModel) -> Option<Drawing> {
+    let curve = model.search().inducing.as_ref()?;
+    let series = |name: &str, value: &dyn Fn(&InducingPoint) -> Option<f64>| CurveSeries {
+        name: name.to_owned(),
+        points: curve.points.iter().filter_map(|p| Some((p.m as f64, value(p)?, f64::NAN))).collect(),
+    };
+    let series = vec![
+        series("lower bound on the log evidence", &|point| point.lower),
+        series("upper bound", &|point| point.upper),
+        series("log density of held-out rows", &|point| point.validation.map(|loss| -loss)),
+    ];
+    let axes = ("inducing inputs".to_owned(), "nats per row".to_owned());
+    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
 }

@@ -1,12 +1,12 @@
 //! The coefficients of a linear model as rows of text; no estimates.
 
-use super::output;
-use sparsegp::model::Coefficient;
-use sparsegp::tabular::TableModel;
+use super::{number, table};
+use crate::model::Coefficient;
+use crate::tabular::TableModel;
 
 /// The coefficients of a linear model as rows of a table with a header, at most `most` of them: then those farthest from 0 in
 /// standard deviations come first, and the text beside the table says so. `None` for other models.
-pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
+pub fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
     let units = match model.latent().likelihood.scales_target() {
@@ -24,10 +24,10 @@ pub fn table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, Strin
 }
 
 /// The same as lines of text under a heading, followed by a line about the others, which `where_all` tells where to see.
-pub fn text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
-    let (mut rows, about) = table(model, most)?;
+pub fn coefficient_text(model: &TableModel, most: usize, where_all: &str) -> Option<String> {
+    let (mut rows, about) = coefficient_table(model, most)?;
     rows.iter_mut().for_each(|row| row[0].insert_str(0, "  "));
-    let mut text = format!("{about}\n{}", output::table(&rows));
+    let mut text = format!("{about}\n{}", table(&rows));
     let left = model.coefficients()?.len() + 1 - rows.len();
     if left > 0 {
         text.push_str(&format!("  … {left} more coefficients  {where_all}\n"));
@@ -41,7 +41,7 @@ fn evidence(coefficient: &Coefficient) -> f64 {
 }
 
 fn row(coefficient: &Coefficient) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), output::number);
+    let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     let Coefficient { name, mean, sd, lower, upper } = coefficient;
-    vec![name.clone(), output::number(*mean), number(*sd), number(*lower), number(*upper)]
+    vec![name.clone(), number(*mean), shown(*sd), shown(*lower), shown(*upper)]
 }

@@ -1,0 +1,103 @@
+//! Latent functions that are sums of functions of single columns, or of few, and their terms; no sampling.
+
+use super::output::{is_linear, scaled};
+use super::{Contributions, Explainer, Part, Rows, Scale};
+use crate::latent::{InducingLayer, Layer};
+use faer::{Mat, MatRef};
+use sparsegp_kernels::{Inputs, Kernel, Scratch};
+
+/// The term of a latent function: what it is called, and its value at every row.
+struct Term {
+    name: String,
+    values: Vec<f64>,
+}
+
+impl Explainer<'_> {
+    /// Contributions by the terms of the latent function; `None` where it is no sum of functions of different columns.
+    pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
+        let posterior = self.model.posterior();
+        let only = posterior.factors().len() == 1 && self.model.neighbours().is_none();
+        let layer = posterior.layer();
+        if !only || background.is_empty() {
+            return None;
+        }
+        let of = |x: MatRef<'_, f64>| {
+            let x = scaled(self.model, x);
+            match layer {
+                Layer::Inducing(layer) => self.terms_of_kernel(layer, x.transpose()),
+                Layer::Linear(_) => Some(self.terms_of_columns(x)),
+            }
+        };
+        let (terms, around) = (of(x)?, of(background.x)?);
+        let linear = is_linear(self.model);
+        let scale = if linear { Scale::Mean } else { Scale::Latent };
+        let unit = if linear { self.model.scaling().unscale_variance(1.0).sqrt() } else { 1.0 };
+        let totals = super::output::at(self.model, x, 1.0, scale);
+        let base = super::output::at(self.model, background.x, 1.0, scale);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let base = mean(&base);
+        let of_row = |row: usize| {
+            let part = |(term, around): (&Term, &Term)| Part {
+                name: term.name.clone(),
+                value: unit * (term.values[row] - mean(&around.values)),
+                error: None,
+            };
+            let parts = terms.iter().zip(&around).map(part).collect();
+            Contributions { scale, base, prediction: totals[row], parts }
+        };
+        Some((0..x.nrows()).map(of_row).collect())
+    }
+
+    /// The terms of a kernel that is a sum, those of the same columns together.
+    fn terms_of_kernel(&self, layer: &InducingLayer, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
+        let weights = &self.model.posterior().factors()[0].weights;
+        let mut found: Vec<(Vec<usize>, Vec<Box<dyn Kernel>>)> = Vec::new();
+        for kernel in layer.kernel().terms() {
+            let columns = self.touched(&kernel.columns()?);
+            match found.iter_mut().find(|(known, _)| *known == columns) {
+                Some((_, kernels)) => kernels.push(kernel),
+                None => found.push((columns, vec![kernel])),
+            }
+        }
+        // What looks at no column is the same everywhere.
+        found.retain(|(columns, _)| !columns.is_empty());
+        if found.len() < 2 {
+            return None;
+        }
+        let mut scratch = Scratch::new();
+        let mut term = |(columns, kernels): (Vec<usize>, Vec<Box<dyn Kernel>>)| {
+            let mut values = vec![0.0; x.nrows()];
+            for kernel in kernels {
+                let mut k = Mat::zeros(layer.z().nrows(), x.nrows());
+                kernel.eval(Inputs::Cross { left: layer.z(), right: x }, k.as_mut(), &mut scratch);
+                for (value, k) in values.iter_mut().zip(k.col_iter()) {
+                    *value += k.iter().zip(weights).map(|(k, w)| k * w).sum::<f64>();
+                }
+            }
+            let names: Vec<&str> = columns.iter().map(|&column| self.columns[column].name.as_str()).collect();
+            Term { name: names.join(" × "), values }
+        };
+        Some(found.into_iter().map(&mut term).collect())
+    }
+
+    /// The columns that some inputs belong to.
+    fn touched(&self, inputs: &[usize]) -> Vec<usize> {
+        let touches = |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
+        (0..self.columns.len()).filter(touches).collect()
+    }
+
+    /// What every column adds to a linear function: its value there and 0 elsewhere, less that at 0.
+    fn terms_of_columns(&self, x: Mat<f64>) -> Vec<Term> {
+        let posterior = self.model.posterior();
+        let at_zero = posterior.means(Mat::zeros(x.nrows(), 1).transpose())[0];
+        let term = |column: &super::InputColumn| {
+            let mut alone: Mat<f64> = Mat::zeros(x.nrows(), x.ncols());
+            for input in column.inputs.clone() {
+                alone.row_mut(input).copy_from(x.row(input));
+            }
+            let values = posterior.means(alone.transpose()).into_iter().map(|mean| mean - at_zero).collect();
+            Term { name: column.name.clone(), values }
+        };
+        self.columns.iter().map(term).collect()
+    }
+}

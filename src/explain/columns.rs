@@ -1,0 +1,74 @@
+//! The columns that explanations are about, each of one input or several; no predictions.
+
+#[cfg(feature = "tables")]
+use crate::schema::{Feature, Schema};
+use std::ops::Range;
+
+/// A column of the data with the inputs that it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputColumn {
+    /// What it is called.
+    pub name: String,
+    /// Its inputs, counted from 0.
+    pub inputs: Range<usize>,
+    /// What its inputs are.
+    pub kind: InputKind,
+}
+
+/// What the inputs of a column are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// The number itself, and after it, where cells were missing in training, whether this one is.
+    Number,
+    /// One for each category, 1 where a row has it and 0 elsewhere. A row that has none of them is of the one that makes no input, if
+    /// the first name is its.
+    Categories {
+        /// The names, one for each input, with the one that makes no input before them.
+        names: Vec<String>,
+        /// Whether the first makes no input.
+        first_is_none: bool,
+    },
+    /// The years since the first training row, and phases of periods.
+    Date,
+}
+
+impl InputColumn {
+    /// A number.
+    pub fn number(name: &str, input: usize) -> InputColumn {
+        InputColumn { name: name.to_owned(), inputs: input..input + 1, kind: InputKind::Number }
+    }
+
+    /// The features of a schema.
+    #[cfg(feature = "tables")]
+    pub fn of_schema(schema: &Schema) -> Vec<InputColumn> {
+        let mut start = 0;
+        let column = |feature: &Feature| {
+            let inputs = start..start + schema.width(feature);
+            start = inputs.end;
+            let kind = match feature {
+                Feature::Numeric { .. } => InputKind::Number,
+                Feature::Date { .. } => InputKind::Date,
+                Feature::Categorical { levels, missing, .. } => InputKind::Categories {
+                    names: levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect(),
+                    first_is_none: schema.drops_first(),
+                },
+            };
+            InputColumn { name: feature.name().to_owned(), inputs, kind }
+        };
+        schema.features().iter().map(column).collect()
+    }
+
+    /// The inputs of every category that some row may have, with its name; none for other kinds.
+    pub(super) fn categories(&self) -> Vec<(String, Vec<f64>)> {
+        let InputKind::Categories { names, first_is_none } = &self.kind else { return Vec::new() };
+        let skipped = usize::from(*first_is_none);
+        let category = |(index, name): (usize, &String)| {
+            let mut inputs = vec![0.0; self.inputs.len()];
+            if let Some(input) = index.checked_sub(skipped).and_then(|input| inputs.get_mut(input)) {
+                *input = 1.0;
+            }
+            (name.clone(), inputs)
+        };
+        names.iter().enumerate().map(category).collect()
+    }
+}

@@ -1,0 +1,173 @@
+//! What every column adds to a single prediction: terms of an additive function, or Shapley values by sampled orders; no figures.
+
+use super::relevance::shuffled;
+use super::{Explainer, Rows, Scale, Settings};
+use crate::data::moments::Moments;
+use crate::data::{Purpose, generator};
+use crate::likelihood::TargetKind;
+use faer::{Mat, MatRef};
+use rand::seq::SliceRandom;
+
+/// The most numbers of inputs that predictions are made at together.
+const NUMBERS: usize = 4_000_000;
+
+/// A prediction taken apart: `prediction = base + Σ parts`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contributions {
+    /// What number is taken apart.
+    pub scale: Scale,
+    /// Its mean over the background rows that were used.
+    pub base: f64,
+    /// The number itself.
+    pub prediction: f64,
+    /// What columns add.
+    pub parts: Vec<Part>,
+}
+
+/// What a column adds to a prediction, or a term of several columns, or all columns together that are not told apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The column, or those of the term with × between them.
+    pub name: String,
+    /// How much it adds.
+    pub value: f64,
+    /// The standard error of that; `None` where it is exact.
+    pub error: Option<f64>,
+}
+
+impl Explainer<'_> {
+    /// What every column adds to the prediction of every row of `x` (`n × D`, original units; with their exposures, or none when all
+    /// are 1), against the rows of the background.
+    ///
+    /// Where the latent function is a sum of functions of different columns (a linear model; one latent function with a sum of kernels, each of
+    /// some columns, or `additive(order=1)`; no neighbours) the parts are its terms less their means over the background, exact, of the
+    /// mean where that is linear in the latent function, else of the latent function. Otherwise they are Shapley values of the mean, of two
+    /// classes of the probability of the positive one, of several of the one of the most probable class (Shapley 1953; Štrumbelj &
+    /// Kononenko 2014): along [`Settings::orders`] random orders of the columns, each taken forwards and backwards from a row of the
+    /// background to the row that is explained, the mean of what a column changes. Their standard errors are by the orders. Along each
+    /// order changes add up to the difference of both ends, so parts add up exactly whatever the number of orders.
+    ///
+    /// Of more columns than [`Settings::columns`] those are told apart that are most relevant (see [`Explainer::relevance`]); all others
+    /// change together, as one column. A row takes `2 · orders · columns` predictions at most.
+    pub fn contributions(
+        &self,
+        x: MatRef<'_, f64>,
+        exposure: &[f64],
+        background: Rows<'_>,
+        settings: &Settings,
+    ) -> Vec<Contributions> {
+        if background.is_empty() {
+            return Vec::new();
+        }
+        if let Some(exact) = self.by_terms(x, background) {
+            return exact;
+        }
+        let players = self.players(background, settings);
+        let of_row = |row: usize| {
+            let exposure = exposure.get(row).copied().unwrap_or(1.0);
+            self.shapley(x.row(row).iter().copied().collect(), exposure, (background, &players), settings)
+        };
+        (0..x.nrows()).map(of_row).collect()
+    }
+
+    /// What changes at once: single columns and, where there are too many, all others together.
+    fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<(String, Vec<usize>)> {
+        let inputs = |column: usize| self.columns[column].inputs.clone();
+        let single = |column: usize| (self.columns[column].name.clone(), inputs(column).collect::<Vec<usize>>());
+        if self.columns.len() <= settings.columns.max(1) {
+            return (0..self.columns.len()).map(single).collect();
+        }
+        let relevance = self.relevance(background, settings);
+        let (few, others) = relevance.split_at(settings.columns.max(1));
+        let mut players: Vec<_> = few.iter().map(|relevance| single(relevance.column)).collect();
+        let rest = others.iter().flat_map(|relevance| inputs(relevance.column)).collect();
+        players.push((format!("{} other columns", others.len()), rest));
+        players
+    }
+
+    fn shapley(
+        &self,
+        x: Vec<f64>,
+        exposure: f64,
+        (background, players): (Rows<'_>, &[(String, Vec<usize>)]),
+        settings: &Settings,
+    ) -> Contributions {
+        let scale = self.explained(&x, exposure);
+        let row = Mat::from_fn(x.len(), 1, |input, _| x[input]);
+        let prediction = self.at(&row, exposure, scale)[0];
+        let drawn = shuffled(background.len(), settings.seed);
+        let mut random = generator(settings.seed, Purpose::Explanation, 1);
+        let orders = settings.orders.max(2);
+        // The row of the background, and twice the places on the way from it, both ends left out.
+        let steps = 1 + 2 * (players.len() - 1);
+        let together = (NUMBERS / (steps * x.len())).max(1);
+        let mut changes = vec![Moments::default(); players.len()];
+        let mut base = Moments::default();
+        for first in (0..orders).step_by(together) {
+            let count = together.min(orders - first);
+            let mut walks = Vec::with_capacity(count);
+            let mut points = Mat::zeros(x.len(), count * steps);
+            for walk in 0..count {
+                let start = background.x.row(drawn[(first + walk) % drawn.len()]);
+                let mut order: Vec<usize> = (0..players.len()).collect();
+                order.shuffle(&mut random);
+                let mut column = walk * steps;
+                let mut place: Vec<f64> = start.iter().copied().collect();
+                write(&mut points, &mut column, &place);
+                for backwards in [false, true] {
+                    place = start.iter().copied().collect();
+                    for step in 0..players.len() - 1 {
+                        let player = if backwards { order[players.len() - 1 - step] } else { order[step] };
+                        players[player].1.iter().for_each(|&input| place[input] = x[input]);
+                        write(&mut points, &mut column, &place);
+                    }
+                }
+                walks.push(order);
+            }
+            let values = self.at(&points, exposure, scale);
+            for (order, values) in walks.iter().zip(values.chunks_exact(steps)) {
+                base.push(values[0]);
+                add_walks(order, values, prediction, &mut changes);
+            }
+        }
+        let part = |((name, _), change): (&(String, Vec<usize>), &Moments)| Part {
+            name: name.clone(),
+            value: change.mean().unwrap_or(f64::NAN),
+            error: change.variance().map(|variance| (variance / (orders as f64 - 1.0)).sqrt()),
+        };
+        let parts = players.iter().zip(&changes).map(part).collect();
+        Contributions { scale, base: base.mean().unwrap_or(f64::NAN), prediction, parts }
+    }
+
+    /// What is explained of a row.
+    fn explained(&self, x: &[f64], exposure: f64) -> Scale {
+        match self.model.latent().likelihood.target_kind() {
+            TargetKind::Class => {
+                let row = Mat::from_fn(x.len(), 1, |input, _| x[input]);
+                let predictions = self.model.predict_rows(row.transpose(), vec![exposure]);
+                Scale::Probability(predictions.most_probable(0).unwrap_or(0))
+            }
+            TargetKind::Binary => Scale::Probability(1),
+            _ => Scale::Mean,
+        }
+    }
+}
+
+fn write(points: &mut Mat<f64>, column: &mut usize, place: &[f64]) {
+    points.col_as_slice_mut(*column).copy_from_slice(place);
+    *column += 1;
+}
+
+/// Adds the mean over both directions of what every player changes, given the numbers at the start and on both ways.
+fn add_walks(order: &[usize], values: &[f64], end: f64, changes: &mut [Moments]) {
+    let (start, between) = (values[0], order.len() - 1);
+    let (forwards, backwards) = values[1..].split_at(between);
+    let change = |way: &[f64], step: usize| {
+        let before = if step == 0 { start } else { way[step - 1] };
+        let after = if step == between { end } else { way[step] };
+        after - before
+    };
+    for (step, &player) in order.iter().enumerate() {
+        changes[player].push(0.5 * (change(forwards, step) + change(backwards, between - step)));
+    }
+}

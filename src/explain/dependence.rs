@@ -1,0 +1,161 @@
+//! Partial dependence: how predictions change with a column, the other columns being those of rows; no figures.
+
+use super::output::{self, scaled, values};
+use super::relevance::shuffled;
+use super::{Explainer, InputKind, Rows, Scale, Settings};
+use faer::Mat;
+
+/// The most settings of a column.
+const SETTINGS: usize = 25;
+
+/// The most numbers that are each a setting; more are a range.
+const MOST_DISTINCT: usize = 12;
+
+/// The part of the rows beyond either end of the range that settings cover.
+const BEYOND: f64 = 0.02;
+
+/// Half the width of a central 95 % interval, in standard deviations.
+const HALF_95: f64 = 1.959963984540054;
+
+/// How predictions change with a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dependence {
+    /// The place of the column among those of the explainer.
+    pub column: usize,
+    /// What the column is set to.
+    pub settings: Vec<Setting>,
+    /// A curve for the mean, or for the probability of every class but the negative one of two.
+    pub curves: Vec<Curve>,
+    /// The number of rows that the curves are means over.
+    pub rows: usize,
+}
+
+/// What a column is set to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The number; of a date the years since the first training row; the place of a category.
+    pub value: f64,
+    /// The name of a category.
+    pub category: Option<String>,
+    /// The inputs, in original units.
+    pub inputs: Vec<f64>,
+}
+
+/// A number at every setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// What it is.
+    pub scale: Scale,
+    /// The mean over rows, and the ends of its central 95 % interval; these are NaN where the model has no distribution.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+impl Explainer<'_> {
+    /// The partial dependence on a column (Friedman 2001): the mean over at most [`Settings::background`] rows, drawn at random, of the
+    /// prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, few
+    /// distinct ones take all of their values, categories all of theirs (the first 25), dates those of rows.
+    ///
+    /// The band is of the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, Σ being the joint
+    /// covariance there, and the ends are the mean prediction with f raised and lowered by 1.96 s. For a mean that is linear in f
+    /// that is the exact interval of the curve.
+    ///
+    /// # Panics
+    ///
+    /// When there are no rows or no such column.
+    pub fn dependence(&self, column: usize, rows: Rows<'_>, settings: &Settings) -> Dependence {
+        let mut chosen = shuffled(rows.len(), settings.seed);
+        chosen.truncate(settings.background.max(1));
+        let base = rows.inputs_of(&chosen);
+        let exposure = rows.exposure_of(&chosen);
+        let places = self.settings(column, rows);
+        let scales = Scale::all(self.model);
+        let mut curves: Vec<Curve> =
+            scales.iter().map(|&scale| Curve { scale, points: Vec::with_capacity(places.len()) }).collect();
+        for setting in &places {
+            let mut x = base.clone();
+            for (input, &value) in self.columns[column].inputs.clone().zip(&setting.inputs) {
+                x.row_mut(input).fill(value);
+            }
+            self.add_points(&x, &exposure, &mut curves);
+        }
+        Dependence { column, settings: places, curves, rows: chosen.len() }
+    }
+
+    fn add_points(&self, x: &Mat<f64>, exposure: &[f64], curves: &mut [Curve]) {
+        let predictions = self.model.predict_rows(x.transpose(), exposure.to_vec());
+        let on_scale = scaled(self.model, x.transpose());
+        for Curve { scale, points } in curves {
+            let mean = |predictions: &_| mean(&values(self.model, predictions, *scale));
+            let middle = mean(&predictions);
+            let function = scale.function(self.model).filter(|_| !self.model.mean_only());
+            let ends = function.map(|function| {
+                let covariance = self.model.posterior().covariance_of(function, on_scale.transpose());
+                let half = HALF_95 * (covariance.sum().max(0.0)).sqrt() / x.ncols() as f64;
+                [-half, half].map(|by| mean(&predictions.raised(function, by)))
+            });
+            let [a, b] = ends.unwrap_or([f64::NAN; 2]);
+            points.push((middle, a.min(b), a.max(b)));
+        }
+    }
+
+    /// What a column is set to.
+    fn settings(&self, column: usize, rows: Rows<'_>) -> Vec<Setting> {
+        let about = &self.columns[column];
+        let first = about.inputs.start;
+        let of_row = |row: usize| about.inputs.clone().map(|input| rows.x[(row, input)]).collect::<Vec<f64>>();
+        match about.kind {
+            InputKind::Categories { .. } => {
+                let categories = about.categories().into_iter().take(SETTINGS).enumerate();
+                let setting = |(place, (name, inputs)): (usize, (String, Vec<f64>))| Setting {
+                    value: place as f64,
+                    category: Some(name),
+                    inputs,
+                };
+                categories.map(setting).collect()
+            }
+            InputKind::Date => {
+                let mut order: Vec<usize> = (0..rows.len()).collect();
+                order.sort_by(|&a, &b| rows.x[(a, first)].total_cmp(&rows.x[(b, first)]));
+                let count = SETTINGS.min(order.len());
+                let places = (0..count).map(|k| order[k * (order.len() - 1) / (count - 1).max(1)]);
+                let setting =
+                    |row: usize| Setting { value: rows.x[(row, first)], category: None, inputs: of_row(row) };
+                places.map(setting).collect()
+            }
+            InputKind::Number => {
+                let setting = |value: f64| {
+                    let mut inputs = vec![0.0; about.inputs.len()];
+                    inputs[0] = value;
+                    Setting { value, category: None, inputs }
+                };
+                spread(rows.x.col(first).iter().copied().collect()).into_iter().map(setting).collect()
+            }
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// All of few distinct values, or evenly spaced ones between quantiles.
+fn spread(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let quantile = |p: f64| values[(p * (values.len() - 1) as f64).round() as usize];
+    let (low, high) = (quantile(BEYOND), quantile(1.0 - BEYOND));
+    let mut distinct = values.clone();
+    distinct.dedup();
+    if distinct.len() <= MOST_DISTINCT || low >= high {
+        distinct.truncate(SETTINGS);
+        return distinct;
+    }
+    let step = |k: usize| k as f64 / (SETTINGS - 1) as f64;
+    (0..SETTINGS).map(|k| low * (1.0 - step(k)) + high * step(k)).collect()
+}
+
+impl Explainer<'_> {
+    /// The number of a scale at inputs in original units, all with one exposure; see [`Scale`].
+    pub(super) fn at(&self, x: &Mat<f64>, exposure: f64, scale: Scale) -> Vec<f64> {
+        output::at(self.model, x.transpose(), exposure, scale)
+    }
+}

@@ -1,0 +1,123 @@
+//! What predictions of a fitted model depend on: relevance of columns, partial dependence, contributions to single predictions; no
+//! figures, no files.
+//!
+//! ```
+//! use faer::Mat;
+//! use sparsegp::explain::{Explainer, Rows, Settings};
+//! use sparsegp::training::ModelBuilder;
+//!
+//! // The target follows the first input and knows nothing of the second.
+//! let x = Mat::from_fn(80, 2, |i, d| ((7 * i + 3 * d * i * i) % 31) as f64);
+//! let y: Vec<f64> = (0..80).map(|i| 5.0 + x[(i, 0)]).collect();
+//! let model = ModelBuilder::new().fit(x.as_ref(), &y)?;
+//!
+//! let explainer = Explainer::of_inputs(&model);
+//! let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+//! let relevance = explainer.relevance(rows, &Settings::default());
+//! assert_eq!(relevance[0].column, 0);
+//!
+//! let contributions = explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &Settings::default());
+//! let parts: f64 = contributions[0].parts.iter().map(|part| part.value).sum();
+//! assert!((contributions[0].base + parts - contributions[0].prediction).abs() < 1e-9);
+//! # Ok::<(), sparsegp::Error>(())
+//! ```
+
+mod additive;
+mod columns;
+mod contributions;
+mod dependence;
+mod output;
+mod relevance;
+
+pub use columns::{InputColumn, InputKind};
+pub use contributions::{Contributions, Part};
+pub use dependence::{Curve, Dependence, Setting};
+pub use output::Scale;
+pub use relevance::{Increase, Relevance};
+
+use crate::model::Model;
+use faer::{Mat, MatRef};
+
+/// Explains a model column by column, a column being one or several inputs that change together.
+pub struct Explainer<'a> {
+    model: &'a Model,
+    columns: Vec<InputColumn>,
+}
+
+/// How much work explanations are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most columns that are permuted, and the most that contributions are told of one by one.
+    pub columns: usize,
+    /// The most rows that columns are permuted in.
+    pub rows: usize,
+    /// From how many other rows every row takes a column in turn.
+    pub repeats: usize,
+    /// The most rows that partial dependence is the mean over.
+    pub background: usize,
+    /// The number of orders of the columns, each taken forwards and backwards, that contributions are the means over.
+    pub orders: usize,
+    /// What is random depends on this alone.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    /// 50 columns, 1000 rows with 5 repeats, a background of 100 rows, 200 orders, seed 0.
+    fn default() -> Settings {
+        Settings { columns: 50, rows: 1000, repeats: 5, background: 100, orders: 200, seed: 0 }
+    }
+}
+
+/// Rows in original units.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// Their inputs, `n × D`.
+    pub x: MatRef<'a, f64>,
+    /// Their exposures, or none when all are 1.
+    pub exposure: &'a [f64],
+    /// Their targets, coded as the model takes them, or none where they are not known.
+    pub targets: &'a [f64],
+}
+
+impl<'a> Explainer<'a> {
+    /// Of a model whose every input is a column.
+    pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
+        let column = |input: usize| InputColumn::number(&format!("x{input}"), input);
+        Explainer { model, columns: (0..model.inputs()).map(column).collect() }
+    }
+
+    /// Of a model whose inputs make these columns.
+    pub fn new(model: &'a Model, columns: Vec<InputColumn>) -> Explainer<'a> {
+        Explainer { model, columns }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[InputColumn] {
+        &self.columns
+    }
+}
+
+impl Rows<'_> {
+    /// Their number.
+    pub fn len(&self) -> usize {
+        self.x.nrows()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The inputs of some of them, `n × D`, kept as a column for each.
+    fn inputs_of(&self, rows: &[usize]) -> Mat<f64> {
+        Mat::from_fn(self.x.ncols(), rows.len(), |input, row| self.x[(rows[row], input)])
+    }
+
+    /// The exposures of some of them.
+    fn exposure_of(&self, rows: &[usize]) -> Vec<f64> {
+        match self.exposure {
+            [] => Vec::new(),
+            exposure => rows.iter().map(|&row| exposure[row]).collect(),
+        }
+    }
+}

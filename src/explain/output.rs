@@ -1,0 +1,76 @@
+//! The numbers of a prediction that are explained, at many inputs; no columns.
+
+use crate::likelihood::TargetKind;
+use crate::model::{Model, Predictions};
+use faer::{Mat, MatRef};
+use rayon::prelude::*;
+
+/// What a number that is explained is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// The predictive mean, in units of the target; the index of the level of ordered levels.
+    Mean,
+    /// The probability of a class, by its place among the target's.
+    Probability(usize),
+    /// The latent function, on the scale of the link.
+    Latent,
+}
+
+impl Scale {
+    /// What is explained of all rows: the mean, or the probability of every class but the negative one of two.
+    pub(super) fn all(model: &Model) -> Vec<Scale> {
+        let likelihood = &model.latent().likelihood;
+        match likelihood.target_kind() {
+            TargetKind::Binary => vec![Scale::Probability(1)],
+            TargetKind::Class => (0..likelihood.levels()).map(Scale::Probability).collect(),
+            _ => vec![Scale::Mean],
+        }
+    }
+
+    /// The latent function that moves the number alone or most; `None` where there is no such function.
+    pub(super) fn function(self, model: &Model) -> Option<usize> {
+        match (self, model.latent().likelihood.target_kind()) {
+            (Scale::Probability(class), TargetKind::Class) => (class < model.latent().processes()).then_some(class),
+            _ => Some(0),
+        }
+    }
+}
+
+/// Whether the predictive mean is the latent mean in units of the target.
+pub(super) fn is_linear(model: &Model) -> bool {
+    let likelihood = &model.latent().likelihood;
+    likelihood.gaussian_noise().is_some() && likelihood.scales_target() && model.scaling().target_map().is_none()
+}
+
+/// The number at every row of predictions.
+pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale) -> Vec<f64> {
+    let several = model.latent().likelihood.target_kind() == TargetKind::Class;
+    let value = |row: usize| match scale {
+        Scale::Probability(class) if several => {
+            predictions.probabilities(row).get(class).copied().unwrap_or(f64::NAN)
+        }
+        Scale::Mean | Scale::Probability(_) => predictions.row(row).mean,
+        Scale::Latent => predictions.latent(row, 0).0,
+    };
+    (0..predictions.rows()).into_par_iter().map(value).collect()
+}
+
+/// The number at inputs in original units (`n × D`), all with one exposure.
+pub(super) fn at(model: &Model, x: MatRef<'_, f64>, exposure: f64, scale: Scale) -> Vec<f64> {
+    if scale == Scale::Latent || (scale == Scale::Mean && is_linear(model)) {
+        let means = model.posterior().means(scaled(model, x).transpose());
+        return match scale {
+            Scale::Mean => means.into_iter().map(|mean| model.scaling().unscale_mean(mean)).collect(),
+            _ => means,
+        };
+    }
+    let exposure = if exposure == 1.0 { Vec::new() } else { vec![exposure; x.nrows()] };
+    values(model, &model.predict_rows(x, exposure), scale)
+}
+
+/// Inputs on the scale the model sees, a column per row of `x`.
+pub(super) fn scaled(model: &Model, x: MatRef<'_, f64>) -> Mat<f64> {
+    let mut scaled = x.transpose().to_owned();
+    model.scaling().scale_inputs(scaled.as_mut().transpose_mut());
+    scaled
+}

@@ -1,0 +1,246 @@
+//! How much columns matter: by how far f may move with them, and by what permuting them does to the loss; no single predictions.
+
+use super::output::scaled;
+use super::{Explainer, InputColumn, InputKind, Rows, Settings};
+use crate::data::moments::Moments;
+use crate::data::{Purpose, generator};
+use crate::latent::{InducingLayer, Layer};
+use faer::{Mat, MatRef};
+use rand::seq::SliceRandom;
+use sparsegp_kernels::{Gradient, Inputs, Scratch};
+
+/// Points that the kernel is evaluated at together.
+const POINTS: usize = 256;
+
+/// The most rows that columns are screened by.
+const SCREENED_BY: usize = 200;
+
+/// The products of permuting: fewer rows where predictions are dear. And the fewest rows.
+const WORK: usize = 200_000_000_000;
+const FEWEST: usize = 100;
+
+/// How much a column matters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relevance {
+    /// Its place among the columns of the explainer.
+    pub column: usize,
+    /// By lengthscales: the prior standard deviation of how far f moves when one of its inputs alone moves from its mean by one standard
+    /// deviation (by one unit where inputs are not standardised, and into or out of a category), the largest over its inputs
+    /// and the latent functions, on the scale the model sees. `None` for linear models.
+    pub sensitivity: Option<f64>,
+    /// By permutation; `None` for columns that were screened out, and without targets.
+    pub permutation: Option<Increase>,
+}
+
+/// What permuting a column does to the loss of the rows: minus the log predictive density, or the squared error of models without one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Increase {
+    /// The mean increase.
+    pub mean: f64,
+    /// Its standard error over rows.
+    pub error: f64,
+    /// The number of rows.
+    pub rows: usize,
+}
+
+impl Explainer<'_> {
+    /// The relevance of every column, the most relevant first: by permutation (Breiman 2001; Fisher, Rudin & Dominici 2019), then by
+    /// lengthscales.
+    ///
+    /// At most [`Settings::rows`] rows are put into a random order, in which every row takes the column in turn from the next one, the one
+    /// after that, and so on, [`Settings::repeats`] times; as many repeats as there are other rows make the mean over all pairs. Where there
+    /// are more columns than [`Settings::columns`], those are permuted along which the posterior mean has the largest mean squared
+    /// derivatives (Sobol & Kucherenko 2009), which one backward pass gives for all columns; linear models go by their coefficients. The
+    /// rows are fewer, but 100 at least, where D, M, or the neighbours of a model make more predictions too dear: the
+    /// work is bounded whatever the number of columns.
+    pub fn relevance(&self, rows: Rows<'_>, settings: &Settings) -> Vec<Relevance> {
+        let sensitivities = self.sensitivities();
+        let mut all: Vec<Relevance> = (0..self.columns.len())
+            .map(|column| Relevance {
+                column,
+                sensitivity: sensitivities.as_ref().map(|all| all[column]),
+                permutation: None,
+            })
+            .collect();
+        if rows.targets.len() == rows.len() && rows.len() > 1 {
+            let chosen = self.screened(rows, settings);
+            for (column, increase) in self.increases(rows, &chosen, settings) {
+                all[column].permutation = Some(increase);
+            }
+        }
+        let key = |relevance: &Relevance| {
+            let by = relevance.permutation.map_or(f64::NEG_INFINITY, |increase| increase.mean);
+            (by, relevance.sensitivity.unwrap_or(0.0))
+        };
+        // A stable sort: equal ones stay in their order. What is no number comes last.
+        all.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            let number = |value: f64| if value.is_nan() { f64::NEG_INFINITY } else { value };
+            number(b.0).total_cmp(&number(a.0)).then(number(b.1).total_cmp(&number(a.1)))
+        });
+        all
+    }
+
+    /// How far f may move along every column; `None` for linear models.
+    fn sensitivities(&self) -> Option<Vec<f64>> {
+        let layers: Vec<&InducingLayer> =
+            self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
+        let mut all = vec![0.0_f64; self.model.inputs()];
+        for layer in layers {
+            for (own, moved) in all.iter_mut().zip(self.moved(layer)) {
+                *own = own.max(moved);
+            }
+        }
+        let largest = |column: &InputColumn| all[column.inputs.clone()].iter().copied().fold(0.0, f64::max);
+        Some(self.columns.iter().map(largest).collect())
+    }
+
+    /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d, s being the step.
+    fn moved(&self, layer: &InducingLayer) -> Vec<f64> {
+        let (kernel, inputs, mut scratch) = (layer.kernel(), self.model.inputs(), Scratch::new());
+        let origin: Mat<f64> = Mat::zeros(1, inputs);
+        let (mut own, mut at_origin) = (Mat::zeros(1, 1), [0.0]);
+        kernel.eval(Inputs::Cross { left: origin.as_ref(), right: origin.as_ref() }, own.as_mut(), &mut scratch);
+        kernel.diag(origin.as_ref(), &mut at_origin, &mut scratch);
+        // What two draws at one place do not share is noise.
+        let noise = at_origin[0] - own[(0, 0)];
+        let steps = self.steps();
+        let mut moved = Vec::with_capacity(inputs);
+        for first in (0..inputs).step_by(POINTS) {
+            let count = POINTS.min(inputs - first);
+            let points = Mat::from_fn(inputs, count, |d, i| if d == first + i { steps[d] } else { 0.0 });
+            let points = points.transpose();
+            let (mut k, mut diagonal) = (Mat::zeros(1, count), vec![0.0; count]);
+            kernel.eval(Inputs::Cross { left: origin.as_ref(), right: points }, k.as_mut(), &mut scratch);
+            kernel.diag(points, &mut diagonal, &mut scratch);
+            let distance = |i: usize| own[(0, 0)] + (diagonal[i] - noise) - 2.0 * k[(0, i)];
+            moved.extend((0..count).map(|i| distance(i).max(0.0).sqrt()));
+        }
+        moved
+    }
+
+    /// How far every input is moved, on the scale the model sees.
+    fn steps(&self) -> Vec<f64> {
+        let mut steps = vec![1.0; self.model.inputs()];
+        let categories = |column: &&InputColumn| matches!(column.kind, InputKind::Categories { .. });
+        for input in self.columns.iter().filter(categories).flat_map(|column| column.inputs.clone()) {
+            let step = 1.0 / self.model.scaling().inputs[input].scale;
+            steps[input] = if self.model.scaling().warps_input(input) { 1.0 } else { step };
+        }
+        steps
+    }
+
+    /// The columns to permute: all, or those with the largest derivatives.
+    fn screened(&self, rows: Rows<'_>, settings: &Settings) -> Vec<usize> {
+        let all = 0..self.columns.len();
+        if all.len() <= settings.columns {
+            return all.collect();
+        }
+        let few: Vec<usize> = shuffled(rows.len(), settings.seed).into_iter().take(SCREENED_BY).collect();
+        let inputs = rows.inputs_of(&few);
+        let slopes = self.slopes(scaled(self.model, inputs.transpose()).transpose());
+        let steps = self.steps();
+        let of_column = |column: &InputColumn| {
+            column.inputs.clone().map(|input| slopes[input] * steps[input].powi(2)).sum::<f64>()
+        };
+        let mut scores: Vec<(f64, f64)> = self.columns.iter().map(|column| (of_column(column), 0.0)).collect();
+        if let Some(sensitivities) = self.sensitivities() {
+            scores.iter_mut().zip(sensitivities).for_each(|(score, sensitivity)| score.1 = sensitivity);
+        }
+        let mut order: Vec<usize> = all.collect();
+        order.sort_by(|&a, &b| {
+            scores[b].0.total_cmp(&scores[a].0).then(scores[b].1.total_cmp(&scores[a].1))
+        });
+        order.truncate(settings.columns);
+        order
+    }
+
+    /// The mean over rows (`n × D`, on the scale the model sees) of the squared derivatives of what inducing inputs, or coefficients, make of
+    /// the latent mean, in every input; summed over latent functions.
+    fn slopes(&self, x: MatRef<'_, f64>) -> Vec<f64> {
+        let (posterior, inputs) = (self.model.posterior(), self.model.inputs());
+        let mut squares = vec![0.0; inputs];
+        for (process, factors) in posterior.factors().iter().enumerate() {
+            let layers = posterior.layers();
+            match layers.get(layers.of(process)) {
+                Layer::Inducing(layer) if layer.z().nrows() > 0 => {
+                    let sides = Inputs::Cross { left: layer.z(), right: x };
+                    let (rows, columns) = sides.shape();
+                    let (mut k, mut scratch) = (Mat::zeros(rows, columns), Scratch::new());
+                    layer.kernel().eval(sides, k.as_mut(), &mut scratch);
+                    let kbar = Mat::from_fn(rows, columns, |m, _| factors.weights[m]);
+                    let mut slopes = Mat::zeros(columns, inputs);
+                    let gradient = Gradient { parameters: &mut [], left: None, right: Some(slopes.as_mut()) };
+                    layer.kernel().adjoint(sides, k.as_ref(), kbar.as_ref(), gradient, &mut scratch);
+                    for (square, slopes) in squares.iter_mut().zip(slopes.col_iter()) {
+                        *square += slopes.squared_norm_l2() / columns as f64;
+                    }
+                }
+                Layer::Inducing(_) => {}
+                Layer::Linear(_) => {
+                    let rise = |input: usize| {
+                        let points =
+                            Mat::from_fn(inputs, 2, |d, i| if i == 1 && d == input { 1.0 } else { 0.0 });
+                        let means = posterior.means_of(process, points.transpose());
+                        means[1] - means[0]
+                    };
+                    squares.iter_mut().enumerate().for_each(|(input, square)| *square += rise(input).powi(2));
+                }
+            }
+        }
+        squares
+    }
+
+    /// What permuting does, by column.
+    fn increases(&self, rows: Rows<'_>, columns: &[usize], settings: &Settings) -> Vec<(usize, Increase)> {
+        let order: Vec<usize> =
+            shuffled(rows.len(), settings.seed).into_iter().take(self.affordable(columns.len(), settings)).collect();
+        let (count, repeats) = (order.len(), settings.repeats.clamp(1, order.len() - 1));
+        let (inputs, exposure) = (rows.inputs_of(&order), rows.exposure_of(&order));
+        let targets: Vec<f64> = order.iter().map(|&row| rows.targets[row]).collect();
+        let loss = |inputs: &Mat<f64>| -> Vec<f64> {
+            let predictions = self.model.predict_rows(inputs.transpose(), exposure.clone());
+            let losses = predictions.losses(&targets).into_iter();
+            losses.map(|(log_density, square)| if self.model.mean_only() { square } else { -log_density }).collect()
+        };
+        let before = loss(&inputs);
+        let of_column = |&column: &usize| {
+            let own = self.columns[column].inputs.clone();
+            let mut increases = vec![0.0; count];
+            for repeat in 1..=repeats {
+                let mut moved = inputs.clone();
+                for row in 0..count {
+                    for input in own.clone() {
+                        moved[(input, row)] = inputs[(input, (row + repeat) % count)];
+                    }
+                }
+                for ((increase, after), before) in increases.iter_mut().zip(loss(&moved)).zip(&before) {
+                    *increase += (after - before) / repeats as f64;
+                }
+            }
+            let mut moments = Moments::default();
+            increases.iter().for_each(|increase| moments.push(*increase));
+            let mean = moments.mean()?;
+            let error = (moments.variance()? / (count as f64 - 1.0)).sqrt();
+            mean.is_finite().then_some((column, Increase { mean, error, rows: count }))
+        };
+        columns.iter().filter_map(of_column).collect()
+    }
+
+    /// The rows that so many columns can be permuted in.
+    fn affordable(&self, columns: usize, settings: &Settings) -> usize {
+        let model = self.model;
+        let m = model.posteriors().iter().map(|q| q.dim()).sum::<usize>();
+        let k = model.neighbours().map_or(0, |nearby| nearby.count());
+        let row = (m + k) * (model.inputs() + m + k) + k * k * k / 3;
+        let each = row.saturating_mul(columns * settings.repeats).max(1);
+        settings.rows.min((WORK / each).max(FEWEST)).max(2)
+    }
+}
+
+/// The rows in a random order.
+pub(super) fn shuffled(rows: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rows).collect();
+    order.shuffle(&mut generator(seed, Purpose::Explanation, 0));
+    order
+}

@@ -1,0 +1,99 @@
+//! What a fit is in words and numbers: rows of text that commands print and pages show; no figures, no markup.
+
+mod beside;
+mod coefficients;
+mod overview;
+pub mod parameters;
+mod search;
+
+pub use beside::{confusion_line, confusion_table, full, short};
+pub(super) use beside::{sources, telling};
+pub use coefficients::{coefficient_table, coefficient_text};
+pub use overview::{coefficient_count, evidence, objective, overview, prior, stopped};
+pub use search::search_rows;
+pub(super) use search::search_figure;
+
+use crate::metrics::Report;
+
+/// Rows of cells as text with aligned columns.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number with some six digits.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || (1e-3..1e6).contains(&size) {
+        let digits = 5 - (size.max(1e-3).log10().floor() as i32).min(5);
+        let text = format!("{value:.*}", digits.clamp(0, 8) as usize);
+        match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        }
+    } else {
+        format!("{value:.4e}")
+    }
+}
+
+/// The figures of a report that apply, with their names.
+pub fn report_rows(report: &Report) -> Vec<(String, String)> {
+    let figures = [
+        ("NLL", report.nll),
+        // Of two classes it is the Brier score.
+        ("CRPS", report.crps.filter(|_| report.brier.is_none())),
+        ("error rate", report.error_rate),
+        ("accuracy", report.accuracy),
+        ("AUC", report.auc),
+        ("Brier score", report.brier),
+        ("calibration error", report.ece),
+        ("RMSE", report.rmse),
+        ("MAE", report.mae),
+        ("SMSE", report.smse),
+        ("mean relative error", report.mre),
+        ("deviance", report.deviance),
+        ("95 % coverage", report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
+        ("95 % width", report.interval_width_95),
+        ("95 % interval score", report.interval_score_95),
+    ];
+    figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), number(value?)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_keep_their_size() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-0.5, "-0.5"),
+            (1234.5678, "1234.57"),
+            (1e-9, "1.0000e-9"),
+            (2e7, "2.0000e7"),
+            (100000.0, "100000"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(f64::NAN), "NaN");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["a".into(), "b".into()], vec!["long".into(), "c".into()]];
+        assert_eq!(table(&rows), "a     b\nlong  c\n");
+    }
+}

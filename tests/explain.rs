@@ -1,0 +1,253 @@
+//! What predictions depend on against slow loops: permutation over all pairs of rows, partial dependence by direct predictions, Shapley values over all
+//! subsets; no figures.
+
+use faer::{Mat, MatRef};
+use sparsegp::explain::{Explainer, InputColumn, InputKind, Relevance, Rows, Scale, Settings};
+use sparsegp::model::Model;
+use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::training::ModelBuilder;
+
+/// Inputs that look random: a row per datum.
+fn inputs(rows: usize, dims: usize) -> Mat<f64> {
+    Mat::from_fn(rows, dims, |i, d| ((i * (2 * d + 3) * 7919 + 31 * d * d) % 1009) as f64 / 200.0)
+}
+
+/// A target that follows the first input, the product of the next two, and nothing else.
+fn target(x: &Mat<f64>) -> Vec<f64> {
+    let noise = |i: usize| 0.05 * ((i * 37 % 11) as f64 - 5.0);
+    (0..x.nrows()).map(|i| 3.0 + 2.0 * x[(i, 0)].sin() + 0.3 * x[(i, 1)] * x[(i, 2)] + noise(i)).collect()
+}
+
+fn fit(x: &Mat<f64>, y: &[f64], kernel: &str) -> Model {
+    let options =
+        FitOptions { kernel: kernel.into(), inducing: Some(20), epochs: Some(15), ..FitOptions::default() };
+    ModelBuilder::new().options(options).fit(x.as_ref(), y).expect("a fit")
+}
+
+fn means(model: &Model, x: MatRef<'_, f64>) -> Vec<f64> {
+    let predictions = model.predict(x, &[]).expect("predictions");
+    (0..predictions.rows()).map(|row| predictions.row(row).mean).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found}, expected {expected}");
+}
+
+#[test]
+fn permutation_by_all_other_rows_is_the_mean_over_all_pairs() {
+    let x = inputs(25, 4);
+    let y = target(&x);
+    let model = fit(&x, &y, "rbf(ard)");
+    let settings = Settings { repeats: 24, ..Settings::default() };
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let found = Explainer::of_inputs(&model).relevance(rows, &settings);
+    assert!(found.windows(2).all(|pair| increase(&pair[0]) >= increase(&pair[1])), "sorted");
+
+    let loss = |row: &Mat<f64>, y: f64| -model.predict(row.as_ref(), &[]).expect("a prediction").log_density(0, y);
+    for Relevance { column, permutation, .. } in &found {
+        let of_row = |i: usize| {
+            let own = Mat::from_fn(1, 4, |_, d| x[(i, d)]);
+            let before = loss(&own, y[i]);
+            let with = |k: usize| Mat::from_fn(1, 4, |_, d| x[(if d == *column { k } else { i }, d)]);
+            let others = (0..25).filter(|&k| k != i).map(|k| loss(&with(k), y[i]) - before);
+            others.sum::<f64>() / 24.0
+        };
+        let increases: Vec<f64> = (0..25).map(of_row).collect();
+        let variance = increases.iter().map(|value| (value - mean(&increases)).powi(2)).sum::<f64>() / 24.0;
+        let permutation = permutation.expect("permuted");
+        close(permutation.mean, mean(&increases));
+        close(permutation.error, (variance / 25.0).sqrt());
+    }
+    // What the target does not follow is worth nothing, as far as can be told.
+    let idle = found.iter().find(|relevance| relevance.column == 3).expect("the column");
+    assert!(increase(idle) < 0.2 * increase(&found[0]));
+}
+
+fn increase(relevance: &Relevance) -> f64 {
+    relevance.permutation.expect("permuted").mean
+}
+
+#[test]
+fn sensitivity_follows_lengthscales() {
+    let x = inputs(40, 3);
+    let model = fit(&x, &target(&x), "rbf(ard) + white");
+    let found = Explainer::of_inputs(&model).relevance(Rows { x: x.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
+    let value = |name: &str| model.hyperparameters().iter().find(|(known, _)| known == name).expect(name).1;
+    for Relevance { column, sensitivity, permutation } in found {
+        assert_eq!(permutation, None, "there are no targets");
+        let (variance, lengthscale) = (value("kernel.rbf.variance"), value(&format!("kernel.rbf.lengthscales.{column}")));
+        // Var f(0) − f(e) = 2σ²(1 − exp(−1/2ℓ²)).
+        close(sensitivity.expect("a kernel"), (2.0 * variance * (1.0 - (-0.5 / lengthscale.powi(2)).exp())).sqrt());
+    }
+}
+
+#[test]
+fn partial_dependence_is_the_mean_of_direct_predictions() {
+    let x = inputs(30, 3);
+    let y = target(&x);
+    let model = fit(&x, &y, "matern52(ard)");
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let found = Explainer::of_inputs(&model).dependence(1, rows, &Settings::default());
+    assert_eq!((found.rows, found.settings.len(), found.curves.len()), (30, 25, 1));
+    assert_eq!(found.curves[0].scale, Scale::Mean);
+    for (setting, point) in found.settings.iter().zip(&found.curves[0].points) {
+        let moved = Mat::from_fn(30, 3, |i, d| if d == 1 { setting.value } else { x[(i, d)] });
+        close(point.0, mean(&means(&model, moved.as_ref())));
+        let (_, covariance) = model.joint(moved.as_ref()).expect("a covariance");
+        let half = 1.959963984540054 * covariance.sum().sqrt() / 30.0;
+        assert!((point.1 - (point.0 - half)).abs() < 1e-7 && (point.2 - (point.0 + half)).abs() < 1e-7);
+    }
+    // Few distinct values are all settings.
+    let coarse = Mat::from_fn(30, 3, |i, d| if d == 0 { (i % 4) as f64 } else { x[(i, d)] });
+    let rows = Rows { x: coarse.as_ref(), exposure: &[], targets: &y };
+    let found = Explainer::of_inputs(&model).dependence(0, rows, &Settings::default());
+    assert_eq!(found.settings.iter().map(|setting| setting.value).collect::<Vec<_>>(), [0.0, 1.0, 2.0, 3.0]);
+}
+
+/// The Shapley values of a row over all subsets of the columns and all rows of the background.
+fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
+    let (n, dims) = (background.nrows(), row.len());
+    let value = |set: usize| {
+        let points = Mat::from_fn(n, dims, |i, d| if set >> d & 1 == 1 { row[d] } else { background[(i, d)] });
+        mean(&means(model, points.as_ref()))
+    };
+    let values: Vec<f64> = (0..1 << dims).map(value).collect();
+    let factorial = |k: usize| (1..=k).product::<usize>() as f64;
+    let of_column = |d: usize| {
+        let without = (0..1usize << dims).filter(|set| set >> d & 1 == 0);
+        let term = |set: usize| {
+            let size = set.count_ones() as usize;
+            let weight = factorial(size) * factorial(dims - size - 1) / factorial(dims);
+            weight * (values[set | 1 << d] - values[set])
+        };
+        without.map(term).sum()
+    };
+    (0..dims).map(of_column).collect()
+}
+
+#[test]
+fn sampled_orders_estimate_shapley_values_and_add_up_exactly() {
+    let x = inputs(20, 3);
+    let y = target(&x);
+    let model = fit(&x, &y, "rbf(ard)");
+    let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+    let explainer = Explainer::of_inputs(&model);
+    for orders in [1, 7, 2000] {
+        let settings = Settings { orders, ..Settings::default() };
+        let rows = x.as_ref().subrows(3, 2);
+        for (index, found) in explainer.contributions(rows, &[], background, &settings).iter().enumerate() {
+            let total: f64 = found.parts.iter().map(|part| part.value).sum();
+            close(found.base + total, found.prediction);
+            close(found.prediction, means(&model, rows)[index]);
+            if orders < 2000 {
+                continue;
+            }
+            close(found.base, mean(&means(&model, x.as_ref())));
+            let row: Vec<f64> = rows.row(index).iter().copied().collect();
+            for (part, expected) in found.parts.iter().zip(shapley(&model, &row, &x)) {
+                let error = part.error.expect("sampled");
+                assert!((part.value - expected).abs() < 4.0 * error, "{} ± {error}, {expected}", part.value);
+                assert!(error < 0.1);
+            }
+        }
+    }
+}
+
+#[test]
+fn terms_of_additive_models_are_exact() {
+    let x = inputs(40, 3);
+    let y = target(&x);
+    let linear = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
+    let linear = ModelBuilder::new().options(linear).fit(x.as_ref(), &y).expect("a fit");
+    let models = [
+        fit(&x, &y, "rbf[0] + matern32[1] + constant + rbf[2]"),
+        fit(&x, &y, "additive(order=1)"),
+        linear,
+    ];
+    for model in &models {
+        let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+        let found = Explainer::of_inputs(model).contributions(
+            x.as_ref().subrows(5, 1),
+            &[],
+            background,
+            &Settings::default(),
+        );
+        let [found] = &found[..] else { panic!("one row") };
+        assert_eq!((found.scale, found.parts.len()), (Scale::Mean, 3));
+        // What the column alone makes of the prediction, wherever the others are.
+        let alone = |d: usize, value: f64| {
+            let point = Mat::from_fn(1, 3, |_, k| if k == d { value } else { 1.0 });
+            means(model, point.as_ref())[0]
+        };
+        for (d, part) in found.parts.iter().enumerate() {
+            let around: Vec<f64> = (0..40).map(|i| alone(d, x[(i, d)])).collect();
+            close(part.value, alone(d, x[(5, d)]) - mean(&around));
+            assert_eq!(part.error, None);
+        }
+        close(found.base, mean(&means(model, x.as_ref())));
+    }
+    // Terms that share columns are one, and a term of two columns has both names.
+    let model = fit(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
+    let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
+    let found =
+        Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
+    let names: Vec<&str> = found[0].parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["x0", "x1 × x2"]);
+}
+
+#[test]
+fn inputs_of_one_column_move_together() {
+    let x = inputs(30, 3);
+    let y = target(&x);
+    let model = fit(&x, &y, "rbf(ard)");
+    let columns = vec![
+        InputColumn::number("first", 0),
+        InputColumn {
+            name: "kind".into(),
+            inputs: 1..3,
+            kind: InputKind::Categories {
+                names: vec!["none".into(), "a".into(), "b".into()],
+                first_is_none: true,
+            },
+        },
+    ];
+    let explainer = Explainer::new(&model, columns);
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let found = explainer.dependence(1, rows, &Settings::default());
+    let settings: Vec<(Option<&str>, &[f64])> =
+        found.settings.iter().map(|setting| (setting.category.as_deref(), &setting.inputs[..])).collect();
+    assert_eq!(
+        settings,
+        [(Some("none"), &[0.0, 0.0][..]), (Some("a"), &[1.0, 0.0][..]), (Some("b"), &[0.0, 1.0][..])]
+    );
+    let found = explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &Settings::default());
+    assert_eq!(found[0].parts.len(), 2);
+}
+
+#[test]
+fn wide_tables_are_screened_and_their_other_columns_change_together() {
+    let dims = 600;
+    let x = Mat::from_fn(80, dims, |i, d| ((i * (2 * d + 3) * 7919 + 31 * d * d) % 1009) as f64 / 200.0);
+    let y: Vec<f64> = (0..80).map(|i| 2.0 * x[(i, 417)] - x[(i, 5)]).collect();
+    // One lengthscale for all columns tells them not apart; derivatives do.
+    for kernel in ["rbf", "rbf(ard)"] {
+        let model = fit(&x, &y, kernel);
+        let explainer = Explainer::of_inputs(&model);
+        let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+        let settings = Settings { columns: 12, orders: 10, ..Settings::default() };
+        let found = explainer.relevance(rows, &settings);
+        let permuted: Vec<usize> = found
+            .iter()
+            .filter(|relevance| relevance.permutation.is_some())
+            .map(|relevance| relevance.column)
+            .collect();
+        assert_eq!((found.len(), permuted.len()), (dims, 12), "{kernel}");
+        assert_eq!(permuted[0], 417, "{kernel}");
+        let parts = &explainer.contributions(x.as_ref().subrows(0, 1), &[], rows, &settings)[0].parts;
+        assert_eq!((parts.len(), parts[12].name.as_str()), (13, "588 other columns"), "{kernel}");
+    }
+}
