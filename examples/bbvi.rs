@@ -108,8 +108,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let columns: Vec<&str> = columns.split_whitespace().collect();
         experiment.csv(&format!("{name}.csv"), &columns, &rows)?;
         let axes = ("iteration".to_owned(), "squared distance of (m, C)".to_owned());
-        experiment
-            .figure(&format!("{name}.svg"), &Curves { axes, log_x: true, log_y: true, series: lines })?;
+        experiment.figure(
+            &format!("{name}.svg"),
+            &Curves { axes, log_x: true, log_y: true, series: lines, ..Curves::default() },
+        )?;
     }
     Ok(())
 }

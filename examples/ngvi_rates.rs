@@ -90,7 +90,7 @@ fn main() -> sparsegp::Result<()> {
         [("kl.svg", "KL to the exact posterior", kl), ("nlpd.svg", "training NLPD", nlpd)]
     {
         let axes = ("iteration".to_owned(), y.to_owned());
-        experiment.figure(file, &Curves { axes, log_x: true, log_y: true, series })?;
+        experiment.figure(file, &Curves { axes, log_x: true, log_y: true, series, ..Curves::default() })?;
     }
     Ok(())
 }

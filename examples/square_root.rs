@@ -95,7 +95,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let series =
                     METHODS.iter().zip(&best).map(|((name, ..), run)| run.curve(name, (x, y), least));
                 let axes = (axes.0.to_owned(), axes.1.to_owned());
-                let curves = Curves { axes, log_x: true, log_y: true, series: series.collect() };
+                let curves =
+                    Curves { axes, log_x: true, log_y: true, series: series.collect(), ..Curves::default() };
                 experiment.figure(&format!("{label}_{split}_{file}.svg"), &curves)?;
             }
         }

@@ -109,7 +109,7 @@ fn write(experiment: &Experiment, name: &str, traces: &[(&str, Vec<[f64; 3]>)]) 
         let series =
             traces.iter().map(|(rule, points)| series(rule, points.iter().map(|p| (p[0], p[column]))));
         let axes = ("seconds".to_owned(), what.to_owned());
-        let curves = Curves { axes, log_x: true, log_y: false, series: series.collect() };
+        let curves = Curves { axes, log_x: true, series: series.collect(), ..Curves::default() };
         experiment.figure(&format!("{name}_{}.svg", what.replace(' ', "_")), &curves)?;
     }
     for (rule, points) in traces {

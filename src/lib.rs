@@ -35,9 +35,9 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`compare`], [`report`] | objectives side by side; the metrics document and the HTML report |
+//! | [`explain`] | what predictions depend on: relevance of columns, partial dependence, contributions |
 //! | [`tabular`] | fits to tables and files, and their predictions |
 //! | [`schema`], [`tables`] | what columns mean; files to tables of typed columns |
-//! | [`explain`] | what predictions depend on: relevance of columns, partial dependence, contributions |
 //! | [`training`] | how: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |

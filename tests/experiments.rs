@@ -50,7 +50,8 @@ fn results_are_written_with_all_digits() {
     assert_eq!(text, "t,kl\n1.0,0.30000000000000004\n2.0,1e-9\n");
     let series =
         vec![CurveSeries { name: "KL".into(), points: vec![(1.0, 1e-3, f64::NAN), (10.0, 1e-4, 1e-3)] }];
-    let figure = Curves { axes: ("t".into(), "KL".into()), log_x: true, log_y: true, series };
+    let axes = ("t".into(), "KL".into());
+    let figure = Curves { axes, log_x: true, log_y: true, series, ..Curves::default() };
     experiment.figure("a.svg", &figure).expect("written");
     assert!(folder.path().join("a.svg").is_file());
     experiment.figure("none.svg", &Curves::default()).expect("nothing to write");

@@ -47,7 +47,8 @@ fn permutation_by_all_other_rows_is_the_mean_over_all_pairs() {
     let found = Explainer::of_inputs(&model).relevance(rows, &settings);
     assert!(found.windows(2).all(|pair| increase(&pair[0]) >= increase(&pair[1])), "sorted");
 
-    let loss = |row: &Mat<f64>, y: f64| -model.predict(row.as_ref(), &[]).expect("a prediction").log_density(0, y);
+    let loss =
+        |row: &Mat<f64>, y: f64| -model.predict(row.as_ref(), &[]).expect("a prediction").log_density(0, y);
     for Relevance { column, permutation, .. } in &found {
         let of_row = |i: usize| {
             let own = Mat::from_fn(1, 4, |_, d| x[(i, d)]);
@@ -75,13 +76,18 @@ fn increase(relevance: &Relevance) -> f64 {
 fn sensitivity_follows_lengthscales() {
     let x = inputs(40, 3);
     let model = fit(&x, &target(&x), "rbf(ard) + white");
-    let found = Explainer::of_inputs(&model).relevance(Rows { x: x.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
+    let found = Explainer::of_inputs(&model)
+        .relevance(Rows { x: x.as_ref(), exposure: &[], targets: &[] }, &Settings::default());
     let value = |name: &str| model.hyperparameters().iter().find(|(known, _)| known == name).expect(name).1;
     for Relevance { column, sensitivity, permutation } in found {
         assert_eq!(permutation, None, "there are no targets");
-        let (variance, lengthscale) = (value("kernel.rbf.variance"), value(&format!("kernel.rbf.lengthscales.{column}")));
+        let (variance, lengthscale) =
+            (value("kernel.rbf.variance"), value(&format!("kernel.rbf.lengthscales.{column}")));
         // Var f(0) − f(e) = 2σ²(1 − exp(−1/2ℓ²)).
-        close(sensitivity.expect("a kernel"), (2.0 * variance * (1.0 - (-0.5 / lengthscale.powi(2)).exp())).sqrt());
+        close(
+            sensitivity.expect("a kernel"),
+            (2.0 * variance * (1.0 - (-0.5 / lengthscale.powi(2)).exp())).sqrt(),
+        );
     }
 }
 
@@ -112,7 +118,8 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
 fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
     let (n, dims) = (background.nrows(), row.len());
     let value = |set: usize| {
-        let points = Mat::from_fn(n, dims, |i, d| if set >> d & 1 == 1 { row[d] } else { background[(i, d)] });
+        let points =
+            Mat::from_fn(n, dims, |i, d| if set >> d & 1 == 1 { row[d] } else { background[(i, d)] });
         mean(&means(model, points.as_ref()))
     };
     let values: Vec<f64> = (0..1 << dims).map(value).collect();
@@ -163,11 +170,8 @@ fn terms_of_additive_models_are_exact() {
     let y = target(&x);
     let linear = FitOptions { model: ModelKind::Glm, ..FitOptions::default() };
     let linear = ModelBuilder::new().options(linear).fit(x.as_ref(), &y).expect("a fit");
-    let models = [
-        fit(&x, &y, "rbf[0] + matern32[1] + constant + rbf[2]"),
-        fit(&x, &y, "additive(order=1)"),
-        linear,
-    ];
+    let models =
+        [fit(&x, &y, "rbf[0] + matern32[1] + constant + rbf[2]"), fit(&x, &y, "additive(order=1)"), linear];
     for model in &models {
         let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
         let found = Explainer::of_inputs(model).contributions(
@@ -193,8 +197,7 @@ fn terms_of_additive_models_are_exact() {
     // Terms that share columns are one, and a term of two columns has both names.
     let model = fit(&x, &y, "rbf[0] + linear[0] + rbf[1:3]");
     let background = Rows { x: x.as_ref(), exposure: &[], targets: &[] };
-    let found =
-        Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
+    let found = Explainer::of_inputs(&model).contributions(x.as_ref(), &[], background, &Settings::default());
     let names: Vec<&str> = found[0].parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["x0", "x1 × x2"]);
 }

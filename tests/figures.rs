@@ -16,7 +16,7 @@ fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
     let command = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
     let text = work.run(&command).ok().stdout();
     let page = work.read("r.html");
-    assert!(page.contains("<h3>Figures</h3>") == text.contains("training "), "{page}");
+    assert!(page.contains("<caption>Figures</caption>"), "{page}");
     assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
     (serde_json::from_str(&work.read("m.json")).expect("JSON"), text)
 }

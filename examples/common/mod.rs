@@ -77,12 +77,14 @@ impl Experiment {
 
     /// Draws a figure; nothing without points.
     pub fn figure(&self, file: &str, figure: &Curves) -> Result<()> {
-        curves(figure).map_or(Ok(()), |svg| AtomicFile::write_all_to(&self.out.join(file), svg.as_bytes()))
+        let Some(drawing) = curves(figure) else { return Ok(()) };
+        AtomicFile::write_all_to(&self.out.join(file), drawing.svg().as_bytes())
     }
 
     /// Draws series in logarithmic axes of these names.
     pub fn logarithmic(&self, file: &str, (x, y): (&str, &str), series: Vec<CurveSeries>) -> Result<()> {
-        self.figure(file, &Curves { axes: (x.to_owned(), y.to_owned()), log_x: true, log_y: true, series })
+        let axes = (x.to_owned(), y.to_owned());
+        self.figure(file, &Curves { axes, log_x: true, log_y: true, series, ..Curves::default() })
     }
 }
 

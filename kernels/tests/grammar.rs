@@ -266,3 +266,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn terms_add_up_and_columns_are_those_that_values_depend_on() {
+    use faer::Mat;
+    use sparsegp_kernels::{Inputs, Scratch};
+    let points = |shift: f64| Mat::from_fn(5, 3, |i, d| (i as f64 + shift) * 0.3 + d as f64 * 0.2 * i as f64);
+    let (left, right) = (points(0.0), points(0.7));
+    let eval = |kernel: &dyn Kernel| {
+        let mut k = Mat::zeros(5, 5);
+        let inputs = Inputs::Cross { left: left.as_ref(), right: right.as_ref() };
+        kernel.eval(inputs, k.as_mut(), &mut Scratch::new());
+        k
+    };
+    let cases: &[(&str, &[Option<&[usize]>])] = &[
+        ("rbf[0] + matern32[2] * linear[1] + constant", &[Some(&[0]), Some(&[1, 2]), Some(&[])]),
+        ("rbf[1] + rbf", &[Some(&[1]), None]),
+        ("additive(order=1)", &[Some(&[0]), Some(&[1]), Some(&[2])]),
+        ("additive(order=2)", &[]),
+        ("rbf[0] * rbf[1]", &[]),
+        ("rbf", &[]),
+    ];
+    for (text, columns) in cases {
+        let kernel = parse(text, 3).unwrap();
+        let terms = kernel.terms();
+        let found: Vec<Option<Vec<usize>>> = terms.iter().map(|term| term.columns()).collect();
+        let expected: Vec<Option<Vec<usize>>> =
+            columns.iter().map(|columns| columns.map(<[usize]>::to_vec)).collect();
+        assert_eq!(found, expected, "{text}");
+        if terms.is_empty() {
+            continue;
+        }
+        let mut sum = Mat::zeros(5, 5);
+        terms.iter().for_each(|term| sum += eval(term.as_ref()));
+        assert!((sum - eval(kernel.as_ref())).norm_max() < 1e-12, "{text}");
+    }
+}

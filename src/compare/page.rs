@@ -4,7 +4,9 @@ use super::plan::{Contender, Plan};
 use super::results::{Results, Role};
 use super::summary::{Estimate, Group};
 use crate::likelihood::Task;
-use crate::report::{Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves};
+use crate::report::{
+    Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
+};
 
 /// A test figure by the name of its column and the name that people know it by.
 type Figure = (&'static str, &'static str);
@@ -199,12 +201,10 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
 /// How to read the table.
 fn notes(plan: &Plan<'_>) -> Vec<String> {
     let settings = plan.settings();
-    let mut notes = vec![
-        format!(
-            "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
+    let mut notes = vec![format!(
+        "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
              went on from and the other values of β."
-        ),
-    ];
+    )];
     if let Some(betas) = &settings.betas {
         notes.push(format!(
             "β ({betas}) was chosen by held-out training rows, then the model was fitted again with it on all training \
@@ -269,7 +269,12 @@ fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option
     let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
         group.role == Role::Grid && group.train_size == size
     });
-    curves(&Curves { axes: ("β".to_owned(), format!("test {name}")), log_x: true, series, ..Curves::default() })
+    curves(&Curves {
+        axes: ("β".to_owned(), format!("test {name}")),
+        log_x: true,
+        series,
+        ..Curves::default()
+    })
 }
 
 /// Observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.

@@ -82,7 +82,8 @@ impl Explainer<'_> {
 
     /// The columns that some inputs belong to.
     fn touched(&self, inputs: &[usize]) -> Vec<usize> {
-        let touches = |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
+        let touches =
+            |column: &usize| inputs.iter().any(|input| self.columns[*column].inputs.contains(input));
         (0..self.columns.len()).filter(touches).collect()
     }
 

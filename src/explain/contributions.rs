@@ -73,7 +73,8 @@ impl Explainer<'_> {
     /// What changes at once: single columns and, where there are too many, all others together.
     fn players(&self, background: Rows<'_>, settings: &Settings) -> Vec<(String, Vec<usize>)> {
         let inputs = |column: usize| self.columns[column].inputs.clone();
-        let single = |column: usize| (self.columns[column].name.clone(), inputs(column).collect::<Vec<usize>>());
+        let single =
+            |column: usize| (self.columns[column].name.clone(), inputs(column).collect::<Vec<usize>>());
         if self.columns.len() <= settings.columns.max(1) {
             return (0..self.columns.len()).map(single).collect();
         }

@@ -102,7 +102,8 @@ impl Explainer<'_> {
     fn settings(&self, column: usize, rows: Rows<'_>) -> Vec<Setting> {
         let about = &self.columns[column];
         let first = about.inputs.start;
-        let of_row = |row: usize| about.inputs.clone().map(|input| rows.x[(row, input)]).collect::<Vec<f64>>();
+        let of_row =
+            |row: usize| about.inputs.clone().map(|input| rows.x[(row, input)]).collect::<Vec<f64>>();
         match about.kind {
             InputKind::Categories { .. } => {
                 let categories = about.categories().into_iter().take(SETTINGS).enumerate();

@@ -30,7 +30,9 @@ impl Scale {
     /// The latent function that moves the number alone or most; `None` where there is no such function.
     pub(super) fn function(self, model: &Model) -> Option<usize> {
         match (self, model.latent().likelihood.target_kind()) {
-            (Scale::Probability(class), TargetKind::Class) => (class < model.latent().processes()).then_some(class),
+            (Scale::Probability(class), TargetKind::Class) => {
+                (class < model.latent().processes()).then_some(class)
+            }
             _ => Some(0),
         }
     }
@@ -39,7 +41,9 @@ impl Scale {
 /// Whether the predictive mean is the latent mean in units of the target.
 pub(super) fn is_linear(model: &Model) -> bool {
     let likelihood = &model.latent().likelihood;
-    likelihood.gaussian_noise().is_some() && likelihood.scales_target() && model.scaling().target_map().is_none()
+    likelihood.gaussian_noise().is_some()
+        && likelihood.scales_target()
+        && model.scaling().target_map().is_none()
 }
 
 /// The number at every row of predictions.

@@ -100,7 +100,11 @@ impl Explainer<'_> {
         let (kernel, inputs, mut scratch) = (layer.kernel(), self.model.inputs(), Scratch::new());
         let origin: Mat<f64> = Mat::zeros(1, inputs);
         let (mut own, mut at_origin) = (Mat::zeros(1, 1), [0.0]);
-        kernel.eval(Inputs::Cross { left: origin.as_ref(), right: origin.as_ref() }, own.as_mut(), &mut scratch);
+        kernel.eval(
+            Inputs::Cross { left: origin.as_ref(), right: origin.as_ref() },
+            own.as_mut(),
+            &mut scratch,
+        );
         kernel.diag(origin.as_ref(), &mut at_origin, &mut scratch);
         // What two draws at one place do not share is noise.
         let noise = at_origin[0] - own[(0, 0)];
@@ -143,14 +147,13 @@ impl Explainer<'_> {
         let of_column = |column: &InputColumn| {
             column.inputs.clone().map(|input| slopes[input] * steps[input].powi(2)).sum::<f64>()
         };
-        let mut scores: Vec<(f64, f64)> = self.columns.iter().map(|column| (of_column(column), 0.0)).collect();
+        let mut scores: Vec<(f64, f64)> =
+            self.columns.iter().map(|column| (of_column(column), 0.0)).collect();
         if let Some(sensitivities) = self.sensitivities() {
             scores.iter_mut().zip(sensitivities).for_each(|(score, sensitivity)| score.1 = sensitivity);
         }
         let mut order: Vec<usize> = all.collect();
-        order.sort_by(|&a, &b| {
-            scores[b].0.total_cmp(&scores[a].0).then(scores[b].1.total_cmp(&scores[a].1))
-        });
+        order.sort_by(|&a, &b| scores[b].0.total_cmp(&scores[a].0).then(scores[b].1.total_cmp(&scores[a].1)));
         order.truncate(settings.columns);
         order
     }
@@ -193,15 +196,19 @@ impl Explainer<'_> {
 
     /// What permuting does, by column.
     fn increases(&self, rows: Rows<'_>, columns: &[usize], settings: &Settings) -> Vec<(usize, Increase)> {
-        let order: Vec<usize> =
-            shuffled(rows.len(), settings.seed).into_iter().take(self.affordable(columns.len(), settings)).collect();
+        let order: Vec<usize> = shuffled(rows.len(), settings.seed)
+            .into_iter()
+            .take(self.affordable(columns.len(), settings))
+            .collect();
         let (count, repeats) = (order.len(), settings.repeats.clamp(1, order.len() - 1));
         let (inputs, exposure) = (rows.inputs_of(&order), rows.exposure_of(&order));
         let targets: Vec<f64> = order.iter().map(|&row| rows.targets[row]).collect();
         let loss = |inputs: &Mat<f64>| -> Vec<f64> {
             let predictions = self.model.predict_rows(inputs.transpose(), exposure.clone());
             let losses = predictions.losses(&targets).into_iter();
-            losses.map(|(log_density, square)| if self.model.mean_only() { square } else { -log_density }).collect()
+            losses
+                .map(|(log_density, square)| if self.model.mean_only() { square } else { -log_density })
+                .collect()
         };
         let before = loss(&inputs);
         let of_column = |&column: &usize| {

@@ -304,7 +304,12 @@ mod tests {
         let card = Card { name: "<i>".into(), value: "<u>".into(), beside: "<s>".into() };
         let part =
             PagePart { title: "<em>".into(), lead: "<q>".into(), cards: vec![card], sections: vec![section] };
-        Page { title: "a < b".into(), lead: "<b>".into(), parts: vec![part.clone(), part], end: Section::default() }
+        Page {
+            title: "a < b".into(),
+            lead: "<b>".into(),
+            parts: vec![part.clone(), part],
+            end: Section::default(),
+        }
     }
 
     #[test]
@@ -319,11 +324,16 @@ mod tests {
             Block::Heading(evil()),
             Block::Code(evil()),
             Block::Details(evil(), vec![Block::Text(evil())]),
-            Block::Figures(Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default())).into_iter().collect()),
+            Block::Figures(
+                Figure::of(&evil(), &evil(), &evil(), Some(Drawing::default())).into_iter().collect(),
+            ),
         ];
         let page = of(blocks).html();
         for tag in ["script", "img", "i", "u", "s", "em", "q", "tt", "a"] {
-            assert!(!page.contains(&format!("<{tag}>")) && !page.contains(&format!("<{tag} src")), "{tag}: {page}");
+            assert!(
+                !page.contains(&format!("<{tag}>")) && !page.contains(&format!("<{tag} src")),
+                "{tag}: {page}"
+            );
         }
         for text in ["a &lt; b", "a&amp;b", "&quot;&lt;img src=x&gt;&quot;", "it&#39;s\u{fffd}\u{fffd}&lt;"] {
             assert!(page.contains(text), "{text} in {page}");

@@ -22,8 +22,8 @@ pub use document::{DataSummary, Document, FitFigures, SCHEMA};
 #[cfg(feature = "tables")]
 pub use evaluation::{Evaluation, Evaluator, KeptRows};
 pub use figures::{
-    Band, CurveSeries, Curves, Drawing, Interval, Observed, Plane, Regions, Series, Surface, bands, calibration,
-    coverage, curves, intervals, regions, reliability, roc, surface, trace,
+    Band, CurveSeries, Curves, Drawing, Interval, Observed, Plane, Regions, Series, Surface, bands,
+    calibration, coverage, curves, intervals, regions, reliability, roc, surface, trace,
 };
 #[cfg(feature = "tables")]
 pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};

@@ -1,8 +1,8 @@
 //! A model's figures on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
 
 use super::args::EvaluateArgs;
-use super::predict::{BLOCK_ROWS, Filled};
 use super::output;
+use super::predict::{BLOCK_ROWS, Filled};
 use serde_json::{Map, Value, json};
 use sparsegp::files::AtomicFile;
 use sparsegp::report::{DataSummary, Document, Evaluation, Evaluator, words};

@@ -40,7 +40,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         AtomicFile::write_all_to(&args.out.join(name), text.as_bytes())?;
     }
     if args.report.is_some() || args.plots.is_some() {
-        let title = format!("What {} depends on", args.model.display());
+        let title = format!("What the predictions of {} depend on", args.model.display());
         let page = explained_page(&title, &explained, &page::command());
         page::write(&page, args.report.as_deref(), args.plots.as_deref())?;
     }
@@ -90,8 +90,11 @@ fn show(explained: &Explained<'_>) -> Result<()> {
     let table = explained.relevance_table();
     let short = |cell: &String| cell.parse().map_or_else(|_| cell.clone(), output::number);
     let more = table.len().saturating_sub(SHOWN + 1);
-    let rows: Vec<Vec<String>> =
-        table.iter().take(SHOWN + 1).map(|row| [vec![row[1].clone()], row[2..].iter().map(short).collect()].concat()).collect();
+    let rows: Vec<Vec<String>> = table
+        .iter()
+        .take(SHOWN + 1)
+        .map(|row| [vec![row[1].clone()], row[2..].iter().map(short).collect()].concat())
+        .collect();
     let note = if more > 0 { format!("… {more} more columns\n") } else { String::new() };
     output::print(&format!("{}\n{}{note}", table.get(1).map_or("", |row| &row[0]), output::table(&rows)))
 }

@@ -63,7 +63,8 @@ fn names(page: &Page) -> Vec<String> {
     for (place, part) in page.parts.iter().enumerate() {
         for figure in part.figures() {
             let name = if several { format!("{}-{}", place + 1, figure.name) } else { figure.name.clone() };
-            let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}-{number}") };
+            let numbered =
+                |number: usize| if number == 1 { name.clone() } else { format!("{name}-{number}") };
             let free = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
             taken.insert(free.clone());
             names.push(free);

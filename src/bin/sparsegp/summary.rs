@@ -84,8 +84,11 @@ fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
     let alone = beside.is_empty();
     let names: Vec<String> = beside.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
     beside.iter_mut().for_each(|row| drop(row.remove(0)));
-    let mut rows: Vec<Vec<String>> =
-        names.into_iter().zip(output::table(&beside).lines()).map(|(name, cells)| vec![name, cells.to_owned()]).collect();
+    let mut rows: Vec<Vec<String>> = names
+        .into_iter()
+        .zip(output::table(&beside).lines())
+        .map(|(name, cells)| vec![name, cells.to_owned()])
+        .collect();
     let others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
     for (index, part) in others.chunks(FIGURES).enumerate() {
         let (name, prefix) = match (index, alone) {

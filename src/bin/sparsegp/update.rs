@@ -1,12 +1,12 @@
 //! `update`: a model and new rows to the model after them, with its figures at these rows before and after; no fitting.
 
 use super::args::UpdateArgs;
-use super::evaluate::Evaluation;
 use super::{interruption, output};
 use serde_json::{Map, Value, json};
 use sparsegp::Result;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::metrics::Report;
+use sparsegp::report::Evaluation;
 use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::{Table, read_table_with};
 use sparsegp::tabular::{TableModel, TableOutputs};

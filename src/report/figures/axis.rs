@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn linear_ticks_name_themselves_and_none_says_what_another_does() {
         assert_eq!(labels_of(&Axis::linear("x", 0.0..1.0)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        assert_eq!([short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)], ["0", "-1e-7", "1.5e9", "-1e-9"]);
+        assert_eq!(
+            [short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)],
+            ["0", "-1e-7", "1.5e9", "-1e-9"]
+        );
         let middles = [0.0, 1.0, -2.3, 700.0, 1e5, 123456.7, 1e9, 1e-4, 3e-9];
         let widths = [1e-6, 3e-4, 0.02, 1.0, 4.7, 900.0, 1e6];
         for (middle, width) in middles.iter().flat_map(|m| widths.iter().map(move |w| (m, w))) {

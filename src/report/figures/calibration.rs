@@ -1,8 +1,7 @@
 //! Figures of calibration: integral transforms, coverage, reliability and the receiver operating characteristic; no point forecasts.
 
 use super::{
-    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, SIZE, TEXT, THICK, curves, draw, frame,
-    marker, whisker,
+    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, SIZE, TEXT, THICK, curves, draw, frame, marker, whisker,
 };
 use crate::metrics::Report;
 use plotters::prelude::*;
@@ -28,9 +27,7 @@ pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
         chart.draw_series(bars)?;
         let band = [(0.0, (width - half).max(0.0)), (1.0, width + half)];
         chart.draw_series([Rectangle::new(band, GREY.mix(0.3).filled())])?;
-        chart
-            .draw_series(LineSeries::new([(0.0, width), (1.0, width)], GREY.stroke_width(THICK)))
-            .map(|_| ())
+        chart.draw_series(LineSeries::new([(0.0, width), (1.0, width)], GREY.stroke_width(THICK))).map(|_| ())
     })
 }
 
@@ -44,9 +41,9 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
         (0.95, coverage.central_95?),
     ];
     draw(SIZE, |area| {
-        let low = levels.iter().fold(0.4, |low, level| level.1.min(low));
+        let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
         let x = Axis::linear("level of the predictive interval", 0.4..1.0);
-        let y = Axis::linear("share of rows inside", (low - 0.05).max(0.0)..1.02);
+        let y = Axis::linear("share of rows inside", low - 0.02..1.02);
         let mut chart = frame(area, x, y)?;
         chart.draw_series(LineSeries::new([(0.4, 0.4), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
         chart.draw_series(LineSeries::new(levels, BLUE.stroke_width(THICK)))?;
@@ -80,7 +77,8 @@ pub fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
         let line = points.iter().map(|point| (point.0, point.1));
         chart.draw_series(LineSeries::new(line, BLUE.stroke_width(THICK)))?;
         let small = ("sans-serif", TEXT * 3 / 4).into_font();
-        let style = small.color(&super::INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
+        let style =
+            small.color(&super::INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
         for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
             let (below, above) = wilson(share, rows);
             let place = |y: f64| chart.backend_coord(&(predicted, y));
@@ -103,6 +101,7 @@ pub fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     curves(&Curves {
         axes: ("false positive rate".into(), "true positive rate".into()),
         diagonal: true,
+        unmarked: true,
         series: vec![CurveSeries { name: String::new(), points }],
         ..Curves::default()
     })
@@ -135,8 +134,12 @@ mod tests {
     fn coverage_has_a_point_and_a_bar_per_level() {
         assert_eq!(coverage(&Report::default(), 9), None);
         let share = Some(0.45);
-        let levels =
-            Coverage { central_50: share, central_80: Some(0.8), central_90: Some(0.88), central_95: Some(1.0) };
+        let levels = Coverage {
+            central_50: share,
+            central_80: Some(0.8),
+            central_90: Some(0.88),
+            central_95: Some(1.0),
+        };
         let svg = checked(coverage(&Report { coverage: Some(levels), ..Report::default() }, 50));
         assert_eq!(svg.matches("<polygon").count(), 4);
         assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 4 * 3);
@@ -146,7 +149,8 @@ mod tests {
     fn a_reliability_curve_has_points_bars_and_numbers() {
         assert_eq!(reliability(&[]), None);
         assert_eq!(reliability(&[(f64::NAN, 0.5, 3)]), None);
-        let svg = checked(reliability(&[(0.05, 0.0, 40), (0.5, 0.6, 1234), (f64::NAN, 1.0, 2), (1.0, 1.0, 0)]));
+        let svg =
+            checked(reliability(&[(0.05, 0.0, 40), (0.5, 0.6, 1234), (f64::NAN, 1.0, 2), (1.0, 1.0, 0)]));
         assert!(svg.contains("predicted probability") && svg.contains("observed share"));
         assert_eq!(svg.matches("<polygon").count(), 2);
         assert!(svg.contains(">40<") && svg.contains(">1234<"));

@@ -31,6 +31,8 @@ pub struct Curves {
     pub log_y: bool,
     /// Whether a grey line shows where both coordinates are equal.
     pub diagonal: bool,
+    /// Whether points have no markers.
+    pub unmarked: bool,
     /// The series. Colour and marker go by the place in this list; one alone without a name has no legend.
     pub series: Vec<CurveSeries>,
 }
@@ -100,7 +102,8 @@ pub fn curves(curves: &Curves) -> Option<Drawing> {
 impl Curves {
     fn shown<'a>(&self, index: usize, series: &'a CurveSeries) -> Shown<'a> {
         let points: Vec<Point> = series.points.iter().filter_map(|point| self.point(point)).collect();
-        let marker = (points.len() <= MOST_MARKED).then_some(index % MARKERS.len());
+        let marked = points.len() <= MOST_MARKED && !self.unmarked;
+        let marker = marked.then_some(index % MARKERS.len());
         Shown { name: &series.name, colour: COLOURS[index % COLOURS.len()], marker, points }
     }
 
@@ -217,7 +220,8 @@ mod tests {
 
     #[test]
     fn the_diagonal_is_a_line_that_is_no_series() {
-        let shares = Curves { diagonal: true, ..of(false, vec![series("a", &[(0.1, 0.2, 0.1), (0.9, 0.8, 0.1)])]) };
+        let shares =
+            Curves { diagonal: true, ..of(false, vec![series("a", &[(0.1, 0.2, 0.1), (0.9, 0.8, 0.1)])]) };
         let svg = checked(curves(&shares));
         assert!(svg.contains("stroke=\"#787878\" stroke-width=\"4\""), "{svg}");
         assert_eq!(svg.matches("<polygon").count(), 2 + 1);

@@ -70,7 +70,6 @@ pub fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> Option<
     })
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::super::checked;

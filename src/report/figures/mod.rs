@@ -200,7 +200,13 @@ fn legend_height(names: &[(&str, Sample)]) -> u32 {
 /// How many names stand side by side: three where all are short.
 fn legend_columns(names: &[(&str, Sample)]) -> usize {
     let longest = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    if longest <= 16 { 3.min(names.len().max(1)) } else if longest <= 28 { 2 } else { 1 }
+    if longest <= 16 {
+        3.min(names.len().max(1))
+    } else if longest <= 28 {
+        2
+    } else {
+        1
+    }
 }
 
 /// Names beside samples of what they name, filled row by row.

@@ -52,9 +52,7 @@ fn draw<B: DrawingBackend>(bitmap: &mut B, mark: &Mark) -> Option<()> {
         Mark::Line(places, ink, wide) => {
             bitmap.draw_path(places.iter().copied().map(finer), &Pen(*ink, width * wide)).ok()
         }
-        Mark::Area(places, ink) => {
-            bitmap.fill_polygon(places.iter().copied().map(finer), &Pen(*ink, 1)).ok()
-        }
+        Mark::Area(places, ink) => bitmap.fill_polygon(places.iter().copied().map(finer), &Pen(*ink, 1)).ok(),
         Mark::Box(from, to, ink, true) => {
             let (to, from) = (finer(*to), finer(*from));
             bitmap.draw_rect(from, (to.0 - 1, to.1 - 1), &Pen(*ink, 1), true).ok()

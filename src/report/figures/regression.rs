@@ -1,6 +1,9 @@
 //! Figures of a regression on test rows: predictions against observations, and what is left of them; no calibration.
 
-use super::{Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range, whisker};
+use super::{
+    Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range,
+    whisker,
+};
 use crate::data::moments::Moments;
 use crate::metrics::Compared;
 use plotters::prelude::*;

@@ -1,8 +1,8 @@
 //! Figures of functions of one input with their bands: a forecast with data, and partial dependence; no models.
 
 use super::{
-    Axis, BLUE, COLOURS, DOT, Drawing, GREY, INK, MOST_POINTS, SIZE, Sample, THICK, THIN, draw, frame, legend,
-    legend_height, range,
+    Axis, BLUE, COLOURS, DOT, Drawing, GREY, INK, MOST_POINTS, SIZE, Sample, THICK, THIN, draw, frame,
+    legend, legend_height, range,
 };
 use plotters::prelude::*;
 
@@ -27,7 +27,8 @@ impl Series {
         let y = range(self.observed.iter().map(|p| p.1).chain(band))?;
         let shown = x.clone();
         draw(SIZE, |area| {
-            let mut chart = frame(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y.clone()))?;
+            let mut chart =
+                frame(area, Axis::linear(&self.axes.0, x), Axis::linear(&self.axes.1, y.clone()))?;
             chart.draw_series([outline(&self.forecast, BLUE.mix(0.25))])?;
             let mean = self.forecast.iter().map(|f| (f.0, f.1));
             chart.draw_series(LineSeries::new(mean, BLUE.stroke_width(THICK)))?;

@@ -1,8 +1,8 @@
 //! Figures over two inputs: a number as a map of colours, and the regions of classes, with data and inducing inputs; no models.
 
 use super::{
-    Area, Axis, COLOURS, DOT, Drawing, Drawn, GREY, INK, MARKERS, MOST_POINTS, SIZE, Sample, THIN, draw, frame,
-    cross, legend, legend_height, lettering, marker,
+    Area, Axis, COLOURS, DOT, Drawing, Drawn, GREY, INK, MARKERS, MOST_POINTS, SIZE, Sample, THIN, cross,
+    draw, frame, legend, legend_height, lettering, marker,
 };
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -83,7 +83,9 @@ pub fn surface(surface: &Surface) -> Option<Drawing> {
         chart.draw_series((0..cells.rows).flat_map(|row| cells.runs(row, &|value| colour(*value))))?;
         if surface.contour {
             let contour = cells.contour();
-            chart.draw_series(contour.into_iter().map(|ends| PathElement::new(ends, INK.stroke_width(THIN))))?;
+            chart.draw_series(
+                contour.into_iter().map(|ends| PathElement::new(ends, INK.stroke_width(THIN))),
+            )?;
         }
         surface.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
         scale(&beside, surface)?;
@@ -100,7 +102,8 @@ pub fn regions(regions: &Regions) -> Option<Drawing> {
     let paint = |cell: usize| {
         let (class, probability) = regions.cells[cell];
         // From white where it is no more probable than any other.
-        let strength = ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
+        let strength =
+            ((probability * classes as f64 - 1.0) / (classes as f64 - 1.0).max(1.0)).clamp(0.0, 1.0);
         let strength = (strength * STEPS / 4.0).round() / (STEPS / 4.0);
         mixed(COLOURS[class % COLOURS.len()], 0.1 + 0.5 * strength)
     };
@@ -161,17 +164,18 @@ impl Plane {
 
     /// Points and inducing inputs, at most so many of each.
     fn draw_points(&self, area: &Area<'_>, place: &dyn Fn((f64, f64)) -> (i32, i32)) -> Drawn {
-        let inside = |x: f64, y: f64| {
-            (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y)
-        };
+        let inside =
+            |x: f64, y: f64| (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y);
         let points: Vec<_> = self.points.iter().filter(|point| inside(point.0, point.1)).collect();
         for &&(x, y, class) in points.iter().step_by(points.len().div_ceil(MOST_POINTS).max(1)) {
             let at = place((x, y));
             if self.classes.is_empty() {
                 area.draw(&Circle::new(at, DOT - 1, INK.mix(0.6).filled()))?;
             } else {
-                let small: Vec<_> =
-                    marker((0, 0), class).iter().map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3)).collect();
+                let small: Vec<_> = marker((0, 0), class)
+                    .iter()
+                    .map(|(dx, dy)| (at.0 + dx * 2 / 3, at.1 + dy * 2 / 3))
+                    .collect();
                 area.draw(&Polygon::new(small, dark(class).mix(0.8).filled()))?;
             }
         }

@@ -1,6 +1,7 @@
 //! What a report says of calibration: whether probabilities and intervals are what they claim to be; no point forecasts.
 
 use super::{figures, percent};
+use crate::likelihood::Task;
 use crate::metrics::Report;
 use crate::report::evaluation::Evaluation;
 use crate::report::figures::{calibration, coverage, reliability, roc};
@@ -15,16 +16,17 @@ const LEAST: f64 = 0.02;
 /// The blocks of the section.
 pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
     let levels = model.schema().encoding().levels();
-    let of = match levels {
-        [_, positive] => format!("'{positive}'"),
-        _ => "the most probable class".to_owned(),
+    let (of, shares) = match levels {
+        [_, positive] => (format!("'{positive}'"), format!("The share of '{positive}' among test rows")),
+        _ => (String::new(), "The share of test rows in which the most probable class is right".to_owned()),
     };
+    let discrete = model.task() != Task::Regression;
     let points = test.metrics.reliability().unwrap_or_default();
     let error = test.report.ece.map_or(String::new(), |error| {
         format!(" The calibration error, the mean distance from the line, is {}.", number(error))
     });
     let reliable = format!(
-        "The share of {of} among test rows against its predicted probability, with 95 % intervals and the number of rows below. Points above the \
+        "{shares} against its predicted probability, with 95 % intervals and the number of rows below. Points above the \
          grey line say that probabilities are too low, points below it that they are too high.{error}"
     );
     let found = test.report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
@@ -33,10 +35,25 @@ pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
          there is nothing but guessing.{found}"
     );
     figures([
-        Figure::of("pit", "Probability integral transforms", &transforms(&test.report, test.rows), calibration(&test.report, test.rows)),
-        Figure::of("coverage", "Coverage", &covered(&test.report, test.rows), coverage(&test.report, test.rows)),
+        Figure::of(
+            "pit",
+            "Probability integral transforms",
+            &transforms(&test.report, test.rows),
+            calibration(&test.report, test.rows),
+        ),
+        Figure::of(
+            "coverage",
+            "Coverage",
+            &covered(&test.report, (test.rows, discrete)),
+            coverage(&test.report, test.rows),
+        ),
         Figure::of("reliability", "Reliability of probabilities", &reliable, reliability(&points)),
-        Figure::of("roc", "Receiver operating characteristic", &characteristic, test.metrics.roc().and_then(|points| roc(&points))),
+        Figure::of(
+            "roc",
+            "Receiver operating characteristic",
+            &characteristic,
+            test.metrics.roc().and_then(|points| roc(&points)),
+        ),
     ])
 }
 
@@ -64,19 +81,22 @@ fn transforms(report: &Report, rows: u64) -> String {
     )
 }
 
-/// How to read coverage against level, and what it says.
-fn covered(report: &Report, rows: u64) -> String {
+/// How to read coverage against level of so many rows, whose targets are discrete or not, and what it says.
+fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
     let Some(share) = report.coverage.as_ref().and_then(|coverage| coverage.central_95) else {
         return String::new();
     };
     let verdict = match share - 0.95 {
+        off if off > chance(0.95, rows) && discrete => {
+            "more than 95 %, as those of small counts and few levels have to"
+        }
         off if off > chance(0.95, rows) => "more than they should: they are too wide",
         off if -off > chance(0.95, rows) => "less than they should: they are too narrow",
         _ => "as they should within chance",
     };
     format!(
         "The share of test rows inside central intervals against the level of these, with 95 % intervals of the shares; above the grey line intervals are \
-         too wide, below it too narrow. The 95 % intervals hold {} of the rows, {verdict}. Intervals of small counts and few levels hold more than their level of necessity.",
+         too wide, below it too narrow. The 95 % intervals hold {} of the rows, {verdict}.",
         percent(share)
     )
 }
@@ -103,7 +123,7 @@ mod tests {
         assert!(words(other).contains("to the left"));
         let words = |share: f64, rows: u64| {
             let coverage = Some(Coverage { central_95: Some(share), ..Coverage::default() });
-            covered(&Report { coverage, ..Report::default() }, rows)
+            covered(&Report { coverage, ..Report::default() }, (rows, false))
         };
         assert!(words(0.9, 2000).contains("90 % of the rows, less than they should"));
         assert!(words(0.9, 20).contains("within chance"));

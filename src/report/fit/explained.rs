@@ -104,12 +104,19 @@ impl<'a> Explained<'a> {
         let header = ["target", "column", "of", "value", "mean", "lower", "upper"];
         let rows = self.dependence.iter().flat_map(|dependence| {
             let curves = dependence.curves.iter();
-            curves.flat_map(move |curve| dependence.settings.iter().zip(&curve.points).map(move |(setting, point)| {
-                let value = setting.category.clone().unwrap_or_else(|| digits(setting.value));
-                let mut row = vec![self.target(), self.columns[dependence.column].name.clone(), self.of_what(curve.scale), value];
-                row.extend([point.0, point.1, point.2].map(digits));
-                row
-            }))
+            curves.flat_map(move |curve| {
+                dependence.settings.iter().zip(&curve.points).map(move |(setting, point)| {
+                    let value = setting.category.clone().unwrap_or_else(|| digits(setting.value));
+                    let mut row = vec![
+                        self.target(),
+                        self.columns[dependence.column].name.clone(),
+                        self.of_what(curve.scale),
+                        value,
+                    ];
+                    row.extend([point.0, point.1, point.2].map(digits));
+                    row
+                })
+            })
         });
         table(&header, rows)
     }
@@ -117,7 +124,8 @@ impl<'a> Explained<'a> {
     /// A row per row that is explained and column: the target, the number of the row, what is explained, its mean over the
     /// background, the prediction, the column, what it adds, and the standard error of that, empty where it is exact; a header first.
     pub fn contribution_table(&self) -> Vec<Vec<String>> {
-        let header = ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
+        let header =
+            ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
         let rows = self.contributions.iter().flat_map(|(number, about)| {
             about.parts.iter().map(move |part| {
                 vec![
@@ -181,19 +189,23 @@ impl<'a> Explained<'a> {
 
     /// The blocks about relevance.
     pub(super) fn relevance_blocks(&self) -> Vec<Block> {
-        let permuted = self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?)));
+        let permuted =
+            self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?)));
         let loss = if self.model.mean_only() { "squared error" } else { "NLL" };
         let intervals_of = permuted.clone().take(TEN).map(|(relevance, by)| Interval {
             name: self.columns[relevance.column].name.clone(),
             middle: by.mean,
             ends: (by.mean - HALF_95 * by.error, by.mean + HALF_95 * by.error),
         });
-        let by_permutation = intervals(&format!("increase of the {loss}"), &intervals_of.collect::<Vec<_>>(), true);
+        let by_permutation =
+            intervals(&format!("increase of the {loss}"), &intervals_of.collect::<Vec<_>>(), true);
         let (all, judged) = (self.columns.len(), permuted.clone().count());
         let rows = permuted.map(|(_, by)| by.rows).next().unwrap_or(0);
         let others = match all - judged {
             0 => String::new(),
-            others => format!(" Of the {all} columns {others} were left out, along which the posterior mean changes least."),
+            others => format!(
+                " Of the {all} columns {others} were left out, along which the posterior mean changes least."
+            ),
         };
         let judges = self.judges.unwrap_or("rows");
         let about = format!(
@@ -210,8 +222,11 @@ impl<'a> Explained<'a> {
     }
 
     fn by_sensitivity(&self) -> Option<Drawing> {
-        let mut known: Vec<(usize, f64)> =
-            self.relevance.iter().filter_map(|relevance| Some((relevance.column, relevance.sensitivity?))).collect();
+        let mut known: Vec<(usize, f64)> = self
+            .relevance
+            .iter()
+            .filter_map(|relevance| Some((relevance.column, relevance.sensitivity?)))
+            .collect();
         known.sort_by(|a, b| b.1.total_cmp(&a.1));
         let bars = known.iter().take(TEN).map(|&(column, value)| Interval {
             name: self.columns[column].name.clone(),
@@ -241,7 +256,12 @@ impl<'a> Explained<'a> {
         } else {
             let band = |curve: &crate::explain::Curve| Band {
                 name: if single { String::new() } else { self.of_what(curve.scale) },
-                points: dependence.settings.iter().zip(&curve.points).map(|(s, p)| (s.value, p.0, p.1, p.2)).collect(),
+                points: dependence
+                    .settings
+                    .iter()
+                    .zip(&curve.points)
+                    .map(|(s, p)| (s.value, p.0, p.1, p.2))
+                    .collect(),
             };
             let curves: Vec<Band> = dependence.curves.iter().take(shown).map(band).collect();
             let rows = self.data.rows();

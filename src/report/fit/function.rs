@@ -18,8 +18,9 @@ const CELLS: usize = 50;
 
 /// What the likelihood calls the standard deviation of noise that varies.
 const NOISE_SD: &str = "noise_sd";
+const NOISE: &str = "standard deviation of the noise";
 
-/// The bins of the noise by the prediction.
+/// The bins of the noise by the prediction of rows.
 const BINS: usize = 20;
 
 /// The blocks of the section.
@@ -68,10 +69,15 @@ fn span(rows: Rows<'_>, input: usize) -> (f64, f64) {
     (low - margin, high + margin)
 }
 
-fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Option<Figure>> {
+/// Places along the only input of rows, `1 × PLACES`.
+fn along(rows: Rows<'_>) -> Mat<f64> {
     let (low, high) = span(rows, 0);
-    let place = |k: usize| low + (high - low) * k as f64 / (PLACES - 1) as f64;
-    let x = Mat::from_fn(1, PLACES, |_, k| place(k));
+    Mat::from_fn(1, PLACES, |_, k| low + (high - low) * k as f64 / (PLACES - 1) as f64)
+}
+
+fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Option<Figure>> {
+    let x = along(rows);
+    let place = |k: usize| x[(0, k)];
     let predictions = model.predict_rows(x.transpose(), Vec::new());
     let (target, levels) = (model.schema().target_name(), model.schema().encoding().levels());
     let inputs = inducing(model).col_iter().next().map_or(Vec::new(), |z| z.iter().copied().collect());
@@ -104,7 +110,8 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
 
 fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec<Option<Figure>> {
     let (x, y) = (span(rows, 0), span(rows, 1));
-    let centre = |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
+    let centre =
+        |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
     let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| {
         if input == 0 { centre(x, cell % CELLS) } else { centre(y, cell / CELLS) }
     });
@@ -130,7 +137,8 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                  they should be.",
                 levels.last().map_or("", String::as_str)
             );
-            let drawing = map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
+            let drawing =
+                map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
             vec![Figure::of("function", "Decision regions", &caption, drawing)]
         }
         TargetKind::Class | TargetKind::Ordinal => {
@@ -140,7 +148,9 @@ fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec
                 (best, all.get(best).copied().unwrap_or(f64::NAN))
             };
             let cells = (0..predictions.rows()).into_par_iter().map(best).collect();
-            let caption = format!("The most probable class over both inputs, the paler the less probable it is. {marks}");
+            let caption = format!(
+                "The most probable class over both inputs, the paler the less probable it is. {marks}"
+            );
             vec![Figure::of("function", "Decision regions", &caption, regions(&Regions { plane, cells }))]
         }
         _ => {
@@ -176,11 +186,19 @@ fn map(
 fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
     let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
     let which = predictions.detail_names().iter().position(|name| *name == NOISE_SD)?;
-    let only = model.inputs() == 1;
-    let at = |row: usize| {
-        let place = if only { rows.x[(row, 0)] } else { predictions.row(row).mean };
-        (place, predictions.details(row)[which])
-    };
+    let sd = |predictions: &Predictions<'_>, row: usize| predictions.details(row)[which];
+    if model.inputs() == 1 {
+        let x = along(rows);
+        let predictions = model.predict_rows(x.transpose(), Vec::new());
+        let point = |row: usize| (x[(0, row)], sd(&predictions, row), f64::NAN, f64::NAN);
+        let points = (0..PLACES).into_par_iter().map(point).collect();
+        let name = model.schema().input_names().swap_remove(0);
+        let caption = "The standard deviation of the noise, which this likelihood lets vary, at every place of the input. A flat curve says that \
+                       constant noise would do.";
+        let curve = [Band { name: String::new(), points }];
+        return Figure::of("noise", "Noise", caption, bands((&name, NOISE), &curve, &[]));
+    }
+    let at = |row: usize| (predictions.row(row).mean, sd(&predictions, row));
     let mut points: Vec<(f64, f64)> = (0..rows.len()).into_par_iter().map(at).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let of_bin = |bin: &[(f64, f64)]| {
@@ -189,10 +207,12 @@ fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
         let quantile = |p: f64| sds[(p * (sds.len() - 1) as f64).round() as usize];
         (bin[bin.len() / 2].0, quantile(0.5), quantile(0.1), quantile(0.9))
     };
-    let band = Band { name: String::new(), points: points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect() };
-    let target = model.schema().target_name();
-    let across = if only { model.schema().input_names().swap_remove(0) } else { format!("predicted mean of {target}") };
+    let band = Band {
+        name: String::new(),
+        points: points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect(),
+    };
+    let across = format!("predicted mean of {}", model.schema().target_name());
     let caption = "The standard deviation of the noise, which this likelihood lets vary: the median of twentieths of the rows, and the band of \
                    the middle 80 %. A flat curve says that constant noise would do.";
-    Figure::of("noise", "Noise", caption, bands((&across, "standard deviation of the noise"), &[band], &[]))
+    Figure::of("noise", "Noise", caption, bands((&across, NOISE), &[band], &[]))
 }

@@ -129,12 +129,13 @@ impl FitReport<'_> {
             for name in words::telling(self.model.task()) {
                 let Some(value) = of(&test.report, name) else { continue };
                 let beside = sources[1..].iter().filter(|source| source.0 != "training");
-                let beside = beside.filter_map(|(who, _, report)| Some(format!("{who} {}", of(report, name)?)));
+                let beside = beside
+                    .filter_map(|(who, _, report)| Some(format!("{who} {}", brief(&of(report, name)?))));
                 let beside = match *name {
                     "95 % coverage" => "0.95 is right".to_owned(),
                     _ => beside.collect::<Vec<_>>().join(", "),
                 };
-                cards.push(Card { name: format!("test {name}"), value, beside });
+                cards.push(Card { name: format!("test {name}"), value: brief(&value), beside });
                 if cards.len() == 4 {
                     break;
                 }
@@ -204,7 +205,8 @@ impl FitReport<'_> {
             self.effects(),
         );
         let mut blocks = figures([effects]);
-        if let Some(kept) = self.kept() {
+        // Of an only column the function itself is drawn.
+        if let Some(kept) = self.kept().filter(|_| self.model.schema().features().len() > 1) {
             let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
             let settings = Settings { seed: self.model.options().seed, ..Settings::default() };
             blocks.extend(explained::blocks(self.model, kept, held_out, &settings));
@@ -249,7 +251,10 @@ impl FitReport<'_> {
             ),
             Block::Details(
                 format!("All {count} hyper-parameters (on the scale the model sees)"),
-                vec![Block::Table(TableBlock { caption: String::new(), rows: titled(["name", "value"], rows) })],
+                vec![Block::Table(TableBlock {
+                    caption: String::new(),
+                    rows: titled(["name", "value"], rows),
+                })],
             ),
         ];
         if let Some((rows, caption)) = words::coefficient_table(self.model, MOST_COEFFICIENTS) {
@@ -272,6 +277,17 @@ fn sentence(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// A number as it is written, with four digits.
+fn brief(text: &str) -> String {
+    let Ok(value) = text.parse::<f64>() else { return text.to_owned() };
+    let size = value.abs();
+    if value == 0.0 || !(1e-3..1e6).contains(&size) {
+        return number(value);
+    }
+    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
+    format!("{value:.decimals$}")
+}
+
 /// A share in percent.
 fn percent(share: f64) -> String {
     format!("{} %", number((1000.0 * share).round() / 10.0))
@@ -281,10 +297,14 @@ fn percent(share: f64) -> String {
 fn meaning(name: &str) -> &'static str {
     match name {
         "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",
-        "CRPS" => "an absolute error that counts the whole distribution, in units of the target; smaller is better",
+        "CRPS" => {
+            "an absolute error that counts the whole distribution, in units of the target; smaller is better"
+        }
         "error rate" => "share of rows whose most probable class is wrong",
         "accuracy" => "share of rows whose most probable class is right",
-        "AUC" => "chance that of a positive and a negative row the positive one has the higher probability; 0.5 is guessing",
+        "AUC" => {
+            "chance that of a positive and a negative row the positive one has the higher probability; 0.5 is guessing"
+        }
         "Brier score" => "squared error of probabilities; smaller is better",
         "calibration error" => "how far predicted probabilities are from observed shares; 0 is right",
         "RMSE" => "root mean squared error of the predicted mean, in units of the target",
@@ -292,8 +312,12 @@ fn meaning(name: &str) -> &'static str {
         "SMSE" => "squared error over the variance of the target; 1 is what its mean achieves",
         "mean relative error" => "mean error as a share of the count",
         "deviance" => "misfit of counts to the predicted distribution; smaller is better",
-        "95 % coverage" => "share of rows inside their 95 % intervals; less says that intervals are too narrow",
-        "95 % width" => "mean width of the 95 % intervals, in units of the target; narrow is good where coverage is right",
+        "95 % coverage" => {
+            "share of rows inside their 95 % intervals; less says that intervals are too narrow"
+        }
+        "95 % width" => {
+            "mean width of the 95 % intervals, in units of the target; narrow is good where coverage is right"
+        }
         "95 % interval score" => "width plus a penalty for rows outside; smaller is better",
         _ => "",
     }

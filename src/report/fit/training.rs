@@ -12,7 +12,7 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
     let summary = model.summary();
     let stopped = words::stopped(summary);
     let about = format!(
-        "The objective, {}, against time; smaller is better. Training {stopped}. A curve that still falls at its end asks for more epochs.",
+        "The objective, {}, against time; smaller is better. It ended: {stopped}. A curve that still falls at its end asks for more epochs.",
         words::objective(model)
     );
     let validation = Figure::of(

@@ -10,8 +10,8 @@ pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling};
 pub use coefficients::{coefficient_table, coefficient_text};
 pub use overview::{coefficient_count, evidence, objective, overview, prior, stopped};
-pub use search::search_rows;
 pub(super) use search::search_figure;
+pub use search::search_rows;
 
 use crate::metrics::Report;
 

@@ -23,10 +23,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend([
         row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
-        row(
-            "target scaling",
-            format!("({target} − {}) / {}", number(affine.shift), number(affine.scale)),
-        ),
+        row("target scaling", format!("({target} − {}) / {}", number(affine.shift), number(affine.scale))),
         row("seed", options.seed.to_string()),
         row("stopped", stopped(summary)),
     ]);

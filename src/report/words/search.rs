@@ -48,8 +48,7 @@ fn chosen(choices: &Choices) -> String {
         format!("{} {taken} ({})", choice.part, others.join(", "))
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
-    let (rows, held, seconds) =
-        (choices.training_rows, choices.held_out_rows, number(choices.seconds));
+    let (rows, held, seconds) = (choices.training_rows, choices.held_out_rows, number(choices.seconds));
     format!(
         "by the log loss of {held} held-out rows, short fits to {rows} rows, {seconds} s: {}",
         parts.join("; ")
