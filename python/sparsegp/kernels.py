@@ -528,7 +528,12 @@ class CustomKernel(Custom, Kernel):
 
     # What the engine calls.
 
+    def _given(self, values: dict) -> dict:
+        """Values as the functions get them: arrays where every column has its own, of one column as well."""
+        return {name: np.atleast_1d(value) if self.hyperparameters[name].per_column else value for name, value in values.items()}
+
     def _covariances(self, X, Y, values):
+        values = self._given(values)
         K = self._array(self.covariance(X, X if Y is None else Y, **values), (len(X), len(X if Y is None else Y)), "covariance")
         if Y is None:
             K = 0.5 * (K + K.T)
@@ -536,9 +541,10 @@ class CustomKernel(Custom, Kernel):
         return K
 
     def _variances(self, X, values):
-        return self._array(self.variance(X, **values), (len(X),), "variance")
+        return self._array(self.variance(X, **self._given(values)), (len(X),), "variance")
 
     def _gradients(self, X, Y, W, left, right, values):
+        values = self._given(values)
         if Y is None:
             own, points = self._checked(self.gradient(X, X, 0.5 * (W + W.T), **values), X, values, "gradient")
             return own, 2 * points if left else None, None
@@ -547,6 +553,7 @@ class CustomKernel(Custom, Kernel):
         return own, points if left else None, others
 
     def _variance_gradients(self, X, w, left, values):
+        values = self._given(values)
         own, points = self._checked(self.variance_gradient(X, w, **values), X, values, "variance_gradient")
         return own, points if left else None, None
 

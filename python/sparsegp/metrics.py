@@ -68,6 +68,17 @@ def neg_crps(estimator, X, y, **others) -> float:
     Returns
     -------
     float
+    
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp import BayesianLinearRegressor
+    >>> from sparsegp.metrics import neg_crps
+    >>> X = np.arange(60.0)[:, None]
+    >>> y = 2 * X[:, 0] + np.sin(X[:, 0])
+    >>> model = BayesianLinearRegressor(likelihood="gaussian").fit(X, y)
+    >>> bool(-1.0 < neg_crps(model, X, y) < 0.0)
+    True
     """
     estimator, X = _at_its_end(estimator, X)
     return -float(np.mean(estimator.crps(X, y, **others)))

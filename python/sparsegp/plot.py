@@ -161,6 +161,18 @@ def calibration(model, X, y, *, bins=10, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+    >>> model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none").fit(X, y)
+    >>> sparsegp.plot.calibration(model, X, y).get_ylabel()
+    'observed share of rows'
     """
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
@@ -201,6 +213,18 @@ def trace(model, *, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+    >>> model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none").fit(X, y)
+    >>> sparsegp.plot.trace(model).get_xlabel()
+    'epoch'
     """
     ax = _axes(ax)
     history = model.history_
@@ -230,6 +254,18 @@ def residuals(model, X, y, *, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+    >>> model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none").fit(X, y)
+    >>> sparsegp.plot.residuals(model, X, y).get_xlabel()
+    'predicted mean'
     """
     ax = _axes(ax)
     mean, std = model.predict(X, return_std=True)
@@ -273,7 +309,7 @@ def relevance(model, X=None, y=None, *, repeats=5, random_state=0, ax=None):
     >>> import sparsegp.plot
     >>> X = np.random.default_rng(0).uniform(0, 5, (100, 2))
     >>> model = sparsegp.SparseGPRegressor("rbf(ard)", n_inducing=20, auto="none").fit(X, np.sin(X[:, 1]))
-    >>> [bar.get_width() > 0.5 for bar in sparsegp.plot.relevance(model).patches]
+    >>> [bool(bar.get_width() > 0.5) for bar in sparsegp.plot.relevance(model).patches]
     [False, True]
     >>> ax = sparsegp.plot.relevance(model, X, np.sin(X[:, 1]))
     >>> ax.get_xlabel()
@@ -341,6 +377,18 @@ def partial_dependence(model, X, feature=0, *, points=40, mass=0.9, rows=200, ax
     -------
     matplotlib Axes
         With the predicted mean; of classifiers the probability of the last class of ``classes_``.
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.random.default_rng(0).uniform(0, 5, (100, 2))
+    >>> y = np.where(X[:, 0] > X[:, 1], "above", "below")
+    >>> model = sparsegp.SparseGPClassifier("rbf", n_inducing=15, auto="none").fit(X, y)
+    >>> sparsegp.plot.partial_dependence(model, X, 0, points=10).get_ylabel()
+    'probability of below'
     """
     ax = _axes(ax)
     column, name = _cells(X, feature)
@@ -391,6 +439,19 @@ def decision_regions(model, X, y=None, *, features=(0, 1), points=80, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.random.default_rng(0).uniform(0, 5, (100, 2))
+    >>> y = np.where(X[:, 0] > X[:, 1], "above", "below")
+    >>> model = sparsegp.SparseGPClassifier("rbf", n_inducing=15, auto="none").fit(X, y)
+    >>> ax = sparsegp.plot.decision_regions(model, X, y, points=20)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['above', 'below']
     """
     ax = _axes(ax)
     (across, x_name), (up, y_name) = (_column(X, feature) for feature in features)
@@ -440,6 +501,18 @@ def noise(model, X, *, feature=0, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+    >>> model = sparsegp.SparseGPRegressor("rbf", n_inducing=10, auto="none").fit(X, y)
+    >>> bool(0.03 < sparsegp.plot.noise(model, X).lines[0].get_ydata()[0] < 0.2)
+    True
     """
     likelihood = model.document_["config"]["likelihood"]
     if likelihood not in _ADDS_NOISE:
@@ -472,6 +545,17 @@ def comparison(compared, figure="nll", *, ax=None):
     Returns
     -------
     matplotlib Axes
+    
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> import sparsegp.plot
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> found = sparsegp.compare(X, np.sin(X[:, 0]), ["vfe", "fitc"], options={"inducing": 8, "epochs": 5})
+    >>> sparsegp.plot.comparison(found).get_ylabel()
+    'test nll'
     """
     ax = _axes(ax)
     results = compared.results

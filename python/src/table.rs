@@ -1,12 +1,16 @@
 //! Tables of the engine from columns of Python; no meaning of columns.
 
 use crate::convert::raised;
+use numpy::ndarray::Axis;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sparsegp::tables::{Column, NamedColumn, Table as Columns, read_csv};
 use std::io::Cursor;
+
+/// Rows of a matrix that are made columns of together.
+const ROWS: usize = 256;
 
 /// Named columns of equal length.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
@@ -54,9 +58,13 @@ impl Table {
     #[staticmethod]
     fn of_matrix(source: &str, names: Vec<String>, values: PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
         let values = values.as_array();
-        let columns = names.into_iter().zip(values.columns());
-        let columns =
-            columns.map(|(name, values)| NamedColumn { name, column: Column::Number(values.to_vec()) });
+        let mut columns: Vec<Vec<f64>> = names.iter().map(|_| Vec::with_capacity(values.nrows())).collect();
+        // Rows that fit the cache are taken for all columns, since those of a row lie next to each other.
+        for rows in values.axis_chunks_iter(Axis(0), ROWS) {
+            columns.iter_mut().zip(rows.columns()).for_each(|(column, some)| column.extend(some));
+        }
+        let columns = names.into_iter().zip(columns);
+        let columns = columns.map(|(name, values)| NamedColumn { name, column: Column::Number(values) });
         Columns::new(source, columns.collect()).map(Table).map_err(raised)
     }
 

@@ -23,6 +23,7 @@ SHORT = {"auto": "none", "n_inducing": 12, "epochs": 30}
 @pytest.mark.parametrize("kernel", [Bell(), Slope(), Bell() * Slope() + RBF()[1] * Bell()])
 def test_kernels_pass_the_kit(kernel):
     check_kernel(kernel)
+    check_kernel(kernel if "[1]" not in str(kernel) else Bell(), columns=1)
 
 
 def test_likelihoods_pass_the_kit():

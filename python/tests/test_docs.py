@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +47,10 @@ def test_parameters_are_documented(name, thing):
 
 def test_the_package_lists_what_it_has():
     assert set(sparsegp.__all__) <= set(dir(sparsegp))
+
+
+def test_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    exec("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)), {})
+    assert "rbf" in capsys.readouterr().out
