@@ -6,7 +6,7 @@
 //! use sparsegp::linfa::SparseGp;
 //! use sparsegp::prelude::*;
 //!
-//! let x = Array2::from_shape_fn((200, 2), |(i, d)| ((7 * i + 3 * d) as f64 * 0.31).sin());
+//! let x = Array2::from_shape_fn((200, 2), |(i, d)| (i as f64 * [0.377, 0.731][d]).sin());
 //! let y: Array1<f64> = x.rows().into_iter().map(|row| row[0].sin() + 0.3 * row[1]).collect();
 //! let (train, test) = Dataset::new(x, y).split_with_ratio(0.8);
 //!

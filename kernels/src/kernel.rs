@@ -124,7 +124,7 @@ pub struct Part {
 /// let grad = Gradient { parameters: &mut gradient, left: None, right: None };
 /// kernel.adjoint(Inputs::Gram(x.as_ref()), k.as_ref(), ones.as_ref(), grad, &mut scratch);
 /// // The sum is linear in the variance.
-/// assert!((gradient[0] - k.sum() / 2.0).abs() < 1e-12);
+/// assert!((gradient[0] - k.as_ref().sum() / 2.0).abs() < 1e-12);
 /// # Ok::<(), sparsegp_kernels::ParseError>(())
 /// ```
 pub trait Kernel: Send + Sync + Debug {

@@ -28,7 +28,8 @@ use std::path::Path;
 ///
 /// let rows = |from: usize, to: usize| {
 ///     let row = |i: usize| format!("{},{},{}\n", i % 12, ["left", "right"][i % 2], (i % 12) as f64 + (i % 2) as f64 * 5.0);
-///     read_csv("loads.csv", ("hour,side,load\n".to_owned() + &(from..to).map(row).collect::<String>()).as_bytes())
+///     let csv = "hour,side,load\n".to_owned() + &(from..to).map(row).collect::<String>();
+///     read_csv("loads.csv", std::io::Cursor::new(csv))
 /// };
 /// let columns = SchemaOptions { target: "load".into(), ..SchemaOptions::default() };
 /// let options = FitOptions { objective: ObjectiveKind::Vfe, ..FitOptions::default() };
