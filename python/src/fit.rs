@@ -44,7 +44,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    fn options(self) -> SchemaOptions {
+    pub fn options(self) -> SchemaOptions {
         SchemaOptions {
             target: self.target,
             exposure: self.exposure,
@@ -59,7 +59,7 @@ impl Columns {
 }
 
 /// Options by name from JSON text, with the β of a grid where there is one.
-fn options_of(json: &str, betas: Option<&str>) -> PyResult<(FitOptions, Option<Betas>)> {
+pub fn options_of(json: &str, betas: Option<&str>) -> PyResult<(FitOptions, Option<Betas>)> {
     let values: Map<String, Value> =
         serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("options: {error}")))?;
     let betas: Option<Betas> = betas.map(str::parse).transpose().map_err(raised)?;
@@ -107,7 +107,7 @@ pub fn fit(
 }
 
 /// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
-fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
+pub fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match event {
         Event::Stage(stage) => told.set_item("stage", stage.to_string())?,

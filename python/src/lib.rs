@@ -9,6 +9,7 @@ mod fit;
 mod host;
 mod kernel;
 mod model;
+mod parts;
 mod svgp;
 mod table;
 
@@ -24,6 +25,8 @@ mod _sparsegp {
     use super::kernel::Kernel;
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::parts::{Preparation, Round, fit_parts, merge_sums, merge_surveys, survey_part};
     #[pymodule_export]
     use super::svgp::Svgp;
     #[pymodule_export]

@@ -14,7 +14,7 @@ use crate::options::{FitOptions, ModelKind, StepOptions};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
 use crate::training::{
-    AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows,
+    AllRows, BatchSource, Origin, PartedRows, Parts, Prototype, Sums, TrainingRows, fit_rows, unreadable,
 };
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,24 @@ impl PartSurvey {
         self.train.extend(later.train);
         Ok(())
     }
+
+    /// All of it as bytes.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for them.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self).map_err(|error| unreadable(&error))
+    }
+
+    /// Reads the bytes of a survey.
+    ///
+    /// # Errors
+    ///
+    /// When they are of another version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<PartSurvey> {
+        postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
+    }
 }
 
 /// How rows on the scale the model sees are made of a part of a table.
@@ -153,6 +171,24 @@ pub struct Preparation {
 }
 
 impl Preparation {
+    /// All of it as text.
+    ///
+    /// # Errors
+    ///
+    /// When it holds numbers that are not finite.
+    pub fn to_text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|error| unreadable(&error))
+    }
+
+    /// Reads the text of a preparation.
+    ///
+    /// # Errors
+    ///
+    /// When it is of another version.
+    pub fn from_text(text: &str) -> Result<Preparation> {
+        serde_json::from_str(text).map_err(|error| unreadable(&error))
+    }
+
     /// The training rows of a part, which says itself where in the whole table it is.
     ///
     /// # Errors

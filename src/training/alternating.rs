@@ -171,6 +171,10 @@ impl HyperObjective for Alternating<'_> {
         Some(Posterior::new(&self.model.model, self.model.posteriors()).score(validation, Score::LogLoss))
     }
 
+    fn exhausted(&self) -> bool {
+        self.error.is_some()
+    }
+
     fn keep(&mut self, _theta: &[f64]) {
         self.best.clone_from(&self.last);
     }

@@ -269,6 +269,10 @@ impl HyperObjective for CollapsedObjective<'_> {
         self.at.keep(theta);
     }
 
+    fn exhausted(&self) -> bool {
+        self.error.is_some()
+    }
+
     fn archive(&mut self, archive: &mut Archive) {
         self.at.archive(archive);
     }

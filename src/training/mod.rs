@@ -48,7 +48,7 @@ pub use variational::VariationalModel;
 pub(crate) use self::{
     arrays::{Origin, fit_rows},
     choices::choose,
-    parts::Parts,
+    parts::{Parts, unreadable},
     record::record,
     row_buffer::RowBuffer,
     scaling::{asks_for_warps, scaling_of, suited},

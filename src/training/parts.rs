@@ -226,7 +226,7 @@ impl ModelAt {
     }
 }
 
-fn unreadable(why: &dyn std::fmt::Display) -> Error {
+pub(crate) fn unreadable(why: &dyn std::fmt::Display) -> Error {
     Error::data(format!("what was asked of a part, or answered, cannot be read: {why}"))
         .hint("have one version of sparsegp everywhere")
 }
