@@ -53,6 +53,50 @@ class Model:
     @staticmethod
     def from_bytes(bytes: bytes, custom: Custom | None = None) -> Model: ...
 
+class Preparation:
+    def __init__(self, bytes: bytes) -> None: ...
+    def rows(
+        self, table: Table, first_row: int, *, threads: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64] | None]: ...
+
+class Round:
+    def __init__(self, bytes: bytes) -> None: ...
+    def sums(
+        self,
+        part: int,
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        exposure: NDArray[np.float64] | None,
+        weights: NDArray[np.float64] | None,
+        *,
+        threads: int | None = None,
+    ) -> bytes: ...
+
+def survey_part(
+    table: Table,
+    part: int,
+    first_row: int,
+    columns: dict[str, Any],
+    options: str,
+    readings: bytes,
+    *,
+    threads: int | None = None,
+) -> bytes: ...
+def merge_surveys(surveys: list[bytes]) -> bytes: ...
+def merge_sums(sums: list[bytes]) -> bytes: ...
+def fit_parts(
+    count: int,
+    columns: dict[str, Any],
+    options: str,
+    answer: Callable[[str, bytes], bytes],
+    *,
+    batch_size_given: bool,
+    listener: Callable[[dict[str, Any]], bool] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60.0,
+    threads: int | None = None,
+) -> Model: ...
+
 class Kernel:
     def __init__(self, text: str, dims: int, custom: Custom | None = None) -> None: ...
     def covariance(

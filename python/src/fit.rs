@@ -46,7 +46,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    fn options(self) -> SchemaOptions {
+    pub fn options(self) -> SchemaOptions {
         SchemaOptions {
             target: self.target,
             exposure: self.exposure,
@@ -129,7 +129,7 @@ pub fn fit(
 }
 
 /// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
-fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
+pub fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match event {
         Event::Stage(stage) => told.set_item("stage", stage.to_string())?,

@@ -52,9 +52,10 @@ fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     Ok(pool)
 }
 
-/// What work tells the thread that called it.
+/// What work tells the thread that called it, or asks of it: something by its name, with bytes.
 enum News<T> {
     Event(Event),
+    Question(&'static str, Vec<u8>),
     Done(Result<T, Box<dyn Any + Send>>),
 }
 
@@ -62,6 +63,8 @@ enum News<T> {
 pub struct Host<'a> {
     /// Tells whoever wants to hear, and waits for the answer.
     pub tell: &'a mut Listener<'a>,
+    /// Asks Python, and waits for the answer; there is none once something was raised.
+    pub ask: &'a Ask<'a>,
     /// Whether the work is to end with nothing.
     pub interrupted: &'a AtomicBool,
     /// Whether it is to end with what it has got to.
@@ -71,6 +74,12 @@ pub struct Host<'a> {
 /// What Python does with an event; whether it has seen enough.
 pub type Hear<'a> = dyn FnMut(Python<'_>, &Event) -> PyResult<bool> + Send + 'a;
 
+/// Asks something by its name, with bytes, and has bytes for an answer.
+pub type Ask<'a> = dyn Fn(&'static str, Vec<u8>) -> Option<Vec<u8>> + Sync + 'a;
+
+/// What Python answers.
+pub type Answer<'a> = dyn FnMut(Python<'_>, &'static str, &[u8]) -> PyResult<Vec<u8>> + Send + 'a;
+
 /// Does `work` on a pool while the interpreter is free for others. The calling thread waits, hands events to `listener`, which says whether
 /// it has seen enough, and hears of Ctrl-C and of the listener's exceptions, which end the work soon and are raised then.
 pub fn run<T: Send>(
@@ -79,20 +88,43 @@ pub fn run<T: Send>(
     listener: Option<&mut Hear<'_>>,
     work: impl FnOnce(Host<'_>) -> T + Send,
 ) -> PyResult<T> {
+    run_with(py, threads, Ears { hear: listener, answer: None }, work)
+}
+
+/// Who in Python hears of events, and who answers questions.
+pub struct Ears<'a, 'f> {
+    pub hear: Option<&'a mut Hear<'f>>,
+    pub answer: Option<&'a mut Answer<'f>>,
+}
+
+/// The same for work that has questions too.
+pub fn run_with<T: Send>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    ears: Ears<'_, '_>,
+    work: impl FnOnce(Host<'_>) -> T + Send,
+) -> PyResult<T> {
     let pool = pool(py, threads)?;
     let (interrupted, enough) = (AtomicBool::new(false), AtomicBool::new(false));
     let (news, heard) = channel();
     let (answer, answers) = channel();
-    let tells = listener.is_some();
+    let (reply, replies) = channel();
+    let tells = ears.hear.is_some();
     let (interrupted, enough) = (&interrupted, &enough);
     let job = move || {
-        let (told, done) = (news.clone(), news);
+        let (told, asked, done) = (news.clone(), news.clone(), news);
         let mut tell = move |event: &Event| {
-            if tells {
-                wait_for(&told, &answers, event);
+            if tells && told.send(News::Event(*event)).is_ok() {
+                wait_for(&answers);
             }
         };
-        let host = Host { tell: &mut tell, interrupted, enough };
+        let replies = Mutex::new(replies);
+        let ask = move |name: &'static str, work: Vec<u8>| -> Option<Vec<u8>> {
+            let replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.send(News::Question(name, work)).ok()?;
+            wait_for(&replies)?
+        };
+        let host = Host { tell: &mut tell, ask: &ask, interrupted, enough };
         let outcome = catch_unwind(AssertUnwindSafe(|| work(host)));
         // The caller waits until it has heard this.
         let _ = done.send(News::Done(outcome));
@@ -100,20 +132,24 @@ pub fn run<T: Send>(
     let outcome = py.detach(move || {
         pool.in_place_scope(|scope| {
             scope.spawn(|_| job());
-            attend(heard, &answer, listener, (interrupted, enough))
+            attend(heard, (&answer, &reply), ears, (interrupted, enough))
         })
     })?;
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
 }
 
-/// Tells an event and waits for the answer; meanwhile the thread does other work of the pool, so that a listener can predict.
-fn wait_for<T>(news: &Sender<News<T>>, answers: &Receiver<()>, event: &Event) {
-    if news.send(News::Event(*event)).is_err() {
-        return;
-    }
-    while answers.try_recv() == Err(TryRecvError::Empty) {
+/// Waits for an answer; meanwhile the thread does other work of the pool, so that a listener can predict.
+fn wait_for<A>(answers: &Receiver<A>) -> Option<A> {
+    let mut pause = Duration::from_micros(50);
+    loop {
+        match answers.try_recv() {
+            Ok(answer) => return Some(answer),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
         if rayon::yield_now() != Some(rayon::Yield::Executed) {
-            std::thread::sleep(Duration::from_micros(50));
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(1));
         }
     }
 }
@@ -121,8 +157,8 @@ fn wait_for<T>(news: &Sender<News<T>>, answers: &Receiver<()>, event: &Event) {
 /// What the calling thread does until the work is done.
 fn attend<T>(
     heard: Receiver<News<T>>,
-    answer: &Sender<()>,
-    mut listener: Option<&mut Hear<'_>>,
+    (answer, reply): (&Sender<()>, &Sender<Option<Vec<u8>>>),
+    mut ears: Ears<'_, '_>,
     (interrupted, enough): (&AtomicBool, &AtomicBool),
 ) -> PyResult<Result<T, Box<dyn Any + Send>>> {
     let mut raised = None;
@@ -133,9 +169,28 @@ fn attend<T>(
                 let _ = answer.send(());
                 continue;
             }
+            Ok(News::Question(..)) if raised.is_some() => {
+                let _ = reply.send(None);
+                continue;
+            }
+            Ok(News::Question(name, work)) => {
+                let answered = Python::attach(|py| {
+                    py.check_signals()?;
+                    ears.answer.as_mut().map(|answer| answer(py, name, &work)).transpose()
+                });
+                let (found, outcome) = match answered {
+                    Ok(found) => (found, Ok(())),
+                    Err(error) => {
+                        interrupted.store(true, Ordering::Relaxed);
+                        (None, Err(error))
+                    }
+                };
+                let _ = reply.send(found);
+                outcome
+            }
             Ok(News::Event(event)) => Python::attach(|py| {
                 py.check_signals()?;
-                listener.as_mut().map_or(Ok(false), |listener| listener(py, &event))
+                ears.hear.as_mut().map_or(Ok(false), |hear| hear(py, &event))
             })
             .map(|seen| {
                 enough.fetch_or(seen, Ordering::Relaxed);

@@ -10,6 +10,7 @@ mod fit;
 mod host;
 mod kernel;
 mod model;
+mod parts;
 mod svgp;
 mod table;
 
@@ -27,6 +28,8 @@ mod _sparsegp {
     use super::kernel::{Kernel, check_likelihood};
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::parts::{Preparation, Round, fit_parts, merge_sums, merge_surveys, survey_part};
     #[pymodule_export]
     use super::svgp::Svgp;
     #[pymodule_export]

@@ -11,6 +11,7 @@ use crate::objective::Targets;
 use crate::threads::PerThread;
 use faer::{Accum, Mat, MatMut, MatRef};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use sparsegp_kernels::Scratch;
 
 /// Columns that are in memory at a time.
@@ -54,7 +55,7 @@ impl<'a> Dataset<'a> {
 }
 
 /// The weight ω_i of a datum in the sums.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Weighting {
     /// `ω_i` is the sample weight.
     Unit,

@@ -22,6 +22,28 @@ pub struct Roles {
     rows: Option<usize>,
     validation: RowSet,
     test: RowSet,
+    scattered: Option<Scattered>,
+}
+
+/// Validation rows that are drawn one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scattered {
+    seed: u64,
+    /// A row is held out if its hash is below this.
+    below: u64,
+}
+
+impl Scattered {
+    /// The hash of the seed and the row: two rounds of SplitMix64 (Steele, Lea & Flood 2014).
+    fn has(self, row: usize) -> bool {
+        let mix = |x: u64| {
+            let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            x ^ (x >> 31)
+        };
+        mix(mix(self.seed) ^ row as u64) < self.below
+    }
 }
 
 impl Roles {
@@ -54,7 +76,25 @@ impl Roles {
         order.shuffle(&mut generator(seed, Purpose::Split, 0));
         let (test, rest) = order.split_at(test);
         let validation = &rest[..validation];
-        Ok(Roles { rows: Some(n), validation: RowSet::of(n, validation), test: RowSet::of(n, test) })
+        Ok(Roles {
+            rows: Some(n),
+            validation: RowSet::of(n, validation),
+            test: RowSet::of(n, test),
+            scattered: None,
+        })
+    }
+
+    /// Every row by itself, with this probability of being held out for validation: nothing is held for any row, so that there may be any
+    /// number of them, and a part of them needs to know no others.
+    ///
+    /// # Errors
+    ///
+    /// When the fraction is not in [0, 1).
+    pub fn scattered(validation_fraction: f64, seed: u64) -> Result<Roles> {
+        check_fractions(0.0, validation_fraction)?;
+        let below = (validation_fraction * 2f64.powi(64)) as u64;
+        let scattered = (below > 0).then_some(Scattered { seed, below });
+        Ok(Roles { scattered, ..Roles::default() })
     }
 
     /// Whole groups at random by seed: of the groups in a random order those are held out that bring the number of their rows nearest to each
@@ -146,14 +186,19 @@ impl Roles {
             of_role.map(|(_, &row)| row).collect()
         };
         let (validation, test) = (chosen(Role::Validation), chosen(Role::Test));
-        Roles { rows: Some(n), validation: RowSet::of(n, &validation), test: RowSet::of(n, &test) }
+        Roles {
+            rows: Some(n),
+            validation: RowSet::of(n, &validation),
+            test: RowSet::of(n, &test),
+            scattered: None,
+        }
     }
 
     /// The role of a row, counted from 0.
     pub fn of(&self, row: usize) -> Role {
         if self.test.has(row) {
             Role::Test
-        } else if self.validation.has(row) {
+        } else if self.validation.has(row) || self.scattered.is_some_and(|scattered| scattered.has(row)) {
             Role::Validation
         } else {
             Role::Train

@@ -210,6 +210,11 @@ impl BatchPass {
         self.runs = run;
     }
 
+    /// The seed, and the number of the run that is under way or comes next.
+    pub fn next_run(&self) -> (u64, u64) {
+        (self.seed, self.runs)
+    }
+
     /// Draws `count` samples of w per run from here on, where the estimator draws any.
     pub fn set_samples(&mut self, count: usize) {
         if let Some(sampling) = &mut self.sampling {

@@ -164,6 +164,9 @@ impl Descent<'_, '_> {
         let Some(Run { scale, at, .. }) = &self.state.run else { return };
         self.state.iterations += 1;
         let validation = self.objective.validate(&at.theta);
+        if self.objective.exhausted() {
+            self.monitor.stop(StopReason::NoProgress);
+        }
         let (n, prior_terms) = (self.data_count, self.objective.prior_terms(&at.theta));
         let reached = Reached { value: at.value / scale / n, prior_terms: prior_terms / n };
         let best = self.monitor.record(reached, validation);
@@ -191,6 +194,10 @@ impl Descent<'_, '_> {
 
     fn save_if_due(&mut self) {
         let Descent { objective, monitor, options, state, .. } = self;
+        // Without the score of its last point a state is not what it would have been.
+        if objective.exhausted() && monitor.stopped() != Some(StopReason::Interrupted) {
+            return;
+        }
         monitor.save_if_due(|monitor, archive| pass(archive, monitor, (state, options.memory), *objective));
     }
 }

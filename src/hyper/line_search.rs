@@ -59,6 +59,10 @@ impl Evaluator<'_, '_> {
         }
         let mut gradient = vec![0.0; theta.len()];
         let mut value = self.objective.value_and_gradient(theta, &mut gradient);
+        if self.objective.exhausted() {
+            self.monitor.stop(StopReason::Interrupted);
+            return None;
+        }
         self.known.count += 1;
         let usable = value.is_finite() && gradient.iter().all(|g| g.is_finite());
         if !usable {

@@ -54,6 +54,11 @@ pub trait HyperObjective {
         let _ = theta;
     }
 
+    /// Whether no further value can be had, which ends the minimisation as an interruption would.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
     /// Passes what values depend on besides `theta`, and what was kept, through an archive.
     fn archive(&mut self, archive: &mut Archive) {
         let _ = archive;

@@ -61,6 +61,10 @@ impl StochasticObjective for FullBatch<'_> {
         self.prior_terms
     }
 
+    fn exhausted(&self) -> bool {
+        self.objective.exhausted()
+    }
+
     fn end_epoch(&mut self, theta: &[f64]) -> Option<f64> {
         self.objective.validate(theta)
     }
@@ -135,7 +139,8 @@ impl Run<'_, '_> {
         gradient.fill(0.0);
         let value = self.objective.step(self.adam.theta(), gradient);
         if self.objective.exhausted() {
-            self.monitor.stop(StopReason::NoProgress);
+            // The state within a step is not kept: a checkpoint has that of an earlier one.
+            self.monitor.stop(StopReason::Interrupted);
             return;
         }
         match self.adam.take(value, gradient, self.monitor.pace(self.steps_per_epoch)) {
@@ -164,6 +169,9 @@ impl Run<'_, '_> {
             self.end_epoch();
         }
         let Run { adam, mean, objective, .. } = self;
+        if objective.exhausted() {
+            return;
+        }
         self.monitor.save_if_due(|monitor, archive| pass(archive, monitor, (adam, mean), *objective));
     }
 }

@@ -15,9 +15,10 @@ use crate::likelihood::{Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
 use joint::JointScratch;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 /// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
     /// `−E_{N(f; μ, v)} log p(y|f)`: with β = 1 the evidence lower bound. The estimator concerns gradients, except for
@@ -29,7 +30,7 @@ pub enum Loss {
 }
 
 /// What is minimised: `(n/b) Σ ℓ_i + β KL(q ‖ p)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
     /// The loss of a datum.
     pub loss: Loss,

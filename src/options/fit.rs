@@ -321,14 +321,25 @@ impl FitOptions {
     /// hyper-parameters are tuned unless something was said about mini-batches, or there are so many data that a pass over
     /// all of them for every step is too much. For a linear model one is enough.
     pub fn decided_for(&self, n: usize) -> FitOptions {
+        let few = n <= COLLAPSED_ROWS
+            || self.model == ModelKind::Glm
+            || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
+        self.decided(n, few)
+    }
+
+    /// The same where passes over all data are what there is help for, and mini-batches elsewhere.
+    #[cfg(feature = "tables")]
+    pub(crate) fn decided_for_parts(&self, n: usize) -> FitOptions {
+        let decided = self.decided(n, true);
+        if decided.is_collapsed() || self.hyper.is_some() { decided } else { self.clone().by_batches() }
+    }
+
+    fn decided(&self, n: usize, few: bool) -> FitOptions {
         let untold = *self == self.without_steps()
             && self.hyper.is_none()
             && self.hyper_optimizer != Some(HyperOptimizer::Adam)
             && self.warm_start == FitOptions::default().warm_start;
         let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
-        let few = n <= COLLAPSED_ROWS
-            || self.model == ModelKind::Glm
-            || self.hyper_optimizer == Some(HyperOptimizer::Lbfgs);
         let m = self.inducing_for(n);
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)

@@ -2,35 +2,24 @@
 
 use super::held_out::{Shares, roles_of_file};
 use super::model::TableModel;
-use super::resolve::{check_start_target, resolved, schema_options, two_valued};
-use super::rows::{CodedTable, TableRows};
+use super::resolve::{check_start_target, schema_options};
+use super::rows::TableRows;
+use super::sampled::{Sampled, survey_of};
 use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Role, Roles, check_fractions};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
-use crate::options::{FitOptions, Hyper, ModelKind, Part};
+use crate::options::{FitOptions, Hyper, ModelKind};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
-use crate::tabular::survey::{Sample, Survey, Surveyed, survey};
-use crate::training::{
-    AllRows, BatchSource, Origin, Prototype, TrainingRows, WARM_ROWS, asks_for_warps, choose, fit_rows,
-    scaling_of, suited,
-};
+use crate::tabular::survey::{Surveyed, survey};
+use crate::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, fit_rows};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of the rows in a shuffle buffer whose size was not given.
 const BUFFER_BYTES: usize = 256 << 20;
-
-/// Training rows in memory that the objective is estimated on.
-const CHECK_ROWS: usize = 20_480;
-
-/// Validation rows in memory at most.
-const VALIDATION_ROWS: usize = 20_480;
-
-/// Rows in memory for each inducing input that is chosen among them.
-const ROWS_PER_INDUCING: usize = 20;
 
 /// What to fit to: a file whose training rows are read again in every epoch.
 #[derive(Clone, Copy)]
@@ -156,62 +145,26 @@ pub fn fit_file(
     check_file_fit(request.path, request.options, request.buffer_rows)?;
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
-    let options = resolved(request.options, &surveyed.schema, request.start)?;
-    options.validate()?;
-    let levels = surveyed.schema.encoding().levels().len();
-    let Surveyed { schema, mut warnings, two_values, rows, train, validation, groups, .. } = surveyed;
-    let options = FitOptions { kernel: schema.kernel_of_inputs(&options.kernel)?, ..options };
-    warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
-    let part = |sample: Sample| -> Result<TableRows> {
-        let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());
-        part.rows = sample.rows;
-        Ok(part)
-    };
-    let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
-    let (options, choices) = match request.start {
-        Some(_) => (options, None),
-        // What needs all rows in memory stays as it is.
-        None => {
-            let open = options.open.without(&[Part::Neighbours, Part::Objective]);
-            choose((start_rows.dataset(), levels), &FitOptions { open, ..options }, session)?
-        }
-    };
-    let options = &by_batches(options, train);
-    let scaling = match request.start {
-        Some(start) => start.scaling().clone(),
-        None if asks_for_warps(options) => scaling_of(options, start_rows.inputs(), &start_rows.targets)?,
-        None => suited(options, surveyed.scaling),
-    };
-    start_rows.scale(&scaling);
-    check_rows.scale(&scaling);
-    let held_out = surveyed.validation_sample.map(part).transpose()?;
-    let scaled = held_out.as_ref().map(|part| part.scaled(&scaling));
-    if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
-        warnings.push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
-    }
+    let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
+    let mut sampled = Sampled::of(surveyed, (request.options, request.start), by_batches, session)?;
+    let (schema, scaling, options) = (sampled.schema.clone(), sampled.scaling.clone(), &sampled.options);
+    let train = sampled.train;
     let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
     let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
-    let mut streamed = StreamedRows {
-        all: FileRows(Arc::clone(&file)),
-        start: start_rows.dataset(),
-        check: check_rows.dataset(),
-        validation: scaled.as_ref().map(TableRows::dataset),
-        levels,
-        buffer: 0,
-    };
+    let mut streamed = StreamedRows { all: FileRows(Arc::clone(&file)), sampled: &sampled, buffer: 0 };
     let plan = plan_memory(&streamed, request.buffer_rows, options);
     planned(&plan);
     streamed.buffer = plan.buffer_rows;
     let start = request.start.map(|from| from.start(options, None, false));
     let origin = match &start {
         Some(start) => Origin::Start(start),
-        None => Origin::Prototype(Prototype::of(options, file.schema.dims(), levels)?),
+        None => Origin::Prototype(Prototype::of(options, file.schema.dims(), sampled.levels)?),
     };
     let mut fitted = fit_rows(&streamed, options, origin, session)?;
-    fitted.decided_by(choices);
+    fitted.decided_by(sampled.choices.take());
     let columns = (file.schema.clone(), file.scaling.clone());
-    let model = TableModel::of(fitted, columns, options, train, warnings);
-    Ok(FileFit { model, validation: held_out, rows, plan, file })
+    let model = TableModel::of(fitted, columns, &sampled.options, train, sampled.notes);
+    Ok(FileFit { model, validation: sampled.validation, rows, plan, file })
 }
 
 /// Refuses what ends after one reading.
@@ -248,16 +201,8 @@ fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
     if let Some(start) = request.start {
         check_start_target(start.schema(), request.columns)?;
     }
-    let inducing = request.options.inducing.unwrap_or_default();
-    let survey_of = Survey {
-        columns: &schema_options(request.columns, request.options)?,
-        known: request.start.map(TableModel::schema),
-        roles,
-        start_rows: WARM_ROWS.max(inducing.saturating_mul(ROWS_PER_INDUCING)),
-        check_rows: CHECK_ROWS,
-        validation_rows: VALIDATION_ROWS,
-        seed: request.options.seed,
-    };
+    let columns = schema_options(request.columns, request.options)?;
+    let survey_of = survey_of(&columns, request.start.map(TableModel::schema), roles, request.options);
     let surveyed = survey(request.path, &survey_of)?;
     match roles.rows() {
         Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
@@ -275,12 +220,7 @@ fn by_batches(options: FitOptions, train: usize) -> FitOptions {
 /// The rows of a file, with the samples of them that are in memory, on the scale the model sees.
 struct StreamedRows<'a> {
     all: FileRows,
-    /// Training rows to find a start on.
-    start: Dataset<'a>,
-    /// Training rows to estimate the objective on; all of them if they are no more than 20,480.
-    check: Dataset<'a>,
-    validation: Option<Dataset<'a>>,
-    levels: usize,
+    sampled: &'a Sampled,
     /// Rows of the shuffle buffer.
     buffer: usize,
 }
@@ -291,23 +231,23 @@ impl TrainingRows for StreamedRows<'_> {
     }
 
     fn in_memory(&self) -> Option<Dataset<'_>> {
-        Some(self.check).filter(|check| check.len() == self.all.count())
+        Some(self.sampled.check()).filter(|check| check.len() == self.all.count())
     }
 
     fn start_sample(&self) -> Dataset<'_> {
-        self.start
+        self.sampled.start()
     }
 
     fn check_sample(&self) -> Dataset<'_> {
-        self.check
+        self.sampled.check()
     }
 
     fn validation(&self) -> Option<Dataset<'_>> {
-        self.validation
+        self.sampled.held_out()
     }
 
     fn levels(&self) -> usize {
-        self.levels
+        self.sampled.levels
     }
 
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
@@ -322,8 +262,8 @@ fn plan_memory(rows: &StreamedRows<'_>, buffer_rows: Option<usize>, options: &Fi
     let buffer = buffer_rows.unwrap_or((BUFFER_BYTES / row_bytes).max(1)).min(file.train);
     let batch = options.steps.batch_size.min(file.train);
     // Validation rows are kept in their own units too.
-    let validation = 2 * rows.validation.map_or(0, |rows| rows.len());
-    let kept = rows.start.len() + rows.check.len() + validation;
+    let validation = 2 * rows.validation().map_or(0, |rows| rows.len());
+    let kept = rows.start_sample().len() + rows.check_sample().len() + validation;
     let most_rows = DataFile::most_rows(buffer, batch) + kept;
     MemoryPlan {
         training_rows: file.train,

@@ -2,7 +2,6 @@
 //! own; no fitting.
 
 use super::rows::{CodedTable, TableRows};
-use crate::collapsed::Dataset;
 use crate::data::shuffle::ShuffleBuffer;
 use crate::data::{Purpose, generator};
 use crate::data::{Role, Roles, Scaling};
@@ -11,7 +10,7 @@ use crate::schema::Schema;
 use crate::tables::read::How;
 use crate::tables::{Ahead, TableBlocks};
 use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
-use crate::training::{AllRows, BatchSource, RowBuffer};
+use crate::training::{AllRows, BatchSource, Portion, RowBuffer};
 use faer::RowRef;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -127,7 +126,7 @@ impl AllRows for FileRows {
         self.0.train
     }
 
-    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
         let mut parts = self.0.parts(Role::Train, None)?;
         for part in Ahead::new(BLOCKS_AHEAD, move || parts.next())? {
             let mut part = part?;
@@ -175,14 +174,14 @@ impl BatchSource for FileBatches {
         self.rows.count().div_ceil(self.batch)
     }
 
-    fn next_batch(&mut self) -> Result<Dataset<'_>> {
+    fn next_batch(&mut self) -> Result<Portion<'_>> {
         if let Some(used) = self.current.take() {
             // A thread that has ended needs no room for further batches.
             let _ = self.used.try_send(used);
         }
         let stopped = || Error::data(format!("{}: reading has stopped", self.rows.0.path.display()));
         let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
-        Ok(self.current.insert(batch).data())
+        Ok(Portion::Here(self.current.insert(batch).data()))
     }
 
     fn seek(&mut self, batches: usize) -> Result<()> {
@@ -402,7 +401,7 @@ mod tests {
     /// The rows of the next batches.
     fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
         let mut next = || {
-            let batch = source.next_batch().expect("a batch");
+            let batch = source.next_batch().expect("a batch").here().expect("rows in memory");
             let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(i, 0)] as usize).collect();
             for (i, &row) in rows.iter().enumerate() {
                 assert_eq!(
@@ -492,7 +491,8 @@ mod tests {
         let file = data_file(&path, 0.0);
         let rows = FileRows(Arc::clone(&file));
         let mut sum = 0.0;
-        rows.for_each(999, &mut |part| sum += part.targets.y.iter().sum::<f64>()).expect("read");
+        let mut add = |part: Portion<'_>| sum += part.here().map_or(0.0, |part| part.targets.y.iter().sum());
+        rows.for_each(999, &mut add).expect("read");
         assert_eq!(sum, (10 * ROWS * (ROWS - 1) / 2) as f64);
         let text = std::fs::read_to_string(&path).expect("text");
         let short: String = text.split_inclusive('\n').take(15_001).collect();

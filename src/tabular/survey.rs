@@ -205,6 +205,11 @@ impl TableSums {
         schema.design(block, UnseenLevels::Error).map(|_| ())
     }
 
+    /// The rows to train on that were taken in.
+    pub(super) fn training_rows(&self) -> usize {
+        self.start.offered()
+    }
+
     /// Takes in what was found in later rows.
     ///
     /// # Errors

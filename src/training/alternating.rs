@@ -1,10 +1,11 @@
 //! The objective at its best q as a function of θ and Z: q solved for at every point, the gradient by the envelope; no solver.
 
+use super::rows::AllRows;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
 use crate::collapsed::Dataset;
-use crate::gradient::Batch;
+use crate::error::{Error, Result};
 use crate::hyper::{FreeVector, HyperObjective};
 use crate::model::{Posterior, Score};
 use crate::variational::Parameterization;
@@ -17,7 +18,7 @@ pub(super) struct Alternating<'a> {
     model: VariationalModel,
     free: FreeVector,
     natural: Vec<f64>,
-    train: Dataset<'a>,
+    train: &'a dyn AllRows,
     validation: Option<Dataset<'a>>,
     batch: usize,
     guard: Guard,
@@ -27,6 +28,7 @@ pub(super) struct Alternating<'a> {
     best: Option<Solved>,
     /// The point evaluated last, whose q the next one starts from.
     last: Option<Solved>,
+    error: Option<Error>,
 }
 
 /// Parameters with their q and value.
@@ -49,7 +51,7 @@ impl<'a> Alternating<'a> {
     pub(super) fn new(
         model: VariationalModel,
         free: FreeVector,
-        (train, validation): (Dataset<'a>, Option<Dataset<'a>>),
+        (train, validation): (&'a dyn AllRows, Option<Dataset<'a>>),
         guard: Guard,
         limits: SolveLimits,
     ) -> Self {
@@ -67,12 +69,18 @@ impl<'a> Alternating<'a> {
             counts,
             best: None,
             last: None,
+            error: None,
         }
     }
 
     /// The free vector to start from.
     pub(super) fn start(&self) -> Vec<f64> {
         self.free.pack(&self.natural)
+    }
+
+    /// Why sums over rows elsewhere could not be had, if that is so: from then on the objective has no value.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
     }
 
     /// The best point, its value (a sum, without priors), and how much work q was.
@@ -85,6 +93,9 @@ impl<'a> Alternating<'a> {
 
     /// Moves to `theta` and solves for q; the value there, not finite if that failed.
     fn solve(&mut self, theta: &[f64]) -> f64 {
+        if self.error.is_some() {
+            return f64::NAN;
+        }
         self.free.unpack(theta, &mut self.natural);
         if let Some(last) = &self.last {
             // A point that could not be evaluated may have left any q behind.
@@ -94,28 +105,33 @@ impl<'a> Alternating<'a> {
         if !(self.natural.iter().all(|x| x.is_finite()) && self.model.set_natural(&self.natural)) {
             return f64::NAN;
         }
-        let all = Sweep::of(&self.train, self.batch);
+        let all = Sweep::of(self.train, self.batch);
         match solve_q(&mut self.model, all, self.guard, self.limits, None) {
             Ok((value, counts)) => {
                 self.counts.add(counts);
                 value
             }
-            // Rows in memory can always be read.
-            Err(_) => f64::NAN,
+            Err(error) => {
+                self.error = Some(error);
+                f64::NAN
+            }
         }
     }
 
     /// The gradient at the present point in natural units: the partial one, whatever moves with θ.
-    fn gradient(&mut self) -> Vec<f64> {
+    fn gradient(&mut self) -> Result<Vec<f64>> {
         let mut sum = vec![0.0; self.natural.len()];
         let held = self.model.hold(Parameterization::Whitened);
-        for part in self.train.parts(self.batch) {
-            self.model.evaluate(Batch { x: part.x, targets: part.targets, scale: 1.0 }, true);
-            sum.iter_mut().zip(self.model.theta_gradient()).for_each(|(sum, g)| *sum += g);
-        }
+        let (model, mut summed) = (&mut self.model, Ok(()));
+        let visited = self.train.for_each(self.batch, &mut |part| {
+            match model.evaluate_with(part, 1.0, (true, None)) {
+                Ok(_) => sum.iter_mut().zip(model.theta_gradient()).for_each(|(sum, g)| *sum += g),
+                Err(error) => summed = Err(error),
+            }
+        });
         self.model.hold(held);
         self.counts.evaluations += 1;
-        sum
+        visited.and(summed).map(|()| sum)
     }
 }
 
@@ -125,7 +141,13 @@ impl HyperObjective for Alternating<'_> {
         if !value.is_finite() {
             return f64::NAN;
         }
-        let flat = self.gradient();
+        let flat = match self.gradient() {
+            Ok(flat) => flat,
+            Err(error) => {
+                self.error = Some(error);
+                return f64::NAN;
+            }
+        };
         let solved = Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value };
         if self.validation.is_none() && self.best.as_ref().is_none_or(|best| value < best.value) {
             self.best = Some(solved.clone());
@@ -147,6 +169,10 @@ impl HyperObjective for Alternating<'_> {
         self.last =
             Some(Solved { natural: self.natural.clone(), q: self.model.posteriors().to_vec(), value });
         Some(Posterior::new(&self.model.model, self.model.posteriors()).score(validation, Score::LogLoss))
+    }
+
+    fn exhausted(&self) -> bool {
+        self.error.is_some()
     }
 
     fn keep(&mut self, _theta: &[f64]) {

@@ -88,7 +88,7 @@ impl<'a> BatchTraining<'a> {
         }
         let train_theta = !self.free.is_empty();
         let value = match batch {
-            Some(batch) => Ok(self.inference.evaluate_on(batch, train_theta)),
+            Some(batch) => self.inference.evaluate_on(batch, train_theta),
             None => self.inference.evaluate_next(train_theta),
         };
         let value = match value {

@@ -1,11 +1,13 @@
 //! Collapsed bounds as hyper-parameter objectives: q solved exactly inside, θ and Z outside.
 
+use super::parts::{PartedRows, Parts};
 use super::place::Place;
 use crate::checkpoint::Archive;
 use crate::collapsed::{
-    BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, StatisticsAdjoint, Weighting,
-    collapsed_elbo, fitc, square_loss, upper_bound,
+    BoundAdjoint, BoundGradient, CollapsedBound, DataStream, Dataset, Statistics, StatisticsAdjoint,
+    Weighting, collapsed_elbo, fitc, square_loss, upper_bound,
 };
+use crate::error::{Error, Result};
 use crate::gradient::Form;
 use crate::hyper::HyperObjective;
 use crate::latent::LayerScratch;
@@ -15,14 +17,53 @@ use crate::variational::{Family, Normal};
 /// A Gaussian-likelihood model on a data set, seen as a function of its free parameters.
 pub struct CollapsedObjective<'a> {
     at: Place,
-    data: Dataset<'a>,
+    rows: RowSums<'a>,
     bound: CollapsedBound,
-    stream: DataStream,
     gradient: BoundGradient,
     layer_scratch: LayerScratch,
     flat: Vec<f64>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
+    error: Option<Error>,
+}
+
+/// The rows of a bound, with their sums under the last model that they were looked at under.
+enum RowSums<'a> {
+    Here { data: Dataset<'a>, stream: Box<DataStream> },
+    There { parts: Parts<'a>, statistics: Statistics },
+}
+
+impl RowSums<'_> {
+    /// Sums over all rows under `model`.
+    fn forward(&mut self, model: &LatentModel, weighting: Weighting) -> Result<&Statistics> {
+        match self {
+            RowSums::Here { data, stream } => {
+                stream.forward(&**model.layer(), *data, weighting);
+                Ok(&stream.statistics)
+            }
+            RowSums::There { parts, statistics } => {
+                *statistics = parts.statistics(model, weighting)?;
+                Ok(statistics)
+            }
+        }
+    }
+
+    /// The gradient by way of the features, and by what the sums know.
+    fn gradient(&mut self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
+        let layer = &**model.layer();
+        match self {
+            RowSums::Here { data, stream } => {
+                let mut gradient = BoundGradient::of_statistics(layer, &stream.statistics, by);
+                stream.add_rows(layer, *data, by, &mut gradient);
+                Ok(gradient)
+            }
+            RowSums::There { parts, statistics } => {
+                let mut gradient = BoundGradient::of_statistics(layer, statistics, by);
+                gradient.merge(&parts.gradient(model, by)?)?;
+                Ok(gradient)
+            }
+        }
+    }
 }
 
 impl<'a> CollapsedObjective<'a> {
@@ -32,21 +73,36 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {
-        let stream = DataStream::new(&**model.layer(), data.len());
+        let stream = Box::new(DataStream::new(&**model.layer(), data.len()));
+        CollapsedObjective::of_rows(model, RowSums::Here { data, stream }, bound)
+    }
+
+    /// The same on rows in parts that are held elsewhere.
+    pub fn of_parts(model: LatentModel, parts: &'a dyn PartedRows, bound: CollapsedBound) -> Self {
+        let statistics = Statistics::zeros(model.layer().dim());
+        CollapsedObjective::of_rows(model, RowSums::There { parts: Parts(parts), statistics }, bound)
+    }
+
+    fn of_rows(model: LatentModel, rows: RowSums<'a>, bound: CollapsedBound) -> Self {
         let (gradient, m) = (BoundGradient::zeros(&**model.layer()), model.layer().dim());
         let q = Normal::standard(Family::Full, m);
         let flat = Vec::new();
         CollapsedObjective {
             at: Place::new(model),
-            data,
+            rows,
             bound,
-            stream,
             gradient,
             layer_scratch: LayerScratch::new(m),
             flat,
             q,
             validation: None,
+            error: None,
         }
+    }
+
+    /// Why sums over rows elsewhere could not be had, if that is so: from then on the objective has no value.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
@@ -88,17 +144,16 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The upper bound on the log evidence at the current parameters.
     pub fn evidence_upper_bound(&mut self) -> Option<f64> {
-        self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
-        upper_bound(&self.stream.statistics, self.noise()).ok().map(|bound| bound.value)
+        let noise = self.noise();
+        upper_bound(self.forward(Weighting::Unit)?, noise).ok().map(|bound| bound.value)
     }
 
     /// The same with its flat natural gradient.
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
         self.at.model.refresh().ok()?;
         let noise = self.noise();
-        self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
-        let bound = upper_bound(&self.stream.statistics, noise).ok()?;
-        self.backward(&bound.adjoint);
+        let bound = upper_bound(self.forward(Weighting::Unit)?, noise).ok()?;
+        self.backward(&bound.adjoint)?;
         self.at.model.flatten_gradient(
             std::slice::from_ref(&self.gradient.layer),
             &[bound.noise_bar],
@@ -131,17 +186,26 @@ impl<'a> CollapsedObjective<'a> {
         noise
     }
 
-    fn backward(&mut self, adjoint: &StatisticsAdjoint) {
-        let direct = self.at.model.layer().condition_is_at_most(Self::DIRECT_GUARD);
-        let form = if direct { Form::Direct } else { Form::Stable };
-        self.gradient_by(BoundAdjoint::Unweighted { adjoint, form });
+    /// The sums over all rows, unless they cannot be had.
+    fn forward(&mut self, weighting: Weighting) -> Option<&Statistics> {
+        if self.error.is_some() {
+            return None;
+        }
+        let error = &mut self.error;
+        self.rows.forward(&self.at.model, weighting).map_err(|why| *error = Some(why)).ok()
     }
 
-    fn gradient_by(&mut self, by: BoundAdjoint<'_>) {
-        let layer = &**self.at.model.layer();
-        self.gradient = BoundGradient::of_statistics(layer, &self.stream.statistics, by);
-        self.stream.add_rows(layer, self.data, by, &mut self.gradient);
-        self.gradient.finish(layer, &mut self.layer_scratch);
+    fn backward(&mut self, adjoint: &StatisticsAdjoint) -> Option<()> {
+        let direct = self.at.model.layer().condition_is_at_most(Self::DIRECT_GUARD);
+        let form = if direct { Form::Direct } else { Form::Stable };
+        self.gradient_by(BoundAdjoint::Unweighted { adjoint, form })
+    }
+
+    fn gradient_by(&mut self, by: BoundAdjoint<'_>) -> Option<()> {
+        let (model, error) = (&self.at.model, &mut self.error);
+        self.gradient = self.rows.gradient(model, by).map_err(|why| *error = Some(why)).ok()?;
+        self.gradient.finish(&**model.layer(), &mut self.layer_scratch);
+        Some(())
     }
 
     /// Value and ∂/∂σ²; with `gradient`, the layer's part is left in `gradient`.
@@ -153,30 +217,27 @@ impl<'a> CollapsedObjective<'a> {
         let noise = self.noise();
         match self.bound {
             CollapsedBound::Elbo { beta } => {
-                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
-                let bound = collapsed_elbo(&self.stream.statistics, noise, beta).ok()?;
+                let bound = collapsed_elbo(self.forward(Weighting::Unit)?, noise, beta).ok()?;
                 if gradient {
-                    self.backward(&bound.adjoint);
+                    self.backward(&bound.adjoint)?;
                 }
                 self.q = bound.q;
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Square { beta } => {
-                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Unit);
-                let bound = square_loss(&self.stream.statistics, beta).ok()?;
+                let bound = square_loss(self.forward(Weighting::Unit)?, beta).ok()?;
                 if gradient {
-                    self.backward(&bound.adjoint);
+                    self.backward(&bound.adjoint)?;
                 }
                 self.q = bound.q;
                 Some((bound.value, bound.noise_bar))
             }
             CollapsedBound::Fitc => {
-                self.stream.forward(&**self.at.model.layer(), self.data, Weighting::Residual(noise));
-                let bound = fitc(&self.stream.statistics).ok()?;
+                let bound = fitc(self.forward(Weighting::Residual(noise))?).ok()?;
                 let mut noise_bar = 0.0;
                 if gradient {
                     let posterior = (bound.q.mean(), bound.q.cov().full());
-                    self.gradient_by(BoundAdjoint::Fitc { noise, posterior });
+                    self.gradient_by(BoundAdjoint::Fitc { noise, posterior })?;
                     noise_bar = self.gradient.noise;
                 }
                 self.q = bound.q;
@@ -206,6 +267,10 @@ impl HyperObjective for CollapsedObjective<'_> {
 
     fn keep(&mut self, theta: &[f64]) {
         self.at.keep(theta);
+    }
+
+    fn exhausted(&self) -> bool {
+        self.error.is_some()
     }
 
     fn archive(&mut self, archive: &mut Archive) {

@@ -1,6 +1,6 @@
 //! q(w) moved by one rule along mini-batch gradients, with its schedules and averages: a step at a time; no θ, no stopping.
 
-use super::rows::{BatchSource, MemoryBatches};
+use super::rows::{BatchSource, MemoryBatches, Portion};
 use super::solve::{Sweep, full_objective};
 use super::variational::VariationalModel;
 use crate::checkpoint::Archive;
@@ -8,7 +8,6 @@ use crate::collapsed::Dataset;
 use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
 use crate::error::Result;
-use crate::gradient::Batch;
 use crate::model::LatentModel;
 use crate::objective::Objective;
 use crate::options::StepPlan;
@@ -111,24 +110,34 @@ impl Motion {
     /// The first half of a step: the objective estimated on a batch out of `n` rows, with the gradient in θ and Z left in the
     /// model with `train_theta`. The second half is [`Motion::complete_step`], or [`Motion::complete_step_at`], before which
     /// q is that of the step before. With `remember`, q after the step is what later failures go back to.
-    fn evaluate(&mut self, part: Dataset<'_>, n: usize, remember: bool, train_theta: bool) -> f64 {
+    ///
+    /// # Errors
+    ///
+    /// When sums over rows elsewhere cannot be had; q is then that of the step before.
+    fn evaluate(
+        &mut self,
+        part: Portion<'_>,
+        n: usize,
+        remember: bool,
+        train_theta: bool,
+    ) -> Result<f64> {
         self.rows_used += part.len();
-        self.model.reserve(part.len());
+        self.model.reserve(part.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {
             self.model.set_samples(samples.at(self.iterations, usize::MAX));
         }
         self.samples_used += self.model.samples();
-        let batch = Batch { x: part.x, targets: part.targets, scale: n as f64 / part.len() as f64 };
+        let scale = n as f64 / part.len() as f64;
         let step = self.shrink * self.options.step.at(self.iterations);
         self.iterations += 1;
-        let value = self.model.evaluate_under_all(batch, train_theta, &self.rules);
+        let value = self.model.evaluate_with(part, scale, (train_theta, self.rules.factor()))?;
         if value.is_finite() {
             self.pending = Some(Pending { step, remember });
         } else {
             self.replace_q(self.safe.clone());
             self.shrink *= 0.5;
         }
-        value
+        Ok(value)
     }
 
     /// The second half of a step, if one has been begun: moves q along the gradient of the batch.
@@ -261,20 +270,20 @@ impl<'a> Inference<'a> {
         (value, self.motion.complete_step())
     }
 
-    /// The first half of a step on the next batch; see [`Motion::evaluate`]. Where no batch can be read, everything stays as it
-    /// was.
+    /// The first half of a step on the next batch; see [`Motion::evaluate`]. Where no batch can be had, θ and q stay as they
+    /// were.
     pub(super) fn evaluate_next(&mut self, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
         let remember = self.motion.iterations.is_multiple_of(per_epoch);
         let part = self.source.next_batch()?;
-        Ok(self.motion.evaluate(part, n, remember, train_theta))
+        self.motion.evaluate(part, n, remember, train_theta)
     }
 
     /// The first half of a step on a batch of other rows, which counts for as many as the source has.
-    pub(super) fn evaluate_on(&mut self, part: Dataset<'_>, train_theta: bool) -> f64 {
+    pub(super) fn evaluate_on(&mut self, part: Dataset<'_>, train_theta: bool) -> Result<f64> {
         let (n, per_epoch) = (self.source.all().count(), self.source.per_epoch());
         let remember = self.motion.iterations.is_multiple_of(per_epoch);
-        self.motion.evaluate(part, n, remember, train_theta)
+        self.motion.evaluate(Portion::Here(part), n, remember, train_theta)
     }
 
     /// Goes on with the batches, steps and samples that follow after `iterations` steps, whatever came before; q, what a

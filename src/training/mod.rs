@@ -15,6 +15,7 @@ mod neighbours;
 mod outcome;
 mod outputs;
 mod owned;
+mod parts;
 mod place;
 mod record;
 mod row_buffer;
@@ -34,7 +35,8 @@ pub use collapsed::CollapsedObjective;
 pub use inference::{Inference, InferenceOptions};
 pub use neighbours::NeighbourObjective;
 pub use outputs::{OutputRows, fit_outputs};
-pub use rows::{AllRows, BatchSource, TrainingData, TrainingRows};
+pub use parts::{PartedPortion, PartedRows, Round, Sums};
+pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use start::{Prototype, Start};
 pub use trainer::Trainer;
@@ -46,6 +48,7 @@ pub use variational::VariationalModel;
 pub(crate) use self::{
     arrays::{Origin, fit_rows},
     choices::choose,
+    parts::{Parts, unreadable},
     record::record,
     row_buffer::RowBuffer,
     scaling::{asks_for_warps, scaling_of, suited},

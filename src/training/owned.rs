@@ -1,6 +1,6 @@
 //! Rows in memory that belong to whoever trains on them, so that training borrows nothing; no checks.
 
-use super::rows::{AllRows, BatchSource, HeldRows, MemoryBatches, TrainingData, TrainingRows};
+use super::rows::{AllRows, BatchSource, HeldRows, MemoryBatches, Portion, TrainingData, TrainingRows};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Scaling};
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl AllRows for Arc<OwnedData> {
         self.train.y.len()
     }
 
-    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
         self.train.dataset().for_each(most, visit)
     }
 }

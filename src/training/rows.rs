@@ -1,5 +1,6 @@
 //! The rows of a fit: all of them in order, one batch after the other, and the samples that are looked at; no files.
 
+use super::parts::{PartedPortion, PartedRows};
 use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, BatchStream};
@@ -33,22 +34,59 @@ pub trait TrainingRows {
     fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>>;
 }
 
+/// Rows that are looked at together, on the scale the model sees.
+#[derive(Clone, Copy)]
+pub enum Portion<'a> {
+    /// In memory.
+    Here(Dataset<'a>),
+    /// In parts elsewhere, of which sums come.
+    There(PartedPortion<'a>),
+}
+
+impl<'a> Portion<'a> {
+    /// The rows, where they are in memory.
+    pub fn here(self) -> Option<Dataset<'a>> {
+        match self {
+            Portion::Here(rows) => Some(rows),
+            Portion::There(_) => None,
+        }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Portion::Here(rows) => rows.len(),
+            Portion::There(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// All training rows on the scale the model sees.
 pub trait AllRows {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// Hands every row to `visit` once, always in the same order, at most `most` at a time.
+    /// Hands every row to `visit` once, always in the same order: of rows in memory at most `most` at a time.
     ///
     /// # Errors
     ///
     /// When they cannot be read to the end.
-    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()>;
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()>;
 
     /// Whether that is one part, the same every time.
     fn is_one_part(&self, most: usize) -> bool {
         let _ = most;
         false
+    }
+
+    /// The parts that the rows are in, where they are held elsewhere.
+    fn elsewhere(&self) -> Option<&dyn PartedRows> {
+        None
     }
 }
 
@@ -57,8 +95,8 @@ impl AllRows for Dataset<'_> {
         self.len()
     }
 
-    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Dataset<'_>)) -> Result<()> {
-        self.parts(most).for_each(visit);
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        self.parts(most).for_each(|part| visit(Portion::Here(part)));
         Ok(())
     }
 
@@ -80,7 +118,7 @@ pub trait BatchSource: Send {
     /// # Errors
     ///
     /// When rows cannot be read; there are no further batches then.
-    fn next_batch(&mut self) -> Result<Dataset<'_>>;
+    fn next_batch(&mut self) -> Result<Portion<'_>>;
 
     /// Goes to the place after so many batches from the first one on, wherever the source is.
     ///
@@ -175,9 +213,9 @@ impl<D: HeldRows> BatchSource for MemoryBatches<D> {
         self.stream.per_epoch()
     }
 
-    fn next_batch(&mut self) -> Result<Dataset<'_>> {
+    fn next_batch(&mut self) -> Result<Portion<'_>> {
         self.drawn.take(self.data.dataset(), self.stream.next_batch());
-        Ok(self.drawn.data())
+        Ok(Portion::Here(self.drawn.data()))
     }
 
     fn seek(&mut self, batches: usize) -> Result<()> {
@@ -194,6 +232,11 @@ mod tests {
     use crate::data::SizeSchedule;
     use faer::Mat;
 
+    fn targets(source: &mut dyn BatchSource) -> Result<Vec<f64>> {
+        let batch = source.next_batch()?.here().expect("rows in memory");
+        Ok(batch.targets.y.to_vec())
+    }
+
     #[test]
     fn any_batch_can_be_gone_to() {
         let x = Mat::from_fn(23, 1, |i, _| i as f64);
@@ -201,11 +244,11 @@ mod tests {
         let growing = SizeSchedule::Power { exponent: 0.5 };
         for plan in [BatchPlan::Epochs(5), BatchPlan::Sized(growing), BatchPlan::Independent(growing)] {
             let mut source = MemoryBatches::new(Dataset::of(x.as_ref(), &y), plan, 3);
-            let mut next = || source.next_batch().map(|batch| batch.targets.y.to_vec());
+            let mut next = || targets(&mut source);
             let batches: Vec<_> = (0..14).map(|_| next().expect("a batch")).collect();
             for t in [9, 0, 5, 13, 10] {
                 source.seek(t).expect("a place");
-                let again = source.next_batch().map(|batch| batch.targets.y.to_vec());
+                let again = targets(&mut source);
                 assert_eq!(again.as_ref(), Ok(&batches[t]), "{plan:?} {t}");
             }
         }

@@ -156,15 +156,17 @@ fn train_collapsed(
     plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
-    let train = whole(rows, "a collapsed bound")?;
-    let n = train.len() as f64;
-    let mut objective = CollapsedObjective::new(model, train, bound);
+    let n = rows.all().count() as f64;
+    let mut objective = match rows.all().elsewhere() {
+        Some(parts) => CollapsedObjective::of_parts(model, parts, bound),
+        None => CollapsedObjective::new(model, whole(rows, "a collapsed bound")?, bound),
+    };
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
     let start = objective.start();
     let mut outcome = if !plan.hyper.trains || start.is_empty() {
-        let value = objective.solve(&start).ok_or_else(failed_start)?;
+        let value = solved(&mut objective, &start)?;
         monitor.record(value / n, None);
         monitor.stop(StopReason::Converged);
         Outcome {
@@ -182,7 +184,7 @@ fn train_collapsed(
     if let Some(best) = objective.kept() {
         outcome.theta = best;
     }
-    let value = objective.solve(&outcome.theta).ok_or_else(failed_start)?;
+    let value = solved(&mut objective, &outcome.theta)?;
     let is_elbo = plan.loss == LossKind::Elbo;
     let upper = is_elbo.then(|| objective.evidence_upper_bound()).flatten();
     let elbo = (is_elbo && plan.beta == 1.0).then_some(-value);
@@ -200,6 +202,15 @@ fn train_collapsed(
         estimated_on: None,
         nearby: None,
     })
+}
+
+/// The bound at `theta`, or why it has no value there.
+fn solved(objective: &mut CollapsedObjective<'_>, theta: &[f64]) -> Result<f64> {
+    let value = objective.solve(theta);
+    match objective.error() {
+        Some(error) => Err(error.clone()),
+        None => value.ok_or_else(failed_start),
+    }
 }
 
 /// Minimises an objective of all data with the solver that was asked for.
@@ -235,6 +246,10 @@ fn train_variational(
     let (model, q, counts) = warm_start(start, fresh, rows.start_sample(), (plan, steps), monitor)?;
     monitor.check()?;
     let mut svgp = batch_model(model, q, steps, plan.seed);
+    if rows.all().elsewhere().is_some() {
+        // No rows but the samples are ever here.
+        svgp.make_room(batch.min(check.len()));
+    }
     let free =
         if plan.hyper.trains { FreeVector::new(&svgp.model.descriptors()) } else { FreeVector::new(&[]) };
     let one_step = steps.polish && solves_in_one_step(&svgp, plan, steps);
@@ -456,11 +471,18 @@ fn train_alternating(
     (plan, steps): (&Plan, &StepPlan),
     monitor: &mut Monitor<'_>,
 ) -> Result<(VariationalModel, Outcome, TakenBack)> {
-    let data = (whole(rows, "solving for q at every step")?, rows.validation());
+    let train = rows.all();
+    if train.elsewhere().is_none() {
+        whole(rows, "solving for q at every step")?;
+    }
+    let data = (train, rows.validation());
     let limits = SolveLimits { steps: ALTERNATING_STEPS, tolerance: 1e-2 * plan.limits.tolerance };
     let mut objective = Alternating::new(svgp, free, data, steps.guard, limits);
     let start = objective.start();
-    let mut outcome = minimize(&mut objective, start, data.0.len() as f64, &plan.hyper, monitor);
+    let mut outcome = minimize(&mut objective, start, train.count() as f64, &plan.hyper, monitor);
+    if let Some(error) = objective.error() {
+        return Err(error.clone());
+    }
     monitor.check()?;
     let (svgp, value, counts) = objective.into_best();
     if !value.is_finite() {

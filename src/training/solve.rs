@@ -3,7 +3,6 @@
 use super::rows::AllRows;
 use super::variational::VariationalModel;
 use crate::error::Result;
-use crate::gradient::Batch;
 use crate::hyper::{Monitor, StopReason};
 use crate::variational::{DataGradient, Evidence, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules};
 
@@ -76,7 +75,7 @@ struct Gathered {
 ///
 /// # Errors
 ///
-/// When rows cannot be read.
+/// When rows cannot be read, or summed over.
 pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
     FullBatch::new(svgp, sweep).evaluate(svgp)
 }
@@ -119,12 +118,17 @@ impl<'a> FullBatch<'a> {
         self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
         let Sweep { rows, part, scale, earlier } = self.sweep;
-        rows.for_each(part, &mut |part| {
-            value += svgp.evaluate_data(Batch { x: part.x, targets: part.targets, scale });
-            for (process, gathered) in self.processes.iter_mut().enumerate() {
-                gathered.add(svgp.q_gradient_of(process));
+        let mut summed = Ok(());
+        rows.for_each(part, &mut |part| match svgp.evaluate_data(part, scale) {
+            Ok(of_part) => {
+                value += of_part;
+                for (process, gathered) in self.processes.iter_mut().enumerate() {
+                    gathered.add(svgp.q_gradient_of(process));
+                }
             }
+            Err(error) => summed = Err(error),
         })?;
+        summed?;
         let beta = svgp.objective().beta;
         for ((gathered, earlier), q) in self.processes.iter_mut().zip(earlier).zip(svgp.posteriors()) {
             let Gathered { mean, cov, curvature } = gathered;

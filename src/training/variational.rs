@@ -1,6 +1,10 @@
 //! A latent linear model with its posteriors: evaluates a batch, hands the gradient of θ and Z upwards, and moves q along with them.
 
+use super::parts::{Losses, OwnedFactor, no_rows};
+use super::rows::Portion;
 use crate::checkpoint::Archive;
+use crate::collapsed::Dataset;
+use crate::error::Result;
 use crate::gradient::{Batch, BatchPass, Form, Precision, Problem};
 use crate::linalg;
 use crate::model::{LatentModel, MixedUse};
@@ -113,6 +117,13 @@ impl VariationalModel {
         }
     }
 
+    /// Makes room for so many data, and no more.
+    pub(super) fn make_room(&mut self, batch: usize) {
+        if batch != self.capacity {
+            self.resize(batch);
+        }
+    }
+
     fn resize(&mut self, capacity: usize) {
         self.capacity = capacity;
         let (layers, likelihood) = (self.model.layers(), &self.model.likelihood);
@@ -190,32 +201,53 @@ impl VariationalModel {
 
     /// The objective on a batch, `scale·Σ ℓ_i + β KL`, with all gradients kept inside.
     pub fn evaluate(&mut self, batch: Batch<'_>, train_theta: bool) -> f64 {
-        self.evaluate_with(batch, train_theta, None)
+        self.evaluate_here(batch, train_theta, None)
     }
 
     /// The same for a `rule` that may carry a factor of S, in which reparameterised gradients then are.
     pub fn evaluate_under(&mut self, batch: Batch<'_>, train_theta: bool, rule: &dyn UpdateRule) -> f64 {
-        self.evaluate_with(batch, train_theta, rule.factor())
+        self.evaluate_here(batch, train_theta, rule.factor())
     }
 
     /// The same for the rules of all processes.
     pub fn evaluate_under_all(&mut self, batch: Batch<'_>, train_theta: bool, rules: &Rules) -> f64 {
-        self.evaluate_with(batch, train_theta, rules.factor())
+        self.evaluate_here(batch, train_theta, rules.factor())
     }
 
-    fn evaluate_with(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
-        on_pool(self.batch_work(batch.targets.len()), || {
-            let value = self.run(batch, train_theta, factor);
+    fn evaluate_here(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
+        let Batch { x, targets, scale } = batch;
+        // Nothing can keep rows in memory from being summed over.
+        let value = self.evaluate_with(Portion::Here(Dataset { x, targets }), scale, (train_theta, factor));
+        value.unwrap_or(f64::NAN)
+    }
+
+    /// The same for rows wherever they are, each of which counts `scale`; whether the gradient in θ and Z is wanted, and the factor of S.
+    ///
+    /// # Errors
+    ///
+    /// When sums over rows elsewhere cannot be had.
+    pub(super) fn evaluate_with(
+        &mut self,
+        rows: Portion<'_>,
+        scale: f64,
+        (train_theta, factor): (bool, Option<Factor<'_>>),
+    ) -> Result<f64> {
+        on_pool(self.batch_work(rows.len()), || {
+            let value = self.run_data((rows, scale), train_theta, factor)? + self.objective.beta * self.kl();
             if train_theta && value.is_finite() {
                 self.finish_theta();
             }
-            value
+            Ok(value)
         })
     }
 
-    /// The data part `scale·Σ ℓ_i` of the objective on a batch, with its gradient in q kept inside.
-    pub fn evaluate_data(&mut self, batch: Batch<'_>) -> f64 {
-        on_pool(self.batch_work(batch.targets.len()), || self.run_data(batch, false, None))
+    /// The data part `scale·Σ ℓ_i` of the objective on some rows, with its gradient in q kept inside.
+    ///
+    /// # Errors
+    ///
+    /// As for [`VariationalModel::evaluate_with`].
+    pub(super) fn evaluate_data(&mut self, rows: Portion<'_>, scale: f64) -> Result<f64> {
+        on_pool(self.batch_work(rows.len()), || self.run_data((rows, scale), false, None))
     }
 
     /// Whether features are kept from one evaluation to the next, between which neither the batch nor anything but q may change then.
@@ -233,11 +265,12 @@ impl VariationalModel {
         self.q.iter().map(|q| q.dim().pow(3)).sum()
     }
 
-    fn run(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
-        self.run_data(batch, train_theta, factor) + self.objective.beta * self.kl()
-    }
-
-    fn run_data(&mut self, batch: Batch<'_>, train_theta: bool, factor: Option<Factor<'_>>) -> f64 {
+    fn run_data(
+        &mut self,
+        rows: (Portion<'_>, f64),
+        train_theta: bool,
+        factor: Option<Factor<'_>>,
+    ) -> Result<f64> {
         let mixes = self.mixed.is_some_and(|mixed| !mixed.fallen_back);
         // The estimate of a condition number that the choice of a form takes has no use for mixed precision.
         let form = if mixes { Form::Stable } else { self.form() };
@@ -248,17 +281,17 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
+        let mut run = |form, train_theta| run_pass(&mut self.pass, (&self.model, problem), rows, (form, train_theta));
         let Some(mixed) = self.mixed.as_mut().filter(|_| mixes) else {
-            return self.pass.run(problem, batch, form, train_theta);
+            return run(form, train_theta).map(|(value, _)| value);
         };
-        let exact = mixed.is_due().then(|| self.pass.run(problem, batch, form, false));
-        let value = self.pass.run(problem, batch, Form::Mixed, train_theta);
-        let rows = batch.scale * batch.targets.total_weight();
-        let disagrees = |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / rows);
-        if exact.is_some_and(disagrees) || !value.is_finite() {
-            return self.pass.run(problem, batch, form, train_theta);
+        let exact = mixed.is_due().then(|| run(form, false)).transpose()?;
+        let (value, weight) = run(Form::Mixed, train_theta)?;
+        let mut disagrees = |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (rows.1 * weight));
+        if exact.is_some_and(|(exact, _)| disagrees(exact)) || !value.is_finite() {
+            return run(form, train_theta).map(|(value, _)| value);
         }
-        value
+        Ok(value)
     }
 
     /// Completes the gradient in θ and Z.
@@ -394,6 +427,41 @@ impl VariationalModel {
             }
         }
     }
+}
+
+/// A pass over some rows, each of which counts `scale`: the value `scale·Σ ℓ_i` and the weight of the rows.
+fn run_pass(
+    pass: &mut BatchPass,
+    (model, problem): (&LatentModel, Problem<'_>),
+    (rows, scale): (Portion<'_>, f64),
+    (form, train_theta): (Form, bool),
+) -> Result<(f64, f64)> {
+    let there = match rows {
+        Portion::Here(Dataset { x, targets }) => {
+            let value = pass.run(problem, Batch { x, targets, scale }, form, train_theta);
+            return Ok((value, targets.total_weight()));
+        }
+        Portion::There(there) => there,
+    };
+    let (seed, run) = pass.next_run();
+    let asked = Losses {
+        q: problem.q.to_vec(),
+        factor: problem.factor.map(OwnedFactor::of),
+        objective: problem.objective,
+        form,
+        train_theta,
+        scale,
+        seed,
+        run,
+        samples: pass.samples(),
+        draw: None,
+    };
+    let none = no_rows(model.layer().input_dims(), scale);
+    let drawn = pass.sums_of(problem, none, form, train_theta, 0).is_some();
+    let Some(sums) = there.losses(model, asked)?.filter(|_| drawn) else { return Ok((f64::NAN, 0.0)) };
+    pass.merge(&sums)?;
+    let weight = pass.sums().weight;
+    Ok((pass.finish(problem), weight))
 }
 
 /// Moves θ and Z and refactorises; on failure nothing has changed.

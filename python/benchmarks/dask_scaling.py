@@ -1,0 +1,338 @@
+"""Measures sparsegp.dask on one machine: agreement, speed-up, overhead, bytes, lost workers, memory, and what many workers would take.
+
+    python python/benchmarks/dask_scaling.py agreement scaling killed memory model [--rows N] [--inducing M]
+
+Workers are processes with one thread each on loopback. Every line of the output is a JSON object; seconds are of the wall, and of the
+processors where they are called so: on a machine that others use those are worth more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from sparsegp import SparseGPRegressor
+from sparsegp.dask import DaskSparseGPRegressor, _estimators, _rounds, _tasks
+
+INPUTS = 8
+
+
+def say(what: str, **figures) -> None:
+    """Prints figures as a line of JSON."""
+    short = {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in figures.items()}
+    print(json.dumps({"what": what, **short}), flush=True)
+
+
+def block(first: int, rows: int) -> np.ndarray:
+    """Inputs, and as the last column a smooth function of them seen through noise of deviation 0.3."""
+    random = np.random.default_rng(first)
+    X = random.uniform(-2, 2, (rows, INPUTS))
+    f = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.cos(X[:, 3])
+    return np.column_stack([X, f + 0.3 * random.standard_normal(rows)])
+
+
+def generated(rows: int, size: int):
+    """Lazy dask arrays of inputs and targets, made partition by partition."""
+    sizes = [min(size, rows - first) for first in range(0, rows, size)]
+    make = dask.delayed(block, pure=False)
+    parts = [
+        da.from_delayed(make(part * size, own), (own, INPUTS + 1), dtype=float) for part, own in enumerate(sizes)
+    ]
+    whole = da.concatenate(parts)
+    return whole[:, :INPUTS], whole[:, INPUTS]
+
+
+def cluster_of(workers: int):
+    cluster = LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        worker_dashboard_address=None, memory_limit=0,
+    )
+    return cluster, Client(cluster)
+
+
+def processor_seconds() -> float:
+    """Of the process that calls."""
+    times = os.times()
+    return times.user + times.system
+
+
+def most_memory() -> int:
+    """The most bytes that the process that calls ever had."""
+    status = Path("/proc/self/status").read_text()
+    return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def moved() -> int:
+    """Bytes that the worker that calls had from other workers."""
+    from distributed import get_worker
+
+    log = get_worker().transfer_incoming_log
+    return sum(entry["total"] for entry in log)
+
+
+class Timed(_rounds.Questions):
+    """Questions whose rounds of sums are timed."""
+
+    rounds: list = []
+
+    def _sums(self, work: bytes) -> bytes:
+        started = time.perf_counter()
+        found = super()._sums(work)
+        Timed.rounds.append((time.perf_counter() - started, len(work), len(found)))
+        return found
+
+
+_estimators.Questions = Timed
+
+
+def plan(inducing: int, epochs: int, **more) -> dict:
+    return {
+        "kernel": "rbf(ard)", "n_inducing": inducing, "auto": "none", "epochs": epochs, "objective": "vfe",
+        "options": {"inducing_init": "random"}, **more,
+    }
+
+
+def fit(X, y, client, inducing: int, epochs: int, **more):
+    """A fit, with the seconds of its rounds."""
+    Timed.rounds = []
+    model = DaskSparseGPRegressor(**plan(inducing, epochs, **more), client=client).fit(X, y)
+    return model, list(Timed.rounds)
+
+
+def agreement(args) -> None:
+    """One and two workers, and one process that has all rows, at the same hyper-parameters and inducing inputs."""
+    import pyarrow
+    import pyarrow.parquet
+
+    size = args.rows // 8
+    X, y = generated(args.rows, size)
+    models = {}
+    for workers in (1, 2):
+        cluster, client = cluster_of(workers)
+        with cluster, client:
+            models[workers] = fit(X, y, client, args.inducing, 1)[0].to_local()
+    new = block(10**9, 10_000)[:, :INPUTS]
+    mean = models[2].predict(new)
+    with tempfile.TemporaryDirectory() as folder:
+        data = np.vstack([block(part * size, size) for part in range(8)])
+        names = [f"x{i}" for i in range(INPUTS)] + ["y"]
+        pyarrow.parquet.write_table(pyarrow.table(dict(zip(names, data.T))), f"{folder}/data.parquet")
+        models[2].save(f"{folder}/start")
+        command = [
+            sys.executable, "-m", "sparsegp", "fit", f"{folder}/data.parquet", "--target", "y", "--from", f"{folder}/start",
+            "--objective", "vfe", "--hyper", "fixed", "--quiet", "--model-out", f"{folder}/whole", "--metrics", f"{folder}/metrics",
+        ]
+        subprocess.run(command, check=True)
+        whole = SparseGPRegressor.load(f"{folder}/whole")
+    say(
+        "agreement", rows=8 * size, inducing=args.inducing,
+        one_and_two_workers_the_same_bits=bool(np.array_equal(mean, models[1].predict(new))),
+        largest_difference_of_predictions=float(np.abs(whole.predict(new) - mean).max()),
+        difference_of_objective=abs(whole.objective_ - models[2].objective_), deviation_of_targets=float(data[:, -1].std()),
+    )
+
+
+def engine(rows: int, inducing: int, epochs: int) -> dict:
+    """Seconds of an evaluation by the engine alone, in a process of its own with one thread."""
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); import dask_scaling as own; "
+        f"print(json.dumps(own.engine_here({rows}, {inducing}, {epochs})))"
+    )
+    folder = str(Path(__file__).resolve().parent)
+    done = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def engine_here(rows: int, inducing: int, epochs: int) -> dict:
+    data = np.vstack([block(part * (rows // 8), rows // 8) for part in range(8)])
+    at = []
+    note = lambda record: at.append((time.perf_counter(), processor_seconds()))  # noqa: E731
+    model = SparseGPRegressor(**plan(inducing, epochs, n_threads=1, callbacks=[note], tolerance=0.0))
+    started = (time.perf_counter(), processor_seconds())
+    model.fit(data[:, :INPUTS], data[:, INPUTS])
+    wall, processor = (b - a for a, b in zip(started, (time.perf_counter(), processor_seconds())))
+    # After the last iteration a value and the upper bound are taken, which are half an evaluation each.
+    evaluations = model.document_["fit"]["evaluations"] + 1
+    return {"seconds": wall / evaluations, "processor_seconds": processor / evaluations, "evaluations": evaluations}
+
+
+def scaling(args) -> None:
+    """An evaluation by one process with one thread, by one worker and by two; bytes that move."""
+    alone = engine(args.rows, args.inducing, args.epochs)
+    say("engine", rows=args.rows, inducing=args.inducing, **alone)
+    size = args.rows // 8
+    for workers in (1, 2):
+        cluster, client = cluster_of(workers)
+        with cluster, client:
+            X, y = generated(args.rows, size)
+            before, bytes_before = client.run(processor_seconds), sum(client.run(moved).values())
+            model, rounds = fit(X, y, client, args.inducing, args.epochs, tolerance=0.0)
+            after, bytes_after = client.run(processor_seconds), sum(client.run(moved).values())
+        evaluations = len(rounds) / 2
+        used = [(after[address] - before[address]) / evaluations for address in after]
+        seconds = sum(seconds for seconds, _, _ in rounds) / evaluations
+        answers = [found for _, _, found in rounds]
+        # Up and down once for every worker.
+        expected = sum(sent + found for _, sent, found in rounds) / evaluations * (workers - 1)
+        say(
+            "workers", workers=workers, rows=args.rows, inducing=args.inducing, evaluations=evaluations, seconds=seconds,
+            processor_seconds_of_workers=used, speed_up=alone["seconds"] / seconds,
+            speed_up_by_processors=alone["processor_seconds"] / max(used),
+            overhead_by_processors=sum(used) / alone["processor_seconds"] - 1.0,
+            bytes_of_an_answer=max(answers), bytes_between_workers=(bytes_after - bytes_before) / evaluations, of_the_model=expected,
+        )
+
+
+def killed(args) -> None:
+    """A fit during which a worker's process is ended ten times, beside one that is left alone."""
+    X, y = generated(args.rows // 10, args.rows // 160)
+    cluster, client = cluster_of(2)
+    new = block(10**9, 1000)[:, :INPUTS]
+    with cluster, client:
+        X, y = client.persist([X, y])
+        started = time.perf_counter()
+        want = fit(X, y, client, 100, 30, tolerance=0.0)[0].to_local().predict(new)
+        plain = time.perf_counter() - started
+        ended = []
+
+        def end(record):
+            client.wait_for_workers(2)
+            if record["epoch"] % 2 == 0 and len(ended) < 10:
+                process = sorted(client.run(os.getpid).values())[len(ended) % 2]
+                ended.append(process)
+                threading.Timer(0.05, os.kill, (process, signal.SIGKILL)).start()
+
+        started = time.perf_counter()
+        got = fit(X, y, client, 100, 30, tolerance=0.0, callbacks=[end])[0].to_local().predict(new)
+        say(
+            "killed", rows=args.rows // 10, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
+            seconds_left_alone=plain, seconds=time.perf_counter() - started,
+        )
+
+
+def memory(args) -> None:
+    """One evaluation on rows that are made anew in every round; memory of all processes."""
+    for rows in args.many:
+        cluster, client = cluster_of(2)
+        with cluster, client:
+            X, y = generated(rows, 100_000)
+            started = time.perf_counter()
+            _, rounds = fit(X, y, client, args.few_inducing, 0 + 1, persist=False, hyper="fixed")
+            whole = time.perf_counter() - started
+            peak = sum(client.run(most_memory).values()) + client.run_on_scheduler(most_memory)
+        say(
+            "memory", rows=rows, inducing=args.few_inducing, seconds_of_a_round=[seconds for seconds, _, _ in rounds],
+            seconds_of_a_round_and_million_rows=1e6 * rounds[0][0] / rows, seconds_of_the_fit=whole, most_bytes_of_all_processes=peak,
+        )
+
+
+def simulated(tasks: np.ndarray, workers: int, latency: float, transfer: float, merge: float) -> float:
+    """Seconds of a round: tasks go to whoever is free first, answers are merged in the tree of fits."""
+    free = [latency] * workers
+    heapq.heapify(free)
+    done = []
+    for seconds in tasks:
+        at = heapq.heappop(free) + seconds
+        done.append(at)
+        heapq.heappush(free, at)
+    while len(done) > 1:
+        groups = [done[at : at + _rounds.FAN_IN] for at in range(0, len(done), _rounds.FAN_IN)]
+        done = [max(group) + latency + transfer + merge * len(group) for group in groups]
+    return done[0]
+
+
+def model(args) -> None:
+    """The seconds of an evaluation of 10⁹ rows on many workers: by the model of cost, and by a simulation of tasks as measured."""
+    from sparsegp import _sparsegp
+
+    rows, repeats = 50_000, 6
+    data = block(0, rows)
+    X, y = da.from_array(data[:, :INPUTS], chunks=(rows, INPUTS)), da.from_array(data[:, INPUTS], chunks=rows)
+    asked, cluster = [], Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+
+    class Kept(Timed):
+        def _sums(self, work):
+            asked.append(work)
+            self.kept = self._rows
+            return super()._sums(work)
+
+    with cluster:
+        _estimators.Questions = Kept
+        fit(X, y, cluster, args.inducing, 1)
+        _estimators.Questions = Timed
+        latencies = [_latency(cluster) for _ in range(50)]
+    x, target = (data[:, :INPUTS] - data[:, :INPUTS].mean(0)) / data[:, :INPUTS].std(0), data[:, INPUTS]
+    own = _tasks.Rows(np.ascontiguousarray(x), np.ascontiguousarray(target), None, None)
+    times = {"factor": [], "statistics": [], "gradient": [], "merge": []}
+    for _ in range(repeats):
+        for name, work in zip(("statistics", "gradient"), asked[:2]):
+            started = processor_seconds()
+            round_ = _sparsegp.Round(work)
+            built = processor_seconds()
+            found = round_.sums(0, *own, threads=1)
+            times["factor"].append(built - started)
+            times[name].append(processor_seconds() - built)
+            started = processor_seconds()
+            _sparsegp.merge_sums([found, found])
+            times["merge"].append((processor_seconds() - started) / 2)
+    per_row = {name: np.array(times[name]) / rows for name in ("statistics", "gradient")}
+    latency, size = float(np.median(latencies)), len(asked[0]) + 0.0
+    say(
+        "tasks", rows=rows, inducing=args.inducing, microseconds_a_row={name: float(1e6 * np.median(t)) for name, t in per_row.items()},
+        flops=float(4 * args.inducing**2 / sum(np.median(t) for t in per_row.values())), seconds_to_factorise=float(np.median(times["factor"])),
+        seconds_to_merge=float(np.median(times["merge"])), seconds_of_an_empty_round=latency,
+    )
+    total, part, bandwidth = 10**9, 250_000, 1e9
+    random, triangle = np.random.default_rng(0), 4.0 * args.inducing * (args.inducing + 1)
+    for workers in (64, 256):
+        by_model = by_simulation = 0.0
+        for name, measured in per_row.items():
+            depth = np.log2(workers)
+            fixed = np.median(times["factor"]) + (triangle / bandwidth + latency) * depth
+            by_model += total * np.median(measured) / workers + fixed
+            tasks = random.choice(measured, total // part) * part
+            tasks[:workers] += np.median(times["factor"])
+            by_simulation += simulated(tasks, workers, latency, triangle / bandwidth, float(np.median(times["merge"])))
+        alone = total * sum(np.median(t) for t in per_row.values())
+        say(
+            "many workers", rows=total, inducing=args.inducing, workers=workers, seconds_by_the_model=float(by_model),
+            seconds_by_simulation=float(by_simulation), efficiency_by_simulation=float(alone / workers / by_simulation),
+        )
+
+
+def _latency(client) -> float:
+    started = time.perf_counter()
+    client.submit(int, pure=False).result()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    measures = {"agreement": agreement, "scaling": scaling, "killed": killed, "memory": memory, "model": model}
+    parser.add_argument("measures", nargs="+", choices=measures)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--inducing", type=int, default=500)
+    parser.add_argument("--few-inducing", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--many", type=int, nargs="+", default=[10**6, 10**7, 10**8])
+    args = parser.parse_args()
+    for name in args.measures:
+        measures[name](args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,454 @@
+"""Estimators on Dask collections: parameters, fitting, lazy predictions, scores; rounds and partitions have files of their own."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+
+import dask
+import dask.array as da
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from .. import _sparsegp, _tables
+from .._options import engine_options
+from .._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor, _Parameters
+from .._progress import Progress, listener
+from .._regression import _probabilities
+from . import _tasks
+from ._partitions import Partitions, is_frame
+from ._rounds import Cluster, Questions
+
+_MORE = """client : distributed.Client, optional
+        Where the work goes; the default client when not given.
+    persist : bool, default=True
+        Whether the workers keep the rows of their partitions, scaled and coded, from one round to the next. Without it every round
+        reads and prepares them again, which needs room for one partition a worker alone.
+    checkpoint : str or path-like, optional
+        A file on the client that holds the state of the training. A fit that finds it goes on from there, to the same bits; it is gone
+        once the fit is done.
+    checkpoint_every : float, default=60.0
+        Seconds between two writes of it."""
+
+_PARAMETERS = f"""{_MORE}
+    kernel, likelihood, objective, beta, n_inducing, ... : optional
+        All parameters of :class:`sparsegp.{{local}}`, with the same meaning. ``batch_size`` is 32,768 where it is not given. Those that
+        need all rows in one place are refused: ``neighbours``, ``restarts``, ``n_inducing="auto"`` and a grid for ``beta``. What ``auto``
+        leaves open is decided on a sample of the rows, on the client."""
+
+_ATTRIBUTES = """Attributes
+    ----------
+    local_ : {local}
+        The fitted estimator without Dask. Its attributes are those of this one too: ``kernel_``, ``hyperparameters_``, ``history_``, ..."""
+
+
+def _with_more(**more):
+    """Gives a class the parameters of all sparse processes and more of its own, which come first, in one signature."""
+
+    def decorate(cls):
+        base = inspect.signature(_Parameters.__init__)
+        own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in more.items()]
+        given = list(base.parameters.values())
+        signature = base.replace(parameters=[*given[:2], *own, *given[2:]])
+
+        @functools.wraps(_Parameters.__init__)
+        def __init__(self, *args, **kwargs):
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            for name, value in list(bound.arguments.items())[1:]:
+                setattr(self, name, value)
+
+        __init__.__signature__ = signature
+        cls.__init__ = __init__
+        cls._more = tuple(more)
+        if cls.__doc__:
+            words = {"{parameters}": _PARAMETERS, "{attributes}": _ATTRIBUTES}
+            for word, text in words.items():
+                cls.__doc__ = cls.__doc__.replace(word, text.replace("{local}", cls._of.__name__))
+        return cls
+
+    return decorate
+
+
+_OWN = {"client": None, "persist": True, "checkpoint": None, "checkpoint_every": 60.0}
+
+
+class _DaskEstimator(BaseEstimator):
+    """What all of them share. ``_of`` is the estimator of arrays in memory that a fit ends with."""
+
+    _of: type
+
+    def _local_params(self) -> dict:
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in self._more}
+
+    def _fit(self, X, y, sample_weight=None, exposure=None):
+        self.__dict__.pop("local_", None)
+        local = self._of(**self._local_params())
+        options, betas = engine_options(local._engine_params(), **local._given_options())
+        _refuse(self, betas)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        cluster = Cluster(self.client)
+        partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
+        job = self._job(partitions, y, exposure, sample_weight, options, cluster)
+        progress = Progress() if self.verbose else None
+        try:
+            model = _sparsegp.fit_parts(
+                len(partitions),
+                job.columns,
+                options,
+                Questions(cluster, partitions, job, bool(self.persist)),
+                batch_size_given=self.batch_size is not None,
+                listener=listener(progress, self.callbacks or ()),
+                checkpoint=self.checkpoint,
+                every=float(self.checkpoint_every),
+                threads=self.n_threads,
+            )
+        finally:
+            if progress is not None:
+                progress.close()
+        if job.classes is not None:
+            local.classes_ = job.classes
+        self.local_ = local._with_model(model)
+        self.local_.n_features_in_ = len(job.names)
+        if partitions.frame:
+            self.local_.feature_names_in_ = np.array(job.names, dtype=object)
+        return self
+
+    def _job(self, partitions, y, exposure, sample_weight, options, cluster) -> _tasks.Job:
+        names, classes = partitions.names, self._classes(partitions, cluster)
+        name = getattr(y, "name", None) if is_frame(y) else None
+        taken = set(names)
+        target = _tables.free_name(name if isinstance(name, str) and name else "y", taken)
+        taken.add(target)
+        meta = partitions.meta if partitions.frame else np.empty((0, len(names)))
+        columns = {
+            "target": target,
+            "exposure": None if exposure is None else _tables.free_name("exposure", taken),
+            "weights": None if sample_weight is None else _tables.free_name("weight", taken),
+            "keep": [] if partitions.frame else names,
+            **_tables.category_columns(meta, self.categorical, self.ordered),
+            "positive_label": None if classes is None or len(classes) != 2 else _tables._label(classes[1]),
+        }
+        return _tasks.Job(columns, options, names, partitions.kinds, classes)
+
+    def _classes(self, partitions, cluster):
+        """The classes of the target, for a classifier."""
+        return None
+
+    def _fitted(self):
+        if "local_" not in self.__dict__:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        return self.local_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "local_" in self.__dict__
+
+    def __getattr__(self, name: str):
+        # What a fit leaves behind is the local estimator's.
+        if name.endswith("_") and not name.startswith("_") and "local_" in self.__dict__:
+            return getattr(self.__dict__["local_"], name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self):
+        # A client belongs to its process.
+        return {**super().__getstate__(), "client": None}
+
+    def to_local(self):
+        """The fitted estimator without Dask, for arrays in memory and for :meth:`~sparsegp.SparseGPRegressor.save`.
+
+        Returns
+        -------
+        estimator
+            Of the class of the same name without ``Dask``; its model file is that of any other fit.
+        """
+        return copy.copy(self._fitted())
+
+    def save(self, path) -> None:
+        """Save the model in a file that the command line and the estimators without Dask read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears complete or not at all.
+        """
+        self._fitted().save(path)
+
+    def _lazily(self, X, method, names, *, dtype=np.float64, exposure=None, **wanted):
+        """A column of predictions for each of ``names``, of a dask array or dataframe with the partitions of X."""
+        local = dask.delayed(self._fitted(), traverse=False)
+        if is_frame(X):
+            import pandas as pd
+
+            meta = pd.DataFrame({name: pd.Series(dtype=dtype) for name in names}, index=X._meta.index)
+            others = [] if exposure is None else [exposure]
+            return X.map_partitions(_predict_block, *others, local=local, how=(method, wanted, names, dtype), meta=meta)
+        if not isinstance(X, da.Array):
+            raise TypeError(f"X is of type {type(X).__name__}, expected a dask array or dataframe; to_local() predicts all else")
+        X = X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
+        others = [] if exposure is None else [exposure[:, None]]
+        chunks = (X.chunks[0], (len(names),))
+        how = (method, wanted, names, dtype)
+        meta = np.empty((0, 0), dtype=dtype)
+        return da.map_blocks(_predict_block, X, *others, local=local, how=how, chunks=chunks, dtype=dtype, meta=meta)
+
+    def _scores(self, X, y, sample_weight, exposure, of_block) -> list:
+        cluster = Cluster(self.client)
+        partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
+        local = dask.delayed(self._fitted(), traverse=False)
+        task = dask.delayed(of_block, pure=False, traverse=False)
+        return cluster.results([task(local, part, *block) for part, _, block in partitions.with_rows()])
+
+
+def _predict_block(X, exposure=None, *, local, how):
+    return _tasks.predicted(local, *how, X, exposure)
+
+
+def _refuse(estimator, betas) -> None:
+    """Refuses, with their names in Python, parameters that need all rows in one place."""
+    if estimator.neighbours not in (None, "none"):
+        raise ValueError(f"neighbours={estimator.neighbours!r} needs all rows in one place, expected None on Dask")
+    if betas is not None:
+        raise ValueError(f"beta={estimator.beta!r} is a grid, which needs all rows in one place, expected a number on Dask")
+
+
+class _Numbers(RegressorMixin, _DaskEstimator):
+    """What estimators of numbers share."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs; columns of text are categories.
+        y : dask array or series of shape (n,)
+            The targets, in the same partitions.
+        sample_weight : dask array or series of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X, return_std=False, quantiles=None, exposure=None):
+        """Predict the target, lazily.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs.
+        return_std : bool, default=False
+            Whether the standard deviation of the target, noise included, is wanted.
+        quantiles : sequence of float, optional
+            Probabilities whose quantiles of the target are wanted.
+        exposure : dask array or series of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        mean : dask array or series of shape (n,)
+            The mean of the target, in the partitions of X; alone where nothing else is wanted.
+        std : dask array or series of shape (n,)
+            With ``return_std``.
+        quantiles : dask array or dataframe of shape (n, number of quantiles)
+            With ``quantiles``.
+        """
+        levels = [] if quantiles is None else _probabilities(quantiles)
+        names = ["mean", "std"] if return_std else ["mean"]
+        wanted = {"return_std": bool(return_std), "quantiles": levels or None}
+        found = self._lazily(X, "predict", [*names, *map(str, levels)], exposure=exposure, **wanted)
+        frame = is_frame(X)
+        answer = [found[name] if frame else found[:, column] for column, name in enumerate(names)]
+        if levels:
+            answer.append(found[[str(level) for level in levels]] if frame else found[:, len(names) :])
+        return answer[0] if len(answer) == 1 else tuple(answer)
+
+    def score(self, X, y, sample_weight=None, exposure=None) -> float:
+        """The coefficient of determination R² of the predicted means.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs.
+        y : dask array or series of shape (n,)
+            The targets.
+        sample_weight : dask array or series of shape (n,), optional
+            How much each row counts.
+        exposure : dask array or series of shape (n,), optional
+            Exposures, for counts that were fitted with them.
+
+        Returns
+        -------
+        float
+        """
+        parts = np.array(self._scores(X, y, sample_weight, exposure, _tasks.squares))
+        weight, mean, around_mean, around_prediction = parts.T
+        middle = np.average(mean, weights=weight)
+        total = np.sum(around_mean + weight * (mean - middle) ** 2)
+        return float(1.0 - np.sum(around_prediction) / total)
+
+
+@_with_more(**_OWN)
+class DaskSparseGPRegressor(_Numbers):
+    """Sparse Gaussian process regression on dask arrays and dataframes.
+
+    With Gaussian noise and nothing said about mini-batches, hyper-parameters and inducing inputs are trained on the bound of all rows,
+    with two rounds to the partitions for every value and gradient; else by mini-batches that are drawn in all partitions, with one round
+    a step. The result depends on the partitions and on ``random_state``, not on the workers.
+
+    Parameters
+    ----------
+    {parameters}
+
+    {attributes}
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from sparsegp.dask import DaskSparseGPRegressor
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    ...     X = da.from_array(np.linspace(0, 10, 200)[:, None], chunks=(50, 1))
+    ...     y = da.sin(X[:, 0])
+    ...     model = DaskSparseGPRegressor("rbf", client=client, n_inducing=20, auto="none").fit(X, y)
+    ...     mean, std = model.predict(X, return_std=True)
+    ...     chunks, error = mean.chunks, float(abs(mean - y).max().compute())
+    >>> chunks, error < 0.1
+    (((50, 50, 50, 50),), True)
+    >>> type(model.to_local()).__name__
+    'SparseGPRegressor'
+    """
+
+    _of = SparseGPRegressor
+
+
+@_with_more(**_OWN)
+class DaskSparseGPCountRegressor(_Numbers):
+    """Sparse Gaussian process regression of counts, with exposures, on dask arrays and dataframes.
+
+    Parameters
+    ----------
+    {parameters}
+
+    {attributes}
+    """
+
+    _of = SparseGPCountRegressor
+
+    def fit(self, X, y, sample_weight=None, *, exposure=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs; columns of text are categories.
+        y : dask array or series of shape (n,)
+            The counts, in the same partitions.
+        sample_weight : dask array or series of shape (n,), optional
+            How much each row counts.
+        exposure : dask array or series of shape (n,), optional
+            What the rate of each row is multiplied by. Predictions need it too.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, exposure)
+
+
+@_with_more(**_OWN)
+class DaskSparseGPClassifier(ClassifierMixin, _DaskEstimator):
+    """Sparse Gaussian process classification, of two or more classes, on dask arrays and dataframes.
+
+    Parameters
+    ----------
+    {parameters}
+
+    {attributes}
+    """
+
+    _of = SparseGPClassifier
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs; columns of text are categories.
+        y : dask array or series of shape (n,)
+            The classes, two or more, in the same partitions.
+        sample_weight : dask array or series of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _classes(self, partitions, cluster):
+        labels = dask.delayed(_tasks.labels, pure=False)
+        found = cluster.results([labels(part, block.y) for part, _, block in partitions.with_rows()])
+        classes = np.unique(np.concatenate(found))
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 classes in the data, got 1 class")
+        return classes
+
+    def predict(self, X):
+        """Predict the most probable class, lazily.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        dask array or series of shape (n,)
+        """
+        found = self._lazily(X, "predict", ["class"], dtype=self._fitted().classes_.dtype)
+        return found["class"] if is_frame(X) else found[:, 0]
+
+    def predict_proba(self, X):
+        """Predict the probability of every class, lazily.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs.
+
+        Returns
+        -------
+        dask array or dataframe of shape (n, number of classes)
+            In the order of ``classes_``, of a dataframe with their names.
+        """
+        return self._lazily(X, "predict_proba", [_tables._label(label) for label in self._fitted().classes_])
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """The share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n, d)
+            The inputs.
+        y : dask array or series of shape (n,)
+            The classes.
+        sample_weight : dask array or series of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        weight, right = np.array(self._scores(X, y, sample_weight, None, _tasks.hits)).sum(axis=0)
+        return float(right / weight)

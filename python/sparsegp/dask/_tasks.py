@@ -1,0 +1,188 @@
+"""What workers do with a partition: tables of it, what they say, rows on the model's scale, sums, scores; no graphs, no client."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import check_array
+
+from .. import _sparsegp, _tables
+from .._targets import checked_target
+
+
+class Block(NamedTuple):
+    """A partition as it comes: inputs, target, and exposures and weights or None."""
+
+    X: object
+    y: object
+    exposure: object
+    weights: object
+
+
+class Rows(NamedTuple):
+    """The training rows of a partition on the scale that the model sees; exposures and weights or None."""
+
+    x: np.ndarray
+    y: np.ndarray
+    exposure: np.ndarray | None
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all partitions of a fit have in common."""
+
+    #: What the engine takes: which columns are for what, and the options as JSON text.
+    columns: dict
+    options: str
+    #: The names of the columns of X; and for a dataframe what each of them holds.
+    names: list
+    kinds: dict | None
+    #: The classes, for a classifier.
+    classes: np.ndarray | None
+
+    @property
+    def numeric(self) -> bool:
+        return self.classes is None
+
+
+def kind(dtype) -> str:
+    """What a column of a dataframe holds, in a word."""
+    if hasattr(dtype, "categories"):
+        return "text"
+    return {"i": "numbers", "u": "numbers", "f": "numbers", "b": "truth values", "M": "dates"}.get(
+        getattr(dtype, "kind", "O"), "text"
+    )
+
+
+def threads() -> int | None:
+    """The threads of the worker that calls, which all its tasks share."""
+    from distributed import get_worker
+
+    try:
+        return get_worker().state.nthreads
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _of_partition(part: int):
+    """Errors say which partition they are of."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"partition {part}: {error}") from None
+
+
+def length(block) -> int:
+    """The rows of a block."""
+    return len(block)
+
+
+def labels(part: int, y) -> np.ndarray:
+    """The distinct classes of a partition."""
+    with _of_partition(part):
+        return np.unique(checked_target(y, numeric=False))
+
+
+def _inputs(job: Job, X) -> _sparsegp.Table:
+    if job.kinds is None:
+        X = check_array(X, dtype=np.float64, input_name="X")
+        if X.shape[1] != len(job.names):
+            raise ValueError(f"X has {X.shape[1]} columns, expected {len(job.names)}")
+        return _tables.matrix_table(X, job.names)
+    names = _tables.frame_names(X)
+    absent = [name for name in job.names if name not in names]
+    if absent:
+        raise ValueError(f"X has no column {absent[0]!r}, expected {', '.join(job.names)}")
+    for name, dtype in zip(names, X.dtypes):
+        if name in job.kinds and kind(dtype) != job.kinds[name]:
+            raise ValueError(f"column {name!r} holds {kind(dtype)} ({dtype}), expected {job.kinds[name]} as elsewhere")
+    return _tables.named_table(X)
+
+
+def _table(job: Job, block: Block) -> _sparsegp.Table:
+    """The table of a partition, with columns of targets, exposures and weights."""
+    table = _inputs(job, block.X)
+    y = checked_target(block.y, numeric=job.numeric)
+    if job.numeric:
+        target = ("number", np.asarray(y, dtype=np.float64))
+    else:
+        target = _tables.classes_column(y, job.classes, np.searchsorted(job.classes, y))
+    more = [(job.columns["target"], target)]
+    for name, values in ((job.columns["exposure"], block.exposure), (job.columns["weights"], block.weights)):
+        if values is not None:
+            more.append((name, ("number", check_array(values, ensure_2d=False, dtype=np.float64, input_name=name))))
+    for name, (_, values) in more:
+        if len(values) != len(table):
+            raise ValueError(f"{name} has {len(values)} rows, X has {len(table)}")
+    more = [(name, (kind, _tables.aligned(values))) for name, (kind, values) in more]
+    return table.with_columns(_sparsegp.Table.of_columns("y", more))
+
+
+def survey(job: Job, part: int, first_row: int, readings: bytes, *block) -> bytes:
+    """What a partition says of columns and scaling, with samples of its rows."""
+    with _of_partition(part):
+        return _sparsegp.survey_part(
+            _table(job, Block(*block)), part, first_row, job.columns, job.options, readings, threads=threads()
+        )
+
+
+def prepare(job: Job, part: int, first_row: int, preparation: _sparsegp.Preparation, *block) -> Rows:
+    """The training rows of a partition."""
+    with _of_partition(part):
+        return Rows(*preparation.rows(_table(job, Block(*block)), first_row, threads=threads()))
+
+
+def answer(round_: _sparsegp.Round, rows: Rows, part: int) -> bytes:
+    """The sums that a round asks of a partition."""
+    # What came over the wire may lie anywhere; everything else is handed on as it is.
+    arrays = [None if values is None else np.require(values, requirements=["C", "A"]) for values in rows]
+    return round_.sums(part, *arrays, threads=threads())
+
+
+def merge_surveys(surveys: list) -> bytes:
+    """What partitions that follow each other say together."""
+    return _sparsegp.merge_surveys(surveys)
+
+
+def merge_sums(sums: list) -> bytes:
+    """The answer of several partitions to a round."""
+    return _sparsegp.merge_sums(sums)
+
+
+def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=None):
+    """What a method of the local estimator predicts for a block, a column for each of ``names``; a frame for a frame."""
+    wanted = wanted if exposure is None else {**wanted, "exposure": np.asarray(exposure).reshape(-1)}
+    found = getattr(local, method)(X, **wanted) if len(X) else ()
+    found = found if isinstance(found, tuple) else (found,)
+    values = np.column_stack(found) if found else np.empty((0, len(names)), dtype=dtype)
+    if not _tables.is_pandas(X):
+        return values
+    import pandas as pd
+
+    return pd.DataFrame(values, columns=names, index=X.index)
+
+
+def squares(local, part: int, *block) -> np.ndarray:
+    """Weight, mean of the target, squares around it and around predictions, of a partition."""
+    with _of_partition(part):
+        block = Block(*block)
+        y = np.asarray(checked_target(block.y, numeric=True), dtype=np.float64)
+        more = {} if block.exposure is None else {"exposure": np.asarray(block.exposure)}
+        weights = np.ones(len(y)) if block.weights is None else np.asarray(block.weights, dtype=np.float64)
+        errors = y - local.predict(block.X, **more)
+        mean = np.average(y, weights=weights)
+        return np.array([weights.sum(), mean, weights @ (y - mean) ** 2, weights @ errors**2])
+
+
+def hits(local, part: int, *block) -> np.ndarray:
+    """The weight of a partition, and that of its rows whose class is predicted."""
+    with _of_partition(part):
+        block = Block(*block)
+        y = checked_target(block.y, numeric=False)
+        weights = np.ones(len(y)) if block.weights is None else np.asarray(block.weights, dtype=np.float64)
+        return np.array([weights.sum(), weights @ (local.predict(block.X) == y)])

@@ -1,0 +1,328 @@
+//! Fits to tables in partitions: what is done to a partition by those who hold it, and the fit that asks them; nothing is sent from here.
+
+use crate::convert::{python, raised};
+use crate::custom::Custom;
+use crate::fit::{Columns, options_of, told};
+use crate::host::{self, Ears, Host};
+use crate::model::Model;
+use crate::table::Table;
+use faer::MatRef;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple, PyType};
+use sparsegp::checkpoint::Checkpoint;
+use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::objective::Targets;
+use sparsegp::options::FitOptions;
+use sparsegp::schema::SchemaOptions;
+use sparsegp::tables::Readings;
+use sparsegp::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation as Prepare, TableParts};
+use sparsegp::training::{Round as Asked, Sums};
+use sparsegp::{Error, Result};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What is asked of the holders of partitions, by the name that Python has for it.
+mod question {
+    pub const SURVEY: &str = "survey";
+    pub const PREPARE: &str = "prepare";
+    pub const SUMS: &str = "sums";
+}
+
+/// What a fit is about.
+struct Request {
+    columns: SchemaOptions,
+    options: FitOptions,
+    batch_size_given: bool,
+}
+
+impl Request {
+    fn of(columns: Columns, options: &str, batch_size_given: bool) -> PyResult<Request> {
+        let options = options_of(options, &[], &Custom::default())?;
+        Ok(Request { columns: columns.options(), options, batch_size_given })
+    }
+
+    fn borrowed(&self) -> PartsRequest<'_> {
+        PartsRequest {
+            columns: &self.columns,
+            options: &self.options,
+            batch_size_given: self.batch_size_given,
+        }
+    }
+}
+
+fn readings_of(text: &[u8]) -> PyResult<Option<Readings>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice(text);
+    read.map(Some).map_err(|error| PyValueError::new_err(format!("readings: {error}")))
+}
+
+/// What partition `part`, before whose rows `first_row` others come, says of columns and scaling, with samples of its rows.
+#[pyfunction]
+#[pyo3(signature = (table, part, first_row, columns, options, readings, *, threads=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn survey_part<'py>(
+    py: Python<'py>,
+    table: &Table,
+    part: usize,
+    first_row: usize,
+    columns: Columns,
+    options: &str,
+    readings: &[u8],
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (request, readings) = (Request::of(columns, options, true)?, readings_of(readings)?);
+    let work = |_: Host<'_>| {
+        let table = table.0.clone().from_row(first_row);
+        PartSurvey::of(request.borrowed(), &table, part, readings.as_ref())?.to_bytes()
+    };
+    Ok(PyBytes::new(py, &host::run(py, threads, None, work)?.map_err(raised)?))
+}
+
+/// Merges what partitions that follow each other say.
+#[pyfunction]
+pub fn merge_surveys<'py>(
+    py: Python<'py>,
+    surveys: Vec<Bound<'py, PyBytes>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    merged(py, &surveys, PartSurvey::from_bytes, PartSurvey::merge, PartSurvey::to_bytes)
+}
+
+/// Merges answers of partitions to one round.
+#[pyfunction]
+pub fn merge_sums<'py>(py: Python<'py>, sums: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyBytes>> {
+    merged(py, &sums, Sums::from_bytes, |all, one| all.merge(&one), Sums::to_bytes)
+}
+
+fn merged<'py, T: Send>(
+    py: Python<'py>,
+    parts: &[Bound<'py, PyBytes>],
+    read: fn(&[u8]) -> Result<T>,
+    merge: fn(&mut T, T) -> Result<()>,
+    write: fn(&T) -> Result<Vec<u8>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let Some((first, others)) = parts.split_first() else {
+        return Err(PyValueError::new_err("there is nothing to merge, expected at least one partition's bytes"));
+    };
+    let all = py.detach(|| {
+        let mut all = read(first)?;
+        others.iter().try_for_each(|one| merge(&mut all, read(one)?))?;
+        write(&all)
+    });
+    Ok(PyBytes::new(py, &all.map_err(raised)?))
+}
+
+/// How rows on the scale that the model sees are made of a partition.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Preparation(Prepare, String);
+
+#[pymethods]
+impl Preparation {
+    /// Of the bytes that a fit hands out.
+    #[new]
+    fn new(bytes: &[u8]) -> PyResult<Preparation> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        Ok(Preparation(Prepare::from_text(&text).map_err(raised)?, text))
+    }
+
+    /// Inputs (n × D), targets, and exposures and weights or None, of the rows to train on.
+    #[pyo3(signature = (table, first_row, *, threads=None))]
+    #[allow(clippy::type_complexity)]
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Table,
+        first_row: usize,
+        threads: Option<usize>,
+    ) -> PyResult<(
+        Bound<'py, PyArray2<f64>>,
+        Bound<'py, PyArray1<f64>>,
+        Option<Bound<'py, PyArray1<f64>>>,
+        Option<Bound<'py, PyArray1<f64>>>,
+    )> {
+        let work = |_: Host<'_>| self.0.rows(&table.0.clone().from_row(first_row));
+        let rows = host::run(py, threads, None, work)?.map_err(raised)?;
+        let x = rows.inputs();
+        let cells = (0..x.nrows()).flat_map(|i| x.row(i).iter().copied());
+        let x = PyArray1::from_vec(py, cells.collect()).reshape([x.nrows(), x.ncols()])?;
+        let some = |values: Vec<f64>| (!values.is_empty()).then(|| PyArray1::from_vec(py, values));
+        Ok((x, PyArray1::from_vec(py, rows.targets), some(rows.exposure), some(rows.weights)))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
+        rebuilt(slf.py(), slf.get_type(), slf.get().1.as_bytes())
+    }
+}
+
+/// A class and its only argument, from which pickle makes an equal object.
+type Rebuilt<'py> = (Bound<'py, PyType>, Bound<'py, PyTuple>);
+
+fn rebuilt<'py>(py: Python<'py>, class: Bound<'py, PyType>, bytes: &[u8]) -> PyResult<Rebuilt<'py>> {
+    Ok((class, PyTuple::new(py, [PyBytes::new(py, bytes)])?))
+}
+
+/// A question to all partitions, with the model as it is then: it is factorised once for all partitions in one place.
+#[pyclass(frozen, module = "sparsegp._sparsegp")]
+pub struct Round {
+    round: Asked,
+    bytes: Vec<u8>,
+}
+
+#[pymethods]
+impl Round {
+    /// Of the bytes that a fit hands out.
+    #[new]
+    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Round> {
+        let round = py.detach(|| Asked::from_bytes(bytes)).map_err(raised)?;
+        Ok(Round { round, bytes: bytes.to_vec() })
+    }
+
+    /// The answer of partition `part`, of which inputs (n × D, row-major) and targets are given, and exposures and weights or None. Arrays are
+    /// not copied.
+    #[pyo3(signature = (part, x, y, exposure, weights, *, threads=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn sums<'py>(
+        &self,
+        py: Python<'py>,
+        part: usize,
+        x: PyReadonlyArray2<'py, f64>,
+        y: PyReadonlyArray1<'py, f64>,
+        exposure: Option<PyReadonlyArray1<'py, f64>>,
+        weights: Option<PyReadonlyArray1<'py, f64>>,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (n, d) = (x.shape()[0], x.shape()[1]);
+        let numbers = x.as_slice()?;
+        let vector = |name: &str, values: Option<&'_ PyReadonlyArray1<'py, f64>>| -> PyResult<()> {
+            match values.map(|values| values.len()).filter(|&len| len != n) {
+                Some(len) => Err(PyValueError::new_err(format!("{name} has {len} numbers, X has {n} rows"))),
+                None => Ok(()),
+            }
+        };
+        vector("y", Some(&y))?;
+        vector("exposure", exposure.as_ref())?;
+        vector("weights", weights.as_ref())?;
+        let targets = Targets {
+            y: y.as_slice()?,
+            exposure: exposure.as_ref().map_or(Ok(&[][..]), |values| values.as_slice())?,
+            weights: weights.as_ref().map_or(Ok(&[][..]), |values| values.as_slice())?,
+            outputs: &[],
+        };
+        let work = |_: Host<'_>| {
+            let x = MatRef::from_row_major_slice(numbers, n, d);
+            self.round.sums(part, Dataset { x, targets })?.to_bytes()
+        };
+        Ok(PyBytes::new(py, &host::run(py, threads, None, work)?.map_err(raised)?))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
+        rebuilt(slf.py(), slf.get_type(), &slf.get().bytes)
+    }
+}
+
+/// Partitions that Python holds.
+struct Partitions<'a> {
+    count: usize,
+    ask: &'a host::Ask<'a>,
+}
+
+impl Partitions<'_> {
+    fn asked(&self, name: &'static str, work: Vec<u8>) -> Result<Vec<u8>> {
+        // What was raised is raised again once the fit has ended.
+        (self.ask)(name, work).ok_or_else(|| Error::interrupted("a question to the partitions has no answer"))
+    }
+}
+
+impl TableParts for Partitions<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey> {
+        let text = readings.map(serde_json::to_vec).transpose();
+        let text = text.map_err(|error| Error::usage(format!("readings of columns: {error}")))?;
+        PartSurvey::from_bytes(&self.asked(question::SURVEY, text.unwrap_or_default())?)
+    }
+
+    fn prepare(&self, preparation: &Prepare) -> Result<()> {
+        self.asked(question::PREPARE, preparation.to_text()?.into_bytes()).map(|_| ())
+    }
+
+    fn ask(&self, round: Vec<u8>) -> Result<Sums> {
+        Sums::from_bytes(&self.asked(question::SUMS, round)?)
+    }
+}
+
+/// Fits a model to `count` partitions. `answer` is called with the name of a question and its bytes, and returns those of the merged
+/// answer: `"survey"` ([`survey_part`], [`merge_surveys`]), `"prepare"` ([`Preparation`], no answer) and `"sums"` ([`Round`], [`merge_sums`]).
+/// With a `checkpoint`, a file, the fit goes on from what is in it.
+#[pyfunction]
+#[pyo3(signature = (count, columns, options, answer, *, batch_size_given, listener=None, checkpoint=None, every=60.0, threads=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn fit_parts(
+    py: Python<'_>,
+    count: usize,
+    columns: Columns,
+    options: &str,
+    answer: Py<PyAny>,
+    batch_size_given: bool,
+    listener: Option<Py<PyAny>>,
+    checkpoint: Option<PathBuf>,
+    every: f64,
+    threads: Option<usize>,
+) -> PyResult<Model> {
+    let request = Request::of(columns, options, batch_size_given)?;
+    request.borrowed().check().map_err(raised)?;
+    let every = Duration::try_from_secs_f64(every).map_err(|_| {
+        PyValueError::new_err(format!("checkpoint_every is {every}, expected a number of seconds"))
+    })?;
+    let work = |host: Host<'_>| {
+        let poll = || host.interrupted.load(Ordering::Relaxed);
+        let parts = Partitions { count, ask: host.ask };
+        let fit = PartsFit::new(request.borrowed(), &parts)?;
+        let mut kept = match &checkpoint {
+            Some(path) => Some(opened(path, &fit, every)?),
+            None => None,
+        };
+        let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
+        if let Some(kept) = &mut kept {
+            session = session.with_checkpoint(kept);
+        }
+        let model = fit.fit(&mut session)?;
+        if let Some(kept) = kept {
+            kept.remove();
+        }
+        Ok(model)
+    };
+    let mut hear = listener.map(|listener| {
+        move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
+    });
+    let mut answers = |py: Python<'_>, name: &'static str, work: &[u8]| -> PyResult<Vec<u8>> {
+        let found = answer.call1(py, (name, PyBytes::new(py, work)))?;
+        Ok(found.extract::<&[u8]>(py)?.to_vec())
+    };
+    let ears = Ears { hear: hear.as_mut().map(|hear| hear as &mut host::Hear<'_>), answer: Some(&mut answers) };
+    host::run_with(py, threads, ears, work)?.map(Model::new).map_err(raised)
+}
+
+/// The checkpoint of a fit in a file, with the states that are in it.
+fn opened(path: &PathBuf, fit: &PartsFit<'_>, every: Duration) -> Result<Checkpoint> {
+    let mut checkpoint = Checkpoint::new(path, fit.identity()?, Some(every)).locked()?;
+    if path.exists() {
+        checkpoint = checkpoint.resume(path)?;
+    }
+    checkpoint.write();
+    if let Some(failure) = checkpoint.failure() {
+        return Err(failure.clone());
+    }
+    Ok(checkpoint.with_warning(|failure| {
+        let failure = failure.message_with(&python);
+        eprintln!("sparsegp: a checkpoint was not written, the fit goes on and tries again: {failure}");
+    }))
+}

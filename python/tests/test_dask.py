@@ -1,0 +1,297 @@
+"""Estimators on Dask: the fit of arrays in memory however rows are cut, bits that come again, lost workers, bad input; nothing hangs."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import sparsegp
+
+pytest.importorskip("distributed")
+
+import dask.array as da  # noqa: E402
+import dask.dataframe as dd  # noqa: E402
+import pandas as pd  # noqa: E402
+from distributed import Client, LocalCluster  # noqa: E402
+
+from sparsegp.dask import (  # noqa: E402
+    DaskSparseGPClassifier,
+    DaskSparseGPCountRegressor,
+    DaskSparseGPRegressor,
+    _rounds,
+)
+
+#: What one test may take, in seconds.
+LIMIT = 60
+
+SMALL = {"kernel": "rbf(ard)", "n_inducing": 12, "auto": "none", "epochs": 5}
+BATCHES = {**SMALL, "batch_size": 100, "options": {"warm_start": 5}}
+
+
+@pytest.fixture(autouse=True)
+def in_time():
+    """Ends a test that hangs."""
+
+    def late(*_):
+        raise AssertionError(f"the test took more than {LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def cluster_of(workers, **more):
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of(2, worker_dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+def rows(n=600):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 4, (n, 2))
+    f = np.sin(2 * X[:, 0]) + X[:, 1]
+    return X, f, f + 0.3 * rng.normal(size=n)
+
+
+def cuts(n):
+    return [(n,), (n // 3, n - n // 3), (5, 0, n // 2, 1, 0, 2, n - n // 2 - 8)]
+
+
+def cut(sizes, *arrays):
+    return [da.from_array(array, chunks=(sizes, *array.shape[1:])) for array in arrays]
+
+
+def bits(model, X):
+    return np.asarray(model.to_local().predict(X)).tobytes()
+
+
+@pytest.mark.parametrize("objective", ["elbo", "fitc"])
+def test_collapsed_fits_are_those_of_one_process(client, objective):
+    X, _, y = rows()
+    local = sparsegp.SparseGPRegressor(**SMALL, objective=objective).fit(X, y)
+    want, std = local.predict(X, return_std=True)
+    for sizes in cuts(len(y)):
+        model = DaskSparseGPRegressor(**SMALL, objective=objective, client=client).fit(*cut(sizes, X, y))
+        # Every step but the first follows from the gradients before it.
+        np.testing.assert_allclose(model.history_["objective"], local.history_["objective"], rtol=1e-9, atol=1e-10)
+        assert abs(model.objective_ - local.objective_) < 1e-10
+        got, got_std = model.to_local().predict(X, return_std=True)
+        np.testing.assert_allclose(got, want, atol=1e-8)
+        np.testing.assert_allclose(got_std, std, atol=1e-8)
+
+
+def test_rows_need_not_stay_with_workers(client):
+    X, _, y = rows()
+    kept, read = (
+        DaskSparseGPRegressor(**SMALL, client=client, persist=persist).fit(*cut((200, 400), X, y)) for persist in (True, False)
+    )
+    assert bits(kept, X) == bits(read, X)
+
+
+def test_mini_batches_come_again_to_the_bit(client):
+    X, f, _ = rows()
+    rng = np.random.default_rng(1)
+    years = rng.uniform(0.5, 2, len(f))
+    counts = rng.poisson(years * np.exp(0.5 * f)).astype(float)
+    labels = np.where(f > 1.5, "high", np.where(f > 0.5, "middle", "low"))
+    for sizes in cuts(len(f))[1:]:
+        x, c, e, w = cut(sizes, X, counts, years, rng.uniform(0.5, 1.5, len(f)))
+        fit = lambda: DaskSparseGPCountRegressor(  # noqa: E731
+            **BATCHES, likelihood="negative-binomial", objective="dlm-log", client=client
+        ).fit(x, c, w, exposure=e)
+        first, again = fit(), fit()
+        assert np.array_equal(first.predict(x, exposure=e).compute(), again.predict(x, exposure=e).compute())
+        assert first.score(x, c, exposure=e) > 0.2
+    x, classes = cut(cuts(len(f))[2], X, labels)
+    model = DaskSparseGPClassifier(**BATCHES, client=client).fit(x, classes)
+    assert bits(model, X) == bits(DaskSparseGPClassifier(**BATCHES, client=client).fit(x, classes), X)
+    assert list(model.classes_) == ["high", "low", "middle"] and model.score(x, classes) > 0.8
+    assert np.mean(model.to_local().predict(X) == labels) == model.score(x, classes)
+
+
+def test_predictions_are_lazy_and_keep_partitions(client):
+    X, _, y = rows(300)
+    x, target = cut((100, 0, 150, 50), X, y)
+    model = DaskSparseGPRegressor(**SMALL, client=client).fit(x, target)
+    mean, std, quantiles = model.predict(x, return_std=True, quantiles=[0.1, 0.9])
+    assert isinstance(mean, da.Array) and mean.chunks == x.chunks[:1] and quantiles.chunks == (x.chunks[0], (2,))
+    wants = model.to_local().predict(X, return_std=True, quantiles=[0.1, 0.9])
+    for got, want in zip((mean, std, quantiles), wants):
+        np.testing.assert_allclose(got.compute(), want, rtol=1e-12)
+    assert model.score(x, target) == pytest.approx(model.to_local().score(X, y), abs=1e-12)
+    assert model.get_params()["n_inducing"] == 12 and model.noise_variance_ > 0
+
+
+def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_path):
+    X, f, y = rows(400)
+    frame = pd.DataFrame({"a": X[:, 0], "side": np.where(X[:, 1] > 2, "left", "right"), "y": y})
+    table = dd.from_pandas(frame, npartitions=3)
+    table = table[table.a > 0.5]
+    features = table[["a", "side"]]
+    model = DaskSparseGPRegressor(**SMALL, client=client).fit(features, table["y"])
+    kept = frame[frame.a > 0.5]
+    local = sparsegp.SparseGPRegressor(**SMALL).fit(kept[["a", "side"]], kept["y"])
+    mean, std = model.predict(features, return_std=True)
+    assert isinstance(mean, dd.Series) and mean.npartitions == 3
+    np.testing.assert_allclose(mean.compute(), local.predict(kept[["a", "side"]]), atol=1e-8)
+    assert list(mean.compute().index) == list(kept.index)
+    model.save(tmp_path / "model.safetensors")
+    again = sparsegp.SparseGPRegressor.load(tmp_path / "model.safetensors")
+    assert np.array_equal(again.predict(kept[["a", "side"]]), model.to_local().predict(kept[["a", "side"]]))
+    # An array whose chunks are not known.
+    x, target = cut((200, 200), X, y)
+    inside = x[:, 0] > 1.0
+    model = DaskSparseGPRegressor(**SMALL, client=client).fit(x[inside], target[inside])
+    assert model.document_["data"]["rows"] == int((X[:, 0] > 1.0).sum())
+
+
+def kill_soon(client):
+    """A callback that ends a worker's process once, within the rounds after the second epoch."""
+    killed = []
+
+    def callback(record):
+        if record["epoch"] == 2 and not killed:
+            process = next(iter(client.run(os.getpid).values()))
+            killed.append(process)
+            threading.Timer(0.01, os.kill, (process, signal.SIGKILL)).start()
+
+    return killed, callback
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"batch_size": 100, "options": {"warm_start": 5}},
+        {"hyper": "alternating", "likelihood": "student-t", "epochs": 4, "options": {"warm_start": 5}},
+    ],
+    ids=["collapsed", "mini-batches", "alternating"],
+)
+def test_a_lost_worker_costs_its_tasks_only(client, more):
+    X, _, y = rows(1200)
+    x, target = cut((300, 300, 300, 300), X, y)
+    want = DaskSparseGPRegressor(**{**SMALL, **more}, client=client).fit(x, target)
+    killed, callback = kill_soon(client)
+    model = DaskSparseGPRegressor(**{**SMALL, **more}, client=client, callbacks=[callback]).fit(x, target)
+    assert killed and bits(model, X) == bits(want, X)
+    client.wait_for_workers(2, timeout=30)
+    assert killed[0] not in client.run(os.getpid).values()
+
+
+@pytest.mark.parametrize("plan", [SMALL, BATCHES], ids=["collapsed", "mini-batches"])
+def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
+    X, _, y = rows()
+    x, target = cut((300, 300), X, y)
+    want = bits(DaskSparseGPRegressor(**plan, client=client).fit(x, target), X)
+
+    def fail(record):
+        if record["epoch"] == 3:
+            raise RuntimeError("enough")
+
+    path = tmp_path / "fit.checkpoint"
+    kept = {"client": client, "checkpoint": path, "checkpoint_every": 0.0}
+    with pytest.raises(RuntimeError, match="enough"):
+        DaskSparseGPRegressor(**plan, **kept, callbacks=[fail]).fit(x, target)
+    assert path.exists()
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        DaskSparseGPRegressor(**{**plan, "n_inducing": 11}, **kept).fit(x, target)
+    assert bits(DaskSparseGPRegressor(**plan, **kept).fit(x, target), X) == want
+    assert not path.exists()
+
+
+def frame_of(parts):
+    """A dataframe of partitions as they are, described by the first."""
+    import dask
+
+    return dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0].iloc[:0], verify_meta=False)
+
+
+def one_line(error) -> str:
+    text = str(error.value)
+    assert "\n" not in text.strip(), text
+    return text
+
+
+def test_bad_input_is_refused_in_one_line(client):
+    X, _, y = rows(200)
+    fit = DaskSparseGPRegressor(**SMALL, client=client).fit
+    x, target = cut((100, 100), X, y)
+    holed = X.copy()
+    holed[150, 1] = np.nan
+    cases = [
+        (TypeError, "X is of type ndarray, expected a dask array", (X, y)),
+        (TypeError, "y is of type ndarray, expected a dask array", (x, y)),
+        (ValueError, "y has 3 partitions, X has 2", (x, da.from_array(y, chunks=((50, 50, 100),)))),
+        (ValueError, "partition 0: y has 50 rows, X has 100", (x, da.from_array(y, chunks=((50, 150),)))),
+        (ValueError, "partition 1: Input X contains NaN", (da.from_array(holed, chunks=((100, 100), 2)), target)),
+        (ValueError, "partition 0: Input y contains NaN", (x, da.where(target > y[0] - 1e-9, np.nan, target))),
+        (ValueError, "no rows in any partition", (x[:0], target[:0])),
+        (ValueError, "expected a vector", (x, x)),
+        (ValueError, "requires y to be passed", (x, None)),
+        (ValueError, "all 200 targets|the same in all|does not vary|only value", (x, da.zeros_like(target))),
+    ]
+    for kind, text, given in cases:
+        with pytest.raises(kind, match=text) as error:
+            fit(*given)
+        one_line(error)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    halves = [frame[:100], frame[100:]]
+    series = dd.from_pandas(pd.Series(y, name="y"), npartitions=2)
+    for text, second in [
+        ("partition 1: X has no column 'b'", halves[1][["a"]]),
+        ("partition 1: column 'b' holds text .*, expected numbers", halves[1].assign(b="text")),
+    ]:
+        with pytest.raises(ValueError, match=text) as error:
+            fit(frame_of([halves[0], second]), series)
+        one_line(error)
+    for refused in [{"neighbours": 5}, {"beta": "auto"}, {"n_inducing": "auto"}, {"restarts": 3}]:
+        with pytest.raises(ValueError, match="one place") as error:
+            DaskSparseGPRegressor(**{**SMALL, **refused}, client=client).fit(x, target)
+        one_line(error)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        DaskSparseGPRegressor(nothing=1)
+
+
+def test_clusters_that_cannot_do_it_say_so(client, monkeypatch):
+    X, _, y = rows(200)
+    x, target = cut((100, 100), X, y)
+
+    def forget():
+        import sys
+
+        before = {name: sys.modules.get(name) for name in ("sparsegp",)}
+        sys.modules["sparsegp"] = None
+        return before["sparsegp"] is not None
+
+    def remember():
+        import sys
+
+        del sys.modules["sparsegp"]
+
+    client.run(forget)
+    try:
+        with pytest.raises(RuntimeError, match="has no sparsegp, expected version") as error:
+            DaskSparseGPRegressor(**SMALL, client=client).fit(x, target)
+        one_line(error)
+    finally:
+        client.run(remember)
+    monkeypatch.setattr(_rounds, "PATIENCE", 1.0)
+    monkeypatch.setattr(_rounds, "LOOKING", 0.2)
+    with cluster_of(1, processes=False, set_as_default=False) as cluster, Client(cluster, set_as_default=False) as other:
+        lose = lambda record: cluster.scale(0)  # noqa: E731
+        with pytest.raises(RuntimeError, match="all workers are lost") as error:
+            DaskSparseGPRegressor(**SMALL, client=other, callbacks=[lose]).fit(x, target)
+        one_line(error)
+        with pytest.raises(RuntimeError, match="has no workers after 1 s") as error:
+            DaskSparseGPRegressor(**SMALL, client=other).fit(x, target)
+        one_line(error)

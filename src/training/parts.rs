@@ -1,0 +1,526 @@
+//! Rows in parts that lie elsewhere: what is asked of every part, what it answers, how answers merge; no transport, no training.
+
+use super::row_buffer::RowBuffer;
+use super::rows::{AllRows, BatchSource, Portion};
+use crate::collapsed::{
+    BoundAdjoint, BoundGradient, DataStream, Dataset, Statistics, StatisticsAdjoint, Weighting,
+};
+use crate::data::{BatchPlan, Purpose, part_generator};
+use crate::error::{Error, Result};
+use crate::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
+use crate::latent::{InducingLayer, Jitter, Layer};
+use crate::model::LatentModel;
+use crate::objective::Objective;
+use crate::registry::Registry;
+use crate::variational::{Factor, Normal};
+use faer::{Mat, MatRef};
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+/// Training rows in parts that are held elsewhere, on the scale the model sees: whoever implements this hands a [`Round`] to the holders of
+/// all parts and merges what they answer.
+///
+/// Where the order in which answers are merged depends on nothing but the number of parts, results do not either.
+pub trait PartedRows: Sync {
+    /// How many rows each part has, in the order of the rows.
+    fn counts(&self) -> &[usize];
+
+    /// The merged answers of all parts that have rows to the [`Round`] with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// When not all answers can be had; the fit ends with that error.
+    fn ask(&self, round: Vec<u8>) -> Result<Sums>;
+}
+
+/// What is asked of every part of the rows at one point of a fit: sums over them under a model.
+///
+/// ```
+/// # use sparsegp::training::{Round, Sums};
+/// # use sparsegp::collapsed::Dataset;
+/// /// What a holder of part `part` does with the bytes that [`PartedRows::ask`](sparsegp::training::PartedRows::ask) was given.
+/// fn answer(bytes: &[u8], part: usize, rows: Dataset<'_>) -> sparsegp::Result<Vec<u8>> {
+///     Round::from_bytes(bytes)?.sums(part, rows)?.to_bytes()
+/// }
+/// ```
+pub struct Round {
+    model: LatentModel,
+    question: Question,
+}
+
+/// Which sums are asked for.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Question {
+    /// The statistics of a collapsed bound.
+    Statistics(Weighting),
+    /// What rows add to the gradient of a bound in unweighted statistics.
+    Bound { adjoint: StatisticsAdjoint, form: Form },
+    /// What they add to that of FITC, from the noise variance and q.
+    Fitc {
+        noise: f64,
+        mean: Vec<f64>,
+        #[serde(with = "crate::linalg::stored")]
+        cov: Mat<f64>,
+    },
+    /// The losses of a batch, or of all rows, with their derivatives.
+    Losses(Box<Losses>),
+}
+
+impl Question {
+    /// The question of a gradient.
+    pub(super) fn of_adjoint(by: BoundAdjoint<'_>) -> Question {
+        match by {
+            BoundAdjoint::Unweighted { adjoint, form } => Question::Bound { adjoint: adjoint.clone(), form },
+            BoundAdjoint::Fitc { noise, posterior: (mean, cov) } => {
+                Question::Fitc { noise, mean: mean.to_vec(), cov: cov.to_owned() }
+            }
+        }
+    }
+}
+
+/// What the losses of rows are asked under.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Losses {
+    pub q: Vec<Normal>,
+    pub factor: Option<OwnedFactor>,
+    pub objective: Objective,
+    pub form: Form,
+    /// Whether the gradient in θ and Z is wanted.
+    pub train_theta: bool,
+    /// What every row counts.
+    pub scale: f64,
+    /// Seed and number of the pass, and how many samples of w it draws, where it draws any.
+    pub seed: u64,
+    pub run: u64,
+    pub samples: usize,
+    /// The batch; all rows when absent.
+    pub draw: Option<Draw>,
+}
+
+/// [`Factor`] with a matrix of its own.
+#[derive(Serialize, Deserialize)]
+pub(super) enum OwnedFactor {
+    Lower(#[serde(with = "crate::linalg::stored")] Mat<f64>),
+    Symmetric(#[serde(with = "crate::linalg::stored")] Mat<f64>),
+    Diagonal(Vec<f64>),
+}
+
+impl OwnedFactor {
+    pub(super) fn of(factor: Factor<'_>) -> OwnedFactor {
+        match factor {
+            Factor::Lower(c) => OwnedFactor::Lower(c.to_owned()),
+            Factor::Symmetric(c) => OwnedFactor::Symmetric(c.to_owned()),
+            Factor::Diagonal(c) => OwnedFactor::Diagonal(c.to_vec()),
+        }
+    }
+
+    fn borrowed(&self) -> Factor<'_> {
+        match self {
+            OwnedFactor::Lower(c) => Factor::Lower(c.as_ref()),
+            OwnedFactor::Symmetric(c) => Factor::Symmetric(c.as_ref()),
+            OwnedFactor::Diagonal(c) => Factor::Diagonal(c),
+        }
+    }
+}
+
+/// A batch of parts: every epoch cuts each part, in an order of its own, into as many slices as the epoch has batches.
+///
+/// The rows of a batch depend on the seed, its number and the part. A single part has the batches of rows in memory.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Draw {
+    seed: u64,
+    per_epoch: usize,
+    /// The number of the batch, counted from the first epoch on.
+    batch: usize,
+}
+
+impl Draw {
+    /// Where the slice of a part with `n` rows begins and ends. Parts begin with different slices, so that batches differ little in size
+    /// however small parts are.
+    fn slice(self, part: usize, n: usize) -> (usize, usize) {
+        let at = (self.batch + part) % self.per_epoch;
+        let begin = |slice: usize| slice * (n / self.per_epoch) + slice.min(n % self.per_epoch);
+        (begin(at), begin(at + 1))
+    }
+
+    /// How many rows it has of parts with so many.
+    fn size(self, counts: &[usize]) -> usize {
+        let slices = counts.iter().enumerate().map(|(part, &n)| self.slice(part, n));
+        slices.map(|(from, to)| to - from).sum()
+    }
+
+    /// Its rows of a part with `n`.
+    fn rows(self, part: usize, n: usize) -> Vec<usize> {
+        let epoch = (self.batch / self.per_epoch) as u64;
+        let mut order: Vec<usize> = (0..n).collect();
+        order.shuffle(&mut part_generator(self.seed, Purpose::Batches, epoch, part as u64));
+        let (from, to) = self.slice(part, n);
+        order.drain(from..to).collect()
+    }
+}
+
+/// A model in a few words and its flat natural vector.
+#[derive(Serialize, Deserialize)]
+struct ModelAt {
+    layers: Vec<LayerShape>,
+    likelihood: String,
+    levels: usize,
+    natural: Vec<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LayerShape {
+    kernel: String,
+    /// M and D.
+    inducing: (usize, usize),
+    means: usize,
+    jitter: Jitter,
+}
+
+impl ModelAt {
+    fn of(model: &LatentModel) -> Result<ModelAt> {
+        let shape = |layer: &Layer| {
+            let layer = layer.inducing().ok_or_else(|| {
+                Error::usage("a linear model cannot be trained on rows in parts").hint("use ⟨model gp⟩")
+            })?;
+            let (kernel, inducing) = (layer.kernel().expression(), layer.z().shape());
+            let (means, jitter) = (layer.mean().values.len(), layer.jitter());
+            Ok(LayerShape { kernel, inducing, means, jitter })
+        };
+        Ok(ModelAt {
+            layers: model.layers.iter().map(shape).collect::<Result<_>>()?,
+            likelihood: model.likelihood.name().to_owned(),
+            levels: model.likelihood.levels(),
+            natural: model.natural(),
+        })
+    }
+
+    /// The model, factorised.
+    fn build(self) -> Result<LatentModel> {
+        let registry = Registry::default();
+        let name = &self.likelihood;
+        let kind = registry.likelihood_kind(name).ok_or_else(|| {
+            Error::usage(format!("the likelihood '{name}' is not known where the rows are, expected a built-in one"))
+        })?;
+        let likelihood = registry.likelihood(kind, self.levels)?;
+        let layer = |shape: LayerShape| {
+            let (m, d) = shape.inducing;
+            let layer =
+                InducingLayer::new(registry.kernel(&shape.kernel, d)?, Mat::zeros(m, d), shape.jitter)?;
+            Ok(Layer::from(layer.with_means(vec![0.0; shape.means], false)))
+        };
+        let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
+        if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
+            return Err(unreadable(&"its layers are not those of its likelihood"));
+        }
+        let mut model = LatentModel::of_layers(layers, likelihood, false);
+        if model.natural().len() != self.natural.len() {
+            return Err(unreadable(&"its values are not those of its model"));
+        }
+        model.set_natural(&self.natural);
+        model.refresh().map_err(|_| {
+            Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, and none where the rows are")
+                .hint("use machines with processors of one kind")
+        })?;
+        Ok(model)
+    }
+}
+
+pub(crate) fn unreadable(why: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("what was asked of a part, or answered, cannot be read: {why}"))
+        .hint("have one version of sparsegp everywhere")
+}
+
+/// The bytes of a question about the rows under a model.
+fn asked(model: &LatentModel, question: Question) -> Result<Vec<u8>> {
+    postcard::to_allocvec(&(ModelAt::of(model)?, question)).map_err(|error| unreadable(&error))
+}
+
+/// The most rows whose losses are looked at before their sums are merged: what a part needs besides its rows is then of no more than these.
+const CHUNK: usize = 8192;
+
+impl Round {
+    /// Reads what [`PartedRows::ask`] was given, and factorises the model: once for all parts in one place.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are of another version, the model has a part from outside that is not known here, or cannot be factorised here.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Round> {
+        let (model, question): (ModelAt, Question) =
+            postcard::from_bytes(bytes).map_err(|error| unreadable(&error))?;
+        Ok(Round { model: model.build()?, question })
+    }
+
+    /// The sums over the rows of part `part`, counted from 0 with parts that have no rows, on the scale the model sees.
+    ///
+    /// # Errors
+    ///
+    /// When the rows have another number of inputs than the model.
+    pub fn sums(&self, part: usize, rows: Dataset<'_>) -> Result<Sums> {
+        let (layer, d) = (&**self.model.layer(), self.model.layer().input_dims());
+        if rows.x.shape() != (rows.len(), d) {
+            let (n, found) = rows.x.shape();
+            let expected = rows.len();
+            return Err(Error::data(format!(
+                "part {part} has inputs of {n} × {found}, expected {expected} × {d}"
+            )));
+        }
+        let gradient = |by: BoundAdjoint<'_>| {
+            let mut sums = BoundGradient::zeros(layer);
+            DataStream::new(layer, rows.len()).add_rows(layer, rows, by, &mut sums);
+            Ok(Sums::Gradient(sums))
+        };
+        match &self.question {
+            Question::Statistics(weighting) => {
+                let mut stream = DataStream::new(layer, rows.len());
+                stream.forward(layer, rows, *weighting);
+                Ok(Sums::Statistics(stream.statistics))
+            }
+            Question::Bound { adjoint, form } => gradient(BoundAdjoint::Unweighted { adjoint, form: *form }),
+            Question::Fitc { noise, mean, cov } => {
+                gradient(BoundAdjoint::Fitc { noise: *noise, posterior: (mean, cov.as_ref()) })
+            }
+            Question::Losses(losses) => match losses.draw {
+                None => self.losses(losses, part, rows),
+                Some(draw) => {
+                    let drawn = draw.rows(part, rows.len());
+                    let mut batch = RowBuffer::new(rows, drawn.len());
+                    batch.take(rows, &drawn);
+                    self.losses(losses, part, batch.data())
+                }
+            },
+        }
+    }
+
+    fn losses(&self, asked: &Losses, part: usize, rows: Dataset<'_>) -> Result<Sums> {
+        let (layers, likelihood) = (self.model.layers(), &self.model.likelihood);
+        let factor = asked.factor.as_ref().map(OwnedFactor::borrowed);
+        let problem = Problem { layers, likelihood, objective: asked.objective, q: &asked.q, factor };
+        let mut pass = BatchPass::new(layers, likelihood, asked.objective, &asked.q, rows.len().min(CHUNK));
+        pass.seed(asked.seed);
+        pass.set_samples(asked.samples);
+        pass.go_to_run(asked.run);
+        let mut sums: Option<BatchSums> = None;
+        // Where there are no rows, the sums of none say so in the right shape.
+        for chunk in 0..rows.len().div_ceil(CHUNK).max(1) {
+            let rows = rows.part(chunk * CHUNK, CHUNK.min(rows.len() - chunk * CHUNK));
+            let batch = Batch { x: rows.x, targets: rows.targets, scale: asked.scale };
+            // Chunks draw as if they were parts.
+            let part = part as u64 | (chunk as u64) << 32;
+            let Some(found) = pass.sums_of(problem, batch, asked.form, asked.train_theta, part) else {
+                return Ok(Sums::NoFactor);
+            };
+            match &mut sums {
+                None => sums = Some(found.clone()),
+                Some(sums) => sums.merge(found)?,
+            }
+        }
+        Ok(sums.map_or(Sums::NoFactor, |sums| Sums::Losses(Box::new(sums))))
+    }
+}
+
+/// What parts answer to a [`Round`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Sums {
+    /// The statistics of a collapsed bound.
+    Statistics(Statistics),
+    /// What rows add to its gradient.
+    Gradient(BoundGradient),
+    /// The losses of rows with their derivatives.
+    Losses(Box<BatchSums>),
+    /// The covariance of q has no factor to draw samples by, so that there are no losses.
+    NoFactor,
+}
+
+impl Sums {
+    /// The answer as bytes: symmetric matrices are one triangle of numbers.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for them.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self).map_err(|error| unreadable(&error))
+    }
+
+    /// Reads the bytes of an answer.
+    ///
+    /// # Errors
+    ///
+    /// When they are of another version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Sums> {
+        postcard::from_bytes(bytes).map_err(|error| unreadable(&error))
+    }
+
+    /// Adds the answer of other parts to the same round.
+    ///
+    /// # Errors
+    ///
+    /// When it is an answer to another round.
+    pub fn merge(&mut self, other: &Sums) -> Result<()> {
+        match (&mut *self, other) {
+            (Sums::Statistics(own), Sums::Statistics(other)) => own.merge(other),
+            (Sums::Gradient(own), Sums::Gradient(other)) => own.merge(other),
+            (Sums::Losses(own), Sums::Losses(other)) => own.merge(other),
+            (Sums::NoFactor, Sums::Losses(_) | Sums::NoFactor) => Ok(()),
+            (Sums::Losses(_), Sums::NoFactor) => {
+                *self = Sums::NoFactor;
+                Ok(())
+            }
+            _ => Err(unlike()),
+        }
+    }
+}
+
+fn unlike() -> Error {
+    unreadable(&"it answers another question")
+}
+
+/// Rows of all parts that are looked at together: all of them, or a batch.
+#[derive(Clone, Copy)]
+pub struct PartedPortion<'a> {
+    parts: &'a dyn PartedRows,
+    draw: Option<Draw>,
+    len: usize,
+}
+
+impl PartedPortion<'_> {
+    /// The number of rows.
+    pub(super) fn len(self) -> usize {
+        self.len
+    }
+
+    /// The sums of their losses, or `None` where S has no factor to draw samples by.
+    pub(super) fn losses(self, model: &LatentModel, asked_for: Losses) -> Result<Option<BatchSums>> {
+        let question = Question::Losses(Box::new(Losses { draw: self.draw, ..asked_for }));
+        match self.parts.ask(asked(model, question)?)? {
+            Sums::Losses(sums) => Ok(Some(*sums)),
+            Sums::NoFactor => Ok(None),
+            _ => Err(unlike()),
+        }
+    }
+}
+
+/// All rows of all parts.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a>(pub &'a dyn PartedRows);
+
+impl<'a> Parts<'a> {
+    /// The statistics of a bound.
+    pub(super) fn statistics(self, model: &LatentModel, weighting: Weighting) -> Result<Statistics> {
+        match self.0.ask(asked(model, Question::Statistics(weighting))?)? {
+            Sums::Statistics(sums) => Ok(sums),
+            _ => Err(unlike()),
+        }
+    }
+
+    /// What all rows add to the gradient of a bound.
+    pub(super) fn gradient(self, model: &LatentModel, by: BoundAdjoint<'_>) -> Result<BoundGradient> {
+        match self.0.ask(asked(model, Question::of_adjoint(by))?)? {
+            Sums::Gradient(sums) => Ok(sums),
+            _ => Err(unlike()),
+        }
+    }
+
+    /// The batches of a plan.
+    ///
+    /// # Errors
+    ///
+    /// When they are not of one size.
+    pub(crate) fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
+        if !matches!(plan, BatchPlan::Epochs(_)) {
+            return Err(Error::usage("batches of rows in parts have one size").hint("give ⟨batch_size⟩"));
+        }
+        let draw = Draw { seed, per_epoch: plan.per_epoch(self.count()), batch: 0 };
+        Ok(Box::new(PartedBatches { all: self, draw }))
+    }
+}
+
+impl AllRows for Parts<'_> {
+    fn count(&self) -> usize {
+        self.0.counts().iter().sum()
+    }
+
+    fn for_each(&self, _most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        visit(Portion::There(PartedPortion { parts: self.0, draw: None, len: self.count() }));
+        Ok(())
+    }
+
+    fn elsewhere(&self) -> Option<&dyn PartedRows> {
+        Some(self.0)
+    }
+}
+
+/// Batches that are drawn where the rows are.
+struct PartedBatches<'a> {
+    all: Parts<'a>,
+    draw: Draw,
+}
+
+impl BatchSource for PartedBatches<'_> {
+    fn all(&self) -> &dyn AllRows {
+        &self.all
+    }
+
+    fn per_epoch(&self) -> usize {
+        self.draw.per_epoch
+    }
+
+    fn next_batch(&mut self) -> Result<Portion<'_>> {
+        let (parts, draw) = (self.all.0, self.draw);
+        self.draw.batch += 1;
+        Ok(Portion::There(PartedPortion { parts, draw: Some(draw), len: draw.size(parts.counts()) }))
+    }
+
+    fn seek(&mut self, batches: usize) -> Result<()> {
+        self.draw.batch = batches;
+        Ok(())
+    }
+}
+
+/// A batch without rows of `d` inputs, to which those of others are added.
+pub(super) fn no_rows<'a>(d: usize, scale: f64) -> Batch<'a> {
+    Batch::of(MatRef::from_row_major_slice(&[], 0, d), &[], scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::BatchStream;
+
+    #[test]
+    fn an_epoch_draws_every_row_of_every_part_once_in_batches_of_nearly_one_size() {
+        let counts = [17, 0, 3, 40, 1, 1, 1, 9];
+        let n: usize = counts.iter().sum();
+        for batch in [1, 7, 24, n, 10 * n] {
+            let per_epoch = BatchPlan::Epochs(batch).per_epoch(n);
+            for epoch in 0..2 {
+                let mut seen: Vec<Vec<usize>> = vec![Vec::new(); counts.len()];
+                for batch in epoch * per_epoch..(epoch + 1) * per_epoch {
+                    let draw = Draw { seed: 3, per_epoch, batch };
+                    let rows = counts.iter().enumerate().map(|(part, &n)| draw.rows(part, n));
+                    let rows: Vec<Vec<usize>> = rows.collect();
+                    assert_eq!(rows.iter().map(Vec::len).sum::<usize>(), draw.size(&counts));
+                    // Each part adds less than a row to an even share, or takes less than one off.
+                    let even = n as f64 / per_epoch as f64;
+                    assert!((draw.size(&counts) as f64 - even).abs() < counts.len() as f64);
+                    seen.iter_mut().zip(rows).for_each(|(seen, rows)| seen.extend(rows));
+                }
+                for (mut seen, n) in seen.into_iter().zip(counts) {
+                    seen.sort_unstable();
+                    assert_eq!(seen, (0..n).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_part_has_the_batches_of_rows_in_memory() {
+        let (n, plan) = (23, BatchPlan::Epochs(5));
+        let mut stream = BatchStream::new(n, plan, 9);
+        for batch in 0..12 {
+            let draw = Draw { seed: 9, per_epoch: plan.per_epoch(n), batch };
+            assert_eq!(draw.rows(0, n), stream.next_batch());
+        }
+    }
+}
