@@ -10,6 +10,7 @@ mod reservoir;
 mod resolve;
 mod rows;
 mod select;
+mod sharing;
 mod streamed;
 mod survey;
 
@@ -22,4 +23,5 @@ pub use outputs::{OutputsFit, OutputsRequest, TableOutputs, fit_outputs_in};
 pub(crate) use resolve::find_schema;
 pub use rows::TableRows;
 pub use select::{fit_grid, refit_best, select_beta};
+pub use sharing::Sharing;
 pub use survey::{Sample, Survey, Surveyed, TableSums};
