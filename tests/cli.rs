@@ -560,15 +560,21 @@ fn matrices_that_there_is_no_memory_for_are_refused_before_any_work() {
     work.write("data.csv", &format!("x,y\n{rows}"));
     let program = env!("CARGO_BIN_EXE_sparsegp");
     // 16 matrices of 3000 rows take 1.1 GB.
-    let command = format!(
-        "ulimit -v 900000; exec {program} fit data.csv --target y --auto none --inducing 3000 --quiet --model-out m"
-    );
-    let done = std::process::Command::new("sh")
-        .args(["-c", &command])
-        .current_dir(work.path(""))
-        .output()
-        .expect("the program runs");
-    program::Run(done).fails(4, &["3000 inducing inputs", "1.1 GiB", "not to be had", "--inducing"]);
+    let refused = |limit: usize, options: &str, words: &[&str]| {
+        let command = format!(
+            "ulimit -v {limit}; exec {program} fit data.csv --target y --auto none {options} --quiet --model-out m"
+        );
+        let done = std::process::Command::new("sh")
+            .args(["-c", &command])
+            .current_dir(work.path(""))
+            .output()
+            .expect("the program runs");
+        program::Run(done).fails(4, words);
+    };
+    let words = ["3000 inducing inputs", "1.1 GiB", "not to be had", "--inducing"];
+    refused(900_000, "--threads 1 --inducing 3000", &words);
+    // Every thread packs the operands of products, however small they are, in 64 MiB.
+    refused(250_000, "--threads 4 --inducing 20", &["4 threads need 0.3 GiB", "--threads"]);
     assert_eq!(work.names(), ["data.csv"]);
 }
 

@@ -3,15 +3,24 @@
 #[path = "common/program.rs"]
 mod program;
 
+use faer::Mat;
 use program::Work;
 use serde_json::Value;
+use sparsegp::collapsed::{
+    BoundAdjoint, BoundGradient, DataStream, Dataset, Weighting, collapsed_elbo, collapsed_elbos,
+};
+use sparsegp::gradient::Form;
 use sparsegp::hyper::{Event, Session};
+use sparsegp::kernels::parse;
+use sparsegp::latent::{InducingLayer, Jitter, Layer, LayerScratch};
 use sparsegp::likelihood::joint::{
     JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
 };
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation, PoissonExp, StudentT};
+use sparsegp::objective::Targets;
+use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
-use sparsegp::training::{OutputRows, fit_outputs};
+use sparsegp::training::{OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
 use std::fmt::Write as _;
 
 /// Three outputs of two hidden curves, b = 0 in every fifth row of which `y3` is missing, `y2` in every seventh.
@@ -105,7 +114,9 @@ fn targets_of_their_own_are_fits_one_by_one() {
     work.write("new.csv", &table(30));
     let quick = "--inducing 10 --epochs 5 --tolerance 0 --quiet";
     let both = work
-        .run(&format!("fit t.csv --target y1,y3 --exclude y2 --test new.csv --json {quick} --model-out m"))
+        .run(&format!(
+            "fit t.csv --target y1,y3 --exclude y2 --outputs own --test new.csv --json {quick} --model-out m"
+        ))
         .json();
     for target in ["y1", "y3"] {
         let others = if target == "y1" { "y2,y3" } else { "y1,y2" };
@@ -189,7 +200,7 @@ fn covariances_between_outputs_are_those_of_their_process() {
         largest = largest.max(both.abs() / scale.sqrt());
     }
     assert!(largest > 1e-4, "{largest}");
-    work.run("fit t.csv --target y1,y2 --exclude y3 --inducing 5 --epochs 1 --quiet --model-out apart").ok();
+    work.run("fit t.csv --target y1,y2 --exclude y3 --outputs own --inducing 5 --epochs 1 --quiet --model-out apart").ok();
     work.run("predict apart t.csv --out r.csv --covariance")
         .fails(2, &["--covariance", "--mixing", "independent"]);
     work.run("fit t.csv --target y1 --exclude y2,y3 --inducing 5 --epochs 1 --quiet --model-out one").ok();
@@ -206,15 +217,17 @@ fn what_makes_no_sense_for_several_targets_is_refused() {
     });
     work.write("k.csv", &classes);
     let quick = "--inducing 5 --epochs 2 --quiet --model-out m";
-    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 {quick}")).ok();
-    let refused: [(&str, i32, &[&str]); 8] = [
+    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick}")).ok();
+    let refused: [(&str, i32, &[&str]); 10] = [
         ("fit t.csv --target y1,y1", 2, &["'y1' twice"]),
         ("fit t.csv --target y1,z", 3, &["no column named 'z'"]),
         ("fit t.csv --target y1 --mixing 1", 2, &["--mixing is for several targets"]),
-        ("fit t.csv --target y1,y2 --mixing 3", 2, &["--mixing is 3", "2"]),
-        ("fit t.csv --target y1,y2 --mixing 0", 2, &["--mixing is 0"]),
+        ("fit t.csv --target y1,y2 --mixing 3", 2, &["mixed:3", "2"]),
+        ("fit t.csv --target y1,y2 --mixing 0", 2, &["mixed:0"]),
         ("fit t.csv --target y1,y2 --betas 1,0.1", 2, &["--betas is for one --target"]),
-        ("fit k.csv --target y1,kind --mixing 1", 2, &["--mixing", "'kind'"]),
+        ("fit k.csv --target y1,kind --mixing 1", 2, &["--outputs", "'kind'"]),
+        ("fit t.csv --target y1,y2 --outputs shared --objective dlm-log", 2, &["--outputs shared"]),
+        ("fit t.csv --target y1,y2 --outputs all", 2, &["own, shared"]),
         ("fit t.csv --target y1 --from m", 3, &["several targets"]),
     ];
     for (command, code, words) in refused {
@@ -273,4 +286,146 @@ fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
         String::from_utf8_lossy(&refused.stderr)
             .contains("no input called 'outputs', expected one of x, output")
     );
+}
+
+/// Rows, means and noises of three outputs.
+const MEANS: [f64; 3] = [0.3, -0.2, 0.1];
+const NOISES: [f64; 3] = [0.1, 0.4, 0.05];
+
+fn rows(n: usize) -> (Mat<f64>, Vec<f64>, Vec<f64>) {
+    let x = Mat::from_fn(n, 2, |i, d| 4.0 * ((i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract());
+    let y = |i: usize, p: usize| (x[(i, 0)] * (1.0 + p as f64)).sin() + 0.3 * x[(i, 1)] * p as f64;
+    let targets = (0..n).flat_map(|i| (0..3).map(move |p| y(i, p))).collect();
+    (x.clone(), targets, (0..n).map(|i| 0.5 + (i % 3) as f64).collect())
+}
+
+fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
+    let z = x.as_ref().subrows(0, 7).to_owned();
+    let kernel = parse("matern52(ard) + linear", 2).expect("a kernel");
+    let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("a layer");
+    let mut layer: Layer = layer.with_means(means.to_vec(), false).into();
+    layer.refresh().expect("a factor");
+    layer
+}
+
+/// Kernel, means and Z of a gradient, one after the other.
+fn flat(gradient: &BoundGradient) -> Vec<f64> {
+    let of = &gradient.layer;
+    let z = (0..of.z.ncols()).flat_map(|d| of.z.col(d).iter().copied());
+    of.kernel.iter().chain(&of.mean).copied().chain(z).collect()
+}
+
+/// One pass for outputs in the same rows gives the sum of their single bounds and gradients, whichever processes they see.
+#[test]
+fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
+    let (x, targets, weights) = rows(150);
+    for (weights, form) in [(&[][..], Form::Direct), (&weights[..], Form::Stable)] {
+        for processes in [vec![0, 1, 2], vec![2, 0], vec![1]] {
+            let chosen: Vec<f64> =
+                targets.chunks_exact(3).flat_map(|row| processes.iter().map(|&p| row[p])).collect();
+            let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[processes[0]]).collect();
+            let shared = layer(&x, &MEANS);
+            let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
+            let data = Dataset { x: x.as_ref(), targets: all };
+            let noises: Vec<f64> = processes.iter().map(|&p| NOISES[p]).collect();
+            let mut stream = DataStream::of_outputs(&*shared, 150, processes.clone());
+            stream.forward(&*shared, data, Weighting::Unit);
+            let bounds = collapsed_elbos(&stream.statistics, &noises, 0.7).expect("bounds");
+            let by = BoundAdjoint::Unweighted { adjoint: &bounds.adjoint, form };
+            let mut gradient = BoundGradient::of_statistics(&*shared, &stream.statistics, by);
+            stream.add_rows(&*shared, data, by, &mut gradient);
+            gradient.finish(&*shared, &mut LayerScratch::new(7));
+            let got = flat(&gradient);
+            let (mut value, mut want) = (0.0, vec![0.0; got.len()]);
+            let kernels = gradient.layer.kernel.len();
+            for (place, &p) in processes.iter().enumerate() {
+                let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[p]).collect();
+                let single = layer(&x, &[MEANS[p]]);
+                let data = Dataset { x: x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
+                let mut stream = DataStream::new(&*single, 150);
+                stream.forward(&*single, data, Weighting::Unit);
+                let bound = collapsed_elbo(&stream.statistics, NOISES[p], 0.7).expect("a bound");
+                let by = BoundAdjoint::Unweighted { adjoint: &bound.adjoint, form };
+                let mut gradient = BoundGradient::of_statistics(&*single, &stream.statistics, by);
+                stream.add_rows(&*single, data, by, &mut gradient);
+                gradient.finish(&*single, &mut LayerScratch::new(7));
+                value += bound.value;
+                assert!((bounds.noise_bars[place] - bound.noise_bar).abs() < 1e-9 * bound.noise_bar.abs());
+                for (i, g) in flat(&gradient).into_iter().enumerate() {
+                    let at = if i < kernels {
+                        i
+                    } else if i == kernels {
+                        kernels + p
+                    } else {
+                        i + 2
+                    };
+                    want[at] += g;
+                }
+            }
+            assert!((bounds.value - value).abs() < 1e-11 * value.abs(), "{} and {value}", bounds.value);
+            let size = want.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() < 1e-9 * size, "{form:?} {processes:?}: {got} and {want}");
+            }
+        }
+    }
+}
+
+/// One output is the ordinary fit to the last bit; of two equal ones each is, as far as training goes.
+#[test]
+fn a_shared_kernel_of_equal_outputs_is_that_of_one() {
+    let (x, targets, _) = rows(90);
+    let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[2]).collect();
+    let mean = y.iter().sum::<f64>() / 90.0;
+    let y: Vec<f64> = y.iter().map(|y| y - mean).collect();
+    let options = FitOptions { inducing: Some(12), tolerance: Some(1e-9), ..FitOptions::default() };
+    let mut quiet = |_: &Event| {};
+    let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+    let single = fit_arrays(data, &options, None, &mut quiet).expect("a fit");
+    let mut shared = |copies: usize| {
+        let names: Vec<String> = (0..copies).map(|copy| format!("y{copy}")).collect();
+        let targets: Vec<f64> = y.iter().flat_map(|&y| vec![y; copies]).collect();
+        let rows = OutputRows { x: x.as_ref(), targets: &targets, weights: &[] };
+        fit_shared_outputs(rows, &names, &options, &mut Session::new(&mut quiet)).expect("fits")
+    };
+    let alone = shared(1);
+    let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits(alone[0].model.natural()), bits(single.model.natural()));
+    assert_eq!(alone[0].summary.objective.to_bits(), single.summary.objective.to_bits());
+    assert_eq!(alone[0].summary.evaluations, single.summary.evaluations);
+    for fit in shared(2) {
+        let difference = fit.summary.objective - single.summary.objective;
+        assert!(difference.abs() < 2e-3, "{} and {}", fit.summary.objective, single.summary.objective);
+    }
+}
+
+/// Held-out rows find that outputs mix a process, and the option that is printed fits the same.
+#[test]
+fn held_out_rows_decide_what_outputs_have_in_common() {
+    let work = Work::empty();
+    let mut text = "a,b,y1,y2\n".to_owned();
+    for i in 0..160 {
+        let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
+        let f = (7.0 * a).sin() + (6.0 * b).cos();
+        let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
+        // Each row has one of the two.
+        let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
+        let [y1, y2] = cells.map(|cell| cell);
+        let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };
+        writeln!(text, "{a:.4},{b:.4},{y1},{y2}").expect("text");
+    }
+    work.write("t.csv", &text);
+    let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
+    let run = work.run(&format!("fit {rest} --metrics first.json"));
+    let text = run.ok().stdout();
+    assert!(text.starts_with("outputs  mixed:1 by"), "{text:.300}");
+    assert!(text.contains("the same with --outputs mixed:1") && text.contains("shared "), "{text:.300}");
+    work.run(&format!("fit {rest} --outputs mixed:1 --metrics second.json")).ok();
+    let read = |name: &str| -> Value { serde_json::from_str(&work.read(name)).expect("JSON") };
+    let (first, second) = (read("first.json"), read("second.json"));
+    for target in ["y1", "y2"] {
+        let values = |document: &Value| document["outputs"][target]["hyperparameters"].clone();
+        assert_eq!(values(&first), values(&second));
+        assert_eq!(first["outputs"][target]["config"]["outputs"], "mixed:1");
+    }
 }

@@ -43,7 +43,54 @@ pub fn collapsed_elbo(
     noise: f64,
     beta: f64,
 ) -> Result<BoundValue, NotPositiveDefinite> {
-    let Statistics { gram, ac, cc, residual, count, .. } = statistics;
+    elbo_of(statistics, (&statistics.ac, statistics.cc), noise, beta)
+}
+
+/// The bounds of all outputs that statistics are of, each with its own noise variance.
+#[derive(Clone, Debug)]
+pub struct OutputBounds {
+    /// The sum of their values.
+    pub value: f64,
+    /// The whitened q of every output.
+    pub q: Vec<Normal>,
+    /// Derivatives of the sum with respect to the statistics.
+    pub adjoint: StatisticsAdjoint,
+    /// Derivatives with respect to every σ² at fixed statistics.
+    pub noise_bars: Vec<f64>,
+}
+
+/// [`collapsed_elbo`] of the outputs that `statistics` are of, one after the other: Φ, and with it the kernel's share of the work, is
+/// that of all of them.
+///
+/// # Panics
+///
+/// Where there are more or fewer noise variances than outputs.
+pub fn collapsed_elbos(
+    statistics: &Statistics,
+    noises: &[f64],
+    beta: f64,
+) -> Result<OutputBounds, NotPositiveDefinite> {
+    assert_eq!(noises.len(), 1 + statistics.further.len(), "noise variances of all outputs");
+    let BoundValue { mut value, q, mut adjoint, noise_bar } = collapsed_elbo(statistics, noises[0], beta)?;
+    let (mut q, mut noise_bars) = (vec![q], vec![noise_bar]);
+    for (output, noise) in statistics.further.iter().zip(&noises[1..]) {
+        let bound = elbo_of(statistics, (&output.ac, output.cc), *noise, beta)?;
+        value += bound.value;
+        adjoint.join(bound.adjoint);
+        q.push(bound.q);
+        noise_bars.push(bound.noise_bar);
+    }
+    Ok(OutputBounds { value, q, adjoint, noise_bars })
+}
+
+/// The bound of the output with these φ and `cᵀc`.
+fn elbo_of(
+    statistics: &Statistics,
+    (ac, cc): (&[f64], f64),
+    noise: f64,
+    beta: f64,
+) -> Result<BoundValue, NotPositiveDefinite> {
+    let Statistics { gram, residual, count, .. } = statistics;
     let (m, n, t, s) = (gram.nrows() as f64, *count, *residual, beta * noise);
     let (cov, log_det) = shrunk_inverse(gram, s)?;
     let mut mean = vec![0.0; ac.len()];
@@ -65,6 +112,7 @@ pub fn collapsed_elbo(
         cc: half_precision,
         residual: half_precision,
         log_weight: 0.0,
+        further: Vec::new(),
     };
     let q = Normal { mean, cov: Matrix::Full(cov), log_det: -log_det };
     Ok(BoundValue { value, q, adjoint, noise_bar })
@@ -89,6 +137,7 @@ pub fn square_loss(statistics: &Statistics, beta: f64) -> Result<BoundValue, Not
         cc: 0.5,
         residual: 0.0,
         log_weight: 0.0,
+        further: Vec::new(),
     };
     let value = 0.5 * (cc - dot(ac, &mean));
     let q = Normal { cov: Matrix::Full(Mat::identity(mean.len(), mean.len())), log_det: 0.0, mean };
@@ -132,6 +181,7 @@ pub fn upper_bound(statistics: &Statistics, noise: f64) -> Result<UpperBound, No
         cc: -0.5 / tau,
         residual: tau_bar,
         log_weight: 0.0,
+        further: Vec::new(),
     };
     Ok(UpperBound { value, adjoint, noise_bar })
 }

@@ -29,6 +29,7 @@ pub fn conditional_elbo(statistics: &Statistics, beta: f64) -> Result<BoundValue
         cc: 0.5,
         residual: 0.0,
         log_weight: -0.5,
+        further: Vec::new(),
     };
     let q = Normal { mean, cov: Matrix::Full(cov), log_det: -log_det };
     Ok(BoundValue { value, q, adjoint, noise_bar: 0.0 })
@@ -108,6 +109,7 @@ pub fn conditional_dlm(
         cc: 0.0,
         residual: 0.0,
         log_weight: 0.0,
+        further: Vec::new(),
     };
     (loss.value + beta * kl, adjoint)
 }

@@ -8,13 +8,15 @@ mod fitc;
 mod stream;
 mod sums;
 
-pub use bounds::{BoundValue, UpperBound, collapsed_elbo, square_loss, upper_bound};
+pub use bounds::{
+    BoundValue, OutputBounds, UpperBound, collapsed_elbo, collapsed_elbos, square_loss, upper_bound,
+};
 pub use conditional::{GaussianLoss, PredictiveLoss, RowLoss, conditional_dlm, conditional_elbo};
 pub use conditional_stream::{ConditionalStream, Predictions, RowWeight, RowsAdjoint, Sweep};
 pub use evidence::dense_upper_bound;
 pub use fitc::fitc;
 pub use stream::{DataStream, Dataset, Weighting};
-pub use sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
+pub use sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 
 /// Which collapsed quantity is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 //!
 //! Memory is O(bM + M²) whatever n: features are recomputed in the backward sweep, not kept.
 
-use super::sums::{BoundAdjoint, BoundGradient, Statistics, StatisticsAdjoint};
+use super::sums::{BoundAdjoint, BoundGradient, OutputSums, Statistics, StatisticsAdjoint};
 use crate::columns;
 use crate::gradient::{Form, block_columns};
 use crate::latent::{LatentLayer, LayerGradient, whiten, whiten_adjoint};
@@ -72,6 +72,7 @@ struct Block {
     cc: f64,
     residual: f64,
     log_weight: f64,
+    further: Vec<OutputSums>,
     layer: LayerGradient,
     scratch: Scratch,
 }
@@ -99,6 +100,8 @@ pub struct DataStream {
     scaled: Mat<f64>,
     per_thread: PerThread<ThreadRoom>,
     blocks: Vec<Block>,
+    /// The process that each output sees, of those that share the layer.
+    processes: Vec<usize>,
     map: Mat<f64>,
     half: Mat<f64>,
     vector: Vec<f64>,
@@ -109,6 +112,12 @@ pub struct DataStream {
 impl DataStream {
     /// Buffers for sweeps over `n` data with `layer`.
     pub fn new(layer: &dyn LatentLayer, n: usize) -> Self {
+        DataStream::of_outputs(layer, n, vec![0])
+    }
+
+    /// The same for the [targets of several outputs](Targets::outputs), none of which may be absent, each with the constant mean of one of
+    /// the processes that share the layer: one or more, in the order of the targets. Sums of unit weighting alone are of all outputs.
+    pub fn of_outputs(layer: &dyn LatentLayer, n: usize, processes: Vec<usize>) -> Self {
         let m = layer.dim();
         let b = n.min(WINDOW);
         let columns = block_columns(m, b);
@@ -121,6 +130,7 @@ impl DataStream {
             cc: 0.0,
             residual: 0.0,
             log_weight: 0.0,
+            further: vec![OutputSums::zeros(m); processes.len() - 1],
             layer: layer.zero_gradient(),
             scratch: Scratch::new(),
         };
@@ -136,7 +146,11 @@ impl DataStream {
             map: Mat::zeros(m, m),
             half: Mat::zeros(m, m),
             vector: vec![0.0; m],
-            statistics: Statistics::zeros(m),
+            statistics: Statistics {
+                further: vec![OutputSums::zeros(m); processes.len() - 1],
+                ..Statistics::zeros(m)
+            },
+            processes,
         }
     }
 
@@ -175,27 +189,32 @@ impl DataStream {
         for block in &mut self.blocks {
             block.ac.fill(0.0);
             (block.cc, block.residual, block.log_weight) = (0.0, 0.0, 0.0);
+            block.further.iter_mut().for_each(OutputSums::clear);
         }
+        let processes = std::mem::take(&mut self.processes);
         let mut gram = std::mem::replace(&mut self.statistics.gram, Mat::new());
         gram.as_mut().fill(0.0);
         self.sweep(
             data,
-            |part, buffers, block| forward_block(layer, part, weighting, buffers, block),
+            |part, buffers, block| forward_block((layer, &processes), part, weighting, buffers, block),
             |a, scaled| {
                 let (left, right) = ((a, Shape::Full), (scaled, Shape::Full));
                 product(gram.as_mut(), Part::Lower, Accum::Add, left, right, 1.0);
             },
         );
         reflect_lower(gram.as_mut());
+        self.processes = processes;
         let s = &mut self.statistics;
         s.gram = gram;
         s.ac.fill(0.0);
         (s.cc, s.residual, s.log_weight, s.count) = (0.0, 0.0, 0.0, data.targets.total_weight());
+        s.further.iter_mut().for_each(OutputSums::clear);
         for block in &self.blocks {
             s.ac.iter_mut().zip(&block.ac).for_each(|(a, b)| *a += b);
             s.cc += block.cc;
             s.residual += block.residual;
             s.log_weight += block.log_weight;
+            s.further.iter_mut().zip(&block.further).for_each(|(sum, part)| sum.add(part));
         }
     }
 
@@ -217,7 +236,7 @@ impl DataStream {
                 if sums.g.nrows() == 0 {
                     sums.g = Mat::zeros(mean.len(), mean.len());
                 }
-                let shared = FitcBackward { layer, noise, mean, cov };
+                let shared = FitcBackward { layer, process: self.processes[0], noise, mean, cov };
                 self.backward_fitc(shared, data, sums.g.as_mut());
             }
         }
@@ -253,10 +272,25 @@ impl DataStream {
             std::mem::swap(&mut self.half, &mut self.map);
         }
         linalg::matvec(whitening.transpose(), &adjoint.ac, &mut self.vector);
+        let raw = |output: &OutputSums| {
+            let mut ac = vec![0.0; output.ac.len()];
+            linalg::matvec(whitening.transpose(), &output.ac, &mut ac);
+            OutputSums { ac, cc: output.cc }
+        };
+        let further: Vec<OutputSums> = adjoint.further.iter().map(raw).collect();
         let (map, vector) = (std::mem::replace(&mut self.map, Mat::new()), std::mem::take(&mut self.vector));
-        let shared = Backward { layer, adjoint, form, map: map.as_ref(), vector: &vector };
+        let processes = std::mem::take(&mut self.processes);
+        let shared = Backward {
+            layer,
+            processes: &processes,
+            adjoint,
+            form,
+            map: map.as_ref(),
+            vector: &vector,
+            further: &further,
+        };
         self.sweep(data, |part, buffers, block| shared.run(part, buffers, block), |_, _| {});
-        (self.map, self.vector) = (map, vector);
+        (self.map, self.vector, self.processes) = (map, vector, processes);
     }
 
     /// The rows' part of FITC's gradient, with `−2 A diag(Λ̄) Aᵀ` into the lower triangle of `g`.
@@ -274,9 +308,22 @@ impl DataStream {
     }
 }
 
-/// Features, whitened features, `c = y − o` and base variances of a block.
+/// `c = y − o` of the output in a place, given the offsets of process 0 in `c`.
+fn centre((layer, process): (&dyn LatentLayer, usize), targets: Targets<'_>, place: usize, c: &mut [f64]) {
+    if let (true, Some(constant)) = (process > 0, layer.constant(process)) {
+        c.fill(constant);
+    }
+    if targets.outputs.is_empty() {
+        c.iter_mut().zip(targets.y).for_each(|(c, y)| *c = y - *c);
+    } else {
+        let outputs = targets.outputs.iter().skip(place).step_by(targets.width());
+        c.iter_mut().zip(outputs).for_each(|(c, y)| *c = y - *c);
+    }
+}
+
+/// Features, whitened features, `c = y − o` of the first output and base variances of a block.
 fn whitened_block(
-    layer: &dyn LatentLayer,
+    (layer, process): (&dyn LatentLayer, usize),
     part: Dataset<'_>,
     (mut k, a): (MatMut<'_, f64>, MatMut<'_, f64>),
     block: &mut Block,
@@ -284,7 +331,7 @@ fn whitened_block(
     let len = part.len();
     let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
     layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-    c.iter_mut().zip(part.targets.y).for_each(|(c, y)| *c = y - *c);
+    centre((layer, process), part.targets, 0, c);
     whiten(layer, k.as_ref(), a);
 }
 
@@ -297,8 +344,21 @@ fn residuals(a: MatRef<'_, f64>, share: f64, base: &mut [f64], buffer: &mut [f64
     }
 }
 
+/// Adds `A diag(w) c` and `Σ w c²` of an output; no weights are all 1.
+fn add_output(a: MatRef<'_, f64>, (c, weights): (&mut [f64], &[f64]), (ac, cc): (&mut [f64], &mut f64)) {
+    if weights.is_empty() {
+        *cc += linalg::dot(c, c);
+    } else {
+        for (w, c) in weights.iter().zip(c.iter_mut()) {
+            *cc += w * *c * *c;
+            *c *= w;
+        }
+    }
+    columns::add_matvec(a, c, ac);
+}
+
 fn forward_block(
-    layer: &dyn LatentLayer,
+    (layer, processes): (&dyn LatentLayer, &[usize]),
     part: Dataset<'_>,
     weighting: Weighting,
     buffers: Buffers<'_>,
@@ -306,26 +366,26 @@ fn forward_block(
 ) {
     let len = part.len();
     let Buffers { k, mut a, scaled, .. } = buffers;
-    whitened_block(layer, part, (k, a.as_mut()), block);
+    whitened_block((layer, processes[0]), part, (k, a.as_mut()), block);
     let a = a.as_ref();
     residuals(a, layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
     let (c, weight) = (&mut block.c[..len], &mut block.weight[..len]);
     match weighting {
-        Weighting::Unit if part.targets.weights.is_empty() => {
-            block.residual += block.base[..len].iter().sum::<f64>();
-            block.cc += linalg::dot(c, c);
-            columns::add_matvec(a, c, &mut block.ac);
-            weight.fill(1.0);
-            columns::scale_columns_transposed(a, weight, scaled);
-        }
         Weighting::Unit => {
-            for ((w, r), c) in part.targets.weights.iter().zip(&block.base).zip(c.iter_mut()) {
-                block.residual += w * r;
-                block.cc += w * *c * *c;
-                *c *= w;
+            let weights = part.targets.weights;
+            if weights.is_empty() {
+                block.residual += block.base[..len].iter().sum::<f64>();
+                weight.fill(1.0);
+            } else {
+                weights.iter().zip(&block.base).for_each(|(w, r)| block.residual += w * r);
+                weight.copy_from_slice(weights);
             }
-            columns::add_matvec(a, c, &mut block.ac);
-            columns::scale_columns_transposed(a, part.targets.weights, scaled);
+            add_output(a, (c, weights), (&mut block.ac, &mut block.cc));
+            for (place, sums) in block.further.iter_mut().enumerate() {
+                centre((layer, processes[place + 1]), part.targets, place + 1, c);
+                add_output(a, (c, weights), (&mut sums.ac, &mut sums.cc));
+            }
+            columns::scale_columns_transposed(a, weight, scaled);
         }
         Weighting::Residual(noise) => {
             block.residual += block.base[..len].iter().sum::<f64>();
@@ -344,10 +404,14 @@ fn forward_block(
 /// What every block of a backward sweep in unweighted statistics reads.
 struct Backward<'a> {
     layer: &'a dyn LatentLayer,
+    processes: &'a [usize],
     adjoint: &'a StatisticsAdjoint,
     form: Form,
     map: MatRef<'a, f64>,
+    /// `Wᵀφ̄` of the first output.
     vector: &'a [f64],
+    /// Those of further outputs.
+    further: &'a [OutputSums],
 }
 
 impl Backward<'_> {
@@ -357,41 +421,67 @@ impl Backward<'_> {
         let Buffers { mut k, kbar: mut a, mut t, .. } = buffers;
         let u = match self.form {
             Form::Stable | Form::Mixed => {
-                whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
+                whitened_block((self.layer, self.processes[0]), part, (k.as_mut(), a.as_mut()), block);
                 a.as_ref()
             }
             Form::Direct => {
                 let (base, c) = (&mut block.base[..len], &mut block.c[..len]);
                 self.layer.features(part.x, k.as_mut(), base, c, &mut block.scratch);
-                c.iter_mut().zip(part.targets.y).for_each(|(c, y)| *c = y - *c);
+                centre((self.layer, self.processes[0]), part.targets, 0, c);
                 k.as_ref()
             }
         };
         block_product(t.as_mut(), Accum::Replace, (self.map, Shape::Full), u, 1.0);
-        // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
-        let (c, offset_bar) = (&mut block.c[..len], &mut block.bar[..len]);
-        offset_bar.fill(0.0);
-        columns::add_transposed_matvec(k.as_ref(), self.vector, offset_bar);
-        offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * self.adjoint.cc * c));
-        let (half, base_bar) = (&mut block.weight[..len], &mut block.base[..len]);
+        let (c, offset_bar, half) = (&mut block.c[..len], &mut block.bar[..len], &mut block.weight[..len]);
+        // Every term of a datum carries its weight, which the rows' part in Φ takes along with the first output.
         half.fill(0.5);
-        base_bar.fill(self.adjoint.residual);
-        for (i, w) in part.targets.weights.iter().enumerate() {
-            // Every term of a datum carries its weight.
-            c[i] *= w;
-            offset_bar[i] *= w;
-            half[i] *= w;
-            base_bar[i] *= w;
+        part.targets.weights.iter().zip(half.iter_mut()).for_each(|(w, half)| *half *= w);
+        let first = (self.vector, self.adjoint.cc);
+        Self::output(k.as_ref(), t.as_mut(), first, (part.targets.weights, c, offset_bar, half));
+        let grad = &mut block.layer;
+        let process = self.processes[0];
+        if process > 0 {
+            grad.mean[process] += offset_bar.iter().sum::<f64>();
+            offset_bar.fill(0.0);
         }
-        columns::rank_one_plus_scaled(t.as_mut(), self.vector, c, half);
-        let (pair, grad) = ((k.as_ref(), t.as_ref()), &mut block.layer);
+        half.fill(0.5);
+        let bar = &mut block.base[..len];
+        for (place, (output, &process)) in self.further.iter().zip(&self.processes[1..]).enumerate() {
+            centre((self.layer, process), part.targets, place + 1, c);
+            let of = (&output.ac[..], output.cc);
+            Self::output(k.as_ref(), t.as_mut(), of, (part.targets.weights, c, bar, half));
+            grad.mean[process] += bar.iter().sum::<f64>();
+        }
+        let base_bar = bar;
+        base_bar.fill(self.adjoint.residual);
+        part.targets.weights.iter().zip(base_bar.iter_mut()).for_each(|(w, bar)| *bar *= w);
+        let pair = (k.as_ref(), t.as_ref());
         self.layer.features_adjoint(part.x, pair, base_bar, offset_bar, grad, &mut block.scratch);
+    }
+
+    /// `T ← 2 T diag(half) + v cᵀ` and the derivatives with respect to the offsets of an output with `v = Wᵀφ̄`, given its c.
+    fn output(
+        k: MatRef<'_, f64>,
+        t: MatMut<'_, f64>,
+        (vector, cc): (&[f64], f64),
+        (weights, c, offset_bar, half): (&[f64], &mut [f64], &mut [f64], &[f64]),
+    ) {
+        // aᵀφ̄ in the stable form is kᵀ(Wᵀφ̄) in both.
+        offset_bar.fill(0.0);
+        columns::add_transposed_matvec(k, vector, offset_bar);
+        offset_bar.iter_mut().zip(&*c).for_each(|(o, c)| *o = -(*o + 2.0 * cc * c));
+        for ((w, c), bar) in weights.iter().zip(c.iter_mut()).zip(offset_bar.iter_mut()) {
+            *c *= w;
+            *bar *= w;
+        }
+        columns::rank_one_plus_scaled(t, vector, c, half);
     }
 }
 
 /// What every block of FITC's backward sweep reads.
 struct FitcBackward<'a> {
     layer: &'a dyn LatentLayer,
+    process: usize,
     noise: f64,
     mean: &'a [f64],
     cov: MatRef<'a, f64>,
@@ -401,7 +491,7 @@ impl FitcBackward<'_> {
     fn run(&self, part: Dataset<'_>, buffers: Buffers<'_>, block: &mut Block) {
         let len = part.len();
         let Buffers { mut k, mut a, mut t, mut kbar, scaled } = buffers;
-        whitened_block(self.layer, part, (k.as_mut(), a.as_mut()), block);
+        whitened_block((self.layer, self.process), part, (k.as_mut(), a.as_mut()), block);
         let a = a.as_ref();
         residuals(a, self.layer.kappa(), &mut block.base[..len], &mut block.bar[..len]);
         block_product(t.as_mut(), Accum::Replace, (self.cov, Shape::Full), a, 1.0);

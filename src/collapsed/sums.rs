@@ -7,7 +7,40 @@ use crate::linalg::{self, Part, Shape, product};
 use faer::{Accum, Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
+/// What sums over the data, or derivatives with respect to them, know of one output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OutputSums {
+    /// `φ = A diag(ω) c`, M, or `∂/∂φ`.
+    pub ac: Vec<f64>,
+    /// `Σ ω_i c_i²`, or its derivative.
+    pub cc: f64,
+}
+
+impl OutputSums {
+    /// Of no data.
+    pub(super) fn zeros(m: usize) -> Self {
+        OutputSums { ac: vec![0.0; m], cc: 0.0 }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.ac.fill(0.0);
+        self.cc = 0.0;
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.ac.iter_mut().for_each(|x| *x *= factor);
+        self.cc *= factor;
+    }
+
+    pub(super) fn add(&mut self, other: &OutputSums) {
+        self.ac.iter_mut().zip(&other.ac).for_each(|(a, b)| *a += b);
+        self.cc += other.cc;
+    }
+}
+
 /// Weighted sums over the data; `c = y − o`, `r` the residual variances.
+///
+/// Outputs that are observed in the same rows share all but φ and `cᵀc`; of the first one these are `ac` and `cc`.
 ///
 /// Those of several parts of the data are added by [`Statistics::merge`]; all bounds are functions of the whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,13 +58,16 @@ pub struct Statistics {
     pub log_weight: f64,
     /// n, or the sum of the sample weights.
     pub count: f64,
+    /// Of further outputs in the same rows.
+    #[serde(default)]
+    pub further: Vec<OutputSums>,
 }
 
 impl Statistics {
     /// The statistics of no data for features of dimension `m`.
     pub fn zeros(m: usize) -> Self {
         let (gram, ac) = (linalg::spread(m, m), vec![0.0; m]);
-        Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0 }
+        Statistics { gram, ac, cc: 0.0, residual: 0.0, log_weight: 0.0, count: 0.0, further: Vec::new() }
     }
 
     /// The sums of data of which these are a share.
@@ -41,6 +77,7 @@ impl Statistics {
         [&mut self.cc, &mut self.residual, &mut self.log_weight, &mut self.count]
             .into_iter()
             .for_each(|sum| *sum *= factor);
+        self.further.iter_mut().for_each(|output| output.scale(factor));
     }
 
     /// Adds the statistics of other data under the same layer and the same [`super::Weighting`].
@@ -49,7 +86,7 @@ impl Statistics {
     ///
     /// When they are of another dimension; nothing has changed then.
     pub fn merge(&mut self, other: &Statistics) -> Result<()> {
-        let shape = |s: &Statistics| (s.gram.shape(), s.ac.len());
+        let shape = |s: &Statistics| (s.gram.shape(), s.ac.len(), s.further.len());
         if shape(self) != shape(other) {
             return Err(Error::unlike_sums(self.ac.len(), other.ac.len()));
         }
@@ -59,6 +96,7 @@ impl Statistics {
         self.residual += other.residual;
         self.log_weight += other.log_weight;
         self.count += other.count;
+        self.further.iter_mut().zip(&other.further).for_each(|(own, other)| own.add(other));
         Ok(())
     }
 }
@@ -78,6 +116,9 @@ pub struct StatisticsAdjoint {
     /// `∂/∂ Σ log ω_i`.
     #[serde(default)]
     pub log_weight: f64,
+    /// Those of further outputs.
+    #[serde(default)]
+    pub further: Vec<OutputSums>,
 }
 
 impl StatisticsAdjoint {
@@ -86,6 +127,15 @@ impl StatisticsAdjoint {
         self.gram *= faer::Scale(factor);
         self.ac.iter_mut().for_each(|x| *x *= factor);
         [&mut self.cc, &mut self.residual, &mut self.log_weight].into_iter().for_each(|bar| *bar *= factor);
+        self.further.iter_mut().for_each(|output| output.scale(factor));
+    }
+
+    /// Takes in the derivatives of a further output's bound, to be added to that of those before.
+    pub(super) fn join(&mut self, other: StatisticsAdjoint) {
+        self.gram += &other.gram;
+        self.residual += other.residual;
+        self.log_weight += other.log_weight;
+        self.further.push(OutputSums { ac: other.ac, cc: other.cc });
     }
 }
 
@@ -141,8 +191,12 @@ impl BoundGradient {
                 out.g = Mat::zeros(m, m);
                 let left = (inner.as_ref(), Shape::Full);
                 product(out.g.as_mut(), Part::Lower, Accum::Replace, left, gram, 2.0);
-                for (j, phi) in statistics.ac.iter().enumerate() {
-                    out.g.col_mut(j).iter_mut().zip(&adjoint.ac).for_each(|(g, bar)| *g += bar * phi);
+                let further = statistics.further.iter().zip(&adjoint.further);
+                let further = further.map(|(sums, bars)| (&sums.ac, &bars.ac));
+                for (sums, bars) in std::iter::once((&statistics.ac, &adjoint.ac)).chain(further) {
+                    for (j, phi) in sums.iter().enumerate() {
+                        out.g.col_mut(j).iter_mut().zip(bars).for_each(|(g, bar)| *g += bar * phi);
+                    }
                 }
             }
             BoundAdjoint::Fitc { posterior: (mean, cov), .. } => {

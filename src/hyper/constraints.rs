@@ -236,6 +236,20 @@ pub struct Constraints {
 }
 
 impl Constraints {
+    /// The same where those who speak of values may call some of them otherwise: pairs of such a name and the value's own.
+    pub(crate) fn called(mut self, names: &[(String, String)]) -> Constraints {
+        let fix = self.fix.iter_mut().map(|fix| &mut fix.name);
+        let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
+        let of_priors = self.priors.iter_mut().map(|prior| &mut prior.name);
+        let of_ties = self.ties.iter_mut().flat_map(|tie| &mut tie.names);
+        for NamePattern(name) in fix.chain(of_bounds).chain(of_priors).chain(of_ties) {
+            if let Some((_, own)) = names.iter().find(|(called, _)| called == name) {
+                name.clone_from(own);
+            }
+        }
+        self
+    }
+
     /// Nothing but values fixed by full name.
     pub fn fixing<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Constraints> {
         let fix =

@@ -98,7 +98,7 @@ impl Document {
             config: config(model),
             fit: FitFigures::of(model, say),
             hyperparameters: model.hyperparameters(),
-            hyperparameter_notes: model.latent().constraint_notes(),
+            hyperparameter_notes: model.hyperparameter_notes(),
             coefficients: model.coefficients(),
             validation: None,
             test: None,

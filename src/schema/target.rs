@@ -101,6 +101,15 @@ impl TargetEncoding {
         self.class_of_code(0)
     }
 
+    /// What people call the constant means of the classes' functions, `mean.LABEL`, with the names that they have as values:
+    /// none for other targets.
+    pub fn mean_names(&self) -> Vec<(String, String)> {
+        let classes = if self.kind == TargetKind::Class { &self.levels[..] } else { &[] };
+        let name =
+            |(place, label): (usize, &String)| (format!("mean.{label}"), format!("mean.constant.{place}"));
+        classes.iter().enumerate().map(name).collect()
+    }
+
     fn class_of_code(&self, code: usize) -> Option<&str> {
         let levels = if self.kind == TargetKind::Binary { self.levels.as_slice() } else { &[] };
         levels.get(code).map(String::as_str)

@@ -12,6 +12,7 @@ mod resolve;
 mod rows;
 mod sampled;
 mod select;
+mod sharing;
 mod streamed;
 mod survey;
 
@@ -25,4 +26,5 @@ pub use outputs::{OutputsFit, OutputsRequest, TableOutputs, fit_outputs_in};
 pub(crate) use resolve::find_schema;
 pub use rows::TableRows;
 pub use select::{fit_grid, refit_best, select_beta};
+pub use sharing::Sharing;
 pub use survey::{Sample, Survey, Surveyed, TableSums};

@@ -95,6 +95,26 @@ impl TableModel {
         self.schema.encoding().task()
     }
 
+    /// All hyper-parameters by name; the means of classes have the names of their labels, as in `mean.setosa`.
+    pub fn hyperparameters(&self) -> Vec<(String, f64)> {
+        self.called(self.model.hyperparameters())
+    }
+
+    /// What is special about hyper-parameters, in words, by the same names.
+    pub fn hyperparameter_notes(&self) -> Vec<(String, String)> {
+        self.called(self.model.latent().constraint_notes())
+    }
+
+    fn called<T>(&self, mut values: Vec<(String, T)>) -> Vec<(String, T)> {
+        let names = self.schema.encoding().mean_names();
+        for (name, _) in &mut values {
+            if let Some((called, _)) = names.iter().find(|(_, own)| own == name) {
+                name.clone_from(called);
+            }
+        }
+        values
+    }
+
     /// Predicts every row of a table.
     ///
     /// # Errors

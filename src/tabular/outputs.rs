@@ -5,16 +5,17 @@ use super::held_out::{Shares, split_table};
 use super::model::TableModel;
 use super::resolve::{find_schema, resolved};
 use super::rows::target_of;
+use super::sharing::{Sharing, decide};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::AtomicFile;
 use crate::hyper::Session;
 use crate::likelihood::LikelihoodKind;
-use crate::model::{SEVERAL, damaged_model, read_model_file};
+use crate::model::{SEVERAL, Tried, damaged_model, read_model_file};
 use crate::options::{FitOptions, ModelKind};
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Table, TableBlocks};
-use crate::training::{OutputRows, fit_outputs};
+use crate::training::{OutputRows, fit_outputs, fit_shared_outputs};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
@@ -33,8 +34,8 @@ pub struct OutputsRequest<'a> {
     pub options: &'a FitOptions,
     /// The share of the rows with a target that is held out for testing.
     pub test_fraction: f64,
-    /// The number of latent processes that all outputs mix; none for a model of its own for every output.
-    pub mixing: Option<usize>,
+    /// What the outputs have in common; decided by held-out training rows when absent, unless nothing is [open](FitOptions::open).
+    pub sharing: Option<Sharing>,
 }
 
 /// Models of several outputs with the rows that were held out.
@@ -45,6 +46,10 @@ pub struct OutputsFit {
     pub train: Table,
     /// The test rows, where some were asked for.
     pub test: Option<Table>,
+    /// What the outputs have in common.
+    pub sharing: Sharing,
+    /// The ways that held-out training rows judged, where they decided.
+    pub tried: Vec<Tried>,
 }
 
 /// Fits models of several outputs, which are trained and tested on the same rows.
@@ -65,28 +70,39 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     // Columns are found in the whole table, so that its parts have the same categories.
     let found = targets.iter().map(|target| find_schema(&labelled, &columns_of(request, target), options));
     let schemas = found.map(|found| found.map(|(schema, _)| schema)).collect::<Result<Vec<Schema>>>()?;
-    let models = match request.mixing {
-        Some(processes) => mixed(request, (&train, schemas), processes, session)?,
-        None => {
-            let one = |schema: Schema| {
-                let columns = SchemaOptions {
-                    known: Some(schema.clone()),
-                    ..columns_of(request, schema.target_name())
-                };
-                let request = FitRequest {
-                    table: &train,
-                    columns: &columns,
-                    options,
-                    test_fraction: 0.0,
-                    start: None,
-                    keep_posterior: false,
-                };
-                fit_table_in(&request, session).map(|fit| fit.model)
-            };
-            schemas.into_iter().map(one).collect::<Result<Vec<TableModel>>>()?
-        }
+    let (sharing, tried) = match request.sharing {
+        Some(sharing) => (sharing, Vec::new()),
+        None if options.open.is_empty() => (Sharing::Own, Vec::new()),
+        None => decide(request, (&train, &schemas), session)?,
     };
-    Ok(OutputsFit { models: TableOutputs { models }, train, test })
+    let models = fit_known(request, (&train, schemas), sharing, session)?;
+    Ok(OutputsFit { models, train, test, sharing, tried })
+}
+
+/// Models of several outputs whose columns are known, in one way.
+pub(super) fn fit_known(
+    request: &OutputsRequest<'_>,
+    (train, schemas): (&Table, Vec<Schema>),
+    sharing: Sharing,
+    session: &mut Session<'_>,
+) -> Result<TableOutputs> {
+    if sharing != Sharing::Own {
+        return Ok(TableOutputs { models: together(request, (train, schemas), sharing, session)? });
+    }
+    let one = |schema: Schema| {
+        let columns =
+            SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
+        let request = FitRequest {
+            table: train,
+            columns: &columns,
+            options: request.options,
+            test_fraction: 0.0,
+            start: None,
+            keep_posterior: false,
+        };
+        fit_table_in(&request, session).map(|fit| fit.model)
+    };
+    Ok(TableOutputs { models: schemas.into_iter().map(one).collect::<Result<_>>()? })
 }
 
 fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
@@ -104,11 +120,11 @@ fn columns_of(request: &OutputsRequest<'_>, target: &str) -> SchemaOptions {
     SchemaOptions { target: target.to_owned(), exclude, ..request.columns.clone() }
 }
 
-/// A model for every output of processes that they share.
-fn mixed(
+/// A model for every output of those that share processes or a kernel.
+fn together(
     request: &OutputsRequest<'_>,
     (table, schemas): (&Table, Vec<Schema>),
-    processes: usize,
+    sharing: Sharing,
     session: &mut Session<'_>,
 ) -> Result<Vec<TableModel>> {
     let base = schemas.first().ok_or_else(|| Error::usage("there are no targets"))?;
@@ -117,14 +133,16 @@ fn mixed(
         let kind = LikelihoodKind::default_of(schema.encoding().kind());
         if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
             return Err(Error::usage(format!(
-                "⟨mixing⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
+                "⟨outputs {sharing}⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
                 schema.target_name()
             ))
-            .hint("say ⟨task regression⟩ if they are numbers, or leave ⟨mixing⟩ out: every target then has a model of its own"));
+            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has a model of its own"));
         }
     }
     if options.model == ModelKind::Glm {
-        return Err(Error::usage("⟨mixing⟩ is for Gaussian processes, not for ⟨model glm⟩"));
+        return Err(Error::usage(format!(
+            "⟨outputs {sharing}⟩ is for Gaussian processes, not for ⟨model glm⟩"
+        )));
     }
     let table = &*table.read(&base.readings, &|_| true)?;
     let all: Vec<usize> = (0..table.rows()).collect();
@@ -156,7 +174,10 @@ fn mixed(
         all.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
     let names: Vec<String> = schemas.iter().map(|schema| schema.target_name().to_owned()).collect();
     let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
-    let fitted = fit_outputs(rows, (&names, processes), &options, session)?;
+    let fitted = match sharing {
+        Sharing::Processes(processes) => fit_outputs(rows, (&names, processes), &options, session)?,
+        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, session)?,
+    };
     let notes = input_warnings(&base.input_names(), x.as_ref());
     let counts = columns.iter().map(|column| known(column).len());
     let parts = fitted.into_iter().zip(schemas.into_iter().zip(scalings)).zip(counts);
@@ -196,7 +217,7 @@ impl TableOutputs {
         let weights: Option<Vec<_>> = self.models.iter().map(scaled).collect();
         let (Some(weights), Some(model)) = (weights, self.models.first()) else {
             return Err(Error::usage(
-                "⟨covariance⟩ is between outputs fitted with ⟨mixing⟩: those of models of their own are independent",
+                "⟨covariance⟩ is between outputs fitted with ⟨mixing⟩: those of separate processes are independent",
             ));
         };
         let predictions = model.predict(table, unseen)?;

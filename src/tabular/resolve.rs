@@ -40,6 +40,7 @@ pub(super) fn resolved(
         prior_mean: prior.prior_mean,
         prior_variance: prior.prior_variance,
         standardize: prior.standardize,
+        constraints: options.constraints.clone().called(&schema.encoding().mean_names()),
         ..options.clone()
     })
 }

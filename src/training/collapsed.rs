@@ -69,7 +69,7 @@ impl RowSums<'_> {
 impl<'a> CollapsedObjective<'a> {
     /// Above this cond(K_uu) the backward sweep takes the stable form (3 products a datum instead of 2). The direct form
     /// touches only gradients, to about ε·cond of their size.
-    const DIRECT_GUARD: f64 = 1e10;
+    pub(super) const DIRECT_GUARD: f64 = 1e10;
 
     /// The objective; `model`'s likelihood must be Gaussian, its noise variance the likelihood's only parameter.
     pub fn new(model: LatentModel, data: Dataset<'a>, bound: CollapsedBound) -> Self {

@@ -1,18 +1,21 @@
-//! A fit of several outputs that mix latent processes, and each output by itself as a model; no tables.
+//! Fits of several outputs that mix latent processes or share a kernel, and each output by itself as a model; no tables.
 
 use super::arrays::{Origin, fit_rows};
+use super::failure::failed_start;
+use super::owned::OwnedRows;
 use super::rows::TrainingData;
-use super::run::Fitted;
-use super::start::Prototype;
+use super::run::{Fitted, fit_from, minimize, ready};
+use super::shared::SharedObjective;
+use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
-use crate::hyper::Session;
+use crate::hyper::{Constraints, Session};
 use crate::latent::Layer;
-use crate::likelihood::Gaussian;
 use crate::likelihood::joint::{JointLikelihood, Mixed, Outputs};
+use crate::likelihood::{Gaussian, Likelihood};
 use crate::model::{LatentModel, Posterior};
 use crate::objective::Targets;
-use crate::options::{FitOptions, MeanKind, Open};
+use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
 
 /// The smallest noise variance that training starts from, in units of the variance of an output.
@@ -45,19 +48,13 @@ pub fn fit_outputs(
     options: &FitOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<Fitted>> {
-    let (n, width) = (rows.x.nrows(), names.len());
+    let width = names.len();
     if processes == 0 || processes > width {
         return Err(Error::usage(format!(
-            "⟨mixing⟩ is {processes}, expected from 1 process to as many as there are outputs, {width}"
+            "⟨outputs mixed:{processes}⟩ asks for {processes} processes, expected from 1 process to as many as there are outputs, {width}"
         )));
     }
-    if rows.targets.len() != n * width {
-        return Err(Error::data(format!(
-            "there are {} targets for {n} rows of {width} outputs, expected {}",
-            rows.targets.len(),
-            n * width
-        )));
-    }
+    check_outputs(rows, width)?;
     let options =
         FitOptions { likelihood: None, mean: MeanKind::Zero, open: Open::NOTHING, ..options.clone() };
     options.validate()?;
@@ -77,6 +74,140 @@ pub fn fit_outputs(
     let data = TrainingData::of(Dataset { x: rows.x, targets });
     let fitted = fit_rows(&data, &options, Origin::Prototype(prototype), session)?;
     (0..width).map(|which| of_output(&fitted, which)).collect()
+}
+
+/// Fits outputs of these names with a process, a constant mean and a Gaussian noise of its own each, all with one kernel and the same
+/// inducing inputs (separate processes with shared covariance), by the sum of their collapsed bounds: outputs that were observed in the
+/// same rows take one factorisation and one pass over the data. What comes back is an ordinary model of every output.
+///
+/// # Errors
+///
+/// As for [`fit_arrays`](super::fit_arrays), for targets that are not n·P, for an output without observations, and for options
+/// under which an ELBO with Gaussian noise has no closed form.
+pub fn fit_shared_outputs(
+    rows: OutputRows<'_>,
+    names: &[String],
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<Vec<Fitted>> {
+    check_outputs(rows, names.len())?;
+    let options = FitOptions { likelihood: None, open: Open::NOTHING, ..options.clone() };
+    options.validate()?;
+    let closed = matches!(options.objective, ObjectiveKind::Elbo | ObjectiveKind::Vfe)
+        && options == options.without_steps()
+        && options.hyper.is_none_or(|hyper| matches!(hyper, Hyper::Collapsed | Hyper::Fixed))
+        && options.neighbours.is_none()
+        && (options.restarts, options.validation_fraction) == (1, 0.0)
+        && options.growth.is_none();
+    if !closed || options.model == ModelKind::Glm {
+        return Err(Error::usage(
+            "⟨outputs shared⟩ is for ⟨objective elbo⟩ or vfe of Gaussian processes in closed form: without options about mini-batches, \
+             neighbours, restarts, growth and validation rows",
+        ));
+    }
+    let trains = options.hyper != Some(Hyper::Fixed);
+    let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
+    let kernel = options.registry.kernel(&options.kernel, rows.x.ncols())?;
+    let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
+    let prototype = Prototype { kernel: Some(kernel), likelihood: noise.into() };
+    let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;
+    let observed: Vec<OwnedRows> = (0..names.len()).map(|which| rows.of(which)).collect();
+    if let Some((name, _)) = names.iter().zip(&observed).find(|(_, rows)| rows.y.is_empty()) {
+        return Err(Error::data(format!("there is no target '{name}' in any row")));
+    }
+    let model = shared_model(rows, (names, &observed), (&plan, &prototype))?;
+    let mut model = ready(model, &plan.hyper, observed[0].dataset())?;
+    let mut training = None;
+    if trains {
+        let mut monitor = session.monitor(plan.limits);
+        let mut objective = SharedObjective::new(model, rows.x, (rows.targets, rows.weights), plan.beta);
+        let (start, cells) = (objective.start(), observed.iter().map(|rows| rows.y.len()).sum::<usize>());
+        let outcome = minimize(&mut objective, start, cells as f64, &plan.hyper, &mut monitor);
+        monitor.check()?;
+        model = objective.into_model(&outcome.theta).ok_or_else(failed_start)?;
+        training = Some((outcome, monitor.records().to_vec(), monitor.elapsed().as_secs_f64()));
+    }
+    plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
+    let one = |(which, rows): (usize, &OwnedRows)| {
+        // With hyper-parameters as they are, every output is fitted by itself.
+        let start = Start { model: alone(&model, which)?, q: None };
+        let data = TrainingData::of(rows.dataset());
+        let mut fitted = fit_from(&data, &plan, start, false, &mut session.silent())?;
+        if let Some((outcome, trace, seconds)) = &training {
+            let summary = &mut fitted.summary;
+            (summary.stop_reason, summary.trace, summary.epochs) =
+                (outcome.reason, trace.clone(), trace.len());
+            (summary.iterations, summary.evaluations) = (outcome.iterations, outcome.evaluations);
+            (summary.rollbacks, summary.seconds) = (outcome.rollbacks, *seconds);
+            summary.seconds_per_step = seconds / outcome.evaluations.max(1) as f64;
+        }
+        Ok(fitted)
+    };
+    observed.iter().enumerate().map(one).collect()
+}
+
+/// Where training of a shared kernel starts: kernel and inducing inputs as for any one output, mean and noise of every output by
+/// its own targets.
+fn shared_model(
+    rows: OutputRows<'_>,
+    (names, observed): (&[String], &[OwnedRows]),
+    (plan, prototype): (&Plan, &Prototype),
+) -> Result<LatentModel> {
+    let first = |row: &[f64]| row.iter().copied().find(|y| !y.is_nan()).unwrap_or(0.0);
+    let y: Vec<f64> = rows.targets.chunks_exact(names.len()).map(first).collect();
+    let targets = Targets { weights: rows.weights, ..Targets::of(&y) };
+    let model = initial_model(Dataset { x: rows.x, targets }, plan, prototype)?;
+    let (mut means, mut outputs) = (Vec::new(), Vec::new());
+    for (name, rows) in names.iter().zip(observed) {
+        let mut noise: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
+        let centre = noise.initialise(&rows.y, &[]);
+        means.push(if plan.mean == MeanKind::Constant { centre } else { 0.0 });
+        outputs.push((name.clone(), noise));
+    }
+    let Some(layer) = model.layer().inducing().cloned() else {
+        return Err(Error::usage("a shared kernel is for Gaussian processes"));
+    };
+    let layer = layer.with_means(means, plan.mean == MeanKind::Zero);
+    let outputs: Box<dyn JointLikelihood> = Box::new(Outputs::apart(outputs));
+    Ok(LatentModel::of_layers(vec![layer.into()], outputs.into(), model.fix_inducing))
+}
+
+/// The model of one output of those that share a kernel.
+fn alone(model: &LatentModel, which: usize) -> Result<LatentModel> {
+    let lost = || Error::fit("the fit is not one of several outputs");
+    let output = model.likelihood.joint().and_then(|joint| joint.output(which)).ok_or_else(lost)?;
+    let layer = model.layer().inducing().cloned().ok_or_else(lost)?;
+    let (mean, fixed) = (layer.mean().values[which], layer.mean().fixed);
+    let layer = layer.with_mean(mean, fixed);
+    Ok(LatentModel::new(layer.into(), output.into_likelihood(), model.fix_inducing))
+}
+
+impl OutputRows<'_> {
+    /// The rows in which an output was observed.
+    fn of(&self, which: usize) -> OwnedRows {
+        let (n, d) = self.x.shape();
+        let width = self.targets.len() / n.max(1);
+        let rows: Vec<usize> = (0..n).filter(|row| !self.targets[row * width + which].is_nan()).collect();
+        OwnedRows {
+            columns: Mat::from_fn(d, rows.len(), |d, i| self.x[(rows[i], d)]),
+            y: rows.iter().map(|row| self.targets[row * width + which]).collect(),
+            exposure: Vec::new(),
+            weights: rows.iter().filter_map(|row| self.weights.get(*row).copied()).collect(),
+        }
+    }
+}
+
+/// Refuses targets of another number than there are rows and outputs.
+fn check_outputs(rows: OutputRows<'_>, width: usize) -> Result<()> {
+    let n = rows.x.nrows();
+    if rows.targets.len() == n * width && width > 0 {
+        return Ok(());
+    }
+    Err(Error::data(format!(
+        "there are {} targets for {n} rows of {width} outputs, expected {}",
+        rows.targets.len(),
+        n * width
+    )))
 }
 
 /// One output of a fit of several.

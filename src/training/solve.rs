@@ -1,10 +1,13 @@
 //! Full-batch training of q at fixed hyper-parameters: natural-gradient steps that never raise the objective; no θ.
 
+use super::extrapolation::descend_together;
 use super::rows::AllRows;
 use super::variational::VariationalModel;
 use crate::error::Result;
 use crate::hyper::{Monitor, StopReason};
-use crate::variational::{DataGradient, Evidence, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules};
+use crate::variational::{
+    DataGradient, Evidence, Family, Guard, Matrix, Normal, QUpdate, RuleOptions, Rules,
+};
 
 /// How much work updates were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,7 +62,7 @@ impl<'a> Sweep<'a> {
 }
 
 /// The value and gradients of an objective over all data, gathered batch by batch.
-struct FullBatch<'a> {
+pub(super) struct FullBatch<'a> {
     sweep: Sweep<'a>,
     processes: Vec<Gathered>,
 }
@@ -113,8 +116,13 @@ impl<'a> FullBatch<'a> {
         FullBatch { sweep, processes: svgp.posteriors().iter().map(|q| Gathered::zeros(q, curved)).collect() }
     }
 
+    /// The gradients of all processes at the q evaluated last.
+    pub(super) fn gradients(&self) -> impl Iterator<Item = DataGradient<'_>> {
+        self.processes.iter().map(Gathered::gradient)
+    }
+
     /// The objective at the current q, with the gradients' data part left in `processes`.
-    fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
+    pub(super) fn evaluate(&mut self, svgp: &mut VariationalModel) -> Result<f64> {
         self.processes.iter_mut().for_each(Gathered::clear);
         let mut value = 0.0;
         let Sweep { rows, part, scale, earlier } = self.sweep;
@@ -171,9 +179,15 @@ fn descend(
 ) -> Result<(f64, UpdateCounts)> {
     const SMALLEST_STEP: f64 = 1e-4;
     let mut full = FullBatch::new(svgp, sweep);
+    let n = sweep.scale * sweep.rows.count() as f64;
+    if svgp.posteriors().len() > 1
+        && svgp.q().family() == Family::Full
+        && !svgp.objective().has_own_curvature()
+    {
+        return descend_together(svgp, &mut full, (limits, n), monitor);
+    }
     let mut value = full.evaluate(svgp)?;
     let mut counts = UpdateCounts { evaluations: 1, rollbacks: 0 };
-    let n = sweep.scale * sweep.rows.count() as f64;
     let (mut step, mut small) = (1.0, 0);
     let mut rules = Rules::of_all(&RuleOptions { guard, ..RuleOptions::of(QUpdate::Ngd) }, svgp.posteriors());
     for _ in 0..limits.steps {

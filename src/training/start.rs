@@ -110,22 +110,27 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
 fn check_memory(plan: &Plan, train: Dataset<'_>) -> Result<()> {
     /// Square matrices that every way to train holds at once; most hold twice as many.
     const MATRICES: usize = 16;
+    /// What every thread packs the operands of products in, whatever their size (private-gemm-x86), and aborts without.
+    const PACKED: usize = 64 << 20;
     let (size, what, option) = match plan.layer {
         LayerPlan::Sparse { inducing, .. } => (inducing, "inducing inputs", "⟨inducing⟩"),
         LayerPlan::Linear { .. } if plan.family() == Family::Diagonal => return Ok(()),
         LayerPlan::Linear { .. } => (train.x.ncols(), "coefficients", "⟨features⟩, or ⟨family diagonal⟩"),
     };
     let side = size.min(train.len());
-    let bytes =
-        side.saturating_mul(side).saturating_mul(MATRICES * size_of::<f64>()).min(isize::MAX as usize);
+    let threads = rayon::current_num_threads();
+    let matrices = side.saturating_mul(side).saturating_mul(MATRICES * size_of::<f64>());
+    let bytes = matrices.saturating_add(threads.saturating_mul(PACKED)).min(isize::MAX as usize);
     let mut room: Vec<u8> = Vec::new();
     let had = room.try_reserve_exact(bytes);
     // Without this the compiler may leave the question out.
     std::hint::black_box(&room);
     had.map_err(|_| {
         let gib = bytes as f64 / (1u64 << 30) as f64;
-        Error::fit(format!("{size} {what} need {gib:.1} GiB of memory or more, which are not to be had"))
-            .hint(format!("give fewer {option}"))
+        Error::fit(format!(
+            "{size} {what} and {threads} threads need {gib:.1} GiB of memory or more, which are not to be had"
+        ))
+        .hint(format!("give fewer {option} or ⟨threads⟩"))
     })
 }
 

@@ -11,7 +11,7 @@ use sparsegp::options::FitOptions;
 use sparsegp::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
 use sparsegp::schema::SplitBy;
 use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
-use sparsegp::tabular::TableModel;
+use sparsegp::tabular::{Sharing, TableModel};
 use sparsegp::{Error, Result};
 use std::path::Path;
 
@@ -25,8 +25,11 @@ pub fn run(args: &FitArgs) -> Result<()> {
     if targets.len() > 1 {
         return outputs::run(args, &targets, &options);
     }
-    if args.mixing.is_some() {
-        return Err(Error::usage("--mixing is for several targets").hint("name them all: --target a,b"));
+    if args.sharing().is_some() {
+        let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
+        return Err(
+            Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
+        );
     }
     let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
     let model = fitted.model();
@@ -99,6 +102,14 @@ impl<'a> Outcome<'a> {
                 (Some(test.report.clone()), test.train.clone(), test.baselines.clone());
         }
         Outcome { model, test, document, rows: None }
+    }
+}
+
+impl Outcome<'_> {
+    /// The same of one of several outputs that have this in common.
+    pub fn with_outputs(mut self, sharing: Sharing) -> Self {
+        self.document = self.document.with_config("outputs", sharing.to_string());
+        self
     }
 }
 

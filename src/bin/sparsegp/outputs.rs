@@ -5,9 +5,11 @@ use super::evaluate::evaluate;
 use super::fit::{self, Outcome};
 use super::fitting;
 use super::interruption;
+use super::output;
 use super::predict::OutputColumns;
 use super::progress::Progress;
 use sparsegp::hyper::{Event, Session};
+use sparsegp::model::Tried;
 use sparsegp::options::FitOptions;
 use sparsegp::report::{Evaluation, KeptRows};
 use sparsegp::schema::{SchemaOptions, UnseenLevels};
@@ -26,7 +28,7 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
         targets,
         options,
         test_fraction: args.test_fraction(),
-        mixing: args.mixing,
+        sharing: args.sharing(),
     };
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
@@ -35,11 +37,14 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     if let Some(last) = fit.models.models().last() {
         progress.end(last.summary());
     }
+    if !fit.tried.is_empty() && !args.output.json {
+        output::print(&decided(&fit))?;
+    }
     let outcome = |model| {
         let test = test_figures(args, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
         let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
-        Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows))
+        Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
     };
     let outcomes = fit.models.models().iter().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.model_out {
@@ -58,6 +63,17 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     }
     fit::write_summaries(args, &outcomes)?;
     fit::show(args, &outcomes)
+}
+
+/// What the outputs have in common by held-out rows, with the losses and the option that says the same.
+fn decided(fit: &OutputsFit) -> String {
+    let loss =
+        |tried: &Tried| format!("{} {}", tried.value, tried.loss.map_or("failed".to_owned(), output::number));
+    let tried: Vec<String> = fit.tried.iter().map(loss).collect();
+    let (sharing, tried) = (fit.sharing, tried.join(", "));
+    format!(
+        "outputs  {sharing} by the log loss of held-out rows ({tried}); the same with --outputs {sharing}\n\n"
+    )
 }
 
 /// Refuses what is about one target.

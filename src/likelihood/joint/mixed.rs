@@ -34,9 +34,22 @@ impl Mixed {
         }
     }
 
+    /// The output that is one of so many processes as it is, and stays so.
+    pub(super) fn alone(likelihood: Box<dyn Likelihood>, which: usize, processes: usize) -> Mixed {
+        let unit = (0..processes).map(|process| f64::from(u8::from(process == which))).collect();
+        let mut output = Mixed::new(likelihood, unit, 0.0).fixed();
+        output.offset.fixed = true;
+        output
+    }
+
     /// The likelihood of the output.
     pub fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
+    }
+
+    /// The same, without the mixing.
+    pub fn into_likelihood(self) -> Box<dyn Likelihood> {
+        self.likelihood
     }
 
     /// The weights of the processes.

@@ -2,7 +2,7 @@
 
 use super::mixed::process_names;
 use super::{JointIntegrator, JointLikelihood, Marginal, Mixed, Slopes};
-use crate::likelihood::{Observation, TargetKind};
+use crate::likelihood::{Likelihood, Observation, TargetKind};
 use faer::Mat;
 use faer::linalg::solvers::Solve;
 use rand_chacha::ChaCha8Rng;
@@ -15,6 +15,8 @@ use sparsegp_kernels::Parameter;
 #[derive(Clone, Debug)]
 pub struct Outputs {
     outputs: Vec<Mixed>,
+    /// Whether every output is a process of its own.
+    apart: bool,
 }
 
 impl Outputs {
@@ -24,7 +26,16 @@ impl Outputs {
             output.for_each_parameter_mut(&mut |p| p.name = format!("{name}.{}", p.name));
             output
         };
-        Outputs { outputs: outputs.into_iter().map(named).collect() }
+        Outputs { outputs: outputs.into_iter().map(named).collect(), apart: false }
+    }
+
+    /// Outputs of which each is a process of its own, all with one kernel and inducing inputs, seen through these likelihoods.
+    pub fn apart(outputs: Vec<(String, Box<dyn Likelihood>)>) -> Outputs {
+        let processes = outputs.len();
+        let alone = |(which, (name, likelihood)): (usize, (String, Box<dyn Likelihood>))| {
+            (name, Mixed::alone(likelihood, which, processes))
+        };
+        Outputs { apart: true, ..Outputs::new(outputs.into_iter().enumerate().map(alone).collect()) }
     }
 
     fn processes(&self) -> usize {
@@ -76,6 +87,10 @@ impl JointLikelihood for Outputs {
 
     fn functions(&self) -> Vec<String> {
         process_names(self.processes())
+    }
+
+    fn alike(&self) -> bool {
+        self.apart
     }
 
     fn output(&self, which: usize) -> Option<Mixed> {

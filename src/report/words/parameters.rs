@@ -32,21 +32,18 @@ pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<Stri
     of_columns(model, shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all))
 }
 
-/// The rows with the names of the columns, or of the classes, that the values of a list are about which has one for each.
+/// The rows with the names of the columns that the values of a list are about which has one for each.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let (values, inputs) = (model.hyperparameters(), model.schema().input_names());
-    let classes = model.schema().encoding().levels();
     for row in &mut rows {
         let Some(list) = stem(&row[0]) else { continue };
         let length = values.iter().filter(|value| stem(&value.0) == Some(list)).count();
-        let names = match list {
-            "mean.constant" => classes,
-            _ if list.split('.').any(|word| word == "kernel") => &inputs,
-            _ => continue,
-        };
+        if !list.split('.').any(|word| word == "kernel") {
+            continue;
+        }
         let place = row[0][list.len()..].trim_start_matches('.').parse::<usize>();
-        if let (true, Ok(place)) = (length == names.len(), place)
-            && let Some(name) = names.get(place)
+        if let (true, Ok(place)) = (length == inputs.len(), place)
+            && let Some(name) = inputs.get(place)
         {
             row[0] = format!("{} ({name})", row[0]);
         }
@@ -55,7 +52,7 @@ fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
 }
 
 fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let notes = model.latent().constraint_notes();
+    let notes = model.hyperparameter_notes();
     for row in &mut rows {
         row.extend(notes.iter().find(|note| note.0 == row[0]).map(|note| note.1.clone()));
     }
@@ -66,8 +63,12 @@ fn row((name, value): &Named) -> Vec<String> {
     vec![name.clone(), number(*value)]
 }
 
-/// The last word of a numbered name, which all parts of a kernel share: `lengthscales` of `kernel.rbf.lengthscales.3`.
+/// The last word of a numbered name, which all parts of a kernel share: `lengthscales` of `kernel.rbf.lengthscales.3`; the means of classes
+/// are one list by their labels.
 fn list(name: &str) -> Option<&str> {
+    if name.starts_with("mean.") && name != "mean.constant" {
+        return Some("mean");
+    }
     stem(name).map(|stem| stem.rsplit_once('.').map_or(stem, |(_, last)| last))
 }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use sparsegp::Error;
 use sparsegp::options::{Betas, FitOptions, Given, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open};
 use sparsegp::schema::UnseenLevels;
+use sparsegp::tabular::Sharing;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -36,9 +37,13 @@ pub struct FitArgs {
     #[arg(long, value_name = "PARTS", default_value_t = Open::EVERYTHING, conflicts_with = "from", help_heading = "Model")]
     pub auto: Open,
     /// Let several targets share so many latent Gaussian processes, of which each is a linear combination with Gaussian noise (the linear model of
-    /// coregionalisation) [default: a model of its own for every target]
-    #[arg(long, value_name = "L", help_heading = "Model")]
+    /// coregionalisation)
+    #[arg(long, value_name = "L", conflicts_with = "outputs", help_heading = "Model")]
     pub mixing: Option<usize>,
+    /// What several targets have in common: nothing (own), kernel and inducing inputs of separate processes with Gaussian noise, which are
+    /// then fitted in closed form together (shared), or L processes (mixed:L, as --mixing L) [default: what held-out rows say, with --auto none own]
+    #[arg(long, value_name = "WHAT", help_heading = "Model")]
+    pub outputs: Option<Sharing>,
     /// The number of starts with other inducing inputs and hyper-parameters, of which short fits keep the better half again
     /// and again until one is left
     #[arg(long, value_name = "K", default_value_t = FitOptions::default().restarts, conflicts_with = "from", help_heading = "Training")]
@@ -208,6 +213,11 @@ impl FitArgs {
             ("beta", objective.beta != FitOptions::default().beta),
         ]);
         own.chain(self.model.given()).chain(self.training.given()).collect()
+    }
+
+    /// What several targets have in common, where an option says so.
+    pub fn sharing(&self) -> Option<Sharing> {
+        self.outputs.or(self.mixing.map(Sharing::Processes))
     }
 
     /// The share of the rows held out to report on.

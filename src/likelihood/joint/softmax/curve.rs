@@ -32,9 +32,8 @@ const RESOLVED: f64 = 1.35;
 const LOW: i64 = -117;
 const HIGH: i64 = 20;
 
-/// The first entry of a row of the table: windows that overlap with the range of T lie within it.
-const FIRST: i64 = LOW - (LANES as i64 - 1);
-const ROW: usize = (HIGH - FIRST) as usize + LANES;
+/// The logarithm of the widest distance of nodes in steps.
+const WIDEST_STRIDE: u32 = 6;
 
 /// Standard deviations to which normal densities count.
 const REACH: f64 = 7.9;
@@ -45,21 +44,65 @@ const LOWEST: f64 = -1e300;
 /// Curves with more variance are not tabulated: their weights and exponents grow, and tails underflow.
 pub(super) const WIDEST: f64 = 400.0;
 
-/// T, T′ and T″ at `(t + p/FINEST) STEP`, t = FIRST, …, a row for every p.
-static TABLE: LazyLock<[Vec<f64>; 3]> = LazyLock::new(|| {
-    let mut table = [const { Vec::new() }; 3];
-    for p in 0..FINEST {
-        for t in 0..ROW {
-            let u = ((FIRST + t as i64) as f64 + p as f64 / FINEST as f64) * STEP;
-            let rate = u.exp();
-            let value = (-rate).exp();
-            table[0].push(value);
-            table[1].push(-rate * value);
-            table[2].push(rate * (rate - 1.0) * value);
+/// Integrals of sums take no more variance than this with curves that are tabulated.
+pub(super) const WIDEST_SUMMED: f64 = 1e4;
+
+/// The exponent of the error that nodes further apart may make: `e^{−ALIASED/2}` of what integrals are.
+const ALIASED: f64 = 66.0;
+
+/// T, T′ and T″ at `(t + p/phases) H`, H being a power of 2 of steps, t = `first`, …, a row of `length` entries for every p.
+struct Table {
+    phases: usize,
+    /// The first entry of a row: windows that overlap with the range of T lie within it.
+    first: i64,
+    /// The last place where T is not 0.
+    high: i64,
+    length: usize,
+    values: [Vec<f64>; 3],
+}
+
+impl Table {
+    fn new(stride: usize) -> Table {
+        // Curves that nodes further apart resolve are wide; what phases have to resolve is T.
+        let phases = if stride == 1 { FINEST } else { 2 * stride };
+        let width = stride as i64;
+        let (low, high) = (-(-LOW as u64).div_ceil(stride as u64).cast_signed(), (HIGH + width - 1) / width);
+        let first = low - (LANES as i64 - 1);
+        let length = (high - first) as usize + LANES;
+        let mut values = [const { Vec::new() }; 3];
+        for p in 0..phases {
+            for t in 0..length {
+                let place = (first + t as i64) as f64 + p as f64 / phases as f64;
+                let u = place * (stride as f64 * STEP);
+                let rate = u.exp();
+                let value = (-rate).exp();
+                values[0].push(value);
+                values[1].push(-rate * value);
+                // Where e^u has overflown nothing is left.
+                values[2].push(if value > 0.0 { rate * (rate - 1.0) * value } else { 0.0 });
+            }
         }
+        values[1].iter_mut().filter(|slope| slope.is_nan()).for_each(|slope| *slope = 0.0);
+        Table { phases, first, high, length, values }
     }
-    table
-});
+
+    /// The table for nodes so many steps apart, a power of 2.
+    fn of(stride: usize) -> &'static Table {
+        &TABLES[stride.trailing_zeros() as usize]
+    }
+}
+
+static TABLES: LazyLock<Vec<Table>> =
+    LazyLock::new(|| (0..=WIDEST_STRIDE).map(|power| Table::new(1 << power)).collect());
+
+/// How many steps nodes may be apart for integrals over a product of curves with these variances: curves have spectra that fall as
+/// `e^{−vω²/2}`, products of them as `e^{−ω²/(2 Σ 1/v)}`, and the error of a distance H is what they are at 2π/H.
+pub(super) fn stride(variances: &[f64]) -> usize {
+    let inverse: f64 = variances.iter().map(|v| 1.0 / v.max(f64::MIN_POSITIVE)).sum();
+    let widest = 2.0 * std::f64::consts::PI / (ALIASED * inverse).sqrt() / STEP;
+    let powers = (1..=WIDEST_STRIDE).take_while(|&power| f64::from(1u32 << power) <= widest);
+    1 << powers.last().unwrap_or(0)
+}
 
 /// A curve at the nodes of a block: φ, φ′ and φ″, each times `e^{−scale}`, or, of curves that are not tabulated, 1, φ′/φ and φ″/φ beside
 /// log φ; or a density alone.
@@ -92,6 +135,8 @@ impl Block {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panel {
     from: i64,
+    /// How many steps even nodes are apart.
+    stride: usize,
     pub nodes: Lanes,
     pub weights: Lanes,
 }
@@ -109,10 +154,11 @@ const LEGENDRE: [(f64, f64); LANES / 2] = [
 ];
 
 impl Panel {
-    /// Evenly spaced nodes.
-    pub fn even(from: i64) -> Panel {
-        let nodes = std::array::from_fn(|l| (from + l as i64) as f64 * STEP);
-        Panel { from, nodes, weights: [STEP; LANES] }
+    /// Evenly spaced nodes, so many steps apart.
+    pub fn even(from: i64, stride: usize) -> Panel {
+        let step = stride as f64 * STEP;
+        let nodes = std::array::from_fn(|l| (from + l as i64) as f64 * step);
+        Panel { from, stride, nodes, weights: [step; LANES] }
     }
 
     /// Between two ends.
@@ -125,7 +171,7 @@ impl Panel {
                 weights[l] = half * weight;
             }
         }
-        Panel { from: 0, nodes, weights }
+        Panel { from: 0, stride: 1, nodes, weights }
     }
 }
 
@@ -149,28 +195,38 @@ enum Method {
 }
 
 impl Curve {
-    /// The curve; its weights are appended to the buffer.
-    pub fn new((mu, v): (f64, f64), tabulate: bool, weights: &mut Vec<f64>) -> Curve {
+    /// The curve, tabulated for nodes so many steps apart unless there is no table, and with all digits in its upper tail where that counts;
+    /// its weights are appended to the buffer.
+    pub fn new((mu, v): (f64, f64), tabulate: Option<usize>, tail: bool, weights: &mut Vec<f64>) -> Curve {
         let sd = v.sqrt();
-        let method = match (2..=FINEST).find(|m| m.is_power_of_two() && sd >= RESOLVED * STEP / *m as f64) {
-            _ if !tabulate => Method::Nodes,
-            None => Method::Series,
-            Some(phases) => Self::weigh((mu, sd), phases, weights),
+        let resolves = |phases: &usize| phases.is_power_of_two() && sd >= RESOLVED * STEP / *phases as f64;
+        let method = match (tabulate, (2..=FINEST).find(resolves)) {
+            (None, _) => Method::Nodes,
+            (_, None) => Method::Series,
+            (Some(1), Some(phases)) => Self::weigh((mu, sd), (1, phases), tail, weights),
+            (Some(stride), _) => Self::weigh((mu, sd), (stride, 2 * stride), tail, weights),
         };
         Curve { mu, v, method }
     }
 
-    /// Weights of a grid with so many points to a step: by phase p, at `((first + q) + p/phases) STEP`.
-    fn weigh((mu, sd): (f64, f64), phases: usize, weights: &mut Vec<f64>) -> Method {
+    /// Weights of a grid with so many points to a distance H of some steps: by phase p, at `((first + q) + p/phases) H`.
+    fn weigh(
+        (mu, sd): (f64, f64),
+        (stride, phases): (usize, usize),
+        tail: bool,
+        weights: &mut Vec<f64>,
+    ) -> Method {
+        let step = stride as f64 * STEP;
         // To the right T only falls; to the left lies the mass of products with a factor e^u.
-        let (low, high) = (mu - (REACH + sd) * sd, mu + REACH * sd);
-        let first = (low / STEP).floor() as i64;
-        let count = ((high / STEP).ceil() as i64 - first) as usize + 1;
+        let further = if tail { sd } else { 0.0 };
+        let (low, high) = (mu - (REACH + further) * sd, mu + REACH * sd);
+        let first = (low / step).floor() as i64;
+        let count = ((high / step).ceil() as i64 - first) as usize + 1;
         let start = weights.len();
         for p in 0..phases {
-            let offset = (first as f64 + p as f64 / phases as f64) * STEP - mu;
+            let offset = (first as f64 + p as f64 / phases as f64) * step - mu;
             weights.extend((0..count).map(|q| {
-                let z = (offset + q as f64 * STEP) / sd;
+                let z = (offset + q as f64 * step) / sd;
                 -0.5 * z * z
             }));
         }
@@ -199,6 +255,7 @@ impl Curve {
             Method::Table { phases, first, count, start } => {
                 let (weights, sums) = weights[start..].split_at(phases * count);
                 dispatch(Convolve::<N> {
+                    table: Table::of(panel.stride),
                     phases,
                     first: from + first,
                     count,
@@ -282,6 +339,7 @@ impl Curve {
 static GROWTH: LazyLock<Lanes> = LazyLock::new(|| std::array::from_fn(|l| (l as f64 * STEP).exp()));
 
 struct Convolve<'a, const N: usize> {
+    table: &'a Table,
     phases: usize,
     /// The entry of the rows that the first weight is for, at the first node.
     first: i64,
@@ -296,17 +354,18 @@ impl<const N: usize> Pass for Convolve<'_, N> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Convolve { phases, first, count, weights, sums, out } = self;
+        let Convolve { table, phases, first, count, weights, sums, out } = self;
         let inside = |entry: i64| (entry - first).clamp(0, count as i64) as usize;
-        let (from, to) = (inside(FIRST), inside(HIGH + 1));
+        let (from, to) = (inside(table.first), inside(table.high + 1));
         let below: f64 = (0..phases).map(|phase| sums[phase * (count + 1) + from]).sum();
         let width = 2 * S::F64_LANES;
         for lane in (0..LANES).step_by(width.min(LANES)) {
             let mut total = [[simd.splat_f64s(0.0); 2]; N];
             for phase in (0..phases).filter(|_| from < to) {
-                let start = phase * (FINEST / phases) * ROW + (first + from as i64 - FIRST) as usize + lane;
+                let row = phase * (table.phases / phases) * table.length;
+                let start = row + (first + from as i64 - table.first) as usize + lane;
                 let rows: [&[f64]; N] =
-                    std::array::from_fn(|i| &TABLE[i][start..start + to - from + width - 1]);
+                    std::array::from_fn(|i| &table.values[i][start..start + to - from + width - 1]);
                 for (k, w) in weights[phase * count..][from..to].iter().enumerate() {
                     let w = simd.splat_f64s(*w);
                     for i in 0..N {
@@ -372,13 +431,13 @@ mod tests {
         for v in [0.0, 1e-12, 1e-6, 7e-5, 8e-5, 1e-3, 0.02, 0.07, 0.08, 0.5, 3.0, 40.0, 390.0] {
             for mu in [-3.3, 0.17, 12.0] {
                 weights.clear();
-                let curve = Curve::new((mu, v), true, &mut weights);
-                let tilted = Curve::new((mu + v, v), true, &mut weights);
-                let slow = Curve::new((mu, v), false, &mut weights);
+                let curve = Curve::new((mu, v), Some(1), true, &mut weights);
+                let tilted = Curve::new((mu + v, v), Some(1), true, &mut weights);
+                let slow = Curve::new((mu, v), None, false, &mut weights);
                 for from in [-60, -35, -20, -10, 5] {
                     let (mut got, mut want) = (Block::default(), Block::default());
-                    curve.fill::<3>(&Panel::even(from), &weights, &mut got);
-                    slow.fill::<3>(&Panel::even(from), &weights, &mut want);
+                    curve.fill::<3>(&Panel::even(from, 1), &weights, &mut got);
+                    slow.fill::<3>(&Panel::even(from, 1), &weights, &mut want);
                     want.unscaled();
                     for (got, want) in got.values.iter().flatten().zip(want.values.iter().flatten()) {
                         let tolerance = 2e-11;
@@ -387,8 +446,8 @@ mod tests {
                             "v {v} μ {mu} from {from}: {got:e}, want {want:e}"
                         );
                     }
-                    tilted.fill_density(&Panel::even(from), &weights, &mut got);
-                    slow.fill_density(&Panel::even(from), &weights, &mut want);
+                    tilted.fill_density(&Panel::even(from, 1), &weights, &mut got);
+                    slow.fill_density(&Panel::even(from, 1), &weights, &mut want);
                     for (got_value, want) in got.values[0].iter().zip(want.logs) {
                         let got = got_value.ln() + got.scale;
                         // Further right than this no product of interest has any mass.
@@ -399,6 +458,29 @@ mod tests {
                                 "v {v} μ {mu} from {from}: log {got}, want {want}"
                             );
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same curve at nodes of any distance.
+    #[test]
+    fn nodes_further_apart_are_some_of_the_others() {
+        let mut weights = Vec::new();
+        for (v, stride) in [(2.0, 2), (30.0, 8), (600.0, 32), (9000.0, 64)] {
+            assert_eq!(super::stride(&[v]), stride);
+            let near = Curve::new((0.3, v), Some(1), false, &mut weights);
+            let far = Curve::new((0.3, v), Some(stride), false, &mut weights);
+            for from in [-40, -9, -3, 0, 2] {
+                let (mut got, mut want) = (Block::default(), Block::default());
+                far.fill::<3>(&Panel::even(from, stride), &weights, &mut got);
+                for lane in 0..LANES {
+                    let node = (from + lane as i64) * stride as i64;
+                    near.fill::<3>(&Panel::even(node, 1), &weights, &mut want);
+                    for (got, want) in got.values.iter().zip(&want.values) {
+                        let (got, want) = (got[lane], want[0]);
+                        assert!((got - want).abs() < 1e-13, "v {v} node {node}: {got:e}, want {want:e}");
                     }
                 }
             }

@@ -17,7 +17,7 @@ mod wide;
 
 use super::{JointIntegrator, JointLikelihood, Marginal, Slopes};
 use crate::likelihood::{Observation, TargetKind};
-use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST};
+use curve::{Block, Curve, LANES, Lanes, Panel, STEP, WIDEST, WIDEST_SUMMED, stride};
 use integrals::{Density, Ends, LogSum, Running, Share, add, multiply};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -60,6 +60,10 @@ struct Grid {
     top: usize,
     /// Whether curves are tabulated.
     tabulated: bool,
+    /// How many steps even nodes are apart.
+    stride: usize,
+    /// Whether curves that are tiny need all their digits, as they do beside a density that grows.
+    tails: bool,
 }
 
 impl Grid {
@@ -70,7 +74,18 @@ impl Grid {
             return None;
         }
         let top = (1..classes).fold(0, |a, b| if mean[b] > mean[a] { b } else { a });
-        Some(Grid { top, tabulated: variance.iter().all(|v| *v <= WIDEST) })
+        Some(Grid { top, tabulated: variance.iter().all(|v| *v <= WIDEST), stride: 1, tails: true })
+    }
+
+    /// The same for integrals without densities, whose terms have no scale to keep: nodes are as far apart as the curves allow.
+    fn summed(self, Marginal { variance, .. }: Marginal<'_>) -> Grid {
+        let tabulated = variance.iter().all(|v| *v <= WIDEST_SUMMED);
+        Grid { tabulated, stride: if tabulated { stride(variance) } else { 1 }, tails: false, ..self }
+    }
+
+    /// The distance of even nodes.
+    fn step(self) -> f64 {
+        self.stride as f64 * STEP
     }
 
     /// Mean, from the largest one, and variance of a class. From so far below it has no part in integrals other than its own.
@@ -117,10 +132,11 @@ impl Scratch {
         self.sums.resize(classes, [[0.0; LANES]; 2]);
         for c in 0..classes {
             let (mu, v) = grid.place(marginal, c);
-            self.curves.push(Curve::new((mu, v), grid.tabulated, &mut self.weights));
+            let tabulate = grid.tabulated.then_some(grid.stride);
+            self.curves.push(Curve::new((mu, v), tabulate, grid.tails, &mut self.weights));
             if tilted(c) {
                 let mu = if grid.tabulated { mu + v } else { mu };
-                self.tilted.push(Curve::new((mu, v), grid.tabulated, &mut self.weights));
+                self.tilted.push(Curve::new((mu, v), tabulate, true, &mut self.weights));
             }
         }
     }
@@ -140,7 +156,7 @@ impl Scratch {
     fn panel(&self, grid: Grid, number: i64, s: f64, right: bool) -> Panel {
         let width = LANES as i64;
         if grid.tabulated {
-            return Panel::even(number * width - width / 2);
+            return Panel::even(number * width - width / 2, grid.stride);
         }
         let width = self.curves.iter().map(|curve| curve.resolved(s)).fold(f64::INFINITY, f64::min);
         if right { Panel::between(s, s + width) } else { Panel::between(s - width, s) }
@@ -156,7 +172,7 @@ impl Scratch {
     /// Visits panels to the right and then to the left of s until `visit`, which is told whether the panel is on the right, says
     /// that nothing is left there.
     fn sweep(&mut self, grid: Grid, start: f64, mut visit: impl FnMut(&mut Self, &Panel, bool) -> bool) {
-        let first = (start / (STEP * LANES as f64)).floor() as i64;
+        let first = (start / (grid.step() * LANES as f64)).floor() as i64;
         for right in [true, false] {
             let mut s = start;
             for k in 0..MOST_PANELS as i64 {
@@ -191,7 +207,8 @@ fn expected_log_sum(grid: Grid, derivatives: bool, scratch: &mut Scratch) -> f64
     });
     let total: f64 = value.iter().sum();
     // Below the first node all integrands are proportional to e^s: the sum over even nodes, or the integral.
-    let share = if grid.tabulated { STEP * first.exp() / STEP.exp_m1() } else { left.exp() };
+    let step = grid.step();
+    let share = if grid.tabulated { step * first.exp() / step.exp_m1() } else { left.exp() };
     total + add_left_tail(share, grid.top, scratch)
 }
 
@@ -321,6 +338,7 @@ impl JointLikelihood for Softmax {
             mean.iter_mut().chain(variance).for_each(|slope| *slope = f64::NAN);
             return f64::NAN;
         };
+        let grid = grid.summed(marginal);
         let scratch = &mut integrator.classes;
         scratch.set(grid, marginal, |_| false);
         let log_sum = expected_log_sum(grid, !mean.is_empty(), scratch);
