@@ -107,7 +107,9 @@ fn merged<'py, T: Send>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     let Some((first, others)) = parts.split_first() else {
-        return Err(PyValueError::new_err("there is nothing to merge, expected at least one partition's bytes"));
+        return Err(PyValueError::new_err(
+            "there is nothing to merge, expected at least one partition's bytes",
+        ));
     };
     let all = py.detach(|| {
         let mut all = read(first)?;
@@ -306,7 +308,8 @@ pub fn fit_parts(
         let found = answer.call1(py, (name, PyBytes::new(py, work)))?;
         Ok(found.extract::<&[u8]>(py)?.to_vec())
     };
-    let ears = Ears { hear: hear.as_mut().map(|hear| hear as &mut host::Hear<'_>), answer: Some(&mut answers) };
+    let ears =
+        Ears { hear: hear.as_mut().map(|hear| hear as &mut host::Hear<'_>), answer: Some(&mut answers) };
     host::run_with(py, threads, ears, work)?.map(Model::new).map_err(raised)
 }
 

@@ -106,7 +106,8 @@ impl Sampled {
         let held_out = surveyed.validation_sample.map(part).transpose()?;
         let scaled = held_out.as_ref().map(|part| part.scaled(&scaling));
         if held_out.as_ref().is_some_and(|part| part.targets.len() < validation) {
-            warnings.push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
+            warnings
+                .push(format!("of {validation} validation rows, {VALIDATION_ROWS} random ones are scored"));
         }
         Ok(Sampled {
             schema,

@@ -114,13 +114,7 @@ impl Motion {
     /// # Errors
     ///
     /// When sums over rows elsewhere cannot be had; q is then that of the step before.
-    fn evaluate(
-        &mut self,
-        part: Portion<'_>,
-        n: usize,
-        remember: bool,
-        train_theta: bool,
-    ) -> Result<f64> {
+    fn evaluate(&mut self, part: Portion<'_>, n: usize, remember: bool, train_theta: bool) -> Result<f64> {
         self.rows_used += part.len();
         self.model.reserve(part.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {

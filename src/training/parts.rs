@@ -200,7 +200,9 @@ impl ModelAt {
         let registry = Registry::default();
         let name = &self.likelihood;
         let kind = registry.likelihood_kind(name).ok_or_else(|| {
-            Error::usage(format!("the likelihood '{name}' is not known where the rows are, expected a built-in one"))
+            Error::usage(format!(
+                "the likelihood '{name}' is not known where the rows are, expected a built-in one"
+            ))
         })?;
         let likelihood = registry.likelihood(kind, self.levels)?;
         let layer = |shape: LayerShape| {

@@ -281,13 +281,15 @@ impl VariationalModel {
             q: &self.q,
             factor,
         };
-        let mut run = |form, train_theta| run_pass(&mut self.pass, (&self.model, problem), rows, (form, train_theta));
+        let mut run =
+            |form, train_theta| run_pass(&mut self.pass, (&self.model, problem), rows, (form, train_theta));
         let Some(mixed) = self.mixed.as_mut().filter(|_| mixes) else {
             return run(form, train_theta).map(|(value, _)| value);
         };
         let exact = mixed.is_due().then(|| run(form, false)).transpose()?;
         let (value, weight) = run(Form::Mixed, train_theta)?;
-        let mut disagrees = |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (rows.1 * weight));
+        let mut disagrees =
+            |exact: f64| exact.is_finite() && mixed.disagrees((value - exact) / (rows.1 * weight));
         if exact.is_some_and(|(exact, _)| disagrees(exact)) || !value.is_finite() {
             return run(form, train_theta).map(|(value, _)| value);
         }
