@@ -46,7 +46,7 @@ def in_time():
 
 def cluster_of(workers, **more):
     return LocalCluster(
-        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, **more
+        n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0, **{"host": "127.0.0.1", **more}
     )
 
 
@@ -234,11 +234,11 @@ def test_bad_input_is_refused_in_one_line(client):
         (ValueError, "y has 3 partitions, X has 2", (x, da.from_array(y, chunks=((50, 50, 100),)))),
         (ValueError, "partition 0: y has 50 rows, X has 100", (x, da.from_array(y, chunks=((50, 150),)))),
         (ValueError, "partition 1: Input X contains NaN", (da.from_array(holed, chunks=((100, 100), 2)), target)),
-        (ValueError, "partition 0: Input y contains NaN", (x, da.where(target > y[0] - 1e-9, np.nan, target))),
+        (ValueError, "partition [01]: Input y contains NaN", (x, da.where(target > y[0] - 1e-9, np.nan, target))),
         (ValueError, "no rows in any partition", (x[:0], target[:0])),
         (ValueError, "expected a vector", (x, x)),
         (ValueError, "requires y to be passed", (x, None)),
-        (ValueError, "all 200 targets|the same in all|does not vary|only value", (x, da.zeros_like(target))),
+        (ValueError, "expected values that vary", (x, da.zeros_like(target))),
     ]
     for kind, text, given in cases:
         with pytest.raises(kind, match=text) as error:
@@ -287,7 +287,7 @@ def test_clusters_that_cannot_do_it_say_so(client, monkeypatch):
         client.run(remember)
     monkeypatch.setattr(_rounds, "PATIENCE", 1.0)
     monkeypatch.setattr(_rounds, "LOOKING", 0.2)
-    with cluster_of(1, processes=False, set_as_default=False) as cluster, Client(cluster, set_as_default=False) as other:
+    with cluster_of(1, processes=False, host=None) as cluster, Client(cluster, set_as_default=False) as other:
         lose = lambda record: cluster.scale(0)  # noqa: E731
         with pytest.raises(RuntimeError, match="all workers are lost") as error:
             DaskSparseGPRegressor(**SMALL, client=other, callbacks=[lose]).fit(x, target)
