@@ -11,8 +11,6 @@ mod summary;
 #[cfg(feature = "report")]
 pub use page::{legend, page, table};
 pub use plan::{Contender, Plan, Settings, Unit};
-#[cfg(feature = "report")]
-pub(crate) use results::csv_text;
 pub use results::{FitOutcome, Results, Role, Row, results_csv};
 pub use running::{Finished, run};
 pub use store::{Store, fingerprint};

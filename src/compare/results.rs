@@ -6,6 +6,7 @@ use crate::hyper::StopReason;
 use crate::metrics::Report;
 use crate::options::Hyper;
 use crate::tables::column::number_text;
+use crate::tables::csv_text;
 use crate::tabular::TableModel;
 use crate::words::word_option;
 use serde::{Deserialize, Serialize};
@@ -241,17 +242,4 @@ pub fn results_csv(results: &Results) -> Result<String> {
 /// A number as a cell.
 pub(super) fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| number_text(value).into_owned())
-}
-
-/// Rows of cells as CSV.
-pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
-    let failed =
-        |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    writer.write_record(header).map_err(|error| failed(&error))?;
-    for row in rows {
-        writer.write_record(row).map_err(|error| failed(&error))?;
-    }
-    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
-    String::from_utf8(bytes).map_err(|error| failed(&error))
 }

@@ -1,9 +1,10 @@
 //! Means and standard errors of the test figures over repeats, and the file of them; no fits.
 
 use super::plan::Contender;
-use super::results::{Results, Role, Row, cell, csv_text, figure_names};
+use super::results::{Results, Role, Row, cell, figure_names};
 use crate::data::moments::Moments;
 use crate::error::Result;
+use crate::tables::csv_text;
 
 /// A mean with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Rows of a CSV text, read one record at a time into column builders; no types beyond text.
+//! Rows of a CSV text, read one record at a time into column builders, and rows of cells as CSV; no types beyond text.
 
 use std::io::Read;
 
@@ -10,6 +10,19 @@ use super::format::RowSource;
 use super::table::{Lines, check_names, quoted};
 use super::written::with_point;
 use crate::error::{Error, Result};
+
+/// Rows of cells as CSV.
+pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    writer.write_record(header).map_err(|error| failed(&error))?;
+    for row in rows {
+        writer.write_record(row).map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
 
 /// A CSV text, read once from front to back.
 pub(crate) struct CsvRows {

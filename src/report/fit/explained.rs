@@ -1,13 +1,13 @@
 //! What predictions depend on, as figures, pages and tables: relevance of columns, partial dependence, contributions; no estimates.
 
 use super::{figures, reproduce};
-use crate::compare::csv_text;
 use crate::error::Result;
 use crate::explain::{Contributions, Dependence, Explainer, InputColumn, Relevance, Scale, Settings};
 use crate::report::evaluation::KeptRows;
 use crate::report::figures::{Band, Drawing, Interval, bands, intervals};
 use crate::report::html::{Block, Figure, Page, PagePart, Section};
 use crate::report::words::number;
+use crate::tables::csv_text;
 use crate::tabular::TableModel;
 use faer::Mat;
 
