@@ -410,7 +410,7 @@ fn held_out_rows_decide_what_outputs_have_in_common() {
         let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
         // Each row has one of the two.
         let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
-        let [y1, y2] = cells.map(|cell| cell);
+        let [y1, y2] = cells;
         let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };
         writeln!(text, "{a:.4},{b:.4},{y1},{y2}").expect("text");
     }
