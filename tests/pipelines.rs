@@ -91,7 +91,7 @@ fn classes_and_levels_have_labels_and_probabilities() {
     for (options, likelihood) in [("--task classification", "softmax"), ("--likelihood ordinal", "ordinal")] {
         fitted(&work, &rows(90, &|f, _| level(f).to_string()), options);
         let told = work.run("inspect m").ok().stdout();
-        assert_eq!(told.contains("\nmean.2 "), likelihood == "softmax", "{told}");
+        assert_eq!(told.contains(" mean.2 "), likelihood == "softmax", "{told}");
         let (names, found) = columns(&work.run("predict m train.csv --out -").ok().stdout());
         let first = names.iter().position(|name| name == "probability_0").expect("probabilities");
         assert_eq!(

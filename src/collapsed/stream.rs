@@ -310,7 +310,7 @@ impl DataStream {
 
 /// `c = y − o` of the output in a place, given the offsets of process 0 in `c`.
 fn centre((layer, process): (&dyn LatentLayer, usize), targets: Targets<'_>, place: usize, c: &mut [f64]) {
-    if let (true, Some(constant)) = (process > 0, layer.constant(process)) {
+    if let Some(constant) = layer.constant(process) {
         c.fill(constant);
     }
     if targets.outputs.is_empty() {

@@ -130,9 +130,15 @@ pub fn fit_shared_outputs(
     plan.hyper = HyperPlan { trains: false, constraints: Constraints::default(), ..plan.hyper };
     let one = |(which, rows): (usize, &OwnedRows)| {
         // With hyper-parameters as they are, every output is fitted by itself.
-        let start = Start { model: alone(&model, which)?, q: None };
-        let data = TrainingData::of(rows.dataset());
+        let mut own = alone(&model, which)?;
+        let (mut fixed, fix_inducing) = (Vec::new(), own.fix_inducing);
+        own.for_each_parameter_mut(&mut |p| fixed.push(std::mem::replace(&mut p.fixed, true)));
+        own.fix_inducing = true;
+        let (data, start) = (TrainingData::of(rows.dataset()), Start { model: own, q: None });
         let mut fitted = fit_from(&data, &plan, start, false, &mut session.silent())?;
+        fitted.model.fix_inducing = fix_inducing;
+        let mut fixed = fixed.into_iter();
+        fitted.model.for_each_parameter_mut(&mut |p| p.fixed = fixed.next().unwrap_or_default());
         if let Some((outcome, trace, seconds)) = &training {
             let summary = &mut fitted.summary;
             (summary.stop_reason, summary.trace, summary.epochs) =

@@ -28,7 +28,8 @@ impl UpdateCounts {
 pub(super) struct SolveLimits {
     /// The most steps that are tried.
     pub steps: usize,
-    /// Stop once three steps in a row improve the objective by less than this, in nats per datum.
+    /// Stop once three steps in a row improve the objective by less than this, in nats per datum; with several functions, once a step
+    /// would.
     pub tolerance: f64,
 }
 
