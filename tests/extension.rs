@@ -11,8 +11,8 @@ use laplace::Laplace;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
-use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
 use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
+use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
 use sparsegp::latent::{InducingLayer, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation, TargetKind};
@@ -342,7 +342,8 @@ fn what_a_program_makes_while_it_runs_is_known_by_name() {
     let start = 0.4;
     let make: Make = Arc::new(move |columns| Box::new(Stationary::rbf(start, &vec![1.0; columns])));
     let known = Registry::default().with_made_kernel("bell", make.clone()).expect("a new kernel");
-    let (made, built_in) = ("bell(lengthscales=[2, 3])[0,2] + linear", "rbf(variance=0.4, lengthscales=[2, 3])[0,2] + linear");
+    let (made, built_in) =
+        ("bell(lengthscales=[2, 3])[0,2] + linear", "rbf(variance=0.4, lengthscales=[2, 3])[0,2] + linear");
     let values = |kernel: Box<dyn Kernel>| {
         let mut values = Vec::new();
         kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
@@ -350,7 +351,8 @@ fn what_a_program_makes_while_it_runs_is_known_by_name() {
     };
     let kernel = |text| values(known.kernel(text, 3).expect("a kernel"));
     assert_eq!(kernel(made), kernel(built_in));
-    for (text, what) in [("bell(ard)", "expected one of variance, lengthscales"), ("bell[3]", "no column 3")] {
+    for (text, what) in [("bell(ard)", "expected one of variance, lengthscales"), ("bell[3]", "no column 3")]
+    {
         let error = known.kernel(text, 3).map(|_| ()).expect_err(text).to_string();
         assert!(error.contains(what), "{error}");
     }
@@ -360,7 +362,10 @@ fn what_a_program_makes_while_it_runs_is_known_by_name() {
     let known = known.with_likelihood_like(Arc::new(Laplace::new(0.3))).expect("a new likelihood");
     let kind = known.likelihood_kind("laplace").expect("it is registered");
     let mut scale = Vec::new();
-    known.likelihood(kind, 2).expect("it").for_each_parameter(&mut |own| scale.extend_from_slice(&own.values));
+    known
+        .likelihood(kind, 2)
+        .expect("it")
+        .for_each_parameter(&mut |own| scale.extend_from_slice(&own.values));
     assert_eq!(scale, [0.3]);
     assert!(known.clone().with_made_kernel("bell", make.clone()).is_err());
     assert!(known.clone().with_made_kernel("two words", make).is_err());

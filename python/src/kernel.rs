@@ -62,8 +62,7 @@ impl Kernel {
     fn new(py: Python<'_>, text: &str, dims: usize, custom: Option<&Bound<'_, Custom>>) -> PyResult<Kernel> {
         let custom = Custom::or_none(custom);
         let parsed = custom.watch(py, || Ok(custom.registry().grammar().parse(text, dims)))?;
-        let kernel =
-            parsed.map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
+        let kernel = parsed.map_err(|error| PyValueError::new_err(format!("kernel '{text}': {error}")))?;
         if kernel.min_dims() > dims {
             let needed = kernel.min_dims();
             return Err(PyValueError::new_err(format!(

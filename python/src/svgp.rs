@@ -163,7 +163,8 @@ impl Svgp {
         threads: Option<usize>,
     ) -> PyResult<Svgp> {
         let custom = Custom::or_none(custom);
-        let state = custom.watch(py, || State::new(&options_of(options, &[], &custom)?, &inducing, levels))?;
+        let state =
+            custom.watch(py, || State::new(&options_of(options, &[], &custom)?, &inducing, levels))?;
         Ok(Svgp { state: Mutex::new(state), threads, custom })
     }
 
@@ -216,7 +217,11 @@ impl Svgp {
     }
 
     /// Replaces m and S of every function.
-    fn set_posteriors(&self, py: Python<'_>, given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>) -> PyResult<()> {
+    fn set_posteriors(
+        &self,
+        py: Python<'_>,
+        given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>,
+    ) -> PyResult<()> {
         let mut state = self.state(py);
         let (m, count) = (state.model.q().dim(), state.model.posteriors().len());
         let family = state.model.q().family();

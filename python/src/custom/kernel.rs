@@ -102,7 +102,8 @@ impl Kernel for CustomKernel {
     fn diag(&self, x: MatRef<'_, f64>, out: &mut [f64], _: &mut Scratch) {
         let done = self.own.call(|object| {
             let py = object.py();
-            let found = object.call_method1("_variances", (matrix(py, x)?, keywords(py, &self.parameters)?))?;
+            let found =
+                object.call_method1("_variances", (matrix(py, x)?, keywords(py, &self.parameters)?))?;
             let found: PyReadonlyArray1<'_, f64> = found.extract()?;
             out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
             Ok(())
@@ -118,7 +119,11 @@ impl Kernel for CustomKernel {
             let found = self.own.call(|_| {
                 let weights = PyArray1::from_slice(py, kbar);
                 let arguments = (matrix(py, x)?, weights, wanted, keywords(py, &self.parameters)?);
-                self.own.object.bind(py).call_method1("_variance_gradients", arguments)?.extract::<Found<'_>>()
+                self.own
+                    .object
+                    .bind(py)
+                    .call_method1("_variance_gradients", arguments)?
+                    .extract::<Found<'_>>()
             });
             self.add(gradient, found);
         });

@@ -91,7 +91,8 @@ impl CustomLikelihood {
             let py = object.py();
             let arguments = (PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
             let found = object.call_method1("_moments", arguments)?;
-            let (means, variances): (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) = found.extract()?;
+            let (means, variances): (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) =
+                found.extract()?;
             Ok((means.as_array().to_vec(), variances.as_array().to_vec()))
         })
     }
@@ -156,8 +157,8 @@ impl Likelihood for CustomLikelihood {
         let done = self.own.call(|object| {
             let py = object.py();
             let (f, weights) = (PyArray1::from_slice(py, f), PyArray1::from_slice(py, weights));
-            let found = object
-                .call_method1("_own_gradient", (at.y, f, weights, self.keywords(py, at.exposure)?))?;
+            let found =
+                object.call_method1("_own_gradient", (at.y, f, weights, self.keywords(py, at.exposure)?))?;
             let found: PyReadonlyArray1<'_, f64> = found.extract()?;
             own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
             Ok(())
