@@ -55,7 +55,9 @@ def gpflow(train, test):
     @tf.function
     def step():
         natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
-        adam.minimize(loss, model.trainable_variables)
+        with tf.GradientTape() as tape:
+            objective = loss()
+        adam.apply_gradients(zip(tape.gradient(objective, model.trainable_variables), model.trainable_variables))
 
     for _ in range(600):
         step()

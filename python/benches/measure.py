@@ -126,9 +126,8 @@ def own(arguments) -> dict:
         "likelihood in Python": {"kernel": "rbf(ard)", "likelihood": Counts()},
     }.items():
         model = SparseGPCountRegressor(**parts, n_inducing=30, auto="none", epochs=10, batch_size=250)
-        _, seconds, _ = told(lambda: model.fit(X, y))
-        found[name] = round(seconds, 2)
-    return {"seconds of 10 epochs of 1000 rows": found}
+        found[name] = np.round(told(lambda: model.fit(X, y))[1:], 2).tolist()
+    return {"seconds and processor seconds of 10 epochs of 1000 rows": found}
 
 
 if __name__ == "__main__":

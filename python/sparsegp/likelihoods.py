@@ -81,7 +81,7 @@ class CustomLikelihood(Custom):
 
     Notes
     -----
-    A fit with one calls these functions several times for every row of a batch, with the nodes of quadrature as ``f``: some 50 µs
+    A fit with one calls these functions several times for every row of a batch, with the nodes of quadrature as ``f``: some 100 µs
     a row and step, where a built-in likelihood takes a few.
     """
 

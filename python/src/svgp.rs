@@ -43,6 +43,9 @@ struct State {
     evaluated: (bool, bool),
 }
 
+/// Means and variances, a row per input.
+type Marginals<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>);
+
 /// A vector, and a matrix or its diagonal.
 type Pair<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
 
@@ -253,11 +256,7 @@ impl Svgp {
     }
 
     /// Means and variances of the functions at inputs, a row each.
-    fn marginals<'py>(
-        &self,
-        py: Python<'py>,
-        x: PyReadonlyArray2<'py, f64>,
-    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
+    fn marginals<'py>(&self, py: Python<'py>, x: PyReadonlyArray2<'py, f64>) -> PyResult<Marginals<'py>> {
         let (x, ..) = self.state(py).rows(&x, None, None)?;
         let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
         Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
