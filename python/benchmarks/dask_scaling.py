@@ -76,12 +76,9 @@ def most_memory() -> int:
     return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
-def moved() -> int:
-    """Bytes that the worker that calls had from other workers."""
-    from distributed import get_worker
-
-    log = get_worker().transfer_incoming_log
-    return sum(entry["total"] for entry in log)
+def moved(dask_worker) -> int:
+    """Bytes that a worker had from other workers."""
+    return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
 
 
 class Timed(_rounds.Questions):
