@@ -76,24 +76,29 @@ def most_memory() -> int:
     return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
-def moved() -> int:
-    """Bytes that the worker that calls had from other workers."""
-    from distributed import get_worker
-
-    log = get_worker().transfer_incoming_log
-    return sum(entry["total"] for entry in log)
+def moved(dask_worker) -> int:
+    """Bytes that a worker had from other workers."""
+    return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
 
 
 class Timed(_rounds.Questions):
-    """Questions whose rounds of sums are timed."""
+    """Questions whose rounds of sums are timed; before the first of them processors and bytes of all workers are noted."""
 
     rounds: list = []
+    before: tuple = ()
 
     def _sums(self, work: bytes) -> bytes:
+        if not Timed.rounds:
+            Timed.before = used(self._cluster.client)
         started = time.perf_counter()
         found = super()._sums(work)
         Timed.rounds.append((time.perf_counter() - started, len(work), len(found)))
         return found
+
+
+def used(client) -> tuple[dict, int]:
+    """Processor seconds of every worker, and bytes that workers had from each other."""
+    return client.run(processor_seconds), sum(client.run(moved).values())
 
 
 _estimators.Questions = Timed
@@ -179,20 +184,19 @@ def scaling(args) -> None:
         cluster, client = cluster_of(workers)
         with cluster, client:
             X, y = generated(args.rows, size)
-            before, bytes_before = client.run(processor_seconds), sum(client.run(moved).values())
-            model, rounds = fit(X, y, client, args.inducing, args.epochs, tolerance=0.0)
-            after, bytes_after = client.run(processor_seconds), sum(client.run(moved).values())
+            _, rounds = fit(X, y, client, args.inducing, args.epochs, tolerance=0.0)
+            (before, bytes_before), (after, bytes_after) = Timed.before, used(client)
         evaluations = len(rounds) / 2
-        used = [(after[address] - before[address]) / evaluations for address in after]
+        spent = [(after[address] - before[address]) / evaluations for address in after]
         seconds = sum(seconds for seconds, _, _ in rounds) / evaluations
         answers = [found for _, _, found in rounds]
         # Up and down once for every worker.
         expected = sum(sent + found for _, sent, found in rounds) / evaluations * (workers - 1)
         say(
             "workers", workers=workers, rows=args.rows, inducing=args.inducing, evaluations=evaluations, seconds=seconds,
-            processor_seconds_of_workers=used, speed_up=alone["seconds"] / seconds,
-            speed_up_by_processors=alone["processor_seconds"] / max(used),
-            overhead_by_processors=sum(used) / alone["processor_seconds"] - 1.0,
+            processor_seconds_of_workers=spent, speed_up=alone["seconds"] / seconds,
+            speed_up_by_processors=alone["processor_seconds"] / max(spent),
+            overhead_by_processors=sum(spent) / alone["processor_seconds"] - 1.0,
             bytes_of_an_answer=max(answers), bytes_between_workers=(bytes_after - bytes_before) / evaluations, of_the_model=expected,
         )
 

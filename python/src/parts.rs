@@ -21,7 +21,7 @@ use sparsegp::tables::Readings;
 use sparsegp::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation as Prepare, TableParts};
 use sparsegp::training::{Round as Asked, Sums};
 use sparsegp::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -315,7 +315,7 @@ pub fn fit_parts(
 }
 
 /// The checkpoint of a fit in a file, with the states that are in it.
-fn opened(path: &PathBuf, fit: &PartsFit<'_>, every: Duration) -> Result<Checkpoint> {
+fn opened(path: &Path, fit: &PartsFit<'_>, every: Duration) -> Result<Checkpoint> {
     let mut checkpoint = Checkpoint::new(path, fit.identity()?, Some(every)).locked()?;
     if path.exists() {
         checkpoint = checkpoint.resume(path)?;

@@ -295,3 +295,21 @@ def test_clusters_that_cannot_do_it_say_so(client, monkeypatch):
         with pytest.raises(RuntimeError, match="has no workers after 1 s") as error:
             DaskSparseGPRegressor(**SMALL, client=other).fit(x, target)
         one_line(error)
+
+
+def test_the_recipe_for_other_schedulers(tmp_path):
+    """What docs/distributed.md shows, with partitions in this process."""
+    import json
+    import re
+    from pathlib import Path
+
+    text = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_text()
+    (recipe,) = [code for code in re.findall(r"```python\n(.*?)```", text, re.S) if "def fit(" in code]
+    names = {}
+    exec(recipe, names)
+    X, _, y = rows(300)
+    parts = [(X[first : first + 100], y[first : first + 100], first) for first in (0, 100, 200)]
+    options = json.dumps({"kernel": "rbf(ard)", "inducing": 12, "auto": "none", "epochs": 5, "task": "regression"})
+    model = names["fit"](parts, ["x0", "x1"], options, lambda function, parts: [function(*part) for part in enumerate(parts)])
+    got = sparsegp.SparseGPRegressor()._with_model(model).predict(X)
+    np.testing.assert_allclose(got, sparsegp.SparseGPRegressor(**SMALL).fit(X, y).predict(X), atol=1e-8)
