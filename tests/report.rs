@@ -120,7 +120,7 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
     );
     work.write(
         "count.csv",
-        &rows("a,b,y", 150, |i, a, _| format!("{a},{i},{}", (a.sin() + 1.0 + (i % 3) as f64) as u32)),
+        &rows("a,b,y", 150, |i, a, b| format!("{a},{b},{}", (a.sin() + 1.0 + (i % 3) as f64) as u32)),
     );
     let always = ["Trace"];
     let tested = ["Relevance by permutation", "Relevance by lengthscale"];

@@ -195,11 +195,11 @@ impl Kernel for Combination {
         if self.operation == Operation::Product {
             return Vec::new();
         }
-        let terms = |child: &Box<dyn Kernel>| {
+        let terms = |child: &dyn Kernel| {
             let inner = child.terms();
-            if inner.is_empty() { vec![child.clone()] } else { inner }
+            if inner.is_empty() { vec![child.boxed_clone()] } else { inner }
         };
-        self.children.iter().flat_map(terms).collect()
+        self.children.iter().flat_map(|child| terms(child.as_ref())).collect()
     }
 
     fn columns(&self) -> Option<Vec<usize>> {

@@ -12,6 +12,9 @@ struct Term {
     values: Vec<f64>,
 }
 
+/// Kernels that are added.
+type Kernels = Vec<Box<dyn Kernel>>;
+
 impl Explainer<'_> {
     /// Contributions by the terms of the latent function; `None` where it is no sum of functions of different columns.
     pub(super) fn by_terms(&self, x: MatRef<'_, f64>, background: Rows<'_>) -> Option<Vec<Contributions>> {
@@ -51,7 +54,7 @@ impl Explainer<'_> {
     /// The terms of a kernel that is a sum, those of the same columns together.
     fn terms_of_kernel(&self, layer: &InducingLayer, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
-        let mut found: Vec<(Vec<usize>, Vec<Box<dyn Kernel>>)> = Vec::new();
+        let mut found: Vec<(Vec<usize>, Kernels)> = Vec::new();
         for kernel in layer.kernel().terms() {
             let columns = self.touched(&kernel.columns()?);
             match found.iter_mut().find(|(known, _)| *known == columns) {
@@ -65,7 +68,7 @@ impl Explainer<'_> {
             return None;
         }
         let mut scratch = Scratch::new();
-        let mut term = |(columns, kernels): (Vec<usize>, Vec<Box<dyn Kernel>>)| {
+        let mut term = |(columns, kernels): (Vec<usize>, Kernels)| {
             let mut values = vec![0.0; x.nrows()];
             for kernel in kernels {
                 let mut k = Mat::zeros(layer.z().nrows(), x.nrows());

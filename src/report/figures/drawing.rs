@@ -75,7 +75,7 @@ impl Drawing {
     }
 
     /// The same as a map of pale colours.
-    pub(super) fn as_map(self) -> Drawing {
+    pub(super) fn into_map(self) -> Drawing {
         Drawing { map: true, ..self }
     }
 

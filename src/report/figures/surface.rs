@@ -91,7 +91,7 @@ pub fn surface(surface: &Surface) -> Option<Drawing> {
         scale(&beside, surface)?;
         legend(&lower, &names)
     })
-    .map(Drawing::as_map)
+    .map(Drawing::into_map)
 }
 
 /// The region of every class in its colour, the paler the less probable the class is, with points of all classes.
@@ -116,7 +116,7 @@ pub fn regions(regions: &Regions) -> Option<Drawing> {
         regions.plane.draw_points(area, &|at| chart.backend_coord(&at))?;
         legend(&lower, &names)
     })
-    .map(Drawing::as_map)
+    .map(Drawing::into_map)
 }
 
 /// The scale of the colours, with the numbers of both ends and of the middle.

@@ -150,17 +150,15 @@ impl<'a> Explained<'a> {
     ///
     /// When a table cannot be written, which does not happen.
     pub fn files(all: &[Explained<'_>]) -> Result<[(&'static str, String); 3]> {
-        let tables: [(&str, fn(&Explained<'_>) -> Vec<Vec<String>>); 3] = [
-            ("relevance.csv", |explained| explained.relevance_table()),
-            ("dependence.csv", |explained| explained.dependence_table()),
-            ("contributions.csv", |explained| explained.contribution_table()),
-        ];
-        let text = |table: fn(&Explained<'_>) -> Vec<Vec<String>>| -> Result<String> {
+        let text = |table: &dyn Fn(&Explained<'_>) -> Vec<Vec<String>>| -> Result<String> {
             let header = all.first().map(table).and_then(|rows| rows.into_iter().next()).unwrap_or_default();
             csv_text(&header, all.iter().flat_map(|explained| table(explained).into_iter().skip(1)))
         };
-        let [a, b, c] = tables;
-        Ok([(a.0, text(a.1)?), (b.0, text(b.1)?), (c.0, text(c.1)?)])
+        Ok([
+            ("relevance.csv", text(&|explained| explained.relevance_table())?),
+            ("dependence.csv", text(&|explained| explained.dependence_table())?),
+            ("contributions.csv", text(&|explained| explained.contribution_table())?),
+        ])
     }
 
     fn target(&self) -> String {
