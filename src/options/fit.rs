@@ -328,8 +328,7 @@ impl FitOptions {
     }
 
     /// The same where passes over all data are what there is help for, and mini-batches elsewhere.
-    #[cfg(feature = "tables")]
-    pub(crate) fn decided_for_parts(&self, n: usize) -> FitOptions {
+    pub fn decided_for_parts(&self, n: usize) -> FitOptions {
         let decided = self.decided(n, true);
         if decided.is_collapsed() || self.hyper.is_some() { decided } else { self.clone().by_batches() }
     }

@@ -37,7 +37,8 @@ pub use collapsed::CollapsedObjective;
 pub use inference::{Inference, InferenceOptions};
 pub use neighbours::NeighbourObjective;
 pub use outputs::{OutputRows, fit_outputs, fit_shared_outputs};
-pub use parts::{PartedPortion, PartedRows, Round, Sums};
+pub use parts::{PartedPortion, PartedRows, Parts, Round, Sums};
+pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use start::{Prototype, Start};
@@ -50,7 +51,7 @@ pub use variational::VariationalModel;
 pub(crate) use self::{
     arrays::{Origin, fit_rows},
     choices::choose,
-    parts::{Parts, unreadable},
+    parts::unreadable,
     record::record,
     row_buffer::RowBuffer,
     scaling::{asks_for_warps, scaling_of, suited},

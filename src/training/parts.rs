@@ -405,7 +405,7 @@ impl PartedPortion<'_> {
 
 /// All rows of all parts.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts<'a>(pub &'a dyn PartedRows);
+pub struct Parts<'a>(pub &'a dyn PartedRows);
 
 impl<'a> Parts<'a> {
     /// The statistics of a bound.
@@ -429,7 +429,7 @@ impl<'a> Parts<'a> {
     /// # Errors
     ///
     /// When they are not of one size.
-    pub(crate) fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
+    pub fn batches(self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + 'a>> {
         if !matches!(plan, BatchPlan::Epochs(_)) {
             return Err(Error::usage("batches of rows in parts have one size").hint("give ⟨batch_size⟩"));
         }

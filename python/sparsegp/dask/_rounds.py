@@ -12,7 +12,7 @@ from .. import _sparsegp
 from . import _tasks
 
 #: How many answers are merged in one task. The tree depends on the number of partitions alone.
-FAN_IN = 8
+FAN_IN = 4
 
 #: How long a fit waits where there is no worker left, in seconds: new ones take some time to start.
 PATIENCE = 60.0
