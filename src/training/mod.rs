@@ -39,7 +39,6 @@ pub use neighbours::NeighbourObjective;
 pub use outputs::{OutputRows, fit_outputs, fit_shared_outputs};
 pub use parts::{PartedPortion, PartedRows, Parts, Round, Sums};
 pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
-pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
 pub use start::{Prototype, Start};
 pub use trainer::Trainer;
