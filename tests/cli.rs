@@ -502,8 +502,7 @@ fn a_wide_fit_is_summed_up_on_a_screen_with_the_lengthscales_that_matter_most() 
         assert!(text.contains(word), "{word} in {text}");
     }
     let page = work.read("r.html");
-    assert_eq!(page.matches("kernel.lengthscales.").count(), 10);
-    assert!(page.contains("47 more lengthscales"));
+    assert_eq!(page.matches("kernel.lengthscales.").count(), 57, "all, folded away");
 
     let inspected = work.run("inspect m").ok().stdout();
     assert_eq!((lengthscales(&inspected), pointer(&inspected).as_str()), (shortest.clone(), words));

@@ -112,11 +112,12 @@ impl<'a> Evaluator<'a> {
     ///
     /// As for [`TableModel::compare`].
     pub fn push_table(&mut self, table: &Table, unseen: UnseenLevels) -> Result<()> {
+        let mut own = Vec::with_capacity(table.rows());
+        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
+        // After what is said of a table without targets.
         if let Some(kept) = &mut self.kept {
             kept.push_table(self.model, table, unseen)?;
         }
-        let mut own = Vec::with_capacity(table.rows());
-        self.model.compare(table, unseen, &mut |row| own.push(*row))?;
         self.push(&own);
         match &mut self.beside {
             Some(beside) => beside.push_table(&own, table, unseen),

@@ -161,7 +161,7 @@ impl PagePart {
                 let [name, value, beside] = [name, value, beside].map(|text| escape(text));
                 let _ = writeln!(
                     page,
-                    "<div class=\"card\"><span>{name}</span><b>{value}</b><small>{beside}</small></div>"
+                    "<div class=\"card\"><span>{name}</span><strong>{value}</strong><small>{beside}</small></div>"
                 );
             }
             page.push_str("</div>\n");
@@ -225,7 +225,7 @@ impl Figure {
         let class = if self.drawing.is_map() { " class=\"map\"" } else { "" };
         let _ = writeln!(
             page,
-            "<figure{class}>\n{}<figcaption><b>{}</b> {}</figcaption>\n</figure>",
+            "<figure{class}>\n{}<figcaption><strong>{}</strong> {}</figcaption>\n</figure>",
             self.drawing.svg(),
             escape(self.drawing.title()),
             escape(&self.caption)
