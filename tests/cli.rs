@@ -525,8 +525,9 @@ fn help_explains_every_option() {
     for command in ["", "fit", "predict", "evaluate", "inspect", "demo"] {
         let text = work.run(&format!("{command} --help")).ok().stdout();
         assert!(text.contains("Usage:"), "{text}");
-        // An option without an explanation is a line that ends after its name.
-        for line in text.lines().map(str::trim).filter(|line| line.starts_with("--")) {
+        // An option without an explanation is a line that ends after its name; explanations are indented by more than names are.
+        let names = text.lines().filter(|line| line.starts_with("      --")).map(str::trim);
+        for line in names {
             assert!(line.contains("  ") || text.contains(&format!("{line}\n   ")), "{command}: {line}");
         }
     }

@@ -89,7 +89,7 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     let (lower, upper) = (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"));
     assert!((lower - upper).abs() < 1e-8 * lower.abs(), "{lower} and {upper}");
     let html = work.read("r.html");
-    assert!(html.contains("<h3>coefficients") && html.contains("colour=red"));
+    assert!(html.contains("<summary>Coefficients") && html.contains("colour=red"));
     assert!(html.contains("effect of one standard deviation"));
 
     let inspected = work.run("inspect m").ok().stdout();
