@@ -8,9 +8,9 @@ use std::ops::Range;
 const TICKS: usize = 6;
 const MOST_TICKS: usize = 8;
 
-/// The fewest and the most decimals of what ticks say.
+/// The fewest and the most decimals of what ticks say; the most are those by which any two numbers differ.
 const LEAST_DIGITS: usize = 3;
-const MOST_DIGITS: usize = 15;
+const MOST_DIGITS: usize = 18;
 
 /// The coordinates of an axis with its ticks. (The combinator of plotters that binds ticks has no labels for numbers.)
 pub(super) struct Scale {

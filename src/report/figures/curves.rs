@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_logarithmic_vertical_axis_leaves_out_what_is_not_above_zero_and_clips_bars() {
         let points =
-            [(1.0, 1e-8, f64::NAN), (2.0, 0.0, 1.0), (3.0, -1.0, 2.0), (4.0, 0.5, 0.7), (5.0, 1e3, 1.0)];
+            [(1.0, 1e-8, f64::NAN), (2.0, 0.0, 1.0), (3.0, -1.0, 2.0), (4.0, 0.5, 0.7), (5.0, 1e3, 4e2)];
         let svg = checked(curves(&Curves { log_y: true, ..of(false, vec![series("distance", &points)]) }));
         // Three points and the legend's, two bars of a line and two caps.
         assert_eq!(svg.matches("<polygon").count(), 3 + 1);

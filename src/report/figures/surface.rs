@@ -369,11 +369,11 @@ mod tests {
     #[test]
     fn cells_that_are_not_numbers_stay_white() {
         let map = of(4, 4, |x, y| if x < 0.5 { f64::NAN } else { y });
-        // Each row is one white half and one of the row's colour; the background is white too.
+        // Each row is one white half and one of the row's colour; the ground and the middle of the scale are white too.
         let svg = checked(surface(&map));
         assert_eq!(svg.matches("<rect").count(), BARE + 2 * 4);
         let white = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("#FFFFFF"));
-        assert_eq!(white.count(), 1 + 4);
+        assert_eq!(white.count(), 2 + 4);
     }
 
     #[test]
@@ -382,7 +382,8 @@ mod tests {
         map.plane.points = (0..50_000).map(|i| (i as f64 / 5e4, 0.5, i % 2)).collect();
         let svg = checked(surface(&map));
         assert!(svg.matches("<rect").count() <= BARE + MOST_CELLS * MOST_CELLS);
-        let points = svg.matches("<polygon").count();
+        // Without the samples of both classes in the legend.
+        let points = svg.matches("<polygon").count() - 2;
         assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&points), "{points}");
         assert!(svg.len() < 900_000, "{}", svg.len());
     }
@@ -435,8 +436,8 @@ mod tests {
         assert_eq!(regions(&of_classes(vec![(0, 1.0)])), None);
         let svg = checked(regions(&of_classes((0..12).map(|cell| (cell % 2, 1.0)).collect())));
         assert_eq!(svg.matches("<rect").count(), 1 + 12);
-        for class in 0..2 {
-            let RGBColor(red, green, blue) = mixed(COLOURS[class], 0.6);
+        for colour in &COLOURS[..2] {
+            let RGBColor(red, green, blue) = mixed(*colour, 0.6);
             assert_eq!(svg.matches(&format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"")).count(), 6);
         }
     }
