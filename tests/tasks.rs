@@ -69,7 +69,7 @@ fn classes_are_fitted_predicted_and_reported() {
             assert!(cells[0] > 0.0 && cells[0] < 1.0, "{line}");
             assert_eq!(label, if cells[0] > 0.5 { "yes" } else { "no" }, "{line}");
         }
-        assert!(work.read("r.html").contains("calibrated"));
+        assert!(work.read("r.html").contains("Reliability of probabilities"));
     }
     let other = fit(&work, "--positive-label no --likelihood bernoulli-logit");
     let one = fit(&work, "--positive-label yes --likelihood bernoulli-logit");
