@@ -7,6 +7,9 @@ mod program;
 use program::{QUICK, Work};
 use std::collections::{HashMap, HashSet};
 
+/// What is fitted, titles of figures that its page has, in groups, and titles that it has not.
+type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
+
 /// The text of a page's elements of one kind, without the tags.
 fn elements<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
@@ -125,7 +128,7 @@ fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
     let always = ["Trace"];
     let tested = ["Relevance by permutation", "Relevance by lengthscale"];
     let interval = ["Probability integral transforms", "Coverage", "Observed against predicted", "Residuals"];
-    let cases: &[(&str, &[&[&str]], &[&str])] = &[
+    let cases: &[Case] = &[
         (
             "real.csv --target y --test-fraction 0.3",
             &[&always, &tested, &interval, &["Partial dependence on colour"]],

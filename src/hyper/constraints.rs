@@ -237,7 +237,7 @@ pub struct Constraints {
 
 impl Constraints {
     /// The same where those who speak of values may call some of them otherwise: pairs of such a name and the value's own.
-    pub(crate) fn called(mut self, names: &[(String, String)]) -> Constraints {
+    pub fn called(mut self, names: &[(String, String)]) -> Constraints {
         let fix = self.fix.iter_mut().map(|fix| &mut fix.name);
         let of_bounds = self.bounds.iter_mut().map(|bounds| &mut bounds.name);
         let of_priors = self.priors.iter_mut().map(|prior| &mut prior.name);
