@@ -302,8 +302,8 @@ class Estimator(BaseEstimator):
             raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
         return cls()._with_model(model, kernels, likelihoods)
 
-    def _with_model(self, model, kernels, likelihoods):
-        self._take_model(model, kernels, likelihoods)
+    def _with_model(self, model, kernels=(), likelihoods=()):
+        self._take_model(model, kernels=kernels, likelihoods=likelihoods)
         self.feature_names_in_ = np.array(self._columns["features"], dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         if list(self.feature_names_in_) == _tables.default_names(self.n_features_in_):

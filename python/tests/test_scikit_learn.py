@@ -27,7 +27,14 @@ class RoundedCounts(sparsegp.SparseGPCountRegressor):
     """The checks' targets are no counts; those of this estimator are."""
 
     def fit(self, X, y, sample_weight=None, *, exposure=None):
-        return super().fit(X, None if y is None else np.round(np.asarray(y, dtype=np.float64)), sample_weight, exposure=exposure)
+        return super().fit(X, self._rounded(y), sample_weight, exposure=exposure)
+
+    def partial_fit(self, X, y, sample_weight=None, *, exposure=None, forget=0.0):
+        return super().partial_fit(X, self._rounded(y), sample_weight, exposure=exposure, forget=forget)
+
+    @staticmethod
+    def _rounded(y):
+        return None if y is None else np.round(np.asarray(y, dtype=np.float64))
 
 
 @pytest.mark.parametrize(
