@@ -9,6 +9,7 @@ use sparsegp::checkpoint::Checkpoint;
 use sparsegp::collapsed::Dataset;
 use sparsegp::error::{Error, ErrorKind};
 use sparsegp::hyper::{Event, Session};
+use sparsegp::latent::InducingInit;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::{Estimator, Targets};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
@@ -201,8 +202,11 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
             objective,
             hyper: Some(hyper),
             inducing: Some(8),
+            // Inputs that are evenly spaced tie in k-means, and the rounding of their scaling would decide.
+            inducing_init: InducingInit::Random,
             // Iterations on values to a tolerance make much of what it leaves.
             epochs: Some(if hyper == Hyper::Alternating { 1 } else { 6 }),
+            tolerance: (hyper == Hyper::Alternating).then_some(1e-9),
             warm_start: 5,
             steps: StepOptions { batch_size: table.rows(), ..StepOptions::default() },
             ..FitOptions::default()
@@ -212,15 +216,15 @@ fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
         let (whole, parts) =
             (fit_parts(&columns, &options, &table, &one), fit_parts(&columns, &options, &table, &seven));
         let want = predicted(&whole, &table);
-        // q is solved for until steps gain less than 1e-7 nats a row, of 80 rows: to √(2 · 80 · 1e-7) = 4e-3 of its deviations.
-        let tolerance = if hyper == Hyper::Alternating { 4e-3 } else { 1e-7 };
+        // q is solved for until steps gain less than 1e-11 nats a row, of 80 rows: to √(2 · 80 · 1e-11) = 4e-5 of its deviations.
+        let tolerance = if hyper == Hyper::Alternating { 4e-5 } else { 1e-7 };
         assert_close(&predicted(&parts, &table), &want, tolerance, &format!("{kind} {objective} {hyper}"));
         if hyper == Hyper::Alternating {
             let local = fit_whole(&columns, &options, &table);
             assert_close(&predicted(&local, &table), &want, tolerance, &format!("{kind} in memory"));
             let objectives = [&local, &whole, &parts].map(|model| model.summary().objective);
-            // The points of a line search move with what the values before them leave, some times 1e-7 nats a row each.
-            assert_close(&objectives, &[objectives[0]; 3], 1e-5, &format!("the objective of {kind}"));
+            // Gradients are off by as much as q, and the one step that they make is short.
+            assert_close(&objectives, &[objectives[0]; 3], 1e-6, &format!("the objective of {kind}"));
         }
     }
 }

@@ -76,6 +76,16 @@ def documented(cls):
     return cls
 
 
+def fitted_part(estimator, name: str):
+    """What a fit leaves in an estimator under a name; scikit-learn's error where there was none."""
+    if name not in estimator.__dict__:
+        raise NotFittedError(
+            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+            "using this estimator."
+        )
+    return estimator.__dict__[name]
+
+
 class Estimator(BaseEstimator):
     """An estimator around a model of the engine."""
 
@@ -221,12 +231,7 @@ class Estimator(BaseEstimator):
     # What a fitted model is.
 
     def _fitted(self):
-        if "_model" not in self.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
-        return self._model
+        return fitted_part(self, "_model")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__

@@ -68,7 +68,7 @@ def neg_crps(estimator, X, y, **others) -> float:
     Returns
     -------
     float
-    
+
     Examples
     --------
     >>> import numpy as np

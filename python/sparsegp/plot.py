@@ -161,7 +161,7 @@ def calibration(model, X, y, *, bins=10, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -213,7 +213,7 @@ def trace(model, *, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -254,7 +254,7 @@ def residuals(model, X, y, *, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -377,7 +377,7 @@ def partial_dependence(model, X, feature=0, *, points=40, mass=0.9, rows=200, ax
     -------
     matplotlib Axes
         With the predicted mean; of classifiers the probability of the last class of ``classes_``.
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -439,7 +439,7 @@ def decision_regions(model, X, y=None, *, features=(0, 1), points=80, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -501,7 +501,7 @@ def noise(model, X, *, feature=0, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib
@@ -545,7 +545,7 @@ def comparison(compared, figure="nll", *, ax=None):
     Returns
     -------
     matplotlib Axes
-    
+
     Examples
     --------
     >>> import matplotlib

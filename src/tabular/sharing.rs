@@ -2,7 +2,6 @@
 
 use super::outputs::{OutputsRequest, TableOutputs, fit_known};
 use super::rows::target_of;
-use crate::data::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, Stage};
 use crate::likelihood::LikelihoodKind;
@@ -10,7 +9,7 @@ use crate::model::Tried;
 use crate::options::{FitOptions, ModelKind, Open};
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use rand::seq::SliceRandom;
+use crate::training::choices::{Losses, held_out};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
@@ -53,11 +52,8 @@ impl FromStr for Sharing {
     }
 }
 
-/// With fewer rows there is nothing to hold out.
-const FEWEST_ROWS: usize = 60;
-
-/// The share of the rows that are held out, the most of them, and the most that are fitted to.
-const HELD_OUT: (f64, usize, usize) = (0.3, 2000, 4000);
+/// The most rows of a short fit.
+const TRAINED_ON: usize = 4000;
 
 /// Epochs and inducing inputs of short fits at most.
 const SHORT: (usize, usize) = (30, 100);
@@ -74,21 +70,14 @@ const STANDARD_ERRORS: f64 = 1.0;
 /// One way and the losses of the held-out rows, summed over the targets that a row has.
 struct Judged {
     sharing: Sharing,
-    losses: Vec<f64>,
+    losses: Losses,
     seconds: f64,
 }
 
 impl Judged {
-    fn loss(&self) -> f64 {
-        self.losses.iter().sum::<f64>() / self.losses.len() as f64
-    }
-
     fn is_better_than(&self, other: &Judged) -> bool {
-        let n = self.losses.len() as f64;
-        let gains = || other.losses.iter().zip(&self.losses).map(|(other, own)| other - own);
-        let mean = gains().sum::<f64>() / n;
-        let error = (gains().map(|gain| (gain - mean).powi(2)).sum::<f64>() / n / n).sqrt();
-        mean > LEAST_GAIN.max(STANDARD_ERRORS * error)
+        let (gain, error) = other.losses.gain_of(&self.losses);
+        gain > LEAST_GAIN.max(STANDARD_ERRORS * error)
     }
 }
 
@@ -112,18 +101,10 @@ pub(super) fn decide(
     let n = table.rows();
     let closed = options.clone().without_neighbours().decided_for(n).is_collapsed();
     let asked = options.neighbours.is_some() || options.restarts > 1 || options.growth.is_some();
-    if n < FEWEST_ROWS || !closed || asked || options.model == ModelKind::Glm || !schemas.iter().all(gaussian)
-    {
-        return Ok((Sharing::Own, Vec::new()));
-    }
-    let mut rows: Vec<usize> = (0..n).collect();
-    rows.shuffle(&mut generator(options.seed, Purpose::Choices, 1));
-    let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
-    let (held, rest) = rows.split_at_mut(held);
-    let rest = &mut rest[..(n - held.len()).min(HELD_OUT.2)];
-    held.sort_unstable();
-    rest.sort_unstable();
-    let (held, train) = (table.take(held), table.take(rest));
+    let alike = closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian);
+    let rows = if alike { held_out(n, (options.seed, 1), |_| TRAINED_ON) } else { None };
+    let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
+    let (held, train) = (table.take(&held), table.take(&train));
     let short = FitOptions {
         open: Open::NOTHING,
         epochs: Some(options.epochs.unwrap_or(SHORT.0).min(SHORT.0)),
@@ -154,7 +135,7 @@ pub(super) fn decide(
     }
     let mut best = 0;
     (1..all.len()).filter(|&i| all[i].is_better_than(&all[0])).for_each(|i| {
-        if best == 0 || all[i].loss() < all[best].loss() {
+        if best == 0 || all[i].losses.mean() < all[best].losses.mean() {
             best = i;
         }
     });
@@ -167,7 +148,7 @@ pub(super) fn decide(
     }
     let tried = |(i, one): (usize, &Judged)| Tried {
         value: one.sharing.to_string(),
-        loss: Some(one.loss()),
+        loss: Some(one.losses.mean()),
         seconds: one.seconds,
         chosen: i == best,
     };
@@ -175,7 +156,7 @@ pub(super) fn decide(
 }
 
 /// The log losses of the rows of a table, summed over the targets that a row has.
-fn losses(models: &TableOutputs, table: &Table) -> Result<Vec<f64>> {
+fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
     let mut losses = vec![0.0; table.rows()];
     for model in models.models() {
         let schema = model.schema();
@@ -185,8 +166,8 @@ fn losses(models: &TableOutputs, table: &Table) -> Result<Vec<f64>> {
             losses[row] -= predictions.log_density(row, *target);
         }
     }
-    if losses.iter().all(|loss| loss.is_finite()) {
-        return Ok(losses);
+    if !losses.iter().all(|loss| loss.is_finite()) {
+        losses.fill(f64::INFINITY);
     }
-    Ok(vec![f64::INFINITY; losses.len()])
+    Ok(Losses(losses))
 }

@@ -5,7 +5,7 @@ mod arrays;
 mod batch_training;
 mod builder;
 mod check;
-mod choices;
+pub(crate) mod choices;
 mod collapsed;
 mod diagnose;
 mod extrapolation;

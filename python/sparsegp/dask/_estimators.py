@@ -10,9 +10,9 @@ import dask
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
 from .. import _sparsegp, _tables
+from .._base import fitted_part
 from .._options import engine_options
 from .._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor, _Parameters
 from .._progress import Progress, listener
@@ -139,12 +139,7 @@ class _DaskEstimator(BaseEstimator):
         return None
 
     def _fitted(self):
-        if "local_" not in self.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
-        return self.local_
+        return fitted_part(self, "local_")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "local_" in self.__dict__

@@ -1,7 +1,7 @@
 //! Short fits to a part of the training rows and the losses of others that are held out, in the user's units; no choosing.
 
+use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;
-use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::model::{LatentModel, Model, Posterior, Tried};
@@ -13,19 +13,12 @@ use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
 use crate::training::start::{Prototype, Start, initial_model};
-use rand::seq::SliceRandom;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// With fewer rows there is nothing to hold out.
-const FEWEST_ROWS: usize = 60;
-
 /// Rows of a short fit: an eighth of all, but no fewer and no more than these.
 const TRAINED_ON: (usize, usize) = (500, 4000);
-
-/// The share of the rows that are held out, and the most of them.
-const HELD_OUT: (f64, usize) = (0.3, 2000);
 
 /// Epochs of the first short fit: with neighbours (after rounds that are no longer), in closed form, and by mini-batches.
 const EPOCHS: (usize, usize, usize) = (8, 30, 15);
@@ -47,7 +40,7 @@ pub(super) struct Trials {
 pub(super) struct Judged {
     pub options: FitOptions,
     model: Arc<Model>,
-    losses: Vec<f64>,
+    losses: Losses,
     error: f64,
     seconds: f64,
 }
@@ -55,16 +48,8 @@ pub(super) struct Judged {
 impl Trials {
     /// A part of the rows to fit to and a part to judge by, at random; none where they are too few.
     pub fn new((data, levels): (Dataset<'_>, usize), seed: u64) -> Option<Trials> {
-        let n = data.len();
-        if n < FEWEST_ROWS {
-            return None;
-        }
-        let mut rows: Vec<usize> = (0..n).collect();
-        rows.shuffle(&mut generator(seed, Purpose::Choices, 0));
-        let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
-        let trained = (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1).min(n - held);
-        let part = |rows: &mut [usize]| {
-            rows.sort_unstable();
+        let (train, held) = held_out(data.len(), (seed, 0), |n| (n / 8).clamp(TRAINED_ON.0, TRAINED_ON.1))?;
+        let part = |rows: &[usize]| {
             let mut buffer = RowBuffer::new(data, rows.len());
             buffer.take(data, rows);
             let part = buffer.data();
@@ -74,8 +59,7 @@ impl Trials {
                 ..OwnedRows::of(part.x, part.targets.y)
             }
         };
-        let (held, rest) = rows.split_at_mut(held);
-        let trials = Trials { train: part(&mut rest[..trained]), held: part(held), levels };
+        let trials = Trials { train: part(&train), held: part(&held), levels };
         let varies = |rows: &OwnedRows| rows.y.iter().any(|&y| y != rows.y[0]);
         (varies(&trials.train)).then_some(trials)
     }
@@ -130,7 +114,7 @@ impl Trials {
     }
 
     /// The log loss of every held-out row, and the mean squared error.
-    fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Vec<f64>, f64)> {
+    fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, f64)> {
         let held = self.held.dataset();
         let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
         let rows = predictions.losses(held.targets.y);
@@ -139,14 +123,14 @@ impl Trials {
             return Err(Error::fit("a held-out row is impossible"));
         }
         let error = rows.iter().map(|row| row.1).sum::<f64>() / rows.len() as f64;
-        Ok((losses, error))
+        Ok((Losses(losses), error))
     }
 }
 
 impl Judged {
     /// The mean log loss.
     pub fn loss(&self) -> f64 {
-        self.losses.iter().sum::<f64>() / self.losses.len() as f64
+        self.losses.mean()
     }
 
     /// The mean squared error of the mean.
@@ -156,11 +140,7 @@ impl Judged {
 
     /// How much lower the loss of another one is, and the standard error of that.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
-        let n = self.losses.len() as f64;
-        let gains = || self.losses.iter().zip(&other.losses).map(|(own, other)| own - other);
-        let mean = gains().sum::<f64>() / n;
-        let variance = gains().map(|gain| (gain - mean).powi(2)).sum::<f64>() / n;
-        (mean, (variance / n).sqrt())
+        self.losses.gain_of(&other.losses)
     }
 
     /// The same fit judged with another number of neighbours.

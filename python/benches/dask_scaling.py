@@ -1,6 +1,6 @@
 """Measures sparsegp.dask on one machine: agreement, speed-up, overhead, bytes, lost workers, memory, and what many workers would take.
 
-    python python/benchmarks/dask_scaling.py agreement scaling killed memory model [--rows N] [--inducing M]
+    python python/benches/dask_scaling.py agreement scaling killed memory model [--rows N] [--inducing M]
 
 Workers are processes with one thread each on loopback. Every line of the output is a JSON object; seconds are of the wall, and of the
 processors where they are called so: on a machine that others use those are worth more.

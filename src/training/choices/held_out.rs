@@ -1,0 +1,48 @@
+//! The training rows that choices are judged by, and what losses of them say of two fits; no fits.
+
+use crate::data::{Purpose, generator};
+use rand::seq::SliceRandom;
+
+/// With fewer rows there is nothing to hold out.
+const FEWEST_ROWS: usize = 60;
+
+/// The share of the rows that are held out, and the most of them.
+const HELD_OUT: (f64, usize) = (0.3, 2000);
+
+/// Rows to fit to, at most `most_of` the number of all, and rows to judge by, at random and each in their order; none where rows are too
+/// few. Choices that draw by different `run`s draw independently.
+pub(crate) fn held_out(
+    n: usize,
+    (seed, run): (u64, u64),
+    most_of: impl FnOnce(usize) -> usize,
+) -> Option<(Vec<usize>, Vec<usize>)> {
+    if n < FEWEST_ROWS {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.shuffle(&mut generator(seed, Purpose::Choices, run));
+    let held = ((HELD_OUT.0 * n as f64) as usize).min(HELD_OUT.1);
+    let mut train = rows.split_off(held);
+    train.truncate(most_of(n));
+    train.sort_unstable();
+    rows.sort_unstable();
+    Some((train, rows))
+}
+
+/// The log losses of held-out rows.
+pub(crate) struct Losses(pub Vec<f64>);
+
+impl Losses {
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// How much lower the mean of others is, and the standard error of that.
+    pub fn gain_of(&self, other: &Losses) -> (f64, f64) {
+        let n = self.0.len() as f64;
+        let gains = || self.0.iter().zip(&other.0).map(|(own, other)| own - other);
+        let mean = gains().sum::<f64>() / n;
+        let variance = gains().map(|gain| (gain - mean).powi(2)).sum::<f64>() / n;
+        (mean, (variance / n).sqrt())
+    }
+}
