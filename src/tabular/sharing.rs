@@ -9,7 +9,7 @@ use crate::model::Tried;
 use crate::options::{FitOptions, ModelKind, Open};
 use crate::schema::{Schema, UnseenLevels};
 use crate::tables::Table;
-use crate::training::choices::{Losses, held_out};
+use crate::training::choices::held_out::{Losses, held_out};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 //! The fit that follows is the one that a user gets who names everything that was chosen: nothing but options goes on.
 
 mod candidates;
-mod held_out;
+pub(crate) mod held_out;
 mod trial;
 
 use crate::collapsed::Dataset;
@@ -12,7 +12,6 @@ use crate::hyper::{Session, Stage};
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, base, values};
-pub(crate) use held_out::{Losses, held_out};
 use std::time::Instant;
 use trial::{Judged, Trials};
 
