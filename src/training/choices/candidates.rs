@@ -10,8 +10,14 @@ use std::collections::HashSet;
 /// The kernel that choices begin with: rough enough for most tables.
 const FIRST_KERNEL: &str = "matern32(ard)";
 
-/// The others.
-const KERNELS: [&str; 4] = ["matern12(ard)", "matern52(ard)", "rbf(ard)", "matern32(ard) + linear"];
+/// The others, …
+const KERNELS: [&str; 3] = ["matern12(ard)", "matern52(ard)", "rbf(ard)"];
+
+/// … and one with a line for every column.
+const WITH_LINES: &str = "matern32(ard) + linear";
+
+/// With fewer rows a column, lines fit whatever they are given; so few held-out rows do not show it.
+const ROWS_A_LINE: usize = 5;
 
 /// The neighbours that choices begin with.
 const NEIGHBOURS: usize = 50;
@@ -77,7 +83,14 @@ pub(super) fn values(
             vec![with(&|value| value.warp_target = TargetWarp::Softplus)]
         }
         Part::WarpTarget => Vec::new(),
-        Part::Kernel => KERNELS.iter().map(|&kernel| with(&|value| value.kernel = kernel.into())).collect(),
+        Part::Kernel => {
+            let lines = (data.len() >= ROWS_A_LINE * data.x.ncols()).then_some(WITH_LINES);
+            KERNELS
+                .into_iter()
+                .chain(lines)
+                .map(|kernel| with(&|value| value.kernel = kernel.into()))
+                .collect()
+        }
         Part::Neighbours if options.neighbours.is_some() => vec![options.without_neighbours()],
         // Without neighbours direct losses are minimised by mini-batches, which short fits cannot judge.
         Part::Objective if options.neighbours.is_some() => {
