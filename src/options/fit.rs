@@ -8,8 +8,7 @@ use crate::data::{InputWarp, TargetWarp};
 use crate::gradient::Precision;
 use crate::hyper::Constraints;
 use crate::latent::{InducingInit, Jitter};
-use crate::likelihood::LikelihoodKind;
-use crate::likelihood::Task;
+use crate::likelihood::{LikelihoodKind, TargetKind, Task};
 use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
@@ -174,8 +173,11 @@ impl Default for FitOptions {
     }
 }
 
-/// The most n·M² for which other ELBOs are minimised with q solved for on all rows at every step, which takes seconds then.
+/// The most n·M² for which other ELBOs are minimised with q solved for on all rows at every step, which takes seconds then, …
 const ALTERNATING_WORK: usize = 50_000_000;
+
+/// … and for likelihoods of two functions, whose mini-batches end further from the optimum. (Softmax, of many, costs too much.)
+const ALTERNATING_WORK_OF_TWO: usize = 150_000_000;
 
 /// Steps on mini-batches that a fit may take at least.
 const LEAST_STEPS: usize = 1500;
@@ -340,13 +342,12 @@ impl FitOptions {
             && self.warm_start == FitOptions::default().warm_start;
         let conjugate = self.likelihood_kind().has_gaussian_noise() && self.objective == ObjectiveKind::Elbo;
         let m = self.inducing_for(n);
+        let kind = self.likelihood_kind();
+        let two = kind.is_joint() && kind.target_kind() != TargetKind::Class;
+        let most_work = if two { ALTERNATING_WORK_OF_TWO } else { ALTERNATING_WORK };
         let hyper = if conjugate && untold && few {
             Some(Hyper::Collapsed)
-        } else if untold
-            && self.can_keep_sites()
-            && n * m * m <= ALTERNATING_WORK
-            && self.neighbours.is_none()
-        {
+        } else if untold && self.can_keep_sites() && n * m * m <= most_work && self.neighbours.is_none() {
             Some(Hyper::Alternating)
         } else {
             self.hyper
