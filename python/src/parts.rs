@@ -1,13 +1,13 @@
 //! Fits to tables in partitions: what is done to a partition by those who hold it, and the fit that asks them; nothing is sent from here.
 
-use crate::convert::{python, raised};
+use crate::convert::{LentMatrix, LentVector, python, raised};
 use crate::custom::Custom;
 use crate::fit::{Columns, options_of, told};
 use crate::host::{self, Ears, Host};
 use crate::model::Model;
 use crate::table::Table;
 use faer::MatRef;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -193,15 +193,18 @@ impl Round {
         &self,
         py: Python<'py>,
         part: usize,
-        x: PyReadonlyArray2<'py, f64>,
-        y: PyReadonlyArray1<'py, f64>,
-        exposure: Option<PyReadonlyArray1<'py, f64>>,
-        weights: Option<PyReadonlyArray1<'py, f64>>,
+        x: LentMatrix<'py>,
+        y: LentVector<'py>,
+        exposure: Option<LentVector<'py>>,
+        weights: Option<LentVector<'py>>,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (n, d) = (x.shape()[0], x.shape()[1]);
+        let (x, y) = (x.by_rows()?, y.by_rows()?);
+        let exposure = exposure.map(LentVector::by_rows).transpose()?;
+        let weights = weights.map(LentVector::by_rows).transpose()?;
         let numbers = x.as_slice()?;
-        let vector = |name: &str, values: Option<&'_ PyReadonlyArray1<'py, f64>>| -> PyResult<()> {
+        let vector = |name: &str, values: Option<&LentVector<'py>>| -> PyResult<()> {
             match values.map(|values| values.len()).filter(|&len| len != n) {
                 Some(len) => Err(PyValueError::new_err(format!("{name} has {len} numbers, X has {n} rows"))),
                 None => Ok(()),

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import sparsegp
+from conftest import out_of_place
 
 pytest.importorskip("distributed")
 
+import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
@@ -132,6 +134,26 @@ def test_predictions_are_lazy_and_keep_partitions(client):
     assert model.get_params()["n_inducing"] == 12 and model.noise_variance_ > 0
 
 
+def test_blocks_may_lie_anywhere(client):
+    X, _, y = rows(300)
+    high = (y > 2).astype(np.int64)
+
+    def off(values):
+        parts = [dask.delayed(out_of_place)(values[first : first + 150]) for first in (0, 150)]
+        return da.concatenate([da.from_delayed(part, (150, *values.shape[1:]), values.dtype) for part in parts])
+
+    plain, odd = [cut((150, 150), X, y, high), [*map(off, (X, y, high))]]
+
+    def found(x, target, classes):
+        numbers = DaskSparseGPRegressor(**SMALL, client=client).fit(x, target)
+        chances = DaskSparseGPClassifier(**BATCHES, client=client).fit(x, classes)
+        lazy = [*numbers.predict(x, return_std=True, quantiles=[0.1, 0.9]), chances.predict_proba(x), chances.predict(x)]
+        return [*dask.compute(*lazy), numbers.score(x, target), chances.score(x, classes)]
+
+    for got, want in zip(found(*odd), found(*plain), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_path):
     X, f, y = rows(400)
     frame = pd.DataFrame({"a": X[:, 0], "side": np.where(X[:, 1] > 2, "left", "right"), "y": y})
@@ -211,8 +233,6 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
 
 def frame_of(parts):
     """A dataframe of partitions as they are, described by the first."""
-    import dask
-
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0].iloc[:0], verify_meta=False)
 
 
