@@ -9,7 +9,6 @@ processors where they are called so: on a machine that others use those are wort
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
 import os
 import signal
@@ -245,17 +244,11 @@ def memory(args) -> None:
 
 
 def simulated(tasks: np.ndarray, workers: int, latency: float, transfer: float, merge: float) -> float:
-    """Seconds of a round: tasks go to whoever is free first, answers are merged in the tree of fits."""
-    free = [latency] * workers
-    heapq.heapify(free)
-    done = []
-    for seconds in tasks:
-        at = heapq.heappop(free) + seconds
-        done.append(at)
-        heapq.heappush(free, at)
+    """Seconds of a round: every worker has its share of tasks, whose answers it merges; then workers merge theirs in pairs."""
+    done = [latency + share.sum() + merge * len(share) for share in np.array_split(tasks, workers)]
     while len(done) > 1:
-        groups = [done[at : at + _rounds.FAN_IN] for at in range(0, len(done), _rounds.FAN_IN)]
-        done = [max(group) + latency + transfer + merge * len(group) for group in groups]
+        pairs = [done[at : at + 2] for at in range(0, len(done), 2)]
+        done = [max(pair) + latency + transfer + merge * len(pair) for pair in pairs]
     return done[0]
 
 

@@ -157,32 +157,25 @@ impl Preparation {
         Ok((x, PyArray1::from_vec(py, rows.targets), some(rows.exposure), some(rows.weights)))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
-        rebuilt(slf.py(), slf.get_type(), slf.get().1.as_bytes())
+    /// The class and its only argument, from which pickle makes an equal object.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let bytes = PyBytes::new(slf.py(), slf.get().1.as_bytes());
+        Ok((slf.get_type(), PyTuple::new(slf.py(), [bytes])?))
     }
-}
-
-/// A class and its only argument, from which pickle makes an equal object.
-type Rebuilt<'py> = (Bound<'py, PyType>, Bound<'py, PyTuple>);
-
-fn rebuilt<'py>(py: Python<'py>, class: Bound<'py, PyType>, bytes: &[u8]) -> PyResult<Rebuilt<'py>> {
-    Ok((class, PyTuple::new(py, [PyBytes::new(py, bytes)])?))
 }
 
 /// A question to all partitions, with the model as it is then: it is factorised once for all partitions in one place.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
-pub struct Round {
-    round: Asked,
-    bytes: Vec<u8>,
-}
+pub struct Round(Asked);
 
 #[pymethods]
 impl Round {
     /// Of the bytes that a fit hands out.
     #[new]
-    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Round> {
-        let round = py.detach(|| Asked::from_bytes(bytes)).map_err(raised)?;
-        Ok(Round { round, bytes: bytes.to_vec() })
+    #[pyo3(signature = (bytes, *, threads=None))]
+    fn new(py: Python<'_>, bytes: &[u8], threads: Option<usize>) -> PyResult<Round> {
+        let round = host::run(py, threads, None, |_: Host<'_>| Asked::from_bytes(bytes))?;
+        round.map(Round).map_err(raised)
     }
 
     /// The answer of partition `part`, of which inputs (n × D, row-major) and targets are given, and exposures and weights or None. Arrays are
@@ -221,13 +214,9 @@ impl Round {
         };
         let work = |_: Host<'_>| {
             let x = MatRef::from_row_major_slice(numbers, n, d);
-            self.round.sums(part, Dataset { x, targets })?.to_bytes()
+            self.0.sums(part, Dataset { x, targets })?.to_bytes()
         };
         Ok(PyBytes::new(py, &host::run(py, threads, None, work)?.map_err(raised)?))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
-        rebuilt(slf.py(), slf.get_type(), &slf.get().bytes)
     }
 }
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 
 from .. import _sparsegp, _tables
 from .._targets import checked_target
+from ._tree import Tree
 
 
 class Block(NamedTuple):
@@ -141,10 +142,24 @@ def prepare(job: Job, part: int, first_row: int, preparation: _sparsegp.Preparat
         return Rows(*preparation.rows(_table(job, Block(*block)), first_row, threads=threads()))
 
 
-def answer(round_: _sparsegp.Round, rows: Rows, part: int) -> bytes:
-    """The sums that a round asks of a partition."""
-    with _of_partition(part):
-        return round_.sums(part, *rows, threads=threads())
+def question(work: bytes) -> bytes:
+    """What a round asks: a task of its own, so that it travels from worker to worker, and is had again where it was lost."""
+    return work
+
+
+def answers(work: bytes, tree: Tree, nodes: list, parts: list, *rows: Rows) -> list:
+    """The sums that a round asks of the partitions of ``nodes``, whose numbers and rows these are: merged, for each node."""
+    round_ = _sparsegp.Round(work, threads=threads())
+    own = dict(zip((place for first, end in nodes for place in range(first, end)), zip(parts, rows)))
+
+    def known(node):
+        if node[1] - node[0] > 1:
+            return None
+        part, values = own[node[0]]
+        with _of_partition(part):
+            return round_.sums(part, *values, threads=threads())
+
+    return [tree.merged(node, known, lambda front, back, _: merge_sums([front, back])) for node in nodes]
 
 
 def merge_surveys(surveys: list) -> bytes:
