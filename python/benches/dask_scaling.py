@@ -22,7 +22,7 @@ from pathlib import Path
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 
 from sparsegp import SparseGPRegressor
 from sparsegp.dask import DaskSparseGPRegressor, _estimators, _rounds, _tasks
@@ -81,13 +81,17 @@ def moved(dask_worker) -> int:
 
 
 class Timed(_rounds.Questions):
-    """Questions whose rounds of sums are timed; before the first of them processors and bytes of all workers are noted."""
+    """Questions whose rounds of sums are timed; before the first of them, when workers have their rows, processors and bytes of all workers
+    are noted."""
 
     rounds: list = []
     before: tuple = ()
 
     def _sums(self, work: bytes) -> bytes:
         if not Timed.rounds:
+            if self._persist:
+                self._settle()
+                wait(self._rows)
             Timed.before = used(self._cluster.client)
         started = time.perf_counter()
         found = super()._sums(work)
