@@ -206,7 +206,9 @@ def scaling(args) -> None:
 
 def killed(args) -> None:
     """A fit during which a worker's process is ended ten times, beside one that is left alone."""
-    X, y = generated(args.rows // 10, args.rows // 160)
+    X, y = generated(args.rows, args.rows // 16)
+    # A local cluster gives a worker up for good that is away some time after it was lost, also where it was back between and lost again.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     cluster, client = cluster_of(2)
     new = block(10**9, 1000)[:, :INPUTS]
     with cluster, client:
@@ -217,7 +219,8 @@ def killed(args) -> None:
         ended = []
 
         def end(record):
-            client.wait_for_workers(2)
+            # Dask starts a new process for one that ended, which takes seconds.
+            client.wait_for_workers(2, timeout=60)
             if record["epoch"] % 2 == 0 and len(ended) < 10:
                 process = sorted(client.run(os.getpid).values())[len(ended) % 2]
                 ended.append(process)
@@ -226,7 +229,7 @@ def killed(args) -> None:
         started = time.perf_counter()
         got = fit(X, y, client, 100, 30, tolerance=0.0, callbacks=[end])[0].to_local().predict(new)
         say(
-            "killed", rows=args.rows // 10, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
+            "killed", rows=args.rows, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
             seconds_left_alone=plain, seconds=time.perf_counter() - started,
         )
 

@@ -23,7 +23,7 @@ PATIENCE = 60.0
 LOOKING = 0.5
 
 
-class Lost(Exception):
+class Lost(RuntimeError):
     """A worker that tasks were for is gone, or nothing comes of them: they are to be had elsewhere."""
 
 
