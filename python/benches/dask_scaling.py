@@ -9,7 +9,6 @@ processors where they are called so: on a machine that others use those are wort
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
 import os
 import signal
@@ -23,7 +22,7 @@ from pathlib import Path
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 
 from sparsegp import SparseGPRegressor
 from sparsegp.dask import DaskSparseGPRegressor, _estimators, _rounds, _tasks
@@ -82,13 +81,17 @@ def moved(dask_worker) -> int:
 
 
 class Timed(_rounds.Questions):
-    """Questions whose rounds of sums are timed; before the first of them processors and bytes of all workers are noted."""
+    """Questions whose rounds of sums are timed; before the first of them, when workers have their rows, processors and bytes of all workers
+    are noted."""
 
     rounds: list = []
     before: tuple = ()
 
     def _sums(self, work: bytes) -> bytes:
         if not Timed.rounds:
+            if self._persist:
+                self._settle()
+                wait(self._rows)
             Timed.before = used(self._cluster.client)
         started = time.perf_counter()
         found = super()._sums(work)
@@ -203,7 +206,9 @@ def scaling(args) -> None:
 
 def killed(args) -> None:
     """A fit during which a worker's process is ended ten times, beside one that is left alone."""
-    X, y = generated(args.rows // 10, args.rows // 160)
+    X, y = generated(args.rows, args.rows // 16)
+    # A local cluster gives a worker up for good that is away some time after it was lost, also where it was back between and lost again.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     cluster, client = cluster_of(2)
     new = block(10**9, 1000)[:, :INPUTS]
     with cluster, client:
@@ -214,7 +219,8 @@ def killed(args) -> None:
         ended = []
 
         def end(record):
-            client.wait_for_workers(2)
+            # Dask starts a new process for one that ended, which takes seconds.
+            client.wait_for_workers(2, timeout=60)
             if record["epoch"] % 2 == 0 and len(ended) < 10:
                 process = sorted(client.run(os.getpid).values())[len(ended) % 2]
                 ended.append(process)
@@ -223,7 +229,7 @@ def killed(args) -> None:
         started = time.perf_counter()
         got = fit(X, y, client, 100, 30, tolerance=0.0, callbacks=[end])[0].to_local().predict(new)
         say(
-            "killed", rows=args.rows // 10, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
+            "killed", rows=args.rows, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
             seconds_left_alone=plain, seconds=time.perf_counter() - started,
         )
 
@@ -245,17 +251,11 @@ def memory(args) -> None:
 
 
 def simulated(tasks: np.ndarray, workers: int, latency: float, transfer: float, merge: float) -> float:
-    """Seconds of a round: tasks go to whoever is free first, answers are merged in the tree of fits."""
-    free = [latency] * workers
-    heapq.heapify(free)
-    done = []
-    for seconds in tasks:
-        at = heapq.heappop(free) + seconds
-        done.append(at)
-        heapq.heappush(free, at)
+    """Seconds of a round: every worker has its share of tasks, whose answers it merges; then workers merge theirs in pairs."""
+    done = [latency + share.sum() + merge * len(share) for share in np.array_split(tasks, workers)]
     while len(done) > 1:
-        groups = [done[at : at + _rounds.FAN_IN] for at in range(0, len(done), _rounds.FAN_IN)]
-        done = [max(group) + latency + transfer + merge * len(group) for group in groups]
+        pairs = [done[at : at + 2] for at in range(0, len(done), 2)]
+        done = [max(pair) + latency + transfer + merge * len(pair) for pair in pairs]
     return done[0]
 
 

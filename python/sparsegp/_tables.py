@@ -25,24 +25,18 @@ def default_names(count: int) -> list[str]:
     return [f"x{i}" for i in range(count)]
 
 
-def aligned(values: np.ndarray) -> np.ndarray:
-    """Numbers where the processor expects them: those that came over a wire or from a file may lie anywhere."""
-    return np.require(values, requirements=["A"])
-
-
 def matrix_table(X: np.ndarray, names=None) -> _sparsegp.Table:
     """The table of an array of numbers."""
     names = default_names(X.shape[1]) if names is None else list(names)
-    return _sparsegp.Table.of_matrix("X", names, aligned(np.asarray(X, dtype=np.float64)))
+    return _sparsegp.Table.of_matrix("X", names, np.asarray(X, dtype=np.float64))
 
 
 def named_table(X) -> _sparsegp.Table:
     """The table of a pandas, polars or Arrow table; text and categories become categories, as on the command line."""
     if not is_pandas(X):
         return _sparsegp.Table.of_arrow("X", _arrow_bytes(X))
-    columns = ((name, column(X.iloc[:, i], name)) for i, name in enumerate(frame_names(X)))
-    parts = [(name, (kind, aligned(values))) for name, (kind, values) in columns]
-    return _sparsegp.Table.of_columns("X", parts)
+    columns = [(name, column(X.iloc[:, i], name)) for i, name in enumerate(frame_names(X))]
+    return _sparsegp.Table.of_columns("X", columns)
 
 
 def category_columns(X, categorical, ordered) -> dict:

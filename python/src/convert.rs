@@ -1,10 +1,14 @@
 //! Errors and names as Python has them, and arrays between faer and NumPy; no work.
 
 use faer::{Mat, MatRef};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use numpy::ndarray::{Dimension, Ix1, Ix2};
+use numpy::{
+    Element, IntoPyArray, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sparsegp::{Error, ErrorKind};
+use std::ops::Deref;
 
 pyo3::create_exception!(
     sparsegp,
@@ -60,8 +64,53 @@ pub fn matrix<'py>(py: Python<'py>, values: MatRef<'_, f64>) -> PyResult<Bound<'
     cells.collect::<Vec<f64>>().into_pyarray(py).reshape([rows, columns])
 }
 
+/// An array that Python lends, which nothing writes to. Every array comes in as this.
+///
+/// Numbers that came over a wire or from a file may lie where the processor does not expect them, and rust-numpy panics there: they are
+/// copied first.
+pub struct Lent<'py, T: Element, D: Dimension>(PyReadonlyArray<'py, T, D>);
+
+/// A vector that Python lends.
+pub type LentVector<'py, T = f64> = Lent<'py, T, Ix1>;
+
+/// A matrix that Python lends, in any order.
+pub type LentMatrix<'py, T = f64> = Lent<'py, T, Ix2>;
+
+impl<'py, T: Element, D: Dimension> Lent<'py, T, D> {
+    /// The same numbers row by row, one after the other; copied where they lie otherwise.
+    pub fn by_rows(self) -> PyResult<Self> {
+        if self.0.is_c_contiguous() { Ok(self) } else { Self::copied(&self.0) }
+    }
+
+    fn copied(array: &Bound<'py, PyArray<T, D>>) -> PyResult<Self> {
+        let copy = array.call_method1("copy", ("C",))?;
+        Ok(Lent(copy.cast::<PyArray<T, D>>()?.try_readonly()?))
+    }
+}
+
+impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for Lent<'py, T, D> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array = object.cast::<PyArray<T, D>>()?;
+        // NumPy calls an array without numbers aligned wherever it points to.
+        if array.is_aligned() && !array.is_empty() {
+            return Ok(Lent(array.try_readonly()?));
+        }
+        Self::copied(&array)
+    }
+}
+
+impl<'py, T: Element, D: Dimension> Deref for Lent<'py, T, D> {
+    type Target = PyReadonlyArray<'py, T, D>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
 /// An array as a matrix, a row per point.
-pub fn points(x: &PyReadonlyArray2<'_, f64>) -> Mat<f64> {
+pub fn points(x: &LentMatrix<'_>) -> Mat<f64> {
     let x = x.as_array();
     Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)])
 }

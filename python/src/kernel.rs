@@ -1,9 +1,9 @@
 //! Kernels as Python holds them: a text with values, evaluated at arrays, and the test kits; no meaning of names of columns.
 
-use crate::convert::{matrix, points, raised};
+use crate::convert::{LentMatrix, matrix, points, raised};
 use crate::custom::Custom;
 use crate::host;
-use numpy::{PyArray1, PyArray2, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sparsegp::kernels::testkit::check_kernel_in;
@@ -46,7 +46,7 @@ pub fn check_likelihood(
 }
 
 impl Kernel {
-    fn check_columns(&self, x: &PyReadonlyArray2<'_, f64>) -> PyResult<()> {
+    fn check_columns(&self, x: &LentMatrix<'_>) -> PyResult<()> {
         let columns = x.as_array().ncols();
         if columns == self.dims {
             return Ok(());
@@ -77,8 +77,8 @@ impl Kernel {
     fn covariance<'py>(
         &self,
         py: Python<'py>,
-        left: PyReadonlyArray2<'py, f64>,
-        right: Option<PyReadonlyArray2<'py, f64>>,
+        left: LentMatrix<'py>,
+        right: Option<LentMatrix<'py>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         self.check_columns(&left)?;
         right.as_ref().map_or(Ok(()), |right| self.check_columns(right))?;
@@ -96,11 +96,7 @@ impl Kernel {
     }
 
     /// The variance at every row.
-    fn diagonal<'py>(
-        &self,
-        py: Python<'py>,
-        x: PyReadonlyArray2<'py, f64>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    fn diagonal<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.check_columns(&x)?;
         let x = points(&x);
         let mut out = vec![0.0; x.nrows()];
@@ -116,12 +112,7 @@ impl Kernel {
     }
 
     /// What the test kit finds wrong at two sets of points; nothing where it is as it should be.
-    fn check(
-        &self,
-        py: Python<'_>,
-        left: PyReadonlyArray2<'_, f64>,
-        right: PyReadonlyArray2<'_, f64>,
-    ) -> PyResult<Option<String>> {
+    fn check(&self, py: Python<'_>, left: LentMatrix<'_>, right: LentMatrix<'_>) -> PyResult<Option<String>> {
         self.check_columns(&left)?;
         self.check_columns(&right)?;
         let (left, right) = (points(&left), points(&right));

@@ -1,13 +1,13 @@
 //! Fits to tables in partitions: what is done to a partition by those who hold it, and the fit that asks them; nothing is sent from here.
 
-use crate::convert::{python, raised};
+use crate::convert::{LentMatrix, LentVector, python, raised};
 use crate::custom::Custom;
 use crate::fit::{Columns, options_of, told};
 use crate::host::{self, Ears, Host};
 use crate::model::Model;
 use crate::table::Table;
 use faer::MatRef;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -157,32 +157,25 @@ impl Preparation {
         Ok((x, PyArray1::from_vec(py, rows.targets), some(rows.exposure), some(rows.weights)))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
-        rebuilt(slf.py(), slf.get_type(), slf.get().1.as_bytes())
+    /// The class and its only argument, from which pickle makes an equal object.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let bytes = PyBytes::new(slf.py(), slf.get().1.as_bytes());
+        Ok((slf.get_type(), PyTuple::new(slf.py(), [bytes])?))
     }
-}
-
-/// A class and its only argument, from which pickle makes an equal object.
-type Rebuilt<'py> = (Bound<'py, PyType>, Bound<'py, PyTuple>);
-
-fn rebuilt<'py>(py: Python<'py>, class: Bound<'py, PyType>, bytes: &[u8]) -> PyResult<Rebuilt<'py>> {
-    Ok((class, PyTuple::new(py, [PyBytes::new(py, bytes)])?))
 }
 
 /// A question to all partitions, with the model as it is then: it is factorised once for all partitions in one place.
 #[pyclass(frozen, module = "sparsegp._sparsegp")]
-pub struct Round {
-    round: Asked,
-    bytes: Vec<u8>,
-}
+pub struct Round(Asked);
 
 #[pymethods]
 impl Round {
     /// Of the bytes that a fit hands out.
     #[new]
-    fn new(py: Python<'_>, bytes: &[u8]) -> PyResult<Round> {
-        let round = py.detach(|| Asked::from_bytes(bytes)).map_err(raised)?;
-        Ok(Round { round, bytes: bytes.to_vec() })
+    #[pyo3(signature = (bytes, *, threads=None))]
+    fn new(py: Python<'_>, bytes: &[u8], threads: Option<usize>) -> PyResult<Round> {
+        let round = host::run(py, threads, None, |_: Host<'_>| Asked::from_bytes(bytes))?;
+        round.map(Round).map_err(raised)
     }
 
     /// The answer of partition `part`, of which inputs (n × D, row-major) and targets are given, and exposures and weights or None. Arrays are
@@ -193,15 +186,18 @@ impl Round {
         &self,
         py: Python<'py>,
         part: usize,
-        x: PyReadonlyArray2<'py, f64>,
-        y: PyReadonlyArray1<'py, f64>,
-        exposure: Option<PyReadonlyArray1<'py, f64>>,
-        weights: Option<PyReadonlyArray1<'py, f64>>,
+        x: LentMatrix<'py>,
+        y: LentVector<'py>,
+        exposure: Option<LentVector<'py>>,
+        weights: Option<LentVector<'py>>,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (n, d) = (x.shape()[0], x.shape()[1]);
+        let (x, y) = (x.by_rows()?, y.by_rows()?);
+        let exposure = exposure.map(LentVector::by_rows).transpose()?;
+        let weights = weights.map(LentVector::by_rows).transpose()?;
         let numbers = x.as_slice()?;
-        let vector = |name: &str, values: Option<&'_ PyReadonlyArray1<'py, f64>>| -> PyResult<()> {
+        let vector = |name: &str, values: Option<&LentVector<'py>>| -> PyResult<()> {
             match values.map(|values| values.len()).filter(|&len| len != n) {
                 Some(len) => Err(PyValueError::new_err(format!("{name} has {len} numbers, X has {n} rows"))),
                 None => Ok(()),
@@ -218,13 +214,9 @@ impl Round {
         };
         let work = |_: Host<'_>| {
             let x = MatRef::from_row_major_slice(numbers, n, d);
-            self.round.sums(part, Dataset { x, targets })?.to_bytes()
+            self.0.sums(part, Dataset { x, targets })?.to_bytes()
         };
         Ok(PyBytes::new(py, &host::run(py, threads, None, work)?.map_err(raised)?))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Rebuilt<'py>> {
-        rebuilt(slf.py(), slf.get_type(), &slf.get().bytes)
     }
 }
 

@@ -1,11 +1,11 @@
 //! A stochastic variational GP that a program trains by steps of its own: the objective of a batch, its gradients, moves; no loop.
 
-use crate::convert::{matrix, points, raised, rows_of};
+use crate::convert::{LentMatrix, LentVector, matrix, points, raised, rows_of};
 use crate::custom::Custom;
 use crate::fit::options_of;
 use crate::host;
 use faer::Mat;
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -59,7 +59,7 @@ fn pair<'py>(py: Python<'py>, mean: &[f64], matrix_of: MatrixRef<'_>) -> PyResul
 
 impl State {
     /// The state in which a model begins, with q = the prior.
-    fn new(options: &FitOptions, inducing: &PyReadonlyArray2<'_, f64>, levels: usize) -> PyResult<State> {
+    fn new(options: &FitOptions, inducing: &LentMatrix<'_>, levels: usize) -> PyResult<State> {
         let (z, registry) = (points(inducing), &options.registry);
         let inputs = z.ncols();
         let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
@@ -85,9 +85,9 @@ impl State {
     /// The rows of a batch, checked: inputs, targets, exposures.
     fn rows(
         &self,
-        x: &PyReadonlyArray2<'_, f64>,
-        y: Option<&PyReadonlyArray1<'_, f64>>,
-        exposure: Option<&PyReadonlyArray1<'_, f64>>,
+        x: &LentMatrix<'_>,
+        y: Option<&LentVector<'_>>,
+        exposure: Option<&LentVector<'_>>,
     ) -> PyResult<(Mat<f64>, Vec<f64>, Vec<f64>)> {
         let x = points(x);
         if x.ncols() != self.inputs {
@@ -97,7 +97,7 @@ impl State {
         if x.nrows() == 0 || !x.col_iter().all(|column| column.iter().all(|value| value.is_finite())) {
             return Err(PyValueError::new_err("X has to have rows, and no NaN or infinity"));
         }
-        let vector = |values: Option<&PyReadonlyArray1<'_, f64>>| {
+        let vector = |values: Option<&LentVector<'_>>| {
             values.map_or_else(Vec::new, |values| values.as_array().to_vec())
         };
         let (y, exposure) = (vector(y), vector(exposure));
@@ -160,7 +160,7 @@ impl Svgp {
     fn new(
         py: Python<'_>,
         options: &str,
-        inducing: PyReadonlyArray2<'_, f64>,
+        inducing: LentMatrix<'_>,
         levels: usize,
         custom: Option<&Bound<'_, Custom>>,
         threads: Option<usize>,
@@ -176,9 +176,9 @@ impl Svgp {
     fn loss(
         &self,
         py: Python<'_>,
-        x: PyReadonlyArray2<'_, f64>,
-        y: PyReadonlyArray1<'_, f64>,
-        exposure: Option<PyReadonlyArray1<'_, f64>>,
+        x: LentMatrix<'_>,
+        y: LentVector<'_>,
+        exposure: Option<LentVector<'_>>,
         scale: f64,
         hyper: bool,
     ) -> PyResult<f64> {
@@ -220,20 +220,16 @@ impl Svgp {
     }
 
     /// Replaces m and S of every function.
-    fn set_posteriors(
-        &self,
-        py: Python<'_>,
-        given: Vec<(PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)>,
-    ) -> PyResult<()> {
+    fn set_posteriors(&self, py: Python<'_>, given: Vec<(LentVector<'_>, Bound<'_, PyAny>)>) -> PyResult<()> {
         let mut state = self.state(py);
         let (m, count) = (state.model.q().dim(), state.model.posteriors().len());
         let family = state.model.q().family();
-        let normal = |(mean, cov): (PyReadonlyArray1<'_, f64>, Bound<'_, PyAny>)| -> PyResult<Normal> {
+        let normal = |(mean, cov): (LentVector<'_>, Bound<'_, PyAny>)| -> PyResult<Normal> {
             let mean = mean.as_array().to_vec();
-            match cov.extract::<PyReadonlyArray2<'_, f64>>() {
+            match cov.extract::<LentMatrix<'_>>() {
                 Ok(cov) => Normal::new(mean, points(&cov)).map_err(raised),
                 Err(_) => {
-                    let variances = cov.extract::<PyReadonlyArray1<'_, f64>>()?;
+                    let variances = cov.extract::<LentVector<'_>>()?;
                     Normal::diagonal(mean, variances.as_array().to_vec()).map_err(raised)
                 }
             }
@@ -256,7 +252,7 @@ impl Svgp {
     }
 
     /// Means and variances of the functions at inputs, a row each.
-    fn marginals<'py>(&self, py: Python<'py>, x: PyReadonlyArray2<'py, f64>) -> PyResult<Marginals<'py>> {
+    fn marginals<'py>(&self, py: Python<'py>, x: LentMatrix<'py>) -> PyResult<Marginals<'py>> {
         let (x, ..) = self.state(py).rows(&x, None, None)?;
         let found = self.work(py, |state| state.posterior().marginals(x.as_ref()))?;
         Ok((rows_of(py, found.mean, found.functions)?, rows_of(py, found.variance, found.functions)?))
@@ -266,9 +262,9 @@ impl Svgp {
     fn log_density<'py>(
         &self,
         py: Python<'py>,
-        x: PyReadonlyArray2<'py, f64>,
-        y: PyReadonlyArray1<'py, f64>,
-        exposure: Option<PyReadonlyArray1<'py, f64>>,
+        x: LentMatrix<'py>,
+        y: LentVector<'py>,
+        exposure: Option<LentVector<'py>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (x, y, exposure) = self.state(py).rows(&x, Some(&y), exposure.as_ref())?;
         let losses = self.work(py, |state| {
@@ -302,7 +298,7 @@ impl Svgp {
 
     /// Moves hyper-parameters and inducing inputs there, q staying in whitened form; false, and nothing changed, where the model cannot be
     /// evaluated.
-    fn move_to(&self, py: Python<'_>, theta: PyReadonlyArray1<'_, f64>) -> PyResult<bool> {
+    fn move_to(&self, py: Python<'_>, theta: LentVector<'_>) -> PyResult<bool> {
         let theta = theta.as_array().to_vec();
         let expected = self.state(py).free.len();
         if theta.len() != expected || theta.iter().any(|x| !x.is_finite()) {

@@ -1,8 +1,7 @@
 //! Tables of the engine from columns of Python; no meaning of columns.
 
-use crate::convert::raised;
+use crate::convert::{LentMatrix, LentVector, raised};
 use numpy::ndarray::Axis;
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -20,9 +19,9 @@ pub struct Table(pub Columns);
 #[derive(FromPyObject)]
 enum Given<'py> {
     /// Distinct values, and for each row which of them it has, or −1.
-    Coded(Vec<String>, PyReadonlyArray1<'py, i64>),
+    Coded(Vec<String>, LentVector<'py, i64>),
     /// What numbers are (`number` or `time`, in seconds since 1970), and the numbers.
-    Numbers(String, PyReadonlyArray1<'py, f64>),
+    Numbers(String, LentVector<'py>),
 }
 
 impl Given<'_> {
@@ -56,7 +55,7 @@ impl Table {
 
     /// The columns of a matrix, by their names.
     #[staticmethod]
-    fn of_matrix(source: &str, names: Vec<String>, values: PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
+    fn of_matrix(source: &str, names: Vec<String>, values: LentMatrix<'_>) -> PyResult<Table> {
         let values = values.as_array();
         let mut columns: Vec<Vec<f64>> = names.iter().map(|_| Vec::with_capacity(values.nrows())).collect();
         // Rows that fit the cache are taken for all columns, since those of a row lie next to each other.

@@ -44,3 +44,14 @@ def loads():
     hour, side = rng.uniform(0, 24, 160), rng.choice(["left", "right", "both"], 160)
     load = np.sin(hour / 4) + (side == "left") + 0.1 * rng.normal(size=160)
     return pd.DataFrame({"hour": hour, "side": side, "load": load})
+
+
+def out_of_place(values):
+    """The same numbers where a processor does not expect them, one byte off, and nobody may write them: as a buffer that came over a wire."""
+    values = np.ascontiguousarray(values)
+    # NumPy's own room starts at a multiple of 16.
+    off = np.empty(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)
+    off[...] = values
+    off.flags.writeable = False
+    assert not off.flags.aligned
+    return off

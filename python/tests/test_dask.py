@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import sparsegp
+from conftest import out_of_place
 
 pytest.importorskip("distributed")
 
+import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
-from distributed import Client, LocalCluster  # noqa: E402
+from distributed import Client, LocalCluster, Status  # noqa: E402
 
 from sparsegp.dask import (  # noqa: E402
     DaskSparseGPClassifier,
@@ -22,6 +24,7 @@ from sparsegp.dask import (  # noqa: E402
     DaskSparseGPRegressor,
     _rounds,
 )
+from sparsegp.dask._tree import Tree  # noqa: E402
 
 #: What one test may take, in seconds.
 LIMIT = 60
@@ -132,6 +135,26 @@ def test_predictions_are_lazy_and_keep_partitions(client):
     assert model.get_params()["n_inducing"] == 12 and model.noise_variance_ > 0
 
 
+def test_blocks_may_lie_anywhere(client):
+    X, _, y = rows(300)
+    high = (y > 2).astype(np.int64)
+
+    def off(values):
+        parts = [dask.delayed(out_of_place)(values[first : first + 150]) for first in (0, 150)]
+        return da.concatenate([da.from_delayed(part, (150, *values.shape[1:]), values.dtype) for part in parts])
+
+    plain, odd = [cut((150, 150), X, y, high), [*map(off, (X, y, high))]]
+
+    def found(x, target, classes):
+        numbers = DaskSparseGPRegressor(**SMALL, client=client).fit(x, target)
+        chances = DaskSparseGPClassifier(**BATCHES, client=client).fit(x, classes)
+        lazy = [*numbers.predict(x, return_std=True, quantiles=[0.1, 0.9]), chances.predict_proba(x), chances.predict(x)]
+        return [*dask.compute(*lazy), numbers.score(x, target), chances.score(x, classes)]
+
+    for got, want in zip(found(*odd), found(*plain), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_dataframes_with_categories_and_sizes_that_are_not_known(client, tmp_path):
     X, f, y = rows(400)
     frame = pd.DataFrame({"a": X[:, 0], "side": np.where(X[:, 1] > 2, "left", "right"), "y": y})
@@ -211,8 +234,6 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
 
 def frame_of(parts):
     """A dataframe of partitions as they are, described by the first."""
-    import dask
-
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0].iloc[:0], verify_meta=False)
 
 
@@ -295,6 +316,44 @@ def test_clusters_that_cannot_do_it_say_so(client, monkeypatch):
         with pytest.raises(RuntimeError, match="has no workers after 1 s") as error:
             DaskSparseGPRegressor(**SMALL, client=other).fit(x, target)
         one_line(error)
+
+
+def test_workers_that_do_nothing_end_a_fit_in_one_line(client, monkeypatch):
+    X, _, y = rows(200)
+    x, target = cut((100, 100), X, y)
+
+    def be(status, dask_worker):
+        dask_worker.status = Status[status]
+
+    def pause(record):
+        client.run(be, "paused")
+        monkeypatch.setattr(_rounds, "PATIENCE", 1.0)
+
+    try:
+        with pytest.raises(RuntimeError, match="asked twice, and the workers did nothing for 1 s") as error:
+            DaskSparseGPRegressor(**SMALL, client=client, callbacks=[pause]).fit(x, target)
+        one_line(error)
+    finally:
+        client.run(be, "running")
+
+
+def test_answers_are_merged_in_one_order_however_many_workers_there_are():
+    leaf = lambda node: str(node[0]) if node[1] - node[0] == 1 else None  # noqa: E731
+    merge = lambda front, back, node: f"({front} {back})"  # noqa: E731
+    for sizes in ([7], [5] * 8, [*range(1, 24)], [1000, *[1] * 9], [3, 1, 4, 1, 5, 9, 2, 6]):
+        tree = Tree(sizes)
+        everything = (0, len(sizes))
+        whole = tree.merged(everything, leaf, merge)
+        for cuts in [*map(tree.shares, (1, 2, 3, 4, 8, 40)), *map(tree.groups, (1, 6, 10**6))]:
+            assert [first for first, _ in cuts[1:]] == [end for _, end in cuts[:-1]]
+            known = {node: tree.merged(node, leaf, merge) for share in cuts for node in tree.nodes(share)}
+            assert tree.merged(everything, known.get, merge) == whole
+        assert all(tree.rows(*group) <= 10 or group[1] - group[0] == 1 for group in tree.groups(10))
+    for count in (1, 2, 4, 8):
+        # Equal partitions are shared equally, and a worker has one answer.
+        shares = Tree([5] * 16).shares(count)
+        assert {end - first for first, end in shares} == {16 // count}
+        assert all(len(Tree([5] * 16).nodes(share)) == 1 for share in shares)
 
 
 def test_the_recipe_for_other_schedulers(tmp_path):

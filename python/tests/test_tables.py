@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sparsegp
+from conftest import out_of_place
 
 SMALL = {"kernel": "rbf(ard)", "n_inducing": 20, "auto": "none", "epochs": 20}
 
@@ -110,6 +111,30 @@ def test_layouts_and_types_of_arrays_do_not_matter():
     for same in (np.asfortranarray(X), wide[::2, ::2], X.astype(np.float32), X.astype(np.int64), X.tolist()):
         again = sparsegp.SparseGPRegressor(**SMALL).fit(same, y.tolist())
         assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_arrays_may_lie_anywhere():
+    rng = np.random.default_rng(1)
+    X, exposure = rng.uniform(0, 3, (90, 2)), rng.uniform(0.5, 2, 90)
+    y = rng.poisson(exposure * np.exp(X[:, 0] - 1)).astype(float)
+    labels = (y > 1).astype(np.int64)
+    frame = pd.DataFrame(out_of_place(X.T).T, columns=["a", "b"], copy=False)
+    plain, odd = [X, y, exposure, labels], [*map(out_of_place, (X, y, exposure, labels))]
+
+    def found(x, y, exposure, labels):
+        numbers = sparsegp.SparseGPRegressor(**SMALL).fit(x, y, exposure)
+        counts = sparsegp.SparseGPCountRegressor(**SMALL).fit(x, y, exposure=exposure)
+        classes = sparsegp.SparseGPClassifier(**SMALL).fit(x, labels)
+        yield from numbers.predict(x, return_std=True, quantiles=[0.1, 0.9])
+        yield from (numbers.log_density(x, y), numbers.predict_f(x)[0], [numbers.score(x, y)])
+        yield from (counts.predict(x, exposure=exposure), counts.log_density(x, y, exposure=exposure))
+        yield from (classes.predict_proba(x), [classes.score(x, labels)])
+        yield sparsegp.kernels.RBF()(x)
+
+    want = [*found(*plain)]
+    for others in (odd, [frame, *odd[1:]]):
+        for got, values in zip(found(*others), want, strict=True):
+            np.testing.assert_array_equal(got, values)
 
 
 def test_labels_may_be_anything():

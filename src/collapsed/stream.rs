@@ -154,6 +154,11 @@ impl DataStream {
         }
     }
 
+    /// Whether these are the buffers that `n` data ask for.
+    pub(crate) fn is_for(&self, n: usize) -> bool {
+        self.a.ncols() == n.min(WINDOW)
+    }
+
     /// Runs `work` on every block of columns, and `after` on `A` and the scaled transpose of every window.
     fn sweep(
         &mut self,

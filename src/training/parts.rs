@@ -16,6 +16,7 @@ use crate::variational::{Factor, Normal};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
 
 /// Training rows in parts that are held elsewhere, on the scale the model sees: whoever implements this hands a [`Round`] to the holders of
 /// all parts and merges what they answer.
@@ -46,6 +47,8 @@ pub trait PartedRows: Sync {
 pub struct Round {
     model: LatentModel,
     question: Question,
+    /// Buffers that no part is in at the moment: parts that follow each other take the same.
+    idle: Mutex<Vec<DataStream>>,
 }
 
 /// Which sums are asked for.
@@ -250,7 +253,7 @@ impl Round {
     pub fn from_bytes(bytes: &[u8]) -> Result<Round> {
         let (model, question): (ModelAt, Question) =
             postcard::from_bytes(bytes).map_err(|error| unreadable(&error))?;
-        Ok(Round { model: model.build()?, question })
+        Ok(Round { model: model.build()?, question, idle: Mutex::default() })
     }
 
     /// The sums over the rows of part `part`, counted from 0 with parts that have no rows, on the scale the model sees.
@@ -269,15 +272,14 @@ impl Round {
         }
         let gradient = |by: BoundAdjoint<'_>| {
             let mut sums = BoundGradient::zeros(layer);
-            DataStream::new(layer, rows.len()).add_rows(layer, rows, by, &mut sums);
+            self.streamed(rows.len(), |stream| stream.add_rows(layer, rows, by, &mut sums));
             Ok(Sums::Gradient(sums))
         };
         match &self.question {
-            Question::Statistics(weighting) => {
-                let mut stream = DataStream::new(layer, rows.len());
+            Question::Statistics(weighting) => Ok(Sums::Statistics(self.streamed(rows.len(), |stream| {
                 stream.forward(layer, rows, *weighting);
-                Ok(Sums::Statistics(stream.statistics))
-            }
+                stream.statistics.clone()
+            }))),
             Question::Bound { adjoint, form } => gradient(BoundAdjoint::Unweighted { adjoint, form: *form }),
             Question::Fitc { noise, mean, cov } => {
                 gradient(BoundAdjoint::Fitc { noise: *noise, posterior: (mean, cov.as_ref()) })
@@ -292,6 +294,16 @@ impl Round {
                 }
             },
         }
+    }
+
+    /// What `sweep` finds with buffers for `n` rows.
+    fn streamed<T>(&self, n: usize, sweep: impl FnOnce(&mut DataStream) -> T) -> T {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop().filter(|stream| stream.is_for(n));
+        let mut stream = kept.unwrap_or_else(|| DataStream::new(&**self.model.layer(), n));
+        let found = sweep(&mut stream);
+        idle().push(stream);
+        found
     }
 
     fn losses(&self, asked: &Losses, part: usize, rows: Dataset<'_>) -> Result<Sums> {

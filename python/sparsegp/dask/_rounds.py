@@ -6,19 +6,25 @@ import time
 
 import dask
 from distributed import wait
+from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from .. import _sparsegp
 from . import _tasks
+from ._tree import Tree
 
-#: How many answers are merged in one task. The tree depends on the number of partitions alone.
-FAN_IN = 4
+#: How many rows that are read again in every round are summed in one task, where partitions are smaller.
+ROWS = 65_536
 
-#: How long a fit waits where there is no worker left, in seconds: new ones take some time to start.
+#: How long a fit waits where there is no worker left, or none does anything for it, in seconds: new ones take some time to start.
 PATIENCE = 60.0
 
-#: How often a fit looks whether there are workers, in seconds.
-LOOKING = 2.0
+#: How often a fit looks after the workers, in seconds.
+LOOKING = 0.5
+
+
+class Lost(RuntimeError):
+    """A worker that tasks were for is gone, or nothing comes of them: they are to be had elsewhere."""
 
 
 class Cluster:
@@ -53,98 +59,153 @@ class Cluster:
             self.client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
             raise RuntimeError(f"the Dask cluster has no workers after {PATIENCE:g} s, expected at least one") from None
-        for address, found in self.client.run(version).items():
-            if found != _sparsegp.__version__:
+        for address, found in self.client.run(version, on_error="return").items():
+            # Whoever could not be asked is about to go.
+            if found != _sparsegp.__version__ and not isinstance(found, OSError):
                 what = "no sparsegp" if found is None else f"sparsegp {found}"
                 raise RuntimeError(f"the worker {address} has {what}, expected version {_sparsegp.__version__}: install it there")
 
     def workers(self) -> list:
-        """The addresses of all workers, in an order that does not change."""
-        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        """The addresses of all workers, in an order that does not change; where there is none, once there are some."""
+        alone_since = time.monotonic()
+        while time.monotonic() - alone_since <= PATIENCE:
+            if self.client.status != "running":
+                raise RuntimeError("the connection to the Dask scheduler is lost")
+            if found := self.client.nthreads():
+                return sorted(found)
+            time.sleep(LOOKING)
+        raise RuntimeError(f"all workers are lost, and no new one came within {PATIENCE:g} s")
 
-    def results(self, tasks: list) -> list:
-        """What tasks come to, as soon as all are there."""
+    def results(self, tasks: list, needed=frozenset()) -> list:
+        """What tasks come to, as soon as all are there; ``Lost`` where a worker that they need is not."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
             futures = self.client.compute(tasks, optimize_graph=False)
         try:
-            self._wait(futures)
+            self._wait(futures, needed)
             return self.client.gather(futures)
         except KilledWorker as error:
             text = str(error).split("\n")[0]
             raise RuntimeError(f"a task was given up after its workers were lost one after the other: {text}") from None
+        except FutureCancelledError as error:
+            raise RuntimeError(f"rows were lost with a worker, and nobody knows how to have them again: {error}") from None
         except BaseException:
             self.client.cancel(futures)
             raise
 
-    def _wait(self, futures: list) -> None:
-        """Waits for tasks as long as there are workers, or might be again."""
-        alone_since = None
+    def _wait(self, futures: list, needed) -> None:
+        """Waits for tasks as long as the workers that they need are there and something comes of them."""
+        quiet_since = time.monotonic()
         while True:
             try:
                 wait(futures, timeout=LOOKING)
                 return
             except TimeoutError:
                 pass
-            if self.client.status != "running":
-                raise RuntimeError("the connection to the Dask scheduler is lost")
-            if self.client.nthreads():
-                alone_since = None
-                continue
-            alone_since = time.monotonic() if alone_since is None else alone_since
-            if time.monotonic() - alone_since > PATIENCE:
-                raise RuntimeError(f"all workers are lost, and no new one came within {PATIENCE:g} s")
+            if not needed <= set(self.workers()):
+                raise Lost("a worker is lost")
+            # Whether anything runs is asked of all workers, and only of fits that take long.
+            if time.monotonic() - quiet_since > PATIENCE / 2:
+                if any(self.client.call_stack().values()):
+                    quiet_since = time.monotonic()
+                elif time.monotonic() - quiet_since > PATIENCE:
+                    raise Lost(f"the workers did nothing for {PATIENCE:g} s")
 
 
 class Questions:
     """What the engine asks of partitions, by the names that it has for questions."""
 
     def __init__(self, cluster: Cluster, partitions, job: _tasks.Job, persist: bool):
-        self._cluster, self._partitions, self._persist = cluster, partitions, persist
+        self._cluster, self._persist = cluster, persist
+        self._blocks = list(partitions.with_rows())
+        self._tree = Tree([partitions.sizes[part] for part, _, _ in self._blocks])
         self._job = dask.delayed(job, pure=False, traverse=False)
+        self._preparation = None
+        #: Which workers have shares, in their order; and for every partition its worker and its rows there.
+        self._workers: list = []
+        self._places: list = []
         self._rows: list = []
 
     def __call__(self, name: str, work: bytes) -> bytes:
         """The merged answer of all partitions."""
         return {"survey": self._survey, "prepare": self._prepare, "sums": self._sums}[name](work)
 
-    def _places(self):
-        """For every partition where it is best kept: neighbours together, so that most of what is merged is in one place already. Values
-        that are with workers stay there."""
-        workers, count = self._cluster.workers(), len(self._partitions)
-        for part in range(count):
-            stays = self._partitions.held or not self._persist or not workers
-            yield {} if stays else {"workers": [workers[part * len(workers) // count]], "allow_other_workers": True}
-
     def _survey(self, readings: bytes) -> bytes:
         survey = dask.delayed(_tasks.survey, pure=False, traverse=False)
-        with_rows = self._partitions.with_rows()
-        found = [survey(self._job, part, first, readings, *block) for part, first, block in with_rows]
-        return self._merged(found, _tasks.merge_surveys)
+        merge = dask.delayed(_tasks.merge_surveys, pure=False)
+        found = [survey(self._job, part, first, readings, *block) for part, first, block in self._blocks]
+        whole = self._tree.merged(
+            (0, len(found)),
+            lambda node: found[node[0]] if node[1] - node[0] == 1 else None,
+            lambda front, back, _: merge([front, back]),
+        )
+        return self._cluster.results([whole])[0]
 
     def _prepare(self, work: bytes) -> bytes:
-        preparation = dask.delayed(_sparsegp.Preparation, pure=False)(work)
-        prepare = dask.delayed(_tasks.prepare, pure=False, traverse=False)
-        places, rows = list(self._places()), []
-        for part, first, block in self._partitions.with_rows():
-            with dask.annotate(**places[part]):
-                rows.append((part, prepare(self._job, part, first, preparation, *block)))
-        if self._persist:
-            kept = self._cluster.client.persist([own for _, own in rows], optimize_graph=False)
-            rows = [(part, own) for (part, _), own in zip(rows, kept)]
-        self._rows = rows
+        self._preparation = dask.delayed(_sparsegp.Preparation, pure=False)(work)
+        self._workers, self._places, self._rows = [], [None] * len(self._blocks), [None] * len(self._blocks)
+        if not self._persist:
+            self._rows = [self._prepared(place, None) for place in range(len(self._blocks))]
         return b""
 
-    def _sums(self, work: bytes) -> bytes:
-        round_ = dask.delayed(_sparsegp.Round, pure=False)(work)
-        answer = dask.delayed(_tasks.answer, pure=False, traverse=False)
-        return self._merged([answer(round_, rows, part) for part, rows in self._rows], _tasks.merge_sums)
+    def _prepared(self, place: int, worker):
+        """The rows of a partition to train on, on a worker where one is said."""
+        prepare = dask.delayed(_tasks.prepare, pure=False, traverse=False)
+        part, first, block = self._blocks[place]
+        with dask.annotate(**_on(worker)):
+            return prepare(self._job, part, first, self._preparation, *block)
 
-    def _merged(self, found: list, merge) -> bytes:
-        """The answers merged in a tree, neighbours first."""
-        merge = dask.delayed(merge, pure=False)
-        while len(found) > 1:
-            found = [
-                merge(found[at : at + FAN_IN]) if len(found[at : at + FAN_IN]) > 1 else found[at]
-                for at in range(0, len(found), FAN_IN)
-            ]
-        return self._cluster.results(found)[0]
+    def _settle(self) -> list:
+        """Gives the workers that are there equal shares, and has the rows prepared that are not in their place. Neighbours are together, so
+        that most of what is merged is in one place."""
+        there = self._cluster.workers()
+        if set(there) != set(self._workers):
+            # A new worker takes the place of one that is lost.
+            new = iter([worker for worker in there if worker not in self._workers])
+            kept = [worker if worker in there else next(new, None) for worker in self._workers]
+            self._workers = [*filter(None, kept), *new]
+        shares = list(zip(self._tree.shares(len(self._workers)), self._workers))
+        moving = [(at, worker) for share, worker in shares for at in range(*share) if self._places[at] != worker]
+        if moving:
+            kept = self._cluster.client.persist([self._prepared(*move) for move in moving], optimize_graph=False)
+            for (at, worker), rows in zip(moving, kept):
+                self._places[at], self._rows[at] = worker, rows
+        return shares
+
+    def _sums(self, work: bytes) -> bytes:
+        last = None
+        while True:
+            shares = self._settle() if self._persist else [(group, None) for group in self._tree.groups(ROWS)]
+            needed = {worker for _, worker in shares if worker is not None}
+            try:
+                return self._cluster.results([self._round(work, shares)], needed)[0]
+            except Lost as lost:
+                if needed <= set(self._cluster.workers()):
+                    # Nobody is lost, and yet nothing comes: once more, from the beginning.
+                    if last is not None:
+                        raise RuntimeError(f"a round was asked twice, and {lost}") from None
+                    last, self._places = lost, [None] * len(self._places)
+
+    def _round(self, work: bytes, shares: list):
+        """The answer to a round: a task for every share, with what is merged inside of it, and one for every other merge."""
+        answers, merge = (dask.delayed(task, pure=False, traverse=False) for task in (_tasks.answers, _tasks.merge_sums))
+        with dask.annotate(**_on(shares[0][1])):
+            asked = dask.delayed(_tasks.question, pure=False, traverse=False)(work)
+        found, places = {}, {}
+        for share, worker in shares:
+            nodes = self._tree.nodes(share)
+            parts = [part for part, _, _ in self._blocks[slice(*share)]]
+            with dask.annotate(**_on(worker)):
+                own = answers(asked, self._tree, nodes, parts, *self._rows[slice(*share)])
+                found.update((node, own[at]) for at, node in enumerate(nodes))
+            places.update((first, worker) for first in range(*share))
+
+        def merged(front, back, node):
+            with dask.annotate(**_on(places[node[0]])):
+                return merge([front, back])
+
+        return self._tree.merged((0, len(self._tree)), found.get, merged)
+
+
+def _on(worker) -> dict:
+    """That a task is for a worker, where one is said: what it reads is there."""
+    return {} if worker is None else {"workers": [worker], "allow_other_workers": False}

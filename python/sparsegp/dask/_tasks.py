@@ -11,11 +11,7 @@ from sklearn.utils import check_array
 
 from .. import _sparsegp, _tables
 from .._targets import checked_target
-
-
-def _usable(values):
-    """Numbers that came over the wire may lie anywhere, where the engine cannot read them; everything else is handed on as it is."""
-    return _tables.aligned(values) if isinstance(values, np.ndarray) else values
+from ._tree import Tree
 
 
 class Block(NamedTuple):
@@ -25,11 +21,6 @@ class Block(NamedTuple):
     y: object
     exposure: object
     weights: object
-
-    @classmethod
-    def usable(cls, *values):
-        """Of what a task is given."""
-        return cls(*map(_usable, values))
 
 
 class Rows(NamedTuple):
@@ -134,7 +125,6 @@ def _table(job: Job, block: Block) -> _sparsegp.Table:
     for name, (_, values) in more:
         if len(values) != len(table):
             raise ValueError(f"{name} has {len(values)} rows, X has {len(table)}")
-    more = [(name, (kind, _tables.aligned(values))) for name, (kind, values) in more]
     return table.with_columns(_sparsegp.Table.of_columns("y", more))
 
 
@@ -142,21 +132,34 @@ def survey(job: Job, part: int, first_row: int, readings: bytes, *block) -> byte
     """What a partition says of columns and scaling, with samples of its rows."""
     with _of_partition(part):
         return _sparsegp.survey_part(
-            _table(job, Block.usable(*block)), part, first_row, job.columns, job.options, readings, threads=threads()
+            _table(job, Block(*block)), part, first_row, job.columns, job.options, readings, threads=threads()
         )
 
 
 def prepare(job: Job, part: int, first_row: int, preparation: _sparsegp.Preparation, *block) -> Rows:
     """The training rows of a partition."""
     with _of_partition(part):
-        return Rows(*preparation.rows(_table(job, Block.usable(*block)), first_row, threads=threads()))
+        return Rows(*preparation.rows(_table(job, Block(*block)), first_row, threads=threads()))
 
 
-def answer(round_: _sparsegp.Round, rows: Rows, part: int) -> bytes:
-    """The sums that a round asks of a partition."""
-    with _of_partition(part):
-        arrays = [None if values is None else np.require(values, requirements=["C", "A"]) for values in rows]
-        return round_.sums(part, *arrays, threads=threads())
+def question(work: bytes) -> bytes:
+    """What a round asks: a task of its own, so that it travels from worker to worker, and is had again where it was lost."""
+    return work
+
+
+def answers(work: bytes, tree: Tree, nodes: list, parts: list, *rows: Rows) -> list:
+    """The sums that a round asks of the partitions of ``nodes``, whose numbers and rows these are: merged, for each node."""
+    round_ = _sparsegp.Round(work, threads=threads())
+    own = dict(zip((place for first, end in nodes for place in range(first, end)), zip(parts, rows)))
+
+    def known(node):
+        if node[1] - node[0] > 1:
+            return None
+        part, values = own[node[0]]
+        with _of_partition(part):
+            return round_.sums(part, *values, threads=threads())
+
+    return [tree.merged(node, known, lambda front, back, _: merge_sums([front, back])) for node in nodes]
 
 
 def merge_surveys(surveys: list) -> bytes:
@@ -171,8 +174,7 @@ def merge_sums(sums: list) -> bytes:
 
 def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=None):
     """What a method of the local estimator predicts for a block, a column for each of ``names``; a frame for a frame."""
-    wanted = wanted if exposure is None else {**wanted, "exposure": _usable(np.asarray(exposure).reshape(-1))}
-    X = _usable(X)
+    wanted = wanted if exposure is None else {**wanted, "exposure": np.asarray(exposure).reshape(-1)}
     found = getattr(local, method)(X, **wanted) if len(X) else ()
     found = found if isinstance(found, tuple) else (found,)
     values = np.column_stack(found) if found else np.empty((0, len(names)), dtype=dtype)
@@ -186,9 +188,9 @@ def predicted(local, method: str, wanted: dict, names: list, dtype, X, exposure=
 def squares(local, part: int, *block) -> np.ndarray:
     """Weight, mean of the target, squares around it and around predictions, of a partition."""
     with _of_partition(part):
-        block = Block.usable(*block)
+        block = Block(*block)
         y = np.asarray(checked_target(block.y, numeric=True), dtype=np.float64)
-        more = {} if block.exposure is None else {"exposure": _usable(np.asarray(block.exposure))}
+        more = {} if block.exposure is None else {"exposure": np.asarray(block.exposure)}
         weights = np.ones(len(y)) if block.weights is None else np.asarray(block.weights, dtype=np.float64)
         errors = y - local.predict(block.X, **more)
         mean = np.average(y, weights=weights)
@@ -198,7 +200,7 @@ def squares(local, part: int, *block) -> np.ndarray:
 def hits(local, part: int, *block) -> np.ndarray:
     """The weight of a partition, and that of its rows whose class is predicted."""
     with _of_partition(part):
-        block = Block.usable(*block)
+        block = Block(*block)
         y = checked_target(block.y, numeric=False)
         weights = np.ones(len(y)) if block.weights is None else np.asarray(block.weights, dtype=np.float64)
         return np.array([weights.sum(), weights @ (local.predict(block.X) == y)])

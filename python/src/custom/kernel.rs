@@ -1,9 +1,9 @@
 //! A kernel whose values and gradients an object of Python computes.
 
 use super::{Own, keywords, parameters};
-use crate::convert::matrix;
+use crate::convert::{LentMatrix, LentVector, matrix};
 use faer::{MatMut, MatRef};
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::PyArray1;
 use pyo3::prelude::*;
 use sparsegp::kernels::{Gradient, Inputs, Kernel, Parameter, Scratch};
 use std::fmt;
@@ -45,8 +45,7 @@ impl CustomKernel {
 }
 
 /// Gradients in parameters, in the left points and in the right ones.
-type Found<'py> =
-    (PyReadonlyArray1<'py, f64>, Option<PyReadonlyArray2<'py, f64>>, Option<PyReadonlyArray2<'py, f64>>);
+type Found<'py> = (LentVector<'py>, Option<LentMatrix<'py>>, Option<LentMatrix<'py>>);
 
 impl fmt::Debug for CustomKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,8 +62,7 @@ impl Kernel for CustomKernel {
                 Inputs::Gram(x) => (matrix(py, x)?, None),
             };
             let values = keywords(py, &self.parameters)?;
-            let found: PyReadonlyArray2<'_, f64> =
-                object.call_method1("_covariances", (x, z, values))?.extract()?;
+            let found: LentMatrix<'_> = object.call_method1("_covariances", (x, z, values))?.extract()?;
             let found = found.as_array();
             for j in 0..out.ncols() {
                 (0..out.nrows()).for_each(|i| out[(i, j)] = found[(i, j)]);
@@ -104,7 +102,7 @@ impl Kernel for CustomKernel {
             let py = object.py();
             let found =
                 object.call_method1("_variances", (matrix(py, x)?, keywords(py, &self.parameters)?))?;
-            let found: PyReadonlyArray1<'_, f64> = found.extract()?;
+            let found: LentVector<'_> = found.extract()?;
             out.iter_mut().zip(found.as_array()).for_each(|(out, found)| *out = *found);
             Ok(())
         });

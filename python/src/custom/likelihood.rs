@@ -1,7 +1,8 @@
 //! A likelihood whose density an object of Python computes; expectations are the engine's quadrature, an array of nodes at a time.
 
 use super::{Own, keywords, parameters};
-use numpy::{PyArray1, PyReadonlyArray1};
+use crate::convert::LentVector;
+use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -69,7 +70,7 @@ impl CustomLikelihood {
             let py = object.py();
             let arguments = (at.y, PyArray1::from_slice(py, f), self.keywords(py, at.exposure)?);
             let found = object.call_method1("_value_and_slope", arguments)?;
-            let found: (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) = found.extract()?;
+            let found: (LentVector<'_>, LentVector<'_>) = found.extract()?;
             value.iter_mut().zip(found.0.as_array()).for_each(|(out, found)| *out = *found);
             first.iter_mut().zip(found.1.as_array()).for_each(|(out, found)| *out = *found);
             Ok(())
@@ -91,8 +92,7 @@ impl CustomLikelihood {
             let py = object.py();
             let arguments = (PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
             let found = object.call_method1("_moments", arguments)?;
-            let (means, variances): (PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>) =
-                found.extract()?;
+            let (means, variances): (LentVector<'_>, LentVector<'_>) = found.extract()?;
             Ok((means.as_array().to_vec(), variances.as_array().to_vec()))
         })
     }
@@ -102,7 +102,7 @@ impl CustomLikelihood {
         self.own.call(|object| {
             let py = object.py();
             let arguments = (y, PyArray1::from_slice(py, f), self.keywords(py, exposure)?);
-            let found: PyReadonlyArray1<'_, f64> = object.call_method1("_cdf", arguments)?.extract()?;
+            let found: LentVector<'_> = object.call_method1("_cdf", arguments)?.extract()?;
             Ok(found.as_array().to_vec())
         })
     }
@@ -159,7 +159,7 @@ impl Likelihood for CustomLikelihood {
             let (f, weights) = (PyArray1::from_slice(py, f), PyArray1::from_slice(py, weights));
             let found =
                 object.call_method1("_own_gradient", (at.y, f, weights, self.keywords(py, at.exposure)?))?;
-            let found: PyReadonlyArray1<'_, f64> = found.extract()?;
+            let found: LentVector<'_> = found.extract()?;
             own.iter_mut().zip(found.as_array()).for_each(|(slot, found)| *slot += found);
             Ok(())
         });
