@@ -27,8 +27,9 @@ const CLOSED_FORM_GAIN: f64 = 0.05;
 /// … by more than this share of the standard error of the differences, …
 const STANDARD_ERRORS: f64 = 0.5;
 
-/// … and raises the squared error by no more than this factor: a sharper density is not worth worse means.
-const MOST_ERROR: f64 = 1.05;
+/// … and does not raise the squared error by more than this share and the standard error of the differences: a sharper density is not
+/// worth worse means.
+const MORE_ERROR: f64 = 0.05;
 
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
 const NEGLIGIBLE: f64 = 0.002;
@@ -154,7 +155,7 @@ impl Search<'_, '_> {
 fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
     let better = others.into_iter().filter(|other| {
         let (gain, error) = best.gain_of(other);
-        gain > least.max(STANDARD_ERRORS * error) && other.error() <= MOST_ERROR * best.error()
+        gain > least.max(STANDARD_ERRORS * error) && !best.has_less_error_than(other, MORE_ERROR)
     });
     let mut better: Vec<Judged> = better.collect();
     better.sort_by(|a, b| a.loss().total_cmp(&b.loss()));

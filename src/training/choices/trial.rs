@@ -41,7 +41,7 @@ pub(super) struct Judged {
     pub options: FitOptions,
     model: Arc<Model>,
     losses: Losses,
-    error: f64,
+    errors: Losses,
     seconds: f64,
 }
 
@@ -92,9 +92,9 @@ impl Trials {
         let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
         let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
         let model = Arc::new(record(fitted, scaling, &short, self.train_rows()));
-        let (losses, error) = self.losses(&model, model.posterior())?;
+        let (losses, errors) = self.losses(&model, model.posterior())?;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Judged { options: options.clone(), losses, error, seconds, model })
+        Ok(Judged { options: options.clone(), losses, errors, seconds, model })
     }
 
     /// A start with the values that another fit found, as far as hyper-parameters have the same names.
@@ -113,8 +113,8 @@ impl Trials {
         Ok(Start { model, q: None })
     }
 
-    /// The log loss of every held-out row, and the mean squared error.
-    fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, f64)> {
+    /// The log loss of every held-out row, and its squared error.
+    fn losses(&self, model: &Model, posterior: &Posterior) -> Result<(Losses, Losses)> {
         let held = self.held.dataset();
         let predictions = model.predict_by(posterior, held.x, self.held.exposure.clone());
         let rows = predictions.losses(held.targets.y);
@@ -122,8 +122,7 @@ impl Trials {
         if losses.iter().any(|loss| !loss.is_finite()) {
             return Err(Error::fit("a held-out row is impossible"));
         }
-        let error = rows.iter().map(|row| row.1).sum::<f64>() / rows.len() as f64;
-        Ok((Losses(losses), error))
+        Ok((Losses(losses), Losses(rows.iter().map(|row| row.1).collect())))
     }
 }
 
@@ -133,9 +132,10 @@ impl Judged {
         self.losses.mean()
     }
 
-    /// The mean squared error of the mean.
-    pub fn error(&self) -> f64 {
-        self.error
+    /// Whether the mean squared error of another one is higher by more than this share and the standard error of the differences.
+    pub fn has_less_error_than(&self, other: &Judged, share: f64) -> bool {
+        let (fall, error) = self.errors.gain_of(&other.errors);
+        -fall > (share * self.errors.mean()).max(error)
     }
 
     /// How much lower the loss of another one is, and the standard error of that.
@@ -147,10 +147,10 @@ impl Judged {
     pub fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
         let started = Instant::now();
         let posterior = self.model.posterior().with_count(count)?;
-        let (losses, error) = trials.losses(&self.model, &posterior).ok()?;
+        let (losses, errors) = trials.losses(&self.model, &posterior).ok()?;
         let options = self.options.with_neighbours(count);
         let seconds = started.elapsed().as_secs_f64();
-        Some(Judged { options, model: Arc::clone(&self.model), losses, error, seconds })
+        Some(Judged { options, model: Arc::clone(&self.model), losses, errors, seconds })
     }
 
     /// What is told of it.
