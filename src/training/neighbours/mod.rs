@@ -28,6 +28,9 @@ const ROUNDS: [(usize, usize); 3] = [(2048, 4), (2048, 8), (4096, 12)];
 /// The same before the last where sites stand for the data, which are matched anew in every round.
 const SITE_ROUNDS: [(usize, usize); 2] = [(TERMS, 12), (TERMS, 12)];
 
+/// How often the way of a round is halved before the round is taken back.
+const HALVINGS: usize = 3;
+
 /// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all. Direct losses
 /// start from the evidence, which knows the amplitude.
 pub(super) fn train_neighbours(
@@ -54,16 +57,21 @@ pub(super) fn train_neighbours(
     }
     let mut theta = objective.start();
     let outcome = if trains {
+        let terms = (TERMS.min(n), few);
         if objective.has_sites() {
             theta = rounds(&mut objective, theta, &SITE_ROUNDS, (plan, few), monitor)?;
         }
-        objective.look_up(TERMS.min(n), few);
-        let mut found = minimize(&mut objective, theta, n as f64, &plan.hyper, monitor);
+        objective.look_up(terms.0, terms.1);
+        let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
+        let mut found = minimize(&mut objective, theta.clone(), n as f64, &plan.hyper, monitor);
         monitor.check()?;
         if let Some(best) = objective.kept() {
             found.theta = best;
         }
-        objective.solve(&found.theta).ok_or_else(failed_start)?;
+        match before {
+            Some(before) => found.theta = matched(&mut objective, (&theta, before), found.theta, terms)?,
+            None => drop(objective.solve(&found.theta).ok_or_else(failed_start)?),
+        }
         objective.look_up(n, neighbours.count);
         found
     } else {
@@ -126,12 +134,40 @@ fn rounds(
     for &(terms, iterations) in rounds {
         let rows = terms.min(n);
         objective.look_up(rows, k);
+        let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
         let epochs = iterations.min(plan.limits.epochs);
         let limits = Limits { epochs, plateaus: 0, target: None, ..*monitor.limits() };
         let mut warm = monitor.warm_start(rows, limits);
-        theta = minimize(objective, theta, n as f64, &plan.hyper, &mut warm).theta;
+        let to = minimize(objective, theta.clone(), n as f64, &plan.hyper, &mut warm).theta;
         monitor.check()?;
-        objective.solve(&theta).ok_or_else(failed_start)?;
+        theta = match before {
+            Some(before) => matched(objective, (&theta, before), to, (rows, k))?,
+            None => {
+                objective.solve(&to).ok_or_else(failed_start)?;
+                to
+            }
+        };
     }
     Ok(theta)
+}
+
+/// How far to go from a point towards another one, in halves, for the objective to be no higher than it was `before`: what a round lowers is
+/// the objective with the sites of its start, which holds near that only. Sites are matched anew there, by so many rows and neighbours.
+fn matched(
+    objective: &mut NeighbourObjective<'_>,
+    (from, before): (&[f64], f64),
+    mut to: Vec<f64>,
+    (rows, k): (usize, usize),
+) -> Result<Vec<f64>> {
+    for _ in 0..=HALVINGS {
+        if objective.solve(&to).is_some() {
+            objective.look_up(rows, k);
+            if objective.solve(&to).is_some_and(|value| value <= before) {
+                return Ok(to);
+            }
+        }
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = 0.5 * (*to + from));
+    }
+    objective.solve(from).ok_or_else(failed_start)?;
+    Ok(from.to_vec())
 }
