@@ -111,7 +111,8 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
     let coarse = Mat::from_fn(30, 3, |i, d| if d == 0 { (i % 24) as f64 } else { x[(i, d)] });
     let rows = Rows { x: coarse.as_ref(), exposure: &[], targets: &y };
     let found = Explainer::of_inputs(&model).dependence(0, rows, &Settings::default());
-    assert!(found.settings.iter().map(|setting| setting.value).eq((0..24).map(f64::from)));
+    let values: Vec<f64> = found.settings.iter().map(|setting| setting.value).collect();
+    assert_eq!(values, (0..24).map(f64::from).collect::<Vec<_>>());
 }
 
 /// The Shapley values of a row over all subsets of the columns and all rows of the background.
