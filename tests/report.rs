@@ -282,6 +282,19 @@ fn names_stay_text_however_long_or_hostile_they_are() {
     }
 }
 
+#[test]
+fn an_axis_of_dates_says_since_when_and_its_marks_are_from_all_rows() {
+    let work = Work::empty();
+    let row = |i: usize| format!("20{:02}-01-01,{}\n", 10 + i / 50, i / 50 + i % 3);
+    work.write("t.csv", &("day,y\n".to_owned() + &(0..450).map(row).collect::<String>()));
+    work.run(&format!("fit t.csv --target y --task regression --quiet --model-out m {QUICK}")).ok();
+    work.run("explain m t.csv --rows none --report e.html").ok();
+    let page = work.read("e.html");
+    assert!(elements(&page, "text").iter().any(|text| text.contains("day (years since 2010-01-01)")));
+    // 450 rows, every second of which is marked.
+    assert_eq!(page.matches("stroke-opacity=\"0.6\"").count(), 225);
+}
+
 /// The cells of a CSV file without quotes in it, by column.
 fn column<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -327,6 +340,11 @@ fn explain_writes_tables_that_agree_with_predictions() {
     assert_eq!(work.read("f/contributions.csv"), contributions);
     work.run("explain model data.csv --out f --rows none --seed 1").ok();
     assert_eq!(work.read("f/contributions.csv").lines().count(), 1);
+    // Without a folder the figures are printed, with what they are, and the rows.
+    let printed = work.run("explain model data.csv --rows 2,5 --orders 20").ok().stdout();
+    for start in ["increase  ", "sensitivity  ", "row 2  ", "row 5  "] {
+        assert!(printed.lines().any(|line| line.starts_with(start)), "{start}: {printed}");
+    }
 
     for (command, code, words) in [
         ("explain model data.csv --out e --rows 1,999", 2, &["--rows", "999", "120"][..]),

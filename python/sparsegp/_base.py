@@ -269,7 +269,9 @@ class Estimator(BaseEstimator):
             Rows that the model was not fitted to. Without them there are no figures of test rows, of relevance, of
             partial dependence and of the function.
         y_test : array-like of shape (n,), optional
-            Their targets. Without them the rows serve for partial dependence and the function alone.
+            Their targets. Without them the rows serve for partial dependence and the function alone. The figures stand
+            beside those of training rows, of the best constant and of a linear model, unless the model was loaded or has
+            learned more since its fit, or its rows are more than four million numbers.
         exposure : array-like of shape (n,), optional
             Their exposures, for counts that were fitted with them.
         """

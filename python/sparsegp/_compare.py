@@ -14,7 +14,19 @@ from . import _sparsegp, _tables
 from ._options import custom_of, engine_options
 
 
-@dataclass
+#: The figures that a comparison is printed with, where its task has them.
+FIGURES = {
+    "nll": "NLL",
+    "error_rate": "error rate",
+    "auc": "AUC",
+    "rmse": "RMSE",
+    "crps": "CRPS",
+    "coverage_95": "95 % coverage",
+    "seconds": "seconds",
+}
+
+
+@dataclass(repr=False)
 class Comparison:
     """What a comparison found.
 
@@ -32,6 +44,21 @@ class Comparison:
     results: dict
     summary: dict
     notes: list = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """The summary as a table: means over the repeats, with standard errors where there are several."""
+        summary = self.summary
+        shown = [name for name in FIGURES if not np.all(np.isnan(summary.get(f"{name}_mean", np.nan)))]
+        if "error_rate" in shown:  # Of classes it is their Brier score.
+            shown.remove("crps")
+        cells = [["objective", "train size", "runs", *(FIGURES[name] for name in shown)]]
+        for row, objective in enumerate(summary["objective"]):
+            cells.append([objective, *(f"{summary[name][row]:.0f}" for name in ("train_size", "runs"))])
+            for name in shown:
+                mean, error = (summary.get(f"{name}_{of}", {row: np.nan})[row] for of in ("mean", "se"))
+                cells[-1].append(f"{mean:.4g}" + ("" if np.isnan(error) else f" ± {error:.2g}"))
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
 
     @property
     def frame(self):
@@ -136,7 +163,8 @@ def compare(
     array = not _tables.is_named(X)
     table = _tables.matrix_table(check_array(X, dtype=np.float64)) if array else _tables.named_table(X)
     names = set(table.names)
-    target = _tables.free_name("y", names)
+    name = getattr(y, "name", None)
+    target = _tables.free_name(name if isinstance(name, str) and name else "y", names)
     more = [(target, _tables.column(np.asarray(y), target))]
     columns = {"target": target, "exposure": None, "weights": None, "keep": table.names if array else []}
     columns |= _tables.category_columns(X, categorical, ordered) | {"positive_label": None}

@@ -16,9 +16,12 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Warning;
 use sparsegp::options::{Betas, FitOptions};
 use sparsegp::schema::SchemaOptions;
-use sparsegp::tabular::{FitRequest, TableModel, fit_table_in, select_beta};
+use sparsegp::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+
+/// The most numbers of training rows that a model keeps for its report.
+const MOST_KEPT: usize = 4_000_000;
 
 /// The names of the options of a fit.
 #[pyfunction]
@@ -103,7 +106,7 @@ pub fn fit(
     let (betas, others) = grid_of(betas)?;
     let options = options_of(options, others, &custom)?;
     let columns = columns.options();
-    let work = |host: Host<'_>| -> sparsegp::Result<TableModel> {
+    let work = |host: Host<'_>| -> sparsegp::Result<(TableModel, Option<TrainingSample>)> {
         let request = FitRequest {
             table: &table.0,
             columns: &columns,
@@ -118,14 +121,16 @@ pub fn fit(
             Some(betas) => select_beta(&request, betas, &mut session)?.0,
             None => fit_table_in(&request, &mut session)?,
         };
-        Ok(fit.model)
+        // A report does without.
+        let sample = TrainingSample::draw(&request, &fit.model).ok();
+        Ok((fit.model, sample.filter(|sample| sample.numbers() <= MOST_KEPT)))
     };
     let mut hear = listener.map(|listener| {
         move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
     });
     let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
-    let model = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
-    Ok(Model::new(model, custom))
+    let (model, sample) = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
+    Ok(Model::new(model, custom).with_sample(sample))
 }
 
 /// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.

@@ -18,7 +18,7 @@ use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
 use sparsegp::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
 use sparsegp::schema::UnseenLevels;
-use sparsegp::tabular::TableModel;
+use sparsegp::tabular::{Baselines, TableModel, TrainingSample};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,8 @@ use std::sync::atomic::Ordering;
 pub struct Model {
     model: Arc<TableModel>,
     custom: Custom,
+    /// Rows of the fit for its report; none where the model comes from a file or has learned more.
+    sample: Option<TrainingSample>,
 }
 
 /// What is wanted of predictions.
@@ -45,7 +47,12 @@ type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send +
 impl Model {
     /// A model, which may name what is custom.
     pub fn new(model: TableModel, custom: Custom) -> Model {
-        Model { model: Arc::new(model), custom }
+        Model { model: Arc::new(model), custom, sample: None }
+    }
+
+    /// The same with rows of its fit.
+    pub fn with_sample(self, sample: Option<TrainingSample>) -> Model {
+        Model { sample, ..self }
     }
 
     /// Does `work` on a pool; what comes of it, or what went wrong.
@@ -293,10 +300,16 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<()> {
         let (model, target) = (&*self.model, self.model.schema().target_name());
-        let work = |_: host::Host<'_>| {
+        let work = |host: host::Host<'_>| {
             let labelled = table.filter(|table| table.0.column(target).is_some());
-            let test = labelled.map(|table| Evaluation::of_table(model, None, &table.0, UnseenLevels::Error));
-            let test = test.transpose()?;
+            let poll = || host.interrupted.load(Ordering::Relaxed);
+            let mut session = Session::new(host.tell).with_poll(&poll);
+            // Figures to compare with are a help: the report does without those that cannot be had.
+            let beside = labelled.and(self.sample.as_ref());
+            let beside = beside.and_then(|sample| Baselines::of_sample(sample, model, &mut session).ok());
+            let of_table =
+                |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::Error);
+            let test = labelled.map(of_table).transpose()?;
             let mut rows = KeptRows::new(model);
             if let (Some(table), None) = (table, &test) {
                 rows.push_table(model, &table.0, UnseenLevels::Error)?;
@@ -313,7 +326,7 @@ impl Model {
             };
             AtomicFile::write_all_to(&path, fit_page(target, &[fit], &again).html().as_bytes())
         };
-        host::run(py, threads, None, work)?.map_err(raised)
+        self.run(py, threads, work)
     }
 
     /// Writes the model file, which appears complete or not at all.

@@ -90,3 +90,11 @@ def test_a_comparison_is_the_engine_s(line, tmp_path):
     assert len(found.plot().containers) == 2 and found.frame["nll_mean"].tolist() == found.summary["nll_mean"].tolist()
     with pytest.raises(ValueError, match="objectives"):
         sparsegp.compare(X, y, [])
+
+
+def test_a_comparison_prints_as_a_table_of_its_means(tumours):
+    X, y = tumours
+    found = sparsegp.compare(X[:120], y[:120], ["elbo"], repeats=2, options={"inducing": 10, "epochs": 2})
+    header, row = repr(found).splitlines()
+    assert header.split("  ")[0] == "objective" and "error rate" in header and "RMSE" not in header
+    assert row.startswith("elbo") and f"{found.summary['nll_mean'][0]:.4g} ± " in row

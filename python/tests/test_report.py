@@ -15,6 +15,11 @@ def test_a_report_has_the_figures_that_its_rows_make(tumours, tmp_path):
     has = {name: "<title>Decision regions</title>" in page for name, page in pages.items()}
     assert has == {"none": False, "inputs": True, "test": True}
     assert [name for name, page in pages.items() if "Receiver operating" in page] == ["test"]
+    beside = ["training", "the class shares", "linear model"]
+    assert all(f'<th scope="col">{name}</th>' in pages["test"] for name in beside)
+    model.save(tmp_path / "model")
+    sparsegp.SparseGPClassifier.load(tmp_path / "model").report(tmp_path / "loaded", X[400:], y[400:])
+    assert "Receiver operating" in (loaded := (tmp_path / "loaded").read_text()) and "the class shares" not in loaded
     with pytest.raises(ValueError, match="X_test"):
         model.report(tmp_path / "x", y_test=y[400:])
     assert not (tmp_path / "x").exists()

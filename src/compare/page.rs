@@ -3,6 +3,7 @@
 use super::plan::{Contender, Plan};
 use super::results::{Results, Role};
 use super::summary::{Estimate, Group};
+use crate::error::{Say, spoken};
 use crate::likelihood::Task;
 use crate::report::{
     Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
@@ -120,14 +121,19 @@ fn short(value: f64, digits: i32) -> String {
     }
 }
 
-/// The page of a comparison; `name` is what the data are called, and `end` what stands at its end.
-pub fn page(plan: &Plan<'_>, results: &Results, groups: &[Group], (name, end): (&str, Section)) -> Page {
+/// The page of a comparison; `name` is what the data are called, `end` what stands at its end, and `say` how options are called.
+pub fn page(
+    (plan, results, groups): (&Plan<'_>, &Results, &[Group]),
+    (name, end): (&str, Section),
+    say: &Say<'_>,
+) -> Page {
     let task = plan.task();
     let rows = table(groups, task);
     let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
-    summary.extend(notes(plan).into_iter().map(Block::Text));
+    summary.extend(notes(plan, say).into_iter().map(Block::Text));
     let failed = results.failures_alike();
-    let failed = failed.iter().map(|failure| Block::Warning(format!("Failed: {failure}"))).collect();
+    let failed =
+        failed.iter().map(|failure| Block::Warning(spoken(&format!("Failed: {failure}"), say))).collect();
     let point = figures_of(task)[0];
     let by_size = [NLL, point].map(|figure| {
         let title = format!("Test {} against the number of training rows", figure.1);
@@ -199,7 +205,7 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
 }
 
 /// How to read the table.
-fn notes(plan: &Plan<'_>) -> Vec<String> {
+fn notes(plan: &Plan<'_>, say: &Say<'_>) -> Vec<String> {
     let settings = plan.settings();
     let mut notes = vec![format!(
         "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
@@ -211,7 +217,7 @@ fn notes(plan: &Plan<'_>) -> Vec<String> {
              rows; the table has the median of the chosen values."
         ));
     }
-    notes.extend(plan.notes().iter().cloned());
+    notes.extend(plan.notes().iter().map(|note| spoken(note, say)));
     notes
 }
 

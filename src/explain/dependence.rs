@@ -8,9 +8,6 @@ use faer::Mat;
 /// The most settings of a column.
 const SETTINGS: usize = 25;
 
-/// The most numbers that are each a setting; more are a range.
-const MOST_DISTINCT: usize = 12;
-
 /// The part of the rows beyond either end of the range that settings cover.
 const BEYOND: f64 = 0.02;
 
@@ -52,7 +49,7 @@ pub struct Curve {
 
 impl Explainer<'_> {
     /// The partial dependence on a column (Friedman 2001): the mean over at most [`Settings::background`] rows, drawn at random, of the
-    /// prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, few
+    /// prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, up to 25
     /// distinct ones take all of their values, categories all of theirs (the first 25), dates those of rows.
     ///
     /// The band is of the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, Σ being the joint
@@ -146,7 +143,7 @@ fn spread(mut values: Vec<f64>) -> Vec<f64> {
     let (low, high) = (quantile(BEYOND), quantile(1.0 - BEYOND));
     let mut distinct = values.clone();
     distinct.dedup();
-    if distinct.len() <= MOST_DISTINCT || low >= high {
+    if distinct.len() <= SETTINGS || low >= high {
         distinct.truncate(SETTINGS);
         return distinct;
     }

@@ -39,7 +39,9 @@ impl Unusable {
             Unusable::Unknown(what) => Error::data(format!(
                 "{name}: the model has {what}, which is not known"
             ))
-            .hint("enter it in the registry that the model is read with, or use a newer version of sparsegp"),
+            .hint(
+                "give it where the model is read (a Registry in Rust, kernels= or likelihoods= in Python), or use a newer version of sparsegp",
+            ),
         }
     }
 }

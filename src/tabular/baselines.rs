@@ -55,7 +55,19 @@ impl Baselines {
     ///
     /// When the table does not suit the model.
     pub fn of(request: &FitRequest<'_>, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
-        let sample = Sample::draw(request, model)?;
+        Baselines::of_sample(&TrainingSample::draw(request, model)?, model, session)
+    }
+
+    /// The same, by training rows that were drawn before.
+    ///
+    /// # Errors
+    ///
+    /// When the rows do not suit a linear model.
+    pub fn of_sample(
+        sample: &TrainingSample,
+        model: &TableModel,
+        session: &mut Session<'_>,
+    ) -> Result<Baselines> {
         Ok(Baselines {
             training: sample.figures(model),
             constant: Constant::of(model.schema().encoding(), sample.targets.targets()),
@@ -65,7 +77,7 @@ impl Baselines {
 }
 
 /// Training rows drawn by the seed, the first ones of which are a smaller sample.
-struct Sample {
+pub struct TrainingSample {
     /// The rows, in original units.
     rows: TableRows,
     /// Their places among all training rows.
@@ -81,8 +93,13 @@ struct Observations {
     weights: Vec<f64>,
 }
 
-impl Sample {
-    fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<Sample> {
+impl TrainingSample {
+    /// As many of the training rows of a fit as its baselines take.
+    ///
+    /// # Errors
+    ///
+    /// When the table does not suit the model.
+    pub fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<TrainingSample> {
         let (schema, options) = (model.schema(), model.options());
         let table = request.table.with_values(schema.target_name());
         let table = &*table.read(&schema.readings, &|_| true)?;
@@ -98,7 +115,12 @@ impl Sample {
         places.truncate(linear_rows(model).unwrap_or(0).max(TRAINING_FIGURES));
         let drawn: Vec<usize> = places.iter().map(|&place| train[place as usize]).collect();
         let rows = CodedTable::of(schema, &table.take(&drawn))?.part((0..drawn.len()).collect());
-        Ok(Sample { rows, places, targets })
+        Ok(TrainingSample { rows, places, targets })
+    }
+
+    /// How many numbers it is: the inputs of its rows and the targets of all.
+    pub fn numbers(&self) -> usize {
+        self.rows.inputs().nrows() * self.rows.inputs().ncols() + self.targets.y.len()
     }
 
     /// The figures of the smaller sample.

@@ -16,7 +16,7 @@ mod sharing;
 mod streamed;
 mod survey;
 
-pub use baselines::{Baselines, Constant};
+pub use baselines::{Baselines, Constant, TrainingSample};
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
 pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file};
 pub use fit_parts::{PartSurvey, PartsFit, PartsRequest, Preparation, TableParts};

@@ -8,16 +8,23 @@ use sparsegp::files::AtomicFile;
 use sparsegp::report::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp::tabular::{TableModel, TableOutputs};
 use sparsegp::{Error, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The columns of text, and the columns of the data whose contributions to a row are printed.
+const WIDTH: usize = 100;
+const PARTS: usize = 4;
 
 /// The columns whose partial dependence is told.
 const DEPENDENCES: usize = 10;
 
 /// Runs the command.
 pub fn run(args: &ExplainArgs) -> Result<()> {
-    page::check_folder(&args.out)?;
-    args.plots.as_deref().map(page::check_folder).transpose()?;
-    let files = ["relevance.csv", "dependence.csv", "contributions.csv"].map(|name| args.out.join(name));
+    for folder in args.out.iter().chain(&args.plots) {
+        page::check_folder(folder)?;
+    }
+    let names = ["relevance.csv", "dependence.csv", "contributions.csv"];
+    let files: Vec<PathBuf> =
+        args.out.iter().flat_map(|folder| names.map(|name| folder.join(name))).collect();
     let mut outputs: Vec<&Path> = files.iter().map(|path| path.as_path()).collect();
     outputs.extend(args.report.as_deref());
     output::check_paths(&outputs, &[&args.model, &args.data])?;
@@ -36,8 +43,10 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
             Explained::of((model, kept, Some("rows of the data")), rows, DEPENDENCES, &settings)
         })
         .collect();
-    for (name, text) in Explained::files(&explained)? {
-        AtomicFile::write_all_to(&args.out.join(name), text.as_bytes())?;
+    if let Some(folder) = &args.out {
+        for (name, text) in Explained::files(&explained)? {
+            AtomicFile::write_all_to(&folder.join(name), text.as_bytes())?;
+        }
     }
     if args.report.is_some() || args.plots.is_some() {
         let title = format!("What the predictions of {} depend on", args.model.display());
@@ -84,7 +93,7 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     Ok((kept, rows))
 }
 
-/// Prints the ten most relevant columns.
+/// Prints the ten most relevant columns with what the figures are, and the rows that were taken apart.
 fn show(explained: &Explained<'_>) -> Result<()> {
     const SHOWN: usize = 10;
     let table = explained.relevance_table();
@@ -96,5 +105,9 @@ fn show(explained: &Explained<'_>) -> Result<()> {
         .map(|row| [vec![row[1].clone()], row[2..].iter().map(short).collect()].concat())
         .collect();
     let note = if more > 0 { format!("… {more} more columns\n") } else { String::new() };
-    output::print(&format!("{}\n{}{note}", table.get(1).map_or("", |row| &row[0]), output::table(&rows)))
+    let target = table.get(1).map_or("", |row| &row[0]);
+    let about = output::table(&output::wrapped(&explained.legend(), WIDTH));
+    let parts = explained.contribution_lines(PARTS);
+    let parts = output::table(&output::wrapped(&parts, WIDTH));
+    output::print(&format!("{target}\n{}{note}{about}{parts}", output::table(&rows)))
 }

@@ -97,7 +97,10 @@ impl Labels {
 
 /// Round numbers in a range, evenly spaced.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
-    RangedCoordf64::from(range.clone()).key_points(TICKS)
+    // Steps add up, so that 0 is met but for rounding.
+    let zero = 1e-9 * (range.end - range.start).abs();
+    let ticks = RangedCoordf64::from(range.clone()).key_points(TICKS);
+    ticks.into_iter().map(|tick| if tick.abs() < zero { 0.0 } else { tick }).collect()
 }
 
 /// The logarithms of round numbers: 1, 2, 5, 10, … over a short range of logarithms, powers of ten over a long one.
@@ -172,6 +175,10 @@ mod tests {
             [short(0.0, 3), short(-1e-7, 3), short(1.5e9, 3), short(-1e-9, 3)],
             ["0", "-1e-7", "1.5e9", "-1e-9"]
         );
+        for below in 1..100 {
+            let labels = labels_of(&Axis::linear("x", -0.01 * f64::from(below)..0.55));
+            assert!(labels.iter().any(|label| label == "0"), "{labels:?}");
+        }
         let middles = [0.0, 1.0, -2.3, 700.0, 1e5, 123456.7, 1e9, 1e-4, 3e-9];
         let widths = [1e-6, 3e-4, 0.02, 1.0, 4.7, 900.0, 1e6];
         for (middle, width) in middles.iter().flat_map(|m| widths.iter().map(move |w| (m, w))) {

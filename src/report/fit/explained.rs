@@ -7,7 +7,8 @@ use crate::report::evaluation::KeptRows;
 use crate::report::figures::{Band, Drawing, Interval, bands, intervals};
 use crate::report::html::{Block, Figure, Page, PagePart, Section};
 use crate::report::words::number;
-use crate::tables::csv_text;
+use crate::schema::Feature;
+use crate::tables::{csv_text, instant};
 use crate::tabular::TableModel;
 use faer::Mat;
 
@@ -17,6 +18,9 @@ const FEW: usize = 4;
 
 /// The most classes whose curves share a figure.
 const MOST_CURVES: usize = 6;
+
+/// The most rows that are marked below a curve.
+const MOST_MARKS: usize = 400;
 
 /// Half the width of a central 95 % interval, in standard errors.
 const HALF_95: f64 = 1.959963984540054;
@@ -98,6 +102,43 @@ impl<'a> Explained<'a> {
         table(&header, self.relevance.iter().map(row))
     }
 
+    /// What the figures of the relevance of columns are, by their names in [`Explained::relevance_table`].
+    pub fn legend(&self) -> Vec<Vec<String>> {
+        let permuted = self.relevance.iter().any(|relevance| relevance.permutation.is_some());
+        let increase = format!(
+            "by how much the {} of the rows rises when the column is shuffled among them: what the model loses without it",
+            self.loss()
+        );
+        let sensitivity = "how far f may move when the column alone moves by one standard deviation: what the model can use";
+        let lines = [("increase", increase, permuted), ("sensitivity", sensitivity.to_owned(), true)];
+        let told = lines.into_iter().filter(|line| line.2);
+        told.map(|(name, words, _)| vec![name.to_owned(), words]).collect()
+    }
+
+    /// A line per row that is explained: its number, its prediction beside the mean over the background, and the largest contributions.
+    pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
+        let line = |(row, about): &(u64, Contributions)| {
+            let mut parts: Vec<_> = about.parts.iter().collect();
+            parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+            let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
+            let mut words: Vec<String> =
+                parts.iter().take(most).map(|part| format!("{} {}", part.name, signed(part.value))).collect();
+            words.extend((parts.len() > most).then(|| format!("all others {}", signed(rest))));
+            let what = self.of_what(about.scale);
+            let (prediction, base) = (number(about.prediction), number(about.base));
+            vec![
+                format!("row {row}"),
+                format!("{what} {prediction}, on average {base}: {}", words.join(", ")),
+            ]
+        };
+        self.contributions.iter().map(line).collect()
+    }
+
+    /// The loss that permutation judges by.
+    fn loss(&self) -> &'static str {
+        if self.model.mean_only() { "squared error" } else { "NLL" }
+    }
+
     /// A row per setting of a column and number that it changes: the target, the column, what is explained, the value or category, the mean
     /// and the ends of its 95 % interval; a header first.
     pub fn dependence_table(&self) -> Vec<Vec<String>> {
@@ -177,6 +218,17 @@ impl<'a> Explained<'a> {
         }
     }
 
+    /// The name of an axis of a column.
+    fn across(&self, column: usize) -> String {
+        let name = &self.columns[column].name;
+        match self.model.schema().features().get(column) {
+            Some(Feature::Date { origin, .. }) => {
+                format!("{name} (years since {})", instant::spelled(*origin))
+            }
+            _ => name.clone(),
+        }
+    }
+
     /// The name of an axis of a number.
     fn axis(&self, scale: Scale) -> String {
         match scale {
@@ -189,7 +241,7 @@ impl<'a> Explained<'a> {
     pub(super) fn relevance_blocks(&self) -> Vec<Block> {
         let permuted =
             self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?)));
-        let loss = if self.model.mean_only() { "squared error" } else { "NLL" };
+        let loss = self.loss();
         let intervals_of = permuted.clone().take(TEN).map(|(relevance, by)| Interval {
             name: self.columns[relevance.column].name.clone(),
             middle: by.mean,
@@ -265,14 +317,22 @@ impl<'a> Explained<'a> {
             let rows = self.data.rows();
             let data: Vec<f64> = match dependence.settings[0].category {
                 Some(_) => Vec::new(),
-                None => (0..rows.len().min(400)).map(|row| rows.x[(row, column.inputs.start)]).collect(),
+                None => {
+                    // Evenly from all of them, since files are often in the order of a column.
+                    let every = rows.len().div_ceil(MOST_MARKS).max(1);
+                    (0..rows.len()).step_by(every).map(|row| rows.x[(row, column.inputs.start)]).collect()
+                }
             };
             let up = if single { self.axis(first.scale) } else { "probability".to_owned() };
-            bands((&column.name, &up), &curves, &data)
+            bands((&self.across(dependence.column), &up), &curves, &data)
+        };
+        let marks = match dependence.settings.first()?.category {
+            Some(_) => "",
+            None => " Grey marks are rows; where there are none the curve is a guess.",
         };
         let caption = format!(
             "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \
-             function. Grey marks are rows; where there are none the curve is a guess.",
+             function.{marks}",
             dependence.rows, column.name
         );
         let title = format!("Partial dependence on {}", column.name);
@@ -343,6 +403,11 @@ pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> 
 /// A number with all its digits; nothing for what is none.
 fn digits(value: f64) -> String {
     if value.is_nan() { String::new() } else { format!("{value:?}") }
+}
+
+/// A number with three digits and its sign.
+fn signed(value: f64) -> String {
+    format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
 }
 
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {

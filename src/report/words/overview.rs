@@ -1,6 +1,7 @@
 //! What a model is and how it came about, as rows of a name and words; no parameters.
 
 use super::{number, search_rows};
+use crate::data::Affine;
 use crate::error::Say;
 use crate::latent::{Layer, LinearLayer};
 use crate::model::{FitSummary, Nearby};
@@ -23,10 +24,13 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     rows.extend([
         row("likelihood", model.latent().likelihood.name().to_owned()),
         row("objective", objective(model)),
-        row("target scaling", format!("({target} − {}) / {}", number(affine.shift), number(affine.scale))),
-        row("seed", options.seed.to_string()),
-        row("stopped", stopped(summary)),
     ]);
+    // Classes and counts have none.
+    if affine != Affine::IDENTITY {
+        let scaled = format!("({target} − {}) / {}", number(affine.shift), number(affine.scale));
+        rows.push(row("target scaling", scaled));
+    }
+    rows.extend([row("seed", options.seed.to_string()), row("stopped", stopped(summary))]);
     rows.push(row("hyper-parameters", format!("{}, by {}", options.hyper_mode(), options.optimizer())));
     if !options.is_collapsed() {
         rows.push(row("q", format!("{} covariance, by {}", options.steps.family, options.steps.update)));

@@ -8,7 +8,10 @@ use sparsegp::options::{Betas, FitOptions, Given};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-const COMPARE_EXAMPLES: &str = "Examples:
+const COMPARE_EXAMPLES: &str = "Held-out rows choose nothing here: what no option names is as with fit --auto none. What a fit has chosen can be named: \
+its row 'the same with' has the options.
+
+Examples:
   sparsegp compare houses.csv --target price --objectives elbo,vfe,fitc --repeats 5 --out houses
   sparsegp compare counts.csv --target deaths --exposure person_years --objectives elbo,beta-elbo,dlm-log \\
       --betas auto --repeats 10 --train-sizes 100,200,500,1000 --out counts
@@ -22,7 +25,7 @@ pub struct CompareArgs {
     pub data: PathBuf,
     /// What to compare, separated by commas. dlm-log, dlm-square and beta-elbo go on from the elbo fit of the same rows;
     /// with :fixed only the posterior is trained, at the hyper-parameters of that fit
-    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = words(Contender::WORDS, Contender::from_str), help_heading = "Comparison")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "elbo,dlm-log", value_parser = words(Contender::WORDS, Contender::from_str), help_heading = "Comparison")]
     pub objectives: Vec<Contender>,
     /// Choose the β of beta-elbo, dlm-log and dlm-square by the log loss (dlm-square: the squared error) of held-out
     /// training rows among these, separated by commas, or auto: n, n/2, n/4, … down to 0.01; the others have β = 1

@@ -187,7 +187,7 @@ pub struct ExplainArgs {
     pub data: PathBuf,
     /// A folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
     #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    pub out: Option<PathBuf>,
     /// Save a report with figures (one HTML file)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
