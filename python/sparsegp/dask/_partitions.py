@@ -5,7 +5,6 @@ from __future__ import annotations
 import dask
 import dask.array as da
 import numpy as np
-from distributed import futures_of
 
 from .. import _tables
 from . import _tasks
@@ -50,8 +49,6 @@ class Partitions:
         nothing = [None] * len(self.sizes)
         rows = zip(blocks["X"], *(blocks.get(name, nothing) for name in given))
         self._blocks = [_tasks.Block(*row) for row in rows]
-        #: Whether the values of X are with workers already.
-        self.held = bool(futures_of(X))
 
     def __len__(self) -> int:
         return len(self.sizes)
