@@ -318,7 +318,7 @@ fn a_unit_that_fails_is_recorded_tried_again_and_does_not_stop_the_others() {
 fn what_makes_no_sense_is_refused_before_any_work() {
     let work = Work::new();
     let cases: &[(&str, i32, &[&str])] = &[
-        ("real.csv --target y", 2, &["--out"]),
+        ("real.csv --target y --objectives elbo", 2, &["--out"]),
         ("real.csv --target y --objectives best --out out", 2, &["best", "dlm-log:fixed"]),
         ("real.csv --target y --objectives elbo,elbo --out out", 2, &["elbo twice"]),
         ("real.csv --target y --objectives beta-elbo --out out", 2, &["beta-elbo", "--betas"]),

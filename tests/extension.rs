@@ -331,7 +331,7 @@ fn they_survive_saving_and_loading_with_a_registry() {
         let error = TableModel::load_with(&path, &known).map(|_| ()).expect_err(what);
         let message = error.to_string();
         assert!(message.contains(&format!("the model has {what}, which is not known")), "{message}");
-        assert!(error.advice().is_some_and(|hint| hint.contains("Registry")) && !message.contains('\n'));
+        assert!(error.advice().is_some_and(|hint| hint.contains("registry")) && !message.contains('\n'));
     }
     assert_eq!(TableModel::load(&path).map(|_| ()).expect_err("unknown").kind(), ErrorKind::Data);
 }

@@ -40,7 +40,7 @@ impl Unusable {
                 "{name}: the model has {what}, which is not known"
             ))
             .hint(
-                "give it where the model is read (a Registry in Rust, kernels= or likelihoods= in Python), or use a newer version of sparsegp",
+                "enter it in the registry that the model is read with (kernels= or likelihoods= in Python), or use a newer version of sparsegp",
             ),
         }
     }

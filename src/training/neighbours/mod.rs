@@ -57,21 +57,18 @@ pub(super) fn train_neighbours(
     }
     let mut theta = objective.start();
     let outcome = if trains {
-        let terms = (TERMS.min(n), few);
+        let (rows, k) = (TERMS.min(n), few);
         if objective.has_sites() {
             theta = rounds(&mut objective, theta, &SITE_ROUNDS, (plan, few), monitor)?;
         }
-        objective.look_up(terms.0, terms.1);
+        objective.look_up(rows, k);
         let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
         let mut found = minimize(&mut objective, theta.clone(), n as f64, &plan.hyper, monitor);
         monitor.check()?;
         if let Some(best) = objective.kept() {
             found.theta = best;
         }
-        match before {
-            Some(before) => found.theta = matched(&mut objective, (&theta, before), found.theta, terms)?,
-            None => drop(objective.solve(&found.theta).ok_or_else(failed_start)?),
-        }
+        found.theta = reached(&mut objective, (&theta, before), found.theta, (rows, k))?;
         objective.look_up(n, neighbours.count);
         found
     } else {
@@ -140,25 +137,24 @@ fn rounds(
         let mut warm = monitor.warm_start(rows, limits);
         let to = minimize(objective, theta.clone(), n as f64, &plan.hyper, &mut warm).theta;
         monitor.check()?;
-        theta = match before {
-            Some(before) => matched(objective, (&theta, before), to, (rows, k))?,
-            None => {
-                objective.solve(&to).ok_or_else(failed_start)?;
-                to
-            }
-        };
+        theta = reached(objective, (&theta, before), to, (rows, k))?;
     }
     Ok(theta)
 }
 
-/// How far to go from a point towards another one, in halves, for the objective to be no higher than it was `before`: what a round lowers is
-/// the objective with the sites of its start, which holds near that only. Sites are matched anew there, by so many rows and neighbours.
-fn matched(
+/// The end of a round from a point towards another one. Where sites stand for the data, whose objective was `before`, that is as far, in
+/// halves, as the objective is no higher: what a round lowers is the objective with the sites of its start, which holds near that only. Sites
+/// are matched anew there, by so many rows and neighbours.
+fn reached(
     objective: &mut NeighbourObjective<'_>,
-    (from, before): (&[f64], f64),
+    (from, before): (&[f64], Option<f64>),
     mut to: Vec<f64>,
     (rows, k): (usize, usize),
 ) -> Result<Vec<f64>> {
+    let Some(before) = before else {
+        objective.solve(&to).ok_or_else(failed_start)?;
+        return Ok(to);
+    };
     for _ in 0..=HALVINGS {
         if objective.solve(&to).is_some() {
             objective.look_up(rows, k);
