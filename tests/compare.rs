@@ -315,6 +315,13 @@ fn a_unit_that_fails_is_recorded_tried_again_and_does_not_stop_the_others() {
 }
 
 #[test]
+fn the_evidence_and_the_log_loss_are_compared_where_nothing_is_named() {
+    let work = Work::new();
+    work.compare("real.csv --target y --out out").ok();
+    assert_eq!(Cells::of(&work.read("out/results.csv")).column("objective"), ["elbo", "dlm-log"]);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_any_work() {
     let work = Work::new();
     let cases: &[(&str, i32, &[&str])] = &[
