@@ -88,7 +88,7 @@ def families(random, x):
     yield "student-t-heteroskedastic", f + 0.3 * np.exp(g) * random.standard_t(4, n)
     yield "gamma", random.gamma(3.0, rate / 3.0)
     yield "gamma-shaped", random.gamma(3 * np.exp(g), rate / (3 * np.exp(g)))
-    yield "beta", bounded(mean, 12.0)
+    yield "beta-logit", bounded(mean, 12.0)
     yield "beta-precise", bounded(mean, 12 * np.exp(g))
     yield "poisson", random.poisson(rate)
     yield "negative-binomial", overdispersed(2.0)

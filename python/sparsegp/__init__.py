@@ -1,7 +1,7 @@
 """Sparse Gaussian processes that feel like scikit-learn, on a Rust engine.
 
-``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` are estimators of numbers, classes and counts;
-``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
+``SparseGPRegressor``, ``SparseGPClassifier`` and ``SparseGPCountRegressor`` are estimators of numbers, classes and counts,
+``SparseGPMultiOutputRegressor`` of several targets at once; ``BayesianLinearRegressor`` and ``BayesianLinearClassifier`` are linear models with coefficients. Importing the package is quick:
 scikit-learn is imported with the first estimator. ``sparsegp.kernels`` has kernels that add and multiply and the base of kernels
 written in Python, ``sparsegp.likelihoods`` that of likelihoods, ``sparsegp.testing`` what checks them, ``sparsegp.metrics`` scorers,
 ``sparsegp.plot`` figures; ``SVGP`` is for training loops of one's own.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import kernels, likelihoods, metrics, plot, testing
     from ._compare import Comparison, compare
     from ._linear import BayesianLinearClassifier, BayesianLinearRegressor
+    from ._outputs import SparseGPMultiOutputRegressor
     from ._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor
     from ._svgp import SVGP
 
@@ -24,6 +25,7 @@ _WHERE = {
     "SparseGPRegressor": "._processes",
     "SparseGPClassifier": "._processes",
     "SparseGPCountRegressor": "._processes",
+    "SparseGPMultiOutputRegressor": "._outputs",
     "BayesianLinearRegressor": "._linear",
     "BayesianLinearClassifier": "._linear",
     "SVGP": "._svgp",

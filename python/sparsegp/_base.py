@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
@@ -156,6 +156,52 @@ class Estimator(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         options, betas = engine_options(self._engine_params(), **self._given_options(), **given)
+        table, columns = self._training_table(X, y, self._named_targets, sample_weight, exposure)
+        model = self._heard(lambda hearing: _sparsegp.fit(table, columns, options, betas=betas, **hearing))
+        self._take_model(model, **custom_parts(self._engine_params()))
+        return self
+
+    def _fit_outputs(self, X, y, names, sample_weight, sharing):
+        """Fits a model of every column of ``y``, with cells that may be missing; copies of this estimator with the models, and what
+        these have in common."""
+        if isinstance(self.beta, (str, list, tuple)):
+            raise ValueError(f"beta is {self.beta!r}, of which held-out rows choose for one target: expected a number for several")
+        options, _ = engine_options(self._engine_params(), **self._given_options())
+
+        def targets(y, taken):
+            found = []
+            for i, name in enumerate(names):
+                found.append((_tables.free_name(name, taken | {name for name, _ in found}), ("number", y[:, i].copy())))
+            return found
+
+        table, columns = self._training_table(X, y, targets, sample_weight)
+        models, sharing = self._heard(
+            lambda hearing: _sparsegp.fit_outputs(table, columns, columns["targets"], options, sharing=sharing, **hearing)
+        )
+        return [self._copy_with(model) for model in models], sharing
+
+    def _copy_with(self, model):
+        """An estimator with the same parameters and columns around a model."""
+        copy = clone(self)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(copy, name, getattr(self, name))
+        copy._take_model(model, **custom_parts(copy._engine_params()))
+        return copy
+
+    def _heard(self, work):
+        """Does work of the engine that tells of its progress."""
+        progress = Progress() if self.verbose else None
+        try:
+            hear = listener(progress, self.callbacks or ())
+            return work({"custom": custom_of(self._engine_params()), "listener": hear, "threads": self.n_threads})
+        finally:
+            if progress is not None:
+                progress.close()
+
+    def _training_table(self, X, y, targets, sample_weight=None, exposure=None):
+        """The table of rows with targets, exposures and weights, and what its columns are for. Rows of weight 0 are left out; ``targets``
+        makes named columns of ``y``, given the names that are taken."""
         table, keep_all = self._rows(X, reset=True)
         check_consistent_length(np.empty(len(table)), y)
         weights = None
@@ -163,44 +209,31 @@ class Estimator(BaseEstimator):
             weights = _check_sample_weight(sample_weight, np.empty((len(table), 1)), ensure_non_negative=True)
         rows = None if weights is None or np.all(weights > 0) else weights > 0
         if rows is not None:
-            table, keep_all = self._rows(_take(X, rows), reset=True)
-            y, weights = _take(y, rows), weights[rows]
-            exposure = None if exposure is None else _take(np.asarray(exposure), rows)
-        names = table.names
-        taken = set(names)
-        target = _tables.free_name(self._target_name(y), taken)
-        more = [(target, self._training_target(y))]
+            table, keep_all = self._rows(take_rows(X, rows), reset=True)
+            y, weights = take_rows(y, rows), weights[rows]
+            exposure = None if exposure is None else take_rows(np.asarray(exposure), rows)
+        more = targets(y, set(table.names))
+        named = [name for name, _ in more]
+        taken = {*table.names, *named}
         columns = {
-            "target": target,
+            "target": named[0],
+            "targets": named,
             "exposure": None,
             "weights": None,
-            "keep": names if keep_all else [],
+            "keep": table.names if keep_all else [],
             **_tables.category_columns(X, self.categorical, self.ordered),
             "positive_label": self._positive_label(),
         }
         if exposure is not None:
-            columns["exposure"] = _tables.free_name("exposure", taken | {target})
+            columns["exposure"] = _tables.free_name("exposure", taken)
             more.append((columns["exposure"], ("number", self._column_of(exposure, table, "exposure"))))
         if weights is not None and not np.all(weights == 1.0):
-            columns["weights"] = _tables.free_name("weight", taken | {target})
+            columns["weights"] = _tables.free_name("weight", taken)
             more.append((columns["weights"], ("number", weights)))
-        table = table.with_columns(_sparsegp.Table.of_columns("y", more))
-        progress = Progress() if self.verbose else None
-        try:
-            model = _sparsegp.fit(
-                table,
-                columns,
-                options,
-                betas=betas,
-                custom=custom_of(self._engine_params()),
-                listener=listener(progress, self.callbacks or ()),
-                threads=self.n_threads,
-            )
-        finally:
-            if progress is not None:
-                progress.close()
-        self._take_model(model, **custom_parts(self._engine_params()))
-        return self
+        return table.with_columns(_sparsegp.Table.of_columns("y", more)), columns
+
+    def _named_targets(self, y, taken):
+        return [(_tables.free_name(self._target_name(y), taken), self._training_target(y))]
 
     def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
         """Fits the model, or lets it learn from new rows."""
@@ -462,7 +495,7 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def _take(values, rows):
+def take_rows(values, rows):
     """Some rows of an array or a table."""
     if hasattr(values, "iloc"):
         return values.iloc[np.flatnonzero(rows)]

@@ -154,6 +154,22 @@ def fit(
     listener: Callable[[dict[str, Any]], bool] | None = None,
     threads: int | None = None,
 ) -> Model: ...
+def fit_outputs(
+    table: Table,
+    columns: dict[str, Any],
+    targets: Sequence[str],
+    options: str,
+    *,
+    sharing: str | None = None,
+    custom: Custom | None = None,
+    listener: Callable[[dict[str, Any]], bool] | None = None,
+    threads: int | None = None,
+) -> tuple[list[Model], str]: ...
+def save_outputs(models: Sequence[Model], path: str | os.PathLike[str]) -> None: ...
+def load_outputs(path: str | os.PathLike[str], custom: Custom | None = None) -> list[Model]: ...
+def output_functions(
+    models: Sequence[Model], table: Table, *, threads: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def compare(
     table: Table,
     columns: dict[str, Any],

@@ -18,6 +18,7 @@ use sparsegp::options::{Betas, FitOptions};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::tabular::{FitRequest, TableModel, TrainingSample, fit_table_in, select_beta};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The most numbers of training rows that a model keeps for its report.
@@ -121,20 +122,30 @@ pub fn fit(
             Some(betas) => select_beta(&request, betas, &mut session)?.0,
             None => fit_table_in(&request, &mut session)?,
         };
-        // A report does without.
-        let sample = TrainingSample::draw(&request, &fit.model).ok();
-        Ok((fit.model, sample.filter(|sample| sample.numbers() <= MOST_KEPT)))
+        let sample = sample_of(&request, &fit.model);
+        Ok((fit.model, sample))
     };
-    let mut hear = listener.map(|listener| {
-        move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
-    });
+    let mut hear = hearing(listener);
     let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
     let (model, sample) = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
-    Ok(Model::new(model, custom).with_sample(sample))
+    Ok(Model::new(Arc::new(model), custom).with_sample(sample))
+}
+
+/// Rows of a fit for its report, which does without where they are too many or cannot be had.
+pub fn sample_of(request: &FitRequest<'_>, model: &TableModel) -> Option<TrainingSample> {
+    TrainingSample::draw(request, model).ok().filter(|sample| sample.numbers() <= MOST_KEPT)
+}
+
+/// Calls a function of Python with every event.
+pub fn hearing(
+    listener: Option<Py<PyAny>>,
+) -> Option<impl FnMut(Python<'_>, &Event) -> PyResult<bool> + Send> {
+    let listener = listener?;
+    Some(move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy())
 }
 
 /// An event as a dictionary: what the trace says of an epoch, with the limit of epochs, or the words of a stage.
-pub fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
+fn told<'py>(py: Python<'py>, event: &Event) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     match event {
         Event::Stage(stage) => told.set_item("stage", stage.to_string())?,

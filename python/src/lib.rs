@@ -10,6 +10,7 @@ mod fit;
 mod host;
 mod kernel;
 mod model;
+mod outputs;
 mod parts;
 mod svgp;
 mod table;
@@ -28,6 +29,8 @@ mod _sparsegp {
     use super::kernel::{Kernel, check_likelihood};
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::outputs::{fit_outputs, load_outputs, output_functions, save_outputs};
     #[pymodule_export]
     use super::parts::{Preparation, Round, fit_parts, merge_sums, merge_surveys, survey_part};
     #[pymodule_export]

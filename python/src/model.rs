@@ -46,8 +46,13 @@ type Fill<'a> = (usize, Box<dyn Fn(&Predictions<'_>, usize, &mut [f64]) + Send +
 
 impl Model {
     /// A model, which may name what is custom.
-    pub fn new(model: TableModel, custom: Custom) -> Model {
-        Model { model: Arc::new(model), custom, sample: None }
+    pub fn new(model: Arc<TableModel>, custom: Custom) -> Model {
+        Model { model, custom, sample: None }
+    }
+
+    /// The model of the engine.
+    pub fn shared(&self) -> Arc<TableModel> {
+        self.model.clone()
     }
 
     /// The same with rows of its fit.
@@ -56,7 +61,7 @@ impl Model {
     }
 
     /// Does `work` on a pool; what comes of it, or what went wrong.
-    fn run<T: Send>(
+    pub fn run<T: Send>(
         &self,
         py: Python<'_>,
         threads: Option<usize>,
@@ -223,7 +228,7 @@ impl Model {
             let mut session = Session::new(host.tell).with_poll(&poll);
             self.model.updated(&table.0, forget, &mut session)
         };
-        Ok(Model::new(self.run(py, threads, work)?, self.custom.clone()))
+        Ok(Model::new(Arc::new(self.run(py, threads, work)?), self.custom.clone()))
     }
 
     /// The metrics document of the fit, as JSON text.
@@ -341,7 +346,7 @@ impl Model {
         let custom = Custom::or_none(custom);
         let load = || TableModel::load_with(&path, custom.registry()).map_err(raised);
         let model = custom.watch(py, load)?;
-        Ok(Model::new(model, custom))
+        Ok(Model::new(Arc::new(model), custom))
     }
 
     /// The contents of a model file.
@@ -356,6 +361,6 @@ impl Model {
         let custom = Custom::or_none(custom);
         let read = || TableModel::from_bytes_with("the model", bytes, custom.registry()).map_err(raised);
         let model = custom.watch(py, read)?;
-        Ok(Model::new(model, custom))
+        Ok(Model::new(Arc::new(model), custom))
     }
 }

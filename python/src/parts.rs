@@ -2,7 +2,7 @@
 
 use crate::convert::{LentMatrix, LentVector, python, raised};
 use crate::custom::Custom;
-use crate::fit::{Columns, options_of, told};
+use crate::fit::{Columns, hearing, options_of};
 use crate::host::{self, Ears, Host};
 use crate::model::Model;
 use crate::table::Table;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 use sparsegp::checkpoint::Checkpoint;
 use sparsegp::collapsed::Dataset;
-use sparsegp::hyper::{Event, Session};
+use sparsegp::hyper::Session;
 use sparsegp::objective::Targets;
 use sparsegp::options::FitOptions;
 use sparsegp::schema::SchemaOptions;
@@ -22,6 +22,7 @@ use sparsegp::tabular::{PartSurvey, PartsFit, PartsRequest, Preparation as Prepa
 use sparsegp::training::{Round as Asked, Sums};
 use sparsegp::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -294,16 +295,16 @@ pub fn fit_parts(
         }
         Ok(model)
     };
-    let mut hear = listener.map(|listener| {
-        move |py: Python<'_>, event: &Event| listener.call1(py, (told(py, event)?,))?.bind(py).is_truthy()
-    });
+    let mut hear = hearing(listener);
     let mut answers = |py: Python<'_>, name: &'static str, work: &[u8]| -> PyResult<Vec<u8>> {
         let found = answer.call1(py, (name, PyBytes::new(py, work)))?;
         Ok(found.extract::<&[u8]>(py)?.to_vec())
     };
     let ears =
         Ears { hear: hear.as_mut().map(|hear| hear as &mut host::Hear<'_>), answer: Some(&mut answers) };
-    host::run_with(py, threads, ears, work)?.map(|model| Model::new(model, Custom::default())).map_err(raised)
+    host::run_with(py, threads, ears, work)?
+        .map(|model| Model::new(Arc::new(model), Custom::default()))
+        .map_err(raised)
 }
 
 /// The checkpoint of a fit in a file, with the states that are in it.

@@ -13,6 +13,7 @@ use crate::hyper::Session;
 use crate::likelihood::LikelihoodKind;
 use crate::model::{SEVERAL, Tried, damaged_model, read_model_file};
 use crate::options::{FitOptions, ModelKind};
+use crate::registry::Registry;
 use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Table, TableBlocks};
 use crate::training::{OutputRows, fit_outputs, fit_shared_outputs};
@@ -20,6 +21,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What to fit to a table with several targets.
 #[derive(Clone, Copy)]
@@ -87,7 +89,7 @@ pub(super) fn fit_known(
     session: &mut Session<'_>,
 ) -> Result<TableOutputs> {
     if sharing != Sharing::Own {
-        return Ok(TableOutputs { models: together(request, (train, schemas), sharing, session)? });
+        return Ok(together(request, (train, schemas), sharing, session)?.into());
     }
     let one = |schema: Schema| {
         let columns =
@@ -102,7 +104,7 @@ pub(super) fn fit_known(
         };
         fit_table_in(&request, session).map(|fit| fit.model)
     };
-    Ok(TableOutputs { models: schemas.into_iter().map(one).collect::<Result<_>>()? })
+    Ok(schemas.into_iter().map(one).collect::<Result<Vec<_>>>()?.into())
 }
 
 fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
@@ -187,48 +189,66 @@ fn together(
 
 /// Models of one output or several of the same tables.
 pub struct TableOutputs {
-    models: Vec<TableModel>,
+    models: Vec<Arc<TableModel>>,
 }
 
-impl From<TableModel> for TableOutputs {
-    fn from(model: TableModel) -> Self {
-        TableOutputs { models: vec![model] }
+impl From<Vec<Arc<TableModel>>> for TableOutputs {
+    fn from(models: Vec<Arc<TableModel>>) -> Self {
+        TableOutputs { models }
+    }
+}
+
+impl From<Vec<TableModel>> for TableOutputs {
+    fn from(models: Vec<TableModel>) -> Self {
+        TableOutputs { models: models.into_iter().map(Arc::new).collect() }
     }
 }
 
 impl TableOutputs {
     /// A model for every output.
-    pub fn models(&self) -> &[TableModel] {
-        &self.models
+    pub fn models(&self) -> impl ExactSizeIterator<Item = &TableModel> {
+        self.models.iter().map(|model| &**model)
     }
 
-    /// `Cov(f_p, f_p' | data) = Σ_l W_pl W_p'l v_l(x)` of the functions of outputs `p < p'` that mix processes, in the units of both targets:
-    /// for each row of a table the pairs (0, 1), (0, 2), …, (1, 2), …
+    /// The same for whoever keeps them one by one.
+    pub fn into_models(self) -> Vec<Arc<TableModel>> {
+        self.models
+    }
+
+    /// Whether the outputs mix processes, so that their functions are correlated.
+    pub fn are_mixed(&self) -> bool {
+        !self.models.is_empty() && self.models.iter().all(|model| weights_of(model).is_some())
+    }
+
+    /// `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: for each row of a table a P × P matrix, row by
+    /// row. It is `Σ_l W_pl W_p'l v_l(x)` of outputs that mix processes; others are independent.
     ///
     /// # Errors
     ///
-    /// Where every output has a model of its own, and as for [`TableModel::predict`].
+    /// As for [`TableModel::predict`].
     pub fn covariances(&self, table: &Table, unseen: UnseenLevels) -> Result<Vec<f64>> {
-        let scaled = |model: &TableModel| -> Option<Vec<f64>> {
-            let weights = model.model().latent().likelihood.joint()?.mixing()?;
-            let scale = model.scaling().target.scale;
-            Some(weights.iter().map(|weight| scale * weight).collect())
-        };
-        let weights: Option<Vec<_>> = self.models.iter().map(scaled).collect();
-        let (Some(weights), Some(model)) = (weights, self.models.first()) else {
-            return Err(Error::usage(
-                "⟨covariance⟩ is between outputs fitted with ⟨mixing⟩: those of separate processes are independent",
-            ));
-        };
-        let predictions = model.predict(table, unseen)?;
-        let mut covariances = Vec::new();
-        for row in 0..predictions.rows() {
-            let variance: Vec<f64> = (0..weights[0].len()).map(|l| predictions.latent(row, l).1).collect();
-            for (p, own) in weights.iter().enumerate() {
-                let of = |other: &Vec<f64>| {
-                    own.iter().zip(other).zip(&variance).map(|((a, b), v)| a * b * v).sum::<f64>()
-                };
-                covariances.extend(weights[p + 1..].iter().map(of));
+        let width = self.models.len();
+        let mut covariances = vec![0.0; table.rows() * width * width];
+        if !self.are_mixed() {
+            for (p, model) in self.models.iter().enumerate() {
+                let predictions = model.predict(table, unseen)?;
+                for (row, out) in covariances.chunks_exact_mut(width * width).enumerate() {
+                    out[p * (width + 1)] = predictions.row(row).latent_variance;
+                }
+            }
+            return Ok(covariances);
+        }
+        let weights: Vec<Vec<f64>> = self.models.iter().filter_map(|model| weights_of(model)).collect();
+        // The processes are the same for all.
+        let predictions = self.models[0].predict(table, unseen)?;
+        for (row, out) in covariances.chunks_exact_mut(width * width).enumerate() {
+            for l in 0..weights[0].len() {
+                let variance = predictions.latent(row, l).1;
+                for (p, own) in weights.iter().enumerate() {
+                    for (other, out) in weights.iter().zip(&mut out[p * width..]) {
+                        *out += own[l] * other[l] * variance;
+                    }
+                }
             }
         }
         Ok(covariances)
@@ -241,7 +261,7 @@ impl TableOutputs {
     /// As there.
     pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
         let models = self.models.iter().map(|model| model.updated(table, forget, session));
-        Ok(TableOutputs { models: models.collect::<Result<_>>()? })
+        Ok(models.collect::<Result<Vec<_>>>()?.into())
     }
 
     /// Opens a file with the columns of all models, as [`Schema::open_with`] does.
@@ -255,7 +275,7 @@ impl TableOutputs {
         block_rows: usize,
         how: (Option<u8>, &[String]),
     ) -> Result<TableBlocks> {
-        let schemas: Vec<&Schema> = self.models.iter().map(TableModel::schema).collect();
+        let schemas: Vec<&Schema> = self.models.iter().map(|model| model.schema()).collect();
         Schema::open_all(&schemas, path, block_rows, how)
     }
 
@@ -283,6 +303,15 @@ impl TableOutputs {
     ///
     /// As for [`TableModel::load`].
     pub fn load(path: &Path) -> Result<TableOutputs> {
+        TableOutputs::load_with(path, &Registry::default())
+    }
+
+    /// The same for models that may name kernels and likelihoods of a registry.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load_with`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<TableOutputs> {
         let name = path.display().to_string();
         let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
         let mut file = File::open(path).map_err(unreadable)?;
@@ -290,22 +319,22 @@ impl TableOutputs {
         (&mut file).take(SEVERAL.len() as u64).read_to_end(&mut start).map_err(unreadable)?;
         if start != SEVERAL {
             let (name, bytes) = read_model_file(path)?;
-            return TableModel::from_bytes(&name, &bytes).map(Self::from);
+            return TableModel::from_bytes_with(&name, &bytes, registry).map(|model| vec![model].into());
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(unreadable)?;
-        TableOutputs::from_parts(&name, &bytes)
+        TableOutputs::from_parts(&name, &bytes, registry)
     }
 
     /// The models after the start of a file of several.
-    fn from_parts(name: &str, mut bytes: &[u8]) -> Result<TableOutputs> {
+    fn from_parts(name: &str, mut bytes: &[u8], registry: &Registry) -> Result<TableOutputs> {
         let cut = || damaged_model(name, &"it ends within a model");
         let mut models: Vec<TableModel> = Vec::new();
         while !bytes.is_empty() {
             let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
             let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
             let (model, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
-            models.push(TableModel::from_bytes(name, model)?);
+            models.push(TableModel::from_bytes_with(name, model, registry)?);
             bytes = rest;
         }
         let inputs = |model: &TableModel| model.schema().features().len();
@@ -313,6 +342,13 @@ impl TableOutputs {
         if models.len() < 2 || !alike {
             return Err(damaged_model(name, &"its models are not those of several outputs"));
         }
-        Ok(TableOutputs { models })
+        Ok(models.into())
     }
+}
+
+/// The row of W that an output has, in the units of its target, where it mixes processes.
+fn weights_of(model: &TableModel) -> Option<Vec<f64>> {
+    let weights = model.latent().likelihood.joint()?.mixing()?;
+    let scale = model.scaling().target.scale;
+    Some(weights.iter().map(|weight| scale * weight).collect())
 }

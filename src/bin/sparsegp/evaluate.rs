@@ -52,7 +52,7 @@ pub fn run(args: &EvaluateArgs) -> Result<()> {
         return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
     }
     let of_model = |model| of_model(args, model);
-    let of_models = models.models().iter().map(of_model).collect::<Result<Vec<_>>>()?;
+    let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;
     let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
     let json = documents_text("evaluate", &documents);
     if let Some(path) = &args.metrics {

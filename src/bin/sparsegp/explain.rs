@@ -32,12 +32,11 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     if models.models().len() > 1 && args.data == Path::new("-") {
         return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
     }
-    let read = models.models().iter().map(|model| read(args, model)).collect::<Result<Vec<_>>>()?;
+    let read = models.models().map(|model| read(args, model)).collect::<Result<Vec<_>>>()?;
     let settings =
         Settings { columns: args.columns, orders: args.orders, seed: args.seed, ..Settings::default() };
     let explained: Vec<Explained<'_>> = models
         .models()
-        .iter()
         .zip(&read)
         .map(|(model, (kept, rows))| {
             Explained::of((model, kept, Some("rows of the data")), rows, DEPENDENCES, &settings)

@@ -14,10 +14,10 @@ use std::path::Path;
 pub fn run(args: &InspectArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     if args.json {
-        let documents: Vec<Document> = models.models().iter().map(document).collect();
+        let documents: Vec<Document> = models.models().map(document).collect();
         return output::print(&documents_text("inspect", &documents.iter().collect::<Vec<_>>()));
     }
-    let texts: Vec<String> = models.models().iter().map(|model| text(args, model)).collect();
+    let texts: Vec<String> = models.models().map(|model| text(args, model)).collect();
     output::print(&texts.join("\n"))
 }
 

@@ -46,7 +46,7 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
         let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
         Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
     };
-    let outcomes = fit.models.models().iter().map(outcome).collect::<Result<Vec<_>>>()?;
+    let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
     if let Some(path) = &args.output.model_out {
         fit.models.save(path)?;
     }

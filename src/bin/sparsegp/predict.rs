@@ -182,8 +182,9 @@ pub struct OutputColumns<'a> {
 
 impl<'a> OutputColumns<'a> {
     /// Those of test rows.
-    pub fn of_test(models: &'a [TableModel]) -> Self {
-        OutputColumns { outputs: models.iter().map(PredictedColumns::of_test).collect(), covariance: None }
+    pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
+        let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
+        OutputColumns { outputs, covariance: None }
     }
 
     /// Their names in order, given what the copied columns of the first block hold.
@@ -201,8 +202,7 @@ impl<'a> OutputColumns<'a> {
             all.numbers.extend(table.numbers);
         }
         if let Some(outputs) = self.covariance {
-            let names: Vec<&str> =
-                outputs.models().iter().map(|model| model.schema().target_name()).collect();
+            let names: Vec<&str> = outputs.models().map(|model| model.schema().target_name()).collect();
             for (p, name) in names.iter().enumerate() {
                 all.numbers.extend(names[p + 1..].iter().map(|other| format!("covariance_{name}_{other}")));
             }
@@ -227,7 +227,10 @@ impl<'a> OutputColumns<'a> {
         }
         let rows = block.rows();
         if let Some(outputs) = self.covariance {
-            let numbers = outputs.covariances(block, unseen)?;
+            let (all, width) = (outputs.covariances(block, unseen)?, outputs.models().len());
+            let pairs = |row| (0..width).flat_map(move |p| (p + 1..width).map(move |other| (row, p, other)));
+            let numbers = (0..rows).flat_map(pairs);
+            let numbers = numbers.map(|(row, p, other)| all[(row * width + p) * width + other]).collect();
             parts.push(PredictedRows { leading: Vec::new(), numbers, rows });
         }
         let leading = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)).collect();
@@ -285,9 +288,14 @@ impl Filled {
 pub fn run(args: &PredictArgs) -> Result<()> {
     check(args)?;
     let outputs = TableOutputs::load(&args.model)?;
-    let models = outputs.models();
+    let models: Vec<&TableModel> = outputs.models().collect();
     if args.covariance && models.len() < 2 {
         return Err(Error::usage("--covariance is between several outputs, the model has one"));
+    }
+    if args.covariance && !outputs.are_mixed() {
+        return Err(Error::usage(
+            "--covariance is between outputs fitted with --mixing: those of separate processes are independent",
+        ));
     }
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
@@ -301,7 +309,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         ..PredictedColumns::of(model)
     };
     let covariance = args.covariance.then_some(&outputs);
-    let mut columns = OutputColumns { outputs: models.iter().map(of_output).collect(), covariance };
+    let mut columns = OutputColumns { outputs: models.iter().copied().map(of_output).collect(), covariance };
     if let Some(first) = columns.outputs.first_mut() {
         (first.row_numbers, first.keep) = (args.row_numbers, &args.keep);
     }

@@ -22,7 +22,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::listen()?);
     let updated = models.updated(&table, args.forget, &mut session)?;
     updated.save(&args.model_out)?;
-    let pairs = models.models().iter().zip(updated.models());
+    let pairs = models.models().zip(updated.models());
     let of_targets = pairs.map(|(old, new)| Updated::of(old, new, &table)).collect::<Result<Vec<_>>>()?;
     if args.json {
         return output::print(&document(args, &of_targets));

@@ -1,0 +1,335 @@
+"""The estimator of several targets at once: a fitted estimator for each of them, trained together or one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from . import _sparsegp, _tables
+from ._base import Estimator, fitted_part, take_rows
+from ._custom import engine_custom
+from ._processes import SparseGPRegressor
+from ._regression import Regression
+
+
+class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
+    """Sparse Gaussian process regression of several targets, which may share processes or a kernel.
+
+    A target that is missing (NaN) in a row is left out there, and the others of the row count.
+
+    Parameters
+    ----------
+    estimator : SparseGPRegressor or another regressor of this package, optional
+        Says how to fit: kernel, inducing inputs and everything else. ``SparseGPRegressor()`` where it is not given.
+    outputs : str, optional
+        What the targets have in common: ``"own"`` (nothing: a model for each), ``"shared"`` (kernel and inducing inputs) or
+        ``"mixed:L"`` (L processes that all targets mix: the linear model of coregionalisation). Held-out training rows decide where it is
+        not given, unless the estimator has ``auto="none"``, which means ``"own"``.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The fitted model of every target, which says everything about it.
+    target_names_ : list of str
+        The names of the targets: those of the columns of a table, else y0, y1, …
+    outputs_ : str
+        What the targets have in common. Not of models that were loaded.
+    n_features_in_, feature_names_in_ :
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsegp import SparseGPMultiOutputRegressor, SparseGPRegressor
+    >>> X = np.linspace(0, 10, 100)[:, None]
+    >>> Y = np.column_stack([np.sin(X[:, 0]), 2 * np.sin(X[:, 0]) + 1])
+    >>> Y[50:, 1] = np.nan
+    >>> how = SparseGPRegressor("rbf", n_inducing=20, auto="none")
+    >>> model = SparseGPMultiOutputRegressor(how, outputs="mixed:1").fit(X, Y)
+    >>> mean, std = model.predict([[8.0]], return_std=True)
+    >>> mean.shape, bool(abs(mean[0, 1] - (2 * np.sin(8.0) + 1)) < 0.2)
+    ((1, 2), True)
+    """
+
+    def __init__(self, estimator=None, *, outputs=None):
+        self.estimator = estimator
+        self.outputs = outputs
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the models.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs: an array of numbers, or a pandas, polars or Arrow table, whose columns of text are categories.
+        y : array-like or table of shape (n, targets)
+            The targets: numbers, NaN where one is missing.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts. A row of weight 2 is two rows.
+
+        Returns
+        -------
+        self
+        """
+        how = SparseGPRegressor() if self.estimator is None else clone(self.estimator)
+        if not isinstance(how, Regression):
+            raise TypeError(f"estimator is {how!r}, expected a regressor of sparsegp")
+        if self.outputs is not None and not isinstance(self.outputs, str):
+            raise TypeError(f"outputs is {self.outputs!r}, expected a string")
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        values, names = _columns_of(y)
+        self.estimators_, self.outputs_ = how._fit_outputs(X, values, names, sample_weight, self.outputs)
+        return self._with(names)
+
+    def partial_fit(self, X, y, sample_weight=None, *, forget=0.0):
+        """Fit the models, or let each learn from the new rows that have its target; see ``SparseGPRegressor.partial_fit``.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like or table of shape (n, targets)
+            The targets.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+        forget : float, default=0.0
+            The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters.
+
+        Returns
+        -------
+        self
+        """
+        if "estimators_" not in self.__dict__:
+            return self.fit(X, y, sample_weight)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        learned = []
+        for estimator, (known, column) in zip(self.estimators_, self._known(X, y)):
+            estimator = estimator._copy_with(estimator._model)
+            if known.any():
+                own = None if weights is None else weights[known]
+                estimator.partial_fit(take_rows(X, known), column[known], own, forget=forget)
+            learned.append(estimator)
+        self.estimators_ = learned
+        return self
+
+    def predict(self, X, return_std=False, return_cov=False, quantiles=None):
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        return_std : bool, default=False
+            Whether the standard deviations of the targets, noise included, are wanted.
+        return_cov : bool, default=False
+            Whether the covariance of each target at all rows is wanted (Gaussian noise, at most 2000 rows).
+        quantiles : sequence of float, optional
+            Probabilities whose quantiles of the targets are wanted.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, targets)
+            The means; alone where nothing else is wanted.
+        std : ndarray of shape (n, targets)
+            With ``return_std``.
+        cov : ndarray of shape (n, n, targets)
+            With ``return_cov``.
+        quantiles : ndarray of shape (n, targets, number of quantiles)
+            With ``quantiles``.
+        """
+        wanted = {"return_std": return_std, "return_cov": return_cov, "quantiles": quantiles}
+        answers = [estimator.predict(X, **wanted) for estimator in self._fitted()]
+        if not isinstance(answers[0], tuple):
+            return np.stack(answers, axis=1)
+        axes = [1] + [1] * bool(return_std) + [2] * bool(return_cov) + [1] * (quantiles is not None)
+        return tuple(np.stack(parts, axis=axis) for parts, axis in zip(zip(*answers), axes))
+
+    def predict_f(self, X, full_output_cov=False):
+        """The functions, the targets without their noise.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        full_output_cov : bool, default=False
+            Whether the covariances between the functions at each row are wanted instead of variances. Functions that mix processes are
+            correlated, others are independent.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, targets)
+        variance : ndarray of the same shape, or of shape (n, targets, targets)
+        """
+        estimators = self._fitted()
+        _, table = estimators[0]._prediction_table(X)
+        models = [estimator._model for estimator in estimators]
+        mean, covariances = _sparsegp.output_functions(models, table, threads=estimators[0].n_threads)
+        covariances = covariances.reshape(len(mean), len(models), len(models))
+        return mean, covariances if full_output_cov else np.einsum("npp->np", covariances).copy()
+
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draw targets, each row and target by itself.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=0
+            The seed.
+
+        Returns
+        -------
+        ndarray of shape (n, targets, n_samples)
+        """
+        random = np.random.RandomState(random_state) if random_state is None or isinstance(random_state, int) else random_state
+        draws = [estimator.sample_y(X, n_samples, random) for estimator in self._fitted()]
+        return np.stack(draws, axis=1)
+
+    def log_density(self, X, y):
+        """The log predictive density of each target.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like or table of shape (n, targets)
+            The targets.
+
+        Returns
+        -------
+        ndarray of shape (n, targets)
+            NaN where a target is missing.
+        """
+        return self._judged("log_density", X, y)
+
+    def crps(self, X, y):
+        """The continuous ranked probability score of each target, in its units; smaller is better.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like or table of shape (n, targets)
+            The targets.
+
+        Returns
+        -------
+        ndarray of shape (n, targets)
+            NaN where a target is missing.
+        """
+        return self._judged("crps", X, y)
+
+    def score(self, X, y, sample_weight=None):
+        """The coefficient of determination R² of the predicted means, averaged over targets; missing targets are left out.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            The inputs.
+        y : array-like or table of shape (n, targets)
+            The targets.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        mean = self.predict(X)
+        scores = [
+            r2_score(column[known], mean[known, p], sample_weight=None if weights is None else weights[known])
+            for p, (known, column) in enumerate(self._known(X, y))
+        ]
+        return float(np.mean(scores))
+
+    def save(self, path) -> None:
+        """Save the models in one file that the command line and :meth:`load` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears complete or not at all.
+        """
+        _sparsegp.save_outputs([estimator._model for estimator in self._fitted()], path)
+
+    @classmethod
+    def load(cls, path, *, kernels=(), likelihoods=()):
+        """Read models that :meth:`save` or the command line wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        kernels : sequence of CustomKernel, optional
+            The kernels written in Python that it names.
+        likelihoods : sequence of CustomLikelihood, optional
+            The likelihood written in Python that it names.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator, whose predictions are those of the saved one to the last bit.
+        """
+        models = _sparsegp.load_outputs(path, engine_custom(kernels, likelihoods))
+        kinds = [(model.columns()["kind"], model.kernel() is None) for model in models]
+        for kind, linear in kinds:
+            if kind not in SparseGPRegressor._kinds or linear:
+                found = f"a {'linear model' if linear else 'sparse Gaussian process'} of a {kind} target"
+                raise ValueError(f"{path}: holds {found}, which {cls.__name__} is not for")
+        loaded = cls()
+        loaded.estimators_ = [SparseGPRegressor()._with_model(model, kernels, likelihoods) for model in models]
+        return loaded._with([model.columns()["target"] for model in models])
+
+    def _with(self, names):
+        self.target_names_ = list(names)
+        first = self.estimators_[0]
+        self.n_features_in_ = first.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(first, "feature_names_in_"):
+            self.feature_names_in_ = first.feature_names_in_
+        return self
+
+    def _fitted(self) -> list[Estimator]:
+        return fitted_part(self, "estimators_")
+
+    def _known(self, X, y):
+        """For each target the rows that have it, and its column."""
+        values, _ = _columns_of(y)
+        check_consistent_length(X, values)
+        if values.shape[1] != len(self._fitted()):
+            raise ValueError(f"y has {values.shape[1]} columns, expected {len(self.estimators_)}, one a target of the fit")
+        return [(~np.isnan(column), column) for column in values.T]
+
+    def _judged(self, method, X, y):
+        out = np.full((len(_columns_of(y)[0]), len(self._fitted())), np.nan)
+        for p, (known, column) in enumerate(self._known(X, y)):
+            if known.any():
+                out[known, p] = getattr(self.estimators_[p], method)(take_rows(X, known), column[known])
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output, tags.target_tags.single_output = True, False
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def _columns_of(y):
+    """The targets as a matrix with NaN for missing ones, and their names."""
+    names = None
+    if _tables.is_named(y):
+        names = _tables.frame_names(y) if _tables.is_pandas(y) else list(getattr(y, "column_names", None) or y.columns)
+        cells = (y.iloc[:, i] if _tables.is_pandas(y) else y[name].to_numpy() for i, name in enumerate(names))
+        y = np.column_stack([np.asarray(column, dtype=np.float64) for column in cells])
+    values = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    return values, [f"y{p}" for p in range(values.shape[1])] if names is None else [str(name) for name in names]
+
+
+__all__ = ["SparseGPMultiOutputRegressor"]

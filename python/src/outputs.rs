@@ -1,0 +1,128 @@
+//! Models of several targets: one for each, fitted together, in one file; no arithmetic of its own.
+
+use crate::convert::{raised, rows_of};
+use crate::custom::Custom;
+use crate::fit::{Columns, hearing, options_of, sample_of};
+use crate::host::{self, Hear, Host};
+use crate::model::Model;
+use crate::table::Table;
+use numpy::PyArray2;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sparsegp::hyper::Session;
+use sparsegp::schema::{SchemaOptions, UnseenLevels};
+use sparsegp::tabular::{FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Fits models of several targets to the rows of a table, which may miss some of them. `sharing` says what they have in common where held-out rows do
+/// not decide. Returns the models in the order of the targets, and what they have in common.
+#[pyfunction]
+#[pyo3(signature = (table, columns, targets, options, *, sharing=None, custom=None, listener=None, threads=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn fit_outputs(
+    py: Python<'_>,
+    table: &Table,
+    columns: Columns,
+    targets: Vec<String>,
+    options: &str,
+    sharing: Option<&str>,
+    custom: Option<&Bound<'_, Custom>>,
+    listener: Option<Py<PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<(Vec<Model>, String)> {
+    let custom = Custom::or_none(custom);
+    let options = options_of(options, &[], &custom)?;
+    let sharing: Option<Sharing> = sharing.map(str::parse).transpose().map_err(raised)?;
+    let columns = columns.options();
+    let work = |host: Host<'_>| {
+        let request = OutputsRequest {
+            table: &table.0,
+            columns: &columns,
+            targets: &targets,
+            options: &options,
+            test_fraction: 0.0,
+            sharing,
+        };
+        let poll = || host.interrupted.load(Ordering::Relaxed) || custom.has_raised();
+        let mut session = Session::new(host.tell).with_poll(&poll).with_enough(host.enough);
+        let fit = fit_outputs_in(&request, &mut session)?;
+        let known = |model: &Arc<TableModel>| SchemaOptions {
+            known: Some(model.schema().clone()),
+            ..columns.clone()
+        };
+        let with_sample = |model: Arc<TableModel>| {
+            let request = FitRequest {
+                table: &fit.train,
+                columns: &known(&model),
+                options: &options,
+                test_fraction: 0.0,
+                start: None,
+                keep_posterior: false,
+            };
+            let sample = sample_of(&request, &model);
+            (model, sample)
+        };
+        let models: Vec<_> = fit.models.into_models().into_iter().map(with_sample).collect();
+        Ok((models, fit.sharing.to_string()))
+    };
+    let mut hear = hearing(listener);
+    let hear = hear.as_mut().map(|hear| hear as &mut Hear<'_>);
+    let (models, sharing) = custom.watch(py, || host::run(py, threads, hear, work)?.map_err(raised))?;
+    let model = |(model, sample)| Model::new(model, custom.clone()).with_sample(sample);
+    Ok((models.into_iter().map(model).collect(), sharing))
+}
+
+/// Writes models of several targets to one file, which appears complete or not at all.
+#[pyfunction]
+pub fn save_outputs(models: Vec<PyRef<'_, Model>>, path: PathBuf) -> PyResult<()> {
+    together(&models).save(&path).map_err(raised)
+}
+
+/// Reads a file of one model or of several, of the command line or of Python.
+#[pyfunction]
+#[pyo3(signature = (path, custom=None))]
+pub fn load_outputs(
+    py: Python<'_>,
+    path: PathBuf,
+    custom: Option<&Bound<'_, Custom>>,
+) -> PyResult<Vec<Model>> {
+    let custom = Custom::or_none(custom);
+    let load = || TableOutputs::load_with(&path, custom.registry()).map_err(raised);
+    let models = custom.watch(py, load)?.into_models();
+    Ok(models.into_iter().map(|model| Model::new(model, custom.clone())).collect())
+}
+
+/// The functions of P outputs at the rows of a table: their means, a row per row, and their covariances, a P × P matrix per row.
+#[pyfunction]
+#[pyo3(signature = (models, table, *, threads=None))]
+#[allow(clippy::type_complexity)]
+pub fn output_functions<'py>(
+    py: Python<'py>,
+    models: Vec<PyRef<'py, Model>>,
+    table: &Table,
+    threads: Option<usize>,
+) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
+    let outputs = together(&models);
+    let width = models.len();
+    let work = |_: Host<'_>| {
+        let mut means = vec![0.0; table.0.rows() * width];
+        for (p, model) in outputs.models().enumerate() {
+            let predictions = model.predict(&table.0, UnseenLevels::Error)?;
+            for row in 0..predictions.rows() {
+                let at = predictions.row(row);
+                // Noise around a mixture of processes is Gaussian, so that the mean is the function's.
+                means[row * width + p] = if outputs.are_mixed() { at.mean } else { at.latent_mean };
+            }
+        }
+        Ok((means, outputs.covariances(&table.0, UnseenLevels::Error)?))
+    };
+    let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
+    let (means, covariances) = model.run(py, threads, work)?;
+    Ok((rows_of(py, means, width)?, rows_of(py, covariances, width * width)?))
+}
+
+fn together(models: &[PyRef<'_, Model>]) -> TableOutputs {
+    models.iter().map(|model| model.shared()).collect::<Vec<_>>().into()
+}
