@@ -88,7 +88,10 @@ def check_likelihood(likelihood, y, exposure=None) -> None:
     y = np.asarray(y, dtype=np.float64)
     exposure = np.ones(len(y)) if exposure is None else np.asarray(exposure, dtype=np.float64)
     custom = engine_custom(likelihoods=[likelihood])
-    _refuse(likelihood, _sparsegp.check_likelihood(custom, likelihood.name, list(zip(y.tolist(), exposure.tolist(), strict=True))))
+    violation = _sparsegp.check_likelihood(custom, likelihood.name, list(zip(y.tolist(), exposure.tolist(), strict=True)))
+    if violation is not None and any(words in violation for words in ("E log p", "log E p")):
+        violation += f" (if the density is right, width = {likelihood.width!r} is too large for the quadrature)"
+    _refuse(likelihood, violation)
 
 
 def _refuse(what, violation: str | None) -> None:

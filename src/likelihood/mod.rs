@@ -138,7 +138,7 @@ pub use target::{TargetKind, Task};
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::Parameter;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// What was observed of one datum.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,6 +149,16 @@ pub struct Observation<'a> {
     pub exposure: f64,
     /// The targets of several outputs, NaN where one was not observed; empty for one output.
     pub outputs: &'a [f64],
+}
+
+impl fmt::Display for Observation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.outputs {
+            [] => write!(f, "y = {}", self.y)?,
+            outputs => write!(f, "y = {outputs:?}")?,
+        }
+        if self.exposure == 1.0 { Ok(()) } else { write!(f, " with exposure {}", self.exposure) }
+    }
 }
 
 impl Observation<'_> {

@@ -163,24 +163,24 @@ pub fn check_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> Ve
     const H: f64 = 1e-3;
     let peak = likelihood.peak(at);
     let (value, first) = log_density(likelihood, at, f);
-    ensure(peak.is_finite(), || format!("the peak at {at:?} is {peak}"))?;
+    ensure(peak.is_finite(), || format!("the peak at {at} is {peak}"))?;
     let top = log_density(likelihood, at, peak).0;
     ensure(top >= value - 1e-12 * value.abs() - 1e-15, || {
-        format!("log p is {value} at f = {f}, above {top} at the peak {peak} of {at:?}")
+        format!("log p is {value} at f = {f}, above {top} at the peak {peak} of {at}")
     })?;
-    ensure(likelihood.working_response(at).is_finite(), || format!("no finite response to {at:?}"))?;
+    ensure(likelihood.working_response(at).is_finite(), || format!("no finite response to {at}"))?;
     // Across a kink there is no derivative.
     if likelihood.resolution(at).strip == 0.0 && (f - peak).abs() < 4.0 * H {
         return Ok(());
     }
     let want = slope(&mut |f| log_density(likelihood, at, f).0, f, H);
     ensure(close(first, want, 1e-7, 1.0 + 1e-4 * value.abs()), || {
-        format!("the slope at f = {f}, {at:?} is {first} instead of {want}")
+        format!("the slope at f = {f}, {at} is {first} instead of {want}")
     })?;
     let want = slope(&mut |f| log_density(likelihood, at, f).1, f, H);
     let got = likelihood.curvature(at, f);
     ensure(close(got, want, 1e-7, 1.0 + first.abs()), || {
-        format!("the curvature at f = {f}, {at:?} is {got} instead of {want}")
+        format!("the curvature at f = {f}, {at} is {got} instead of {want}")
     })?;
     let mut own = vec![2.0; values(likelihood).len()];
     likelihood.own_gradient(at, &[f, f], &[0.5, 0.25], &mut own);
@@ -188,7 +188,7 @@ pub fn check_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> Ve
         let mut along = |x: f64| log_density(with_own(likelihood, i, x).as_ref(), at, f).0;
         let want = 2.0 + 0.75 * slope(&mut along, x, H * x.abs().max(0.01));
         ensure(close(own[i], want, 1e-6, (1.0 + 1e-3 * value.abs()) / x.abs().min(1.0)), || {
-            format!("own_gradient {i} at f = {f}, {at:?} leads from 2 to {} instead of {want}", own[i])
+            format!("own_gradient {i} at f = {f}, {at} leads from 2 to {} instead of {want}", own[i])
         })?;
     }
     Ok(())
@@ -218,7 +218,7 @@ pub fn check_expectations(likelihood: &dyn Likelihood, at: Observation, (mu, v):
     let mut integrator = Integrator::default();
     for predictive in [false, true] {
         let what =
-            || format!("{} at {at:?}, μ = {mu}, v = {v}", if predictive { "log E p" } else { "E log p" });
+            || format!("{} at {at}, μ = {mu}, v = {v}", if predictive { "log E p" } else { "E log p" });
         let mut own = vec![0.0; values(likelihood).len()];
         let mut evaluate = |likelihood: &dyn Likelihood, marginal, own: &mut [f64]| {
             expectation(likelihood, predictive, (at, marginal), own, &mut integrator)
@@ -273,7 +273,7 @@ fn slowly((mu, v): (f64, f64), kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64]))
 ///
 /// Names the first clause that is violated, and where.
 pub fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> Verdict {
-    let what = || format!("at {at:?}, μ = {}, v = {}", marginal.0, marginal.1);
+    let what = || format!("at {at}, μ = {}, v = {}", marginal.0, marginal.1);
     let mut integrator = Integrator::default();
     let mut evaluate =
         |predictive| expectation(likelihood, predictive, (at, marginal), &mut [], &mut integrator);
