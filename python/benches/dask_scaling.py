@@ -205,33 +205,40 @@ def scaling(args) -> None:
 
 
 def killed(args) -> None:
-    """A fit during which a worker's process is ended ten times, beside one that is left alone."""
-    X, y = generated(args.rows, args.rows // 16)
+    """Fits during which a worker's process is ended ten times, beside those that are left alone."""
     # A local cluster gives a worker up for good that is away some time after it was lost, also where it was back between and lost again.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     cluster, client = cluster_of(2)
     new = block(10**9, 1000)[:, :INPUTS]
+    plans = {
+        "collapsed": {"tolerance": 0.0},
+        "mini-batches": {"objective": "elbo", "batch_size": 32_768},
+        "q on all rows": {"objective": "elbo", "hyper": "alternating", "likelihood": "student-t"},
+    }
     with cluster, client:
-        X, y = client.persist([X, y])
-        started = time.perf_counter()
-        want = fit(X, y, client, 100, 30, tolerance=0.0)[0].to_local().predict(new)
-        plain = time.perf_counter() - started
-        ended = []
+        X, y = client.persist([*generated(args.rows, args.rows // 16)])
+        for name, own in plans.items():
+            ended = []
 
-        def end(record):
-            # Dask starts a new process for one that ended, which takes seconds.
-            client.wait_for_workers(2, timeout=60)
-            if record["epoch"] % 2 == 0 and len(ended) < 10:
-                process = sorted(client.run(os.getpid).values())[len(ended) % 2]
-                ended.append(process)
-                threading.Timer(0.05, os.kill, (process, signal.SIGKILL)).start()
+            def end(record, ended=ended):
+                # Dask starts a new process for one that ended, which takes seconds.
+                client.wait_for_workers(2, timeout=60)
+                if record["epoch"] % 2 == 0 and len(ended) < 10:
+                    process = sorted(client.run(os.getpid).values())[len(ended) % 2]
+                    ended.append(process)
+                    threading.Timer(0.05, os.kill, (process, signal.SIGKILL)).start()
 
-        started = time.perf_counter()
-        got = fit(X, y, client, 100, 30, tolerance=0.0, callbacks=[end])[0].to_local().predict(new)
-        say(
-            "killed", rows=args.rows, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
-            seconds_left_alone=plain, seconds=time.perf_counter() - started,
-        )
+            def predicted(**more):
+                started = time.perf_counter()
+                mean = fit(X, y, client, 100, 30, **own, **more)[0].to_local().predict(new)
+                return mean, time.perf_counter() - started
+
+            want, plain = predicted()
+            got, seconds = predicted(callbacks=[end])
+            say(
+                "killed", training=name, rows=args.rows, workers_ended=len(ended), the_same_bits=bool(np.array_equal(got, want)),
+                seconds_left_alone=plain, seconds=seconds,
+            )
 
 
 def memory(args) -> None:

@@ -211,6 +211,30 @@ def test_a_lost_worker_costs_its_tasks_only(client, more):
     assert killed[0] not in client.run(os.getpid).values()
 
 
+def test_what_rows_are_made_of_is_had_again_from_other_workers(client, tmp_path):
+    X, _, y = rows(200)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    processes = list(client.run(os.getpid).values())
+
+    def read(first):
+        with open(tmp_path / "reads", "a+") as reads:
+            reads.write(f"{first}\n")
+            reads.seek(0)
+            # It is read for its length, for the survey, and by workers that are to keep it: then all of them end.
+            lost = first == 100 and reads.read().splitlines().count("100") == 3
+        if lost:
+            for process in sorted(processes, key=lambda process: process == os.getpid()):
+                os.kill(process, signal.SIGKILL)
+        return frame[first : first + 100]
+
+    table = dd.from_delayed([dask.delayed(read, pure=False)(first) for first in (0, 100)], meta=frame.iloc[:0])
+    model = DaskSparseGPRegressor(**SMALL, client=client).fit(table[["a", "b"]], table["y"])
+    client.wait_for_workers(2, timeout=30)
+    assert not set(processes) & set(client.run(os.getpid).values())
+    want = DaskSparseGPRegressor(**SMALL, client=client).fit(*cut((100, 100), X, y))
+    assert bits(model, frame[["a", "b"]]) == bits(want, X)
+
+
 @pytest.mark.parametrize("plan", [SMALL, BATCHES], ids=["collapsed", "mini-batches"])
 def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path, plan):
     X, _, y = rows()

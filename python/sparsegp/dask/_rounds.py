@@ -151,8 +151,7 @@ class Questions:
         """The rows of a partition to train on, on a worker where one is said."""
         prepare = dask.delayed(_tasks.prepare, pure=False, traverse=False)
         part, first, block = self._blocks[place]
-        with dask.annotate(**_on(worker)):
-            return prepare(self._job, part, first, self._preparation, *block)
+        return _on(worker, prepare(self._job, part, first, self._preparation, *block))
 
     def _settle(self) -> list:
         """Gives the workers that are there equal shares, and has the rows prepared that are not in their place. Neighbours are together, so
@@ -188,24 +187,25 @@ class Questions:
     def _round(self, work: bytes, shares: list):
         """The answer to a round: a task for every share, with what is merged inside of it, and one for every other merge."""
         answers, merge = (dask.delayed(task, pure=False, traverse=False) for task in (_tasks.answers, _tasks.merge_sums))
-        with dask.annotate(**_on(shares[0][1])):
-            asked = dask.delayed(_tasks.question, pure=False, traverse=False)(work)
+        asked = _on(shares[0][1], dask.delayed(_tasks.question, pure=False, traverse=False)(work))
         found, places = {}, {}
         for share, worker in shares:
             nodes = self._tree.nodes(share)
             parts = [part for part, _, _ in self._blocks[slice(*share)]]
-            with dask.annotate(**_on(worker)):
-                own = answers(asked, self._tree, nodes, parts, *self._rows[slice(*share)])
-                found.update((node, own[at]) for at, node in enumerate(nodes))
+            own = _on(worker, answers(asked, self._tree, nodes, parts, *self._rows[slice(*share)]))
+            found.update((node, _on(worker, own[at])) for at, node in enumerate(nodes))
             places.update((first, worker) for first in range(*share))
 
         def merged(front, back, node):
-            with dask.annotate(**_on(places[node[0]])):
-                return merge([front, back])
+            return _on(places[node[0]], merge([front, back]))
 
         return self._tree.merged((0, len(self._tree)), found.get, merged)
 
 
-def _on(worker) -> dict:
-    """That a task is for a worker, where one is said: what it reads is there."""
-    return {} if worker is None else {"workers": [worker], "allow_other_workers": False}
+def _on(worker, task):
+    """The task, for a worker where one is said. What it reads may come from any: ``dask.annotate`` would also bind the job and tasks of
+    the user, which are new layers of its graph, to this worker, and nobody could have them again once it is lost."""
+    if worker is not None:
+        (layer,) = task.__dask_layers__()
+        task.__dask_graph__().layers[layer].annotations = {"workers": [worker], "allow_other_workers": False}
+    return task
