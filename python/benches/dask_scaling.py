@@ -213,7 +213,7 @@ def killed(args) -> None:
     plans = {
         "collapsed": {"tolerance": 0.0},
         "mini-batches": {"objective": "elbo", "batch_size": 32_768},
-        "q on all rows": {"objective": "elbo", "hyper": "alternating", "likelihood": "student-t"},
+        "q on all rows": {"objective": "elbo", "hyper": "fixed", "likelihood": "student-t"},
     }
     with cluster, client:
         X, y = client.persist([*generated(args.rows, args.rows // 16)])

@@ -105,10 +105,17 @@ class Cluster:
                 raise Lost("a worker is lost")
             # Whether anything runs is asked of all workers, and only of fits that take long.
             if time.monotonic() - quiet_since > PATIENCE / 2:
-                if any(self.client.call_stack().values()):
+                if self._is_busy():
                     quiet_since = time.monotonic()
                 elif time.monotonic() - quiet_since > PATIENCE:
                     raise Lost(f"the workers did nothing for {PATIENCE:g} s")
+
+    def _is_busy(self) -> bool:
+        """Whether a worker runs anything. One that goes away while it is asked is found by the next look at who is there."""
+        try:
+            return any(self.client.call_stack().values())
+        except OSError:
+            return True
 
 
 class Questions:
