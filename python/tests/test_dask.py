@@ -21,6 +21,7 @@ from distributed import Client, LocalCluster, Status  # noqa: E402
 from sparsegp.dask import (  # noqa: E402
     DaskSparseGPClassifier,
     DaskSparseGPCountRegressor,
+    DaskSparseGPMultiOutputRegressor,
     DaskSparseGPRegressor,
     _rounds,
 )
@@ -233,6 +234,38 @@ def test_what_rows_are_made_of_is_had_again_from_other_workers(client, tmp_path)
     assert not set(processes) & set(client.run(os.getpid).values())
     want = DaskSparseGPRegressor(**SMALL, client=client).fit(*cut((100, 100), X, y))
     assert bits(model, frame[["a", "b"]]) == bits(want, X)
+
+
+def test_several_targets_are_fits_to_the_rows_that_have_them(client, tmp_path):
+    X, f, y = rows()
+    Y = np.column_stack([y, f - 2 * y])
+    Y[::3, 0] = Y[7:500:5, 1] = np.nan
+    how = DaskSparseGPRegressor(**SMALL, client=client)
+    sizes = (100, 250, 250)
+    frames = [
+        dd.from_delayed([dask.delayed(table)[i : i + 200] for i in (0, 200, 400)], meta=table.iloc[:0])
+        for table in (pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Y, columns=["u", "v"]))
+    ]
+    arrays = DaskSparseGPMultiOutputRegressor(how).fit(*cut(sizes, X, Y))
+    tables = DaskSparseGPMultiOutputRegressor(how).fit(*frames)
+    assert tables.target_names_ == ["u", "v"] and arrays.target_names_ == ["y0", "y1"]
+    for p in range(2):
+        known = ~np.isnan(Y[:, p])
+        for model, edges in ((arrays, np.cumsum(sizes)), (tables, np.array([200, 400, 600]))):
+            own = tuple(int(rows.sum()) for rows in np.split(known, edges[:-1]))
+            single = DaskSparseGPRegressor(**SMALL, client=client).fit(*cut(own, X[known], Y[known, p]))
+            assert bits(model.estimators_[p], X) == bits(single, X)
+    mean, std = arrays.predict(da.from_array(X, chunks=(200, 2)), return_std=True)
+    want = arrays.to_local().predict(X, return_std=True)
+    assert np.array_equal(mean.compute(), want[0]) and np.array_equal(std.compute(), want[1])
+    assert list(tables.predict(frames[0]).compute().columns) == ["mean_u", "mean_v"]
+    assert np.isclose(arrays.score(*cut(sizes, X, Y)), arrays.to_local().score(X, Y))
+    arrays.save(tmp_path / "both.model")
+    assert np.array_equal(sparsegp.SparseGPMultiOutputRegressor.load(tmp_path / "both.model").predict(X), want[0])
+    with pytest.raises(ValueError, match="expected a dask dataframe or a dask array of two dimensions"):
+        DaskSparseGPMultiOutputRegressor(how).fit(*cut(sizes, X, y))
+    with pytest.raises(ValueError, match="y has 1 columns, expected 2"):
+        arrays.score(*cut(sizes, X, Y[:, :1]))
 
 
 @pytest.mark.parametrize("plan", [SMALL, BATCHES], ids=["collapsed", "mini-batches"])

@@ -1,7 +1,7 @@
 """Estimators on Dask collections: training on partitions wherever they are, lazy predictions.
 
-``DaskSparseGPRegressor``, ``DaskSparseGPClassifier`` and ``DaskSparseGPCountRegressor`` are for dask arrays and dataframes what the
-estimators of :mod:`sparsegp` are for arrays in memory, with the same parameters. Dask places the work, repeats what a lost worker had
+``DaskSparseGPRegressor``, ``DaskSparseGPClassifier``, ``DaskSparseGPCountRegressor`` and ``DaskSparseGPMultiOutputRegressor`` are for dask
+arrays and dataframes what the estimators of :mod:`sparsegp` are for arrays in memory, with the same parameters. Dask places the work, repeats what a lost worker had
 and moves the bytes; needs ``pip install "sparsegp[dask]"``.
 """
 
@@ -14,5 +14,6 @@ except ImportError as error:
     raise ImportError(f"sparsegp.dask needs dask and distributed ({error}): pip install 'sparsegp[dask]'") from None
 
 from ._estimators import DaskSparseGPClassifier, DaskSparseGPCountRegressor, DaskSparseGPRegressor
+from ._outputs import DaskSparseGPMultiOutputRegressor
 
-__all__ = ["DaskSparseGPClassifier", "DaskSparseGPCountRegressor", "DaskSparseGPRegressor"]
+__all__ = ["DaskSparseGPClassifier", "DaskSparseGPCountRegressor", "DaskSparseGPMultiOutputRegressor", "DaskSparseGPRegressor"]

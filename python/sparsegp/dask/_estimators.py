@@ -9,7 +9,7 @@ import inspect
 import dask
 import dask.array as da
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
 from .. import _sparsegp, _tables
 from .._base import fitted_part
@@ -83,7 +83,7 @@ class _DaskEstimator(BaseEstimator):
     def _local_params(self) -> dict:
         return {name: value for name, value in self.get_params(deep=False).items() if name not in self._more}
 
-    def _fit(self, X, y, sample_weight=None, exposure=None):
+    def _fit(self, X, y, sample_weight=None, exposure=None, target=None):
         self.__dict__.pop("local_", None)
         local = self._of(**self._local_params())
         options, betas = engine_options(local._engine_params(), **local._given_options())
@@ -92,7 +92,7 @@ class _DaskEstimator(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         cluster = Cluster(self.client)
         partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
-        job = self._job(partitions, y, exposure, sample_weight, options, cluster)
+        job = self._job(partitions, (y, target), exposure, sample_weight, options, cluster)
         progress = Progress() if self.verbose else None
         try:
             model = _sparsegp.fit_parts(
@@ -117,9 +117,11 @@ class _DaskEstimator(BaseEstimator):
             self.local_.feature_names_in_ = np.array(job.names, dtype=object)
         return self
 
-    def _job(self, partitions, y, exposure, sample_weight, options, cluster) -> _tasks.Job:
+    def _job(self, partitions, target, exposure, sample_weight, options, cluster) -> _tasks.Job:
         names, classes = partitions.names, self._classes(partitions, cluster)
-        name = getattr(y, "name", None) if is_frame(y) else None
+        y, name = target
+        if name is None and is_frame(y):
+            name = getattr(y, "name", None)
         taken = set(names)
         target = _tables.free_name(name if isinstance(name, str) and name else "y", taken)
         taken.add(target)
@@ -149,6 +151,11 @@ class _DaskEstimator(BaseEstimator):
         if name.endswith("_") and not name.startswith("_") and "local_" in self.__dict__:
             return getattr(self.__dict__["local_"], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_clone__(self):
+        # A client is shared: it cannot be copied.
+        given = self.get_params(deep=False).items()
+        return type(self)(**{name: value if name == "client" else clone(value, safe=False) for name, value in given})
 
     def __getstate__(self):
         # A client belongs to its process.

@@ -78,7 +78,7 @@ def _column(values, name: str):
     if is_frame(values):
         if getattr(values, "ndim", 1) == 2:
             if len(values.columns) != 1:
-                raise ValueError(f"{name} has {len(values.columns)} columns, expected 1: several targets are for one machine")
+                raise ValueError(f"{name} has {len(values.columns)} columns, expected 1: several targets are for DaskSparseGPMultiOutputRegressor")
             return values[values.columns[0]]
         return values
     if not isinstance(values, da.Array):
@@ -86,7 +86,7 @@ def _column(values, name: str):
     if values.ndim == 2 and values.shape[1] == 1:
         return values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"{name} has shape {values.shape}, expected a vector: several targets are for one machine")
+        raise ValueError(f"{name} has shape {values.shape}, expected a vector: several targets are for DaskSparseGPMultiOutputRegressor")
     return values
 
 
