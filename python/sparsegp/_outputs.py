@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from . import _sparsegp, _tables
 from ._base import Estimator, fitted_part, take_rows
 from ._custom import engine_custom
+from ._options import seed_of
 from ._processes import SparseGPRegressor
 from ._regression import Regression
 
@@ -186,7 +187,8 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n, targets, n_samples)
         """
-        random = np.random.RandomState(random_state) if random_state is None or isinstance(random_state, int) else random_state
+        # Every target draws by a seed of its own.
+        random = np.random.RandomState(seed_of(random_state))
         draws = [estimator.sample_y(X, n_samples, random) for estimator in self._fitted()]
         return np.stack(draws, axis=1)
 
