@@ -79,7 +79,8 @@ def test_functions_that_mix_one_process_are_wholly_correlated(petals, mixed):
     assert draws.shape == (5, 2, 3000)
     assert np.allclose(draws.mean(axis=2), mean[:5], atol=4 * std.max() / np.sqrt(3000))
     assert np.array_equal(mixed.sample_y(X[:5], random_state=None), mixed.sample_y(X[:5], random_state=0))
-    assert not np.array_equal(*mixed.sample_y(X[:5], 4)[:, :, 0].T)
+    # Draws are each target's by itself: correlations of 3000 have the deviation 0.018.
+    assert all(abs(np.corrcoef(draws[row])[0, 1]) < 0.09 for row in range(5))
 
 
 def test_files_pickles_and_the_command_line(petals, mixed, tmp_path):
