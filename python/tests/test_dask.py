@@ -56,7 +56,9 @@ def cluster_of(workers, **more):
 
 @pytest.fixture(scope="module")
 def client():
-    with cluster_of(2, worker_dashboard_address=None) as cluster, Client(cluster) as client:
+    # A local cluster gives a worker up for good that is lost twice within this time, also where it was back between.
+    patience = dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
+    with patience, cluster_of(2, worker_dashboard_address=None) as cluster, Client(cluster) as client:
         yield client
 
 

@@ -1,8 +1,8 @@
 """Estimators on Dask collections: training on partitions wherever they are, lazy predictions.
 
 ``DaskSparseGPRegressor``, ``DaskSparseGPClassifier``, ``DaskSparseGPCountRegressor`` and ``DaskSparseGPMultiOutputRegressor`` are for dask
-arrays and dataframes what the estimators of :mod:`sparsegp` are for arrays in memory, with the same parameters. Dask places the work, repeats what a lost worker had
-and moves the bytes; needs ``pip install "sparsegp[dask]"``.
+arrays and dataframes what the estimators of :mod:`sparsegp` are for arrays in memory, with the same parameters. Dask places the work,
+repeats what a lost worker had and moves the bytes; needs ``pip install "sparsegp[dask]"``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from .. import _sparsegp, _tables
 from .._base import fitted_part
 from .._options import engine_options
 from .._processes import SparseGPClassifier, SparseGPCountRegressor, SparseGPRegressor, _Parameters
-from .._progress import Progress, listener
 from .._regression import _probabilities
 from . import _tasks
 from ._partitions import Partitions, is_frame
@@ -93,22 +92,19 @@ class _DaskEstimator(BaseEstimator):
         cluster = Cluster(self.client)
         partitions = Partitions(X, y, exposure, sample_weight, cluster.results)
         job = self._job(partitions, (y, target), exposure, sample_weight, options, cluster)
-        progress = Progress() if self.verbose else None
-        try:
-            model = _sparsegp.fit_parts(
+        model = local._heard(
+            lambda hearing: _sparsegp.fit_parts(
                 len(partitions),
                 job.columns,
                 options,
                 Questions(cluster, partitions, job, bool(self.persist)),
                 batch_size_given=self.batch_size is not None,
-                listener=listener(progress, self.callbacks or ()),
+                listener=hearing["listener"],
                 checkpoint=self.checkpoint,
                 every=float(self.checkpoint_every),
-                threads=self.n_threads,
+                threads=hearing["threads"],
             )
-        finally:
-            if progress is not None:
-                progress.close()
+        )
         if job.classes is not None:
             local.classes_ = job.classes
         self.local_ = local._with_model(model)
