@@ -1,8 +1,10 @@
 //! Output files that appear complete or not at all, and digests of files; no formats.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -19,11 +21,56 @@ pub struct AtomicFile {
     given: PathBuf,
     path: PathBuf,
     out: Out,
+    /// Dropped after the file itself, which removes the temporary name; none where there is no such name.
+    _transient: Option<Transient>,
 }
 
 enum Out {
     Temporary(BufWriter<NamedTempFile>),
     Direct(BufWriter<Box<dyn Write + Send>>),
+}
+
+/// The names that must not outlive the process: those of temporary files and of locks.
+static TRANSIENT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn transient_names() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    TRANSIENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of a file that must not outlive the process, as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Transient(PathBuf);
+
+impl Transient {
+    /// Registers the name of the file that `make` creates. No file is made once [`remove_transient_files`] was called.
+    fn new<T>(make: impl FnOnce() -> std::io::Result<(T, PathBuf)>) -> std::io::Result<(T, Transient)> {
+        let mut names = transient_names();
+        let (made, path) = make()?;
+        names.insert(path.clone());
+        Ok((made, Transient(path)))
+    }
+
+    /// Registers the name of a file that exists.
+    pub(crate) fn of(path: PathBuf) -> Transient {
+        transient_names().insert(path.clone());
+        Transient(path)
+    }
+}
+
+impl Drop for Transient {
+    fn drop(&mut self) {
+        transient_names().remove(&self.0);
+    }
+}
+
+/// Removes the files of this process that are still being written, and its locks, for a process that is about to exit while other
+/// threads work. From then on no [`AtomicFile`] begins and none takes its name: threads that try wait for the exit.
+pub fn remove_transient_files() {
+    let names = transient_names();
+    for path in names.iter() {
+        let _ = std::fs::remove_file(path);
+    }
+    std::mem::forget(names);
 }
 
 impl std::fmt::Debug for Out {
@@ -55,7 +102,8 @@ impl AtomicFile {
         }
         if metadata.as_ref().is_some_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(&path).map_err(failed)?;
-            return Ok(AtomicFile { given, path, out: Out::Direct(BufWriter::new(Box::new(file))) });
+            let out = Out::Direct(BufWriter::new(Box::new(file)));
+            return Ok(AtomicFile { given, path, out, _transient: None });
         }
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -68,13 +116,20 @@ impl AtomicFile {
         if let Some(permissions) = permissions {
             builder.permissions(permissions);
         }
-        let file = builder.tempfile_in(folder).map_err(failed)?;
-        Ok(AtomicFile { given, path, out: Out::Temporary(BufWriter::new(file)) })
+        let make = || {
+            let file = builder.tempfile_in(folder)?;
+            let path = file.path().to_owned();
+            Ok((file, path))
+        };
+        let (file, transient) = Transient::new(make).map_err(failed)?;
+        let out = Out::Temporary(BufWriter::new(file));
+        Ok(AtomicFile { given, path, out, _transient: Some(transient) })
     }
 
     /// What is written to a stream as it comes; `name` is what messages call it.
     pub fn stream(name: &str, out: Box<dyn Write + Send>) -> AtomicFile {
-        AtomicFile { given: name.into(), path: PathBuf::new(), out: Out::Direct(BufWriter::new(out)) }
+        let out = Out::Direct(BufWriter::new(out));
+        AtomicFile { given: name.into(), path: PathBuf::new(), out, _transient: None }
     }
 
     /// Writes the whole of a file.
@@ -94,14 +149,18 @@ impl AtomicFile {
     ///
     /// When the disk is full or the name cannot be taken; nothing is left behind then.
     pub fn finish(self) -> Result<()> {
-        let AtomicFile { given, path, out } = self;
+        let AtomicFile { given, path, out, _transient } = self;
         let failed = |error: std::io::Error| write_error(&given, &without_path(error));
         match out {
             Out::Direct(mut out) => out.flush().map_err(failed),
             Out::Temporary(out) => {
                 let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
                 file.as_file().sync_all().map_err(failed)?;
-                file.persist(&path).map_err(|error| failed(error.error))?;
+                // The names are held, so that a process about to exit has either the whole file or none.
+                let names = transient_names();
+                let persisted = file.persist(&path);
+                drop(names);
+                persisted.map_err(|error| failed(error.error))?;
                 sync_folder(&path);
                 Ok(())
             }
@@ -162,6 +221,32 @@ pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Opens a file to read from: a regular file, or a pipe. Other files, such as devices, may have no end.
+///
+/// # Errors
+///
+/// When it cannot be opened, or is a folder, device or socket; `name` is what messages call it.
+pub(crate) fn open_input(path: &Path, name: &str) -> Result<File> {
+    let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
+    let kind = path.metadata().map_err(unreadable)?.file_type();
+    let what = match () {
+        () if kind.is_dir() => "a folder",
+        () if kind.is_file() || is_pipe(kind) => return File::open(path).map_err(unreadable),
+        () => "a device or socket",
+    };
+    Err(Error::data(format!("{name}: is {what}, expected a file")))
+}
+
+#[cfg(unix)]
+fn is_pipe(kind: std::fs::FileType) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&kind)
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: std::fs::FileType) -> bool {
+    false
+}
+
 /// A digest (SHA-256, in hexadecimal) of a file as it is.
 ///
 /// # Errors
@@ -169,10 +254,7 @@ pub(crate) fn hexadecimal(hash: Sha256) -> String {
 /// When the file cannot be read.
 pub fn file_digest(path: &Path) -> Result<String> {
     let unreadable = |error| Error::data(format!("{}: cannot be read: {error}", path.display()));
-    let mut file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.is_dir() {
-        return Err(Error::data(format!("{}: is a folder, expected a file", path.display())));
-    }
+    let mut file = open_input(path, &path.display().to_string())?;
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut buffer).map_err(unreadable)? {

@@ -115,6 +115,47 @@ fn partial_dependence_is_the_mean_of_direct_predictions() {
     assert_eq!(values, (0..24).map(f64::from).collect::<Vec<_>>());
 }
 
+#[test]
+fn dependence_follows_the_most_probable_of_many_classes() {
+    let classes = 9;
+    let x = inputs(150, 2);
+    // The higher the class the more rows it has.
+    let y: Vec<f64> = (0..150).map(|i| f64::from(((i % 81) as f64).sqrt() as u32)).collect();
+    let options = FitOptions {
+        likelihood: "softmax".parse().ok(),
+        inducing: Some(15),
+        epochs: Some(3),
+        ..FitOptions::default()
+    };
+    let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+    let rows = Rows { x: x.as_ref(), exposure: &[], targets: &y };
+    let settings = Settings { classes: 3, background: 20, ..Settings::default() };
+    let explainer = Explainer::of_inputs(&model);
+    let found = explainer.dependence(0, rows, &settings);
+    let all = explainer.dependence(0, rows, &Settings { classes, ..settings });
+    assert_eq!(
+        (found.curves.len(), found.left_out, all.curves.len(), all.left_out),
+        (3, classes - 3, classes, 0)
+    );
+    let mean_of = |curve: &sparsegp::explain::Curve| {
+        mean(&curve.points.iter().map(|point| point.0).collect::<Vec<_>>())
+    };
+    // Each curve is that of its class among all, and those of all classes add up to 1.
+    for curve in &found.curves {
+        let of_all = all.curves.iter().find(|other| other.scale == curve.scale).expect("its class");
+        curve.points.iter().zip(&of_all.points).for_each(|(a, b)| {
+            close(a.0, b.0);
+            assert!(a.1 <= a.0 && a.0 <= a.2, "{a:?}");
+        });
+    }
+    for setting in 0..all.settings.len() {
+        let sum: f64 = all.curves.iter().map(|curve| curve.points[setting].0).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    }
+    let shown: f64 = found.curves.iter().map(mean_of).sum();
+    assert!(shown > 1.5 * 3.0 / classes as f64, "{shown}");
+}
+
 /// The Shapley values of a row over all subsets of the columns and all rows of the background.
 fn shapley(model: &Model, row: &[f64], background: &Mat<f64>) -> Vec<f64> {
     let (n, dims) = (background.nrows(), row.len());

@@ -145,7 +145,7 @@ fn check_predictions(likelihood: &dyn JointLikelihood, case: &Case) -> Result<()
     prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
     prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-4), "{at:?} {below:?}");
     for which in 0..likelihood.details().len() {
-        let detail = likelihood.detail(which, marginal, &mut integrator);
+        let detail = likelihood.detail(which, 1.0, marginal, &mut integrator);
         prop_assert!(detail >= 0.0, "{} is {detail}", likelihood.details()[which]);
     }
     Ok(())

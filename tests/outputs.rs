@@ -1,8 +1,11 @@
 //! Several targets of a table: models of their own and shared processes, missing cells, one file, the columns of predictions.
 
+#[path = "common/outputs.rs"]
+mod common_outputs;
 #[path = "common/program.rs"]
 mod program;
 
+use common_outputs::table;
 use faer::Mat;
 use program::Work;
 use serde_json::Value;
@@ -22,21 +25,6 @@ use sparsegp::options::FitOptions;
 use sparsegp::quadrature::Integrator;
 use sparsegp::training::{OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
 use std::fmt::Write as _;
-
-/// Three outputs of two hidden curves, b = 0 in every fifth row of which `y3` is missing, `y2` in every seventh.
-fn table(rows: usize) -> String {
-    let mut text = "a,b,y1,y2,y3\n".to_owned();
-    for i in 0..rows {
-        let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
-        let (f, g) = ((6.0 * a).sin(), (5.0 * b + 2.0 * a).cos());
-        let noise = |k: f64| 0.05 * (i as f64 * (1.7 + k)).sin();
-        let cell = |gap: bool, y: f64| if gap { String::new() } else { format!("{y:.4}") };
-        let y2 = cell(i % 7 == 3, 100.0 + 20.0 * (f - 0.5 * g + noise(2.0)));
-        let y3 = cell(i % 5 == 0, -g + noise(3.0));
-        writeln!(text, "{a:.3},{b:.3},{:.4},{y2},{y3}", 2.0 * f + g + noise(1.0)).expect("text");
-    }
-    text
-}
 
 fn number(document: &Value, place: &str) -> f64 {
     document.pointer(place).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {place}"))

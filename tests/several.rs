@@ -133,6 +133,32 @@ fn every_family_is_trained_in_every_way() {
     assert!(fits >= 350, "{fits}");
 }
 
+/// What zero inflation calls the probability of a zero is that of y = 0, with the exposure of the row; a zero of its own is less likely.
+#[test]
+fn the_probability_of_zero_is_that_of_the_density() {
+    let kinds = families().into_iter().filter(|kind| {
+        let name = kind.to_string();
+        name.starts_with("zero-inflated") || name.starts_with("hurdle")
+    });
+    for kind in kinds {
+        let (x, y) = problem(kind, 60);
+        let model = ModelBuilder::new().options(quick(kind)).fit(x.transpose(), &y).expect("a fit");
+        let exposure: Vec<f64> = (0..60).map(|row| 0.1 + f64::from(row) / 10.0).collect();
+        let predictions = model.predict(x.transpose(), &exposure).expect("predictions");
+        let inflated = kind.to_string().starts_with("zero-inflated");
+        let names: &[&str] = match inflated {
+            true => &["probability_of_zero", "probability_of_excess_zero"],
+            false => &["probability_of_zero"],
+        };
+        assert_eq!(predictions.detail_names(), names, "{kind}");
+        for row in 0..60 {
+            let (details, zero) = (predictions.details(row), predictions.log_density(row, 0.0).exp());
+            assert!((details[0] - zero).abs() < 1e-9, "{kind}: {details:?}, expected {zero}");
+            assert!(!inflated || (details[1] > 0.0 && details[1] < zero), "{kind}: {details:?}");
+        }
+    }
+}
+
 /// Full-batch natural gradients at fixed hyper-parameters end below where they start, without a step that fails.
 #[test]
 fn natural_gradients_descend() {

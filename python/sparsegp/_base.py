@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -104,6 +105,9 @@ class Estimator(BaseEstimator):
     def _rows(self, X, *, reset: bool):
         """The table of ``X``, checked as scikit-learn checks it, and for arrays the names that keep all columns."""
         if not _tables.is_named(X):
+            # A broadcast array may have more rows than memory has room for.
+            if isinstance(X, np.ndarray) and X.ndim == 2:
+                _sparsegp.check_room(*X.shape)
             X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1)
             names = getattr(self, "feature_names_in_", None)
             return _tables.matrix_table(X, names), True
@@ -276,10 +280,19 @@ class Estimator(BaseEstimator):
         return state
 
     def __setstate__(self, state):
-        if isinstance(state.get("_model"), bytes):
-            model = _sparsegp.Model.from_bytes(state["_model"], engine_custom(**state["_own"]))
-            state = {**state, "_model": model}
+        name, defaults = type(self).__name__, type(self)().get_params(deep=False)
+        if not isinstance(state, dict) or not defaults.keys() & state.keys():
+            raise ValueError(f"the state of a {name} is {_brief(state)}, expected a dict of its parameters, as pickle makes it")
+        # A state of an older version may lack parameters that are new.
+        state = {**defaults, **state}
+        model, own = state.pop("_model", None), state.pop("_own", {"kernels": [], "likelihoods": []})
+        if model is not None and not isinstance(model, bytes):
+            raise ValueError(f"the model in the state of a {name} is {_brief(model)}, expected bytes, as pickle makes them")
+        if not isinstance(own, dict) or not {"kernels", "likelihoods"} == own.keys():
+            raise ValueError(f"the custom parts in the state of a {name} are {_brief(own)}, expected a dict of kernels and likelihoods")
         super().__setstate__(state)
+        if model is not None:
+            self._take_model(_sparsegp.Model.from_bytes(model, engine_custom(**own)), **own)
 
     def save(self, path) -> None:
         """Save the model in a file that the command line and :meth:`load` read.
@@ -459,7 +472,12 @@ class Estimator(BaseEstimator):
             in all calls together.
         """
         self._fitted()
-        return FunctionDraws(self, int(n_samples), seed_of(random_state))
+        return FunctionDraws(partial(self.predict_f, full_cov=True), int(n_samples), seed_of(random_state))
+
+    def _joint_of_process(self, X, process: int):
+        """Mean and covariance of a latent process at rows of inputs, on the scale that the model sees."""
+        model, table = self._prediction_table(X, exposure=self._unit_exposure(X))
+        return model.joint(table, process=process, threads=self.n_threads)
 
     def _unit_exposure(self, X):
         """Exposures of 1 for what does not depend on them."""
@@ -493,6 +511,11 @@ class Estimator(BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _brief(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"
 
 
 def take_rows(values, rows):

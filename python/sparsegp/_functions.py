@@ -6,12 +6,12 @@ import numpy as np
 
 
 class FunctionDraws:
-    """Functions drawn from the posterior of a fitted estimator; see ``sample_f``."""
+    """Functions drawn from a posterior whose mean and covariance at rows of inputs ``joint`` gives; see ``sample_f``."""
 
-    def __init__(self, estimator, n_samples: int, seed: int):
+    def __init__(self, joint, n_samples: int, seed):
         if n_samples < 1:
             raise ValueError(f"n_samples is {n_samples}, expected at least 1")
-        self._estimator = estimator
+        self._joint = joint
         self._random = np.random.default_rng(seed)
         self._rows = None
         self._values = np.empty((0, n_samples))
@@ -31,7 +31,7 @@ class FunctionDraws:
     def _draw(self, old: np.ndarray, new: np.ndarray) -> None:
         """Draws values at new rows given those at the old ones: ``f | f_old ~ N(m + K (f_old - m_old), C - K C_old Kᵀ)``."""
         rows = np.vstack([old, new])
-        mean, covariance = self._estimator.predict_f(rows, full_cov=True)
+        mean, covariance = self._joint(rows)
         n = len(old)
         shift, left = np.zeros((len(new), 1)), covariance[n:, n:]
         if n:
@@ -42,6 +42,18 @@ class FunctionDraws:
         noise = self._random.standard_normal((len(new), self._values.shape[1]))
         self._values = np.vstack([self._values, mean[n:, None] + shift + root @ noise])
         self._rows = rows
+
+
+class OutputFunctionDraws:
+    """Functions of several outputs, drawn together: ``offsets[p] + Σ_l weights[p, l] · processes[l]``."""
+
+    def __init__(self, processes: list, weights: np.ndarray, offsets: np.ndarray):
+        self._processes, self._weights, self._offsets = processes, weights, offsets
+
+    def __call__(self, X) -> np.ndarray:
+        """The values of every function at rows of inputs, of shape (n, outputs, n_samples)."""
+        values = np.stack([process(X) for process in self._processes], axis=1)
+        return self._offsets[:, None] + np.einsum("pl,nls->nps", self._weights, values)
 
 
 def _solve(covariance: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
@@ -10,6 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from . import _sparsegp, _tables
 from ._base import Estimator, fitted_part, take_rows
 from ._custom import engine_custom
+from ._functions import FunctionDraws, OutputFunctionDraws
 from ._options import seed_of
 from ._processes import SparseGPRegressor
 from ._regression import Regression
@@ -172,7 +175,7 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         return mean, covariances if full_output_cov else np.einsum("npp->np", covariances).copy()
 
     def sample_y(self, X, n_samples=1, random_state=0):
-        """Draw targets, each row and target by itself.
+        """Draw targets, each row by itself. Targets that mix processes are drawn together, others independently.
 
         Parameters
         ----------
@@ -187,10 +190,40 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n, targets, n_samples)
         """
-        # Every target draws by a seed of its own.
-        random = np.random.RandomState(seed_of(random_state))
-        draws = [estimator.sample_y(X, n_samples, random) for estimator in self._fitted()]
-        return np.stack(draws, axis=1)
+        estimators = self._fitted()
+        _, table = estimators[0]._prediction_table(X)
+        models, count = [estimator._model for estimator in estimators], int(n_samples)
+        draws = _sparsegp.output_draws(models, table, count, seed_of(random_state), threads=estimators[0].n_threads)
+        return draws.reshape(len(draws), len(models), count)
+
+    def sample_f(self, n_samples=1, random_state=0):
+        """Draw the functions of all targets, which can be evaluated anywhere; see ``SparseGPRegressor.sample_f``.
+
+        Functions that mix processes are combinations of the same draws of the processes, others are independent.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=0
+            The seed.
+
+        Returns
+        -------
+        callable
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); of at most 2000 different rows
+            in all calls together.
+        """
+        estimators, seed = self._fitted(), seed_of(random_state)
+        mixing = [estimator._model.mixing() for estimator in estimators]
+        if any(mixed is None for mixed in mixing):
+            joints = [partial(estimator.predict_f, full_cov=True) for estimator in estimators]
+            weights, offsets = np.eye(len(estimators)), np.zeros(len(estimators))
+        else:
+            weights, offsets = np.array([mixed[0] for mixed in mixing]), np.array([mixed[1] for mixed in mixing])
+            joints = [partial(estimators[0]._joint_of_process, process=process) for process in range(weights.shape[1])]
+        draws = [FunctionDraws(joint, int(n_samples), [seed, place]) for place, joint in enumerate(joints)]
+        return OutputFunctionDraws(draws, weights, offsets)
 
     def log_density(self, X, y):
         """The log predictive density of each target.

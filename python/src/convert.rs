@@ -5,7 +5,7 @@ use numpy::ndarray::{Dimension, Ix1, Ix2};
 use numpy::{
     Element, IntoPyArray, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sparsegp::{Error, ErrorKind};
 use std::ops::Deref;
@@ -49,6 +49,33 @@ pub fn raised(error: Error) -> PyErr {
         ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(()),
         _ => PyValueError::new_err(text),
     }
+}
+
+/// Zeros for so many rows and columns.
+///
+/// # Errors
+///
+/// `MemoryError` when there is no room for them.
+pub fn zeros(rows: usize, columns: usize) -> PyResult<Vec<f64>> {
+    let mut zeros = Vec::new();
+    let count = rows.checked_mul(columns);
+    let reserved = count.and_then(|count| zeros.try_reserve_exact(count).ok());
+    if reserved.is_none() {
+        return Err(PyMemoryError::new_err(format!(
+            "there is not enough memory for {rows} × {columns} numbers"
+        )));
+    }
+    zeros.resize(count.unwrap_or(0), 0.0);
+    Ok(zeros)
+}
+
+/// Refuses rows and columns whose work has no room in memory.
+#[pyfunction]
+pub fn check_room(rows: usize, columns: usize) -> PyResult<()> {
+    // The table, its inputs as a matrix and on the scale that the model sees, and what is predicted.
+    let columns = columns.saturating_mul(3).saturating_add(4);
+    let room = rows.checked_mul(columns).and_then(|count| Vec::<f64>::new().try_reserve_exact(count).ok());
+    room.ok_or_else(|| PyMemoryError::new_err(format!("there is not enough memory for {rows} rows")))
 }
 
 /// Numbers of n rows in so many columns, row-major.

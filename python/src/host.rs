@@ -1,10 +1,13 @@
 //! Where work runs beside the interpreter: pools of threads that survive a fork, events that go to Python, Ctrl-C; no work of its own.
 
-use crate::convert::FitError;
+use crate::convert::{FitError, raised};
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sparsegp::hyper::{Event, Listener};
+use sparsegp::options::check_threads;
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +17,9 @@ use std::time::Duration;
 
 /// How often the interpreter is asked whether the user pressed Ctrl-C.
 const LISTENING: Duration = Duration::from_millis(50);
+
+/// The stack of a thread, on which work may lie within work.
+const STACK: usize = 16 << 20;
 
 /// The pools of a process, by their number of threads.
 struct Pools {
@@ -36,6 +42,7 @@ pub fn usual_threads() -> usize {
 /// own. Called with the interpreter held, as forks are, so that no fork happens while the lock is taken.
 fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     let threads = threads.unwrap_or_else(usual_threads);
+    check_threads(threads).map_err(raised)?;
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if let Some(old) = pools.take_if(|pools| pools.process != process) {
@@ -46,7 +53,7 @@ fn pool(_: Python<'_>, threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
     if let Some(pool) = pools.by_threads.get(&threads) {
         return Ok(pool.clone());
     }
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK).build();
     let pool = Arc::new(pool.map_err(|error| FitError::new_err(format!("n_threads={threads}: {error}")))?);
     pools.by_threads.insert(threads, pool.clone());
     Ok(pool)
@@ -97,6 +104,35 @@ pub struct Ears<'a, 'f> {
     pub answer: Option<&'a mut Answer<'f>>,
 }
 
+/// Work within work that callbacks of Python may ask for on one thread: each takes a part of the stack.
+const MOST_NESTED: usize = 8;
+
+thread_local! {
+    static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Work on this thread that waits for a callback, as long as the value lives.
+struct Nested;
+
+impl Nested {
+    fn enter() -> PyResult<Nested> {
+        let depth = NESTED.get();
+        if depth >= MOST_NESTED {
+            return Err(PyRecursionError::new_err(format!(
+                "callbacks call the engine within {MOST_NESTED} other calls: a callback may fit or predict, but not without end"
+            )));
+        }
+        NESTED.set(depth + 1);
+        Ok(Nested)
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
+    }
+}
+
 /// The same for work that has questions too.
 pub fn run_with<T: Send>(
     py: Python<'_>,
@@ -104,6 +140,10 @@ pub fn run_with<T: Send>(
     ears: Ears<'_, '_>,
     work: impl FnOnce(Host<'_>) -> T + Send,
 ) -> PyResult<T> {
+    let _nested = Nested::enter()?;
+    if rayon::current_thread_index().is_some() && ears.hear.is_none() && ears.answer.is_none() {
+        return on_this_thread(py, work);
+    }
     let pool = pool(py, threads)?;
     let (interrupted, enough) = (AtomicBool::new(false), AtomicBool::new(false));
     let (news, heard) = channel();
@@ -135,6 +175,18 @@ pub fn run_with<T: Send>(
             attend(heard, (&answer, &reply), ears, (interrupted, enough))
         })
     })?;
+    outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
+}
+
+/// Does work that a kernel or likelihood of Python asked for on a thread of a pool, which must not wait for the others: they may wait for
+/// it.
+fn on_this_thread<T: Send>(py: Python<'_>, work: impl FnOnce(Host<'_>) -> T + Send) -> PyResult<T> {
+    let flag = AtomicBool::new(false);
+    let here = || {
+        let mut tell = |_: &Event| {};
+        work(Host { tell: &mut tell, ask: &|_, _| None, interrupted: &flag, enough: &flag })
+    };
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(here)));
     outcome.map_err(|panic| FitError::new_err(defect(panic.as_ref())))
 }
 

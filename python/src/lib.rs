@@ -20,7 +20,7 @@ mod _sparsegp {
     #[pymodule_export]
     use super::command::main;
     #[pymodule_export]
-    use super::convert::FitError;
+    use super::convert::{FitError, check_room};
     #[pymodule_export]
     use super::custom::Custom;
     #[pymodule_export]
@@ -30,7 +30,7 @@ mod _sparsegp {
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
-    use super::outputs::{fit_outputs, load_outputs, output_functions, save_outputs};
+    use super::outputs::{fit_outputs, load_outputs, output_draws, output_functions, save_outputs};
     #[pymodule_export]
     use super::parts::{Preparation, Round, fit_parts, merge_sums, merge_surveys, survey_part};
     #[pymodule_export]

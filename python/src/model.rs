@@ -1,6 +1,6 @@
 //! A fitted model as Python holds it: predictions of tables as arrays, what it says of itself, its file; no fitting.
 
-use crate::convert::{matrix, python, raised, rows_of};
+use crate::convert::{matrix, python, raised, rows_of, zeros};
 use crate::custom::Custom;
 use crate::host;
 use crate::kernel::named_values;
@@ -153,10 +153,11 @@ impl Model {
             return Err(PyValueError::new_err("the table has no column of targets"));
         }
         let fills = wanted.iter().map(|wanted| self.fill(wanted, &targets)).collect::<PyResult<Vec<_>>>()?;
+        let rooms =
+            fills.iter().map(|(width, _)| zeros(table.0.rows(), *width)).collect::<PyResult<Vec<_>>>()?;
         let work = |_: host::Host<'_>| {
             let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
-            let all = fills.iter().map(|(width, fill)| {
-                let mut numbers = vec![0.0; predictions.rows() * width];
+            let all = fills.iter().zip(rooms).map(|((width, fill), mut numbers)| {
                 let rows = numbers.par_chunks_exact_mut((*width).max(1)).enumerate();
                 rows.for_each(|(row, out)| fill(&predictions, row, out));
                 (numbers, *width)
@@ -177,9 +178,9 @@ impl Model {
         seed: u64,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let work = |_: host::Host<'_>| {
+        let mut numbers = zeros(table.0.rows(), count)?;
+        let work = move |_: host::Host<'_>| {
             let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
-            let mut numbers = vec![0.0; predictions.rows() * count];
             numbers.par_chunks_exact_mut(count.max(1)).enumerate().for_each(|(row, out)| {
                 let mut random = generator(seed, Purpose::Prediction, row as u64);
                 out.iter_mut().for_each(|out| *out = predictions.draw(row, &mut random));
@@ -189,16 +190,25 @@ impl Model {
         rows_of(py, self.run(py, threads, work)?, count)
     }
 
-    /// Mean and covariance of the latent function at all rows of a table together.
-    #[pyo3(signature = (table, *, threads=None))]
+    /// The weights of the latent processes in the function of the target and its offset, in units of the target; none unless it mixes some.
+    fn mixing(&self) -> Option<(Vec<f64>, f64)> {
+        self.model.mixing()
+    }
+
+    /// Mean and covariance at all rows of a table together: of the latent function, or of a process on the scale that the model sees.
+    #[pyo3(signature = (table, *, process=None, threads=None))]
     #[allow(clippy::type_complexity)]
     fn joint<'py>(
         &self,
         py: Python<'py>,
         table: &Table,
+        process: Option<usize>,
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
-        let work = |_: host::Host<'_>| self.model.joint(&table.0, UnseenLevels::Error);
+        let work = |_: host::Host<'_>| match process {
+            None => self.model.joint(&table.0, UnseenLevels::Error),
+            Some(process) => self.model.joint_of_process(&table.0, UnseenLevels::Error, process),
+        };
         let (mean, covariance) = self.run(py, threads, work)?;
         Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
     }

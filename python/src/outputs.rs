@@ -1,6 +1,6 @@
 //! Models of several targets: one for each, fitted together, in one file; no arithmetic of its own.
 
-use crate::convert::{raised, rows_of};
+use crate::convert::{raised, rows_of, zeros};
 use crate::custom::Custom;
 use crate::fit::{Columns, hearing, options_of, sample_of};
 use crate::host::{self, Hear, Host};
@@ -11,7 +11,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sparsegp::hyper::Session;
 use sparsegp::schema::{SchemaOptions, UnseenLevels};
-use sparsegp::tabular::{FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in};
+use sparsegp::tabular::{
+    DrawRequest, FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -121,6 +123,37 @@ pub fn output_functions<'py>(
     let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
     let (means, covariances) = model.run(py, threads, work)?;
     Ok((rows_of(py, means, width)?, rows_of(py, covariances, width * width)?))
+}
+
+/// Draws of all outputs at the rows of a table: a row per row, those of an output one after the other. `rows_together` draws functions at
+/// all rows together instead of targets at each by itself.
+#[pyfunction]
+#[pyo3(signature = (models, table, count, seed, *, rows_together=false, threads=None))]
+pub fn output_draws<'py>(
+    py: Python<'py>,
+    models: Vec<PyRef<'py, Model>>,
+    table: &Table,
+    count: usize,
+    seed: u64,
+    rows_together: bool,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let outputs = together(&models);
+    let (rows, width) = (table.0.rows(), models.len().saturating_mul(count));
+    let mut numbers = zeros(rows, width)?;
+    let request = DrawRequest { count, seed, first_row: 0, unseen: UnseenLevels::Error };
+    let work = move |_: Host<'_>| {
+        let draws = match rows_together {
+            true => outputs.samples(&table.0, &request)?,
+            false => outputs.draws(&table.0, &request)?,
+        };
+        for (column, draw) in draws.iter().flatten().enumerate() {
+            draw.iter().enumerate().for_each(|(row, value)| numbers[row * width + column] = *value);
+        }
+        Ok(numbers)
+    };
+    let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
+    rows_of(py, model.run(py, threads, work)?, width)
 }
 
 fn together(models: &[PyRef<'_, Model>]) -> TableOutputs {

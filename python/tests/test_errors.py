@@ -102,3 +102,45 @@ def test_an_unknown_class_is_named():
 
 def test_errors_are_of_this_package():
     assert issubclass(sparsegp.FitError, RuntimeError)
+
+
+def test_what_memory_has_no_room_for():
+    model = sparsegp.SparseGPRegressor("rbf", auto="none", n_inducing=5, epochs=3).fit(X, Y)
+    endless = np.broadcast_to(X[0], (10**13, 1))
+    for use in (
+        lambda: model.predict(endless),
+        lambda: model.predict_f(endless),
+        lambda: sparsegp.SparseGPRegressor(auto="none").fit(endless, Y),
+        lambda: model.sample_y(X, 10**13),
+        lambda: model.sample_y(X, 2**62),
+    ):
+        with pytest.raises(MemoryError, match="not enough memory"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        3,
+        b"rubbish",
+        [],
+        {},
+        {"a": 1},
+        {"kernel": "rbf", "_model": 3},
+        {"kernel": "rbf", "_model": b""},
+        {"kernel": "rbf", "_model": b"rubbish"},
+        {"kernel": "rbf", "_model": b"", "_own": None},
+        {"kernel": "rbf", "_own": {"kernels": []}},
+    ],
+)
+def test_states_that_are_none(state):
+    model = sparsegp.SparseGPRegressor("rbf", auto="none", n_inducing=5, epochs=3).fit(X, Y)
+    want = model.predict(X)
+    with pytest.raises(ValueError) as error:
+        model.__setstate__(state)
+    assert "\n" not in str(error.value)
+    assert np.array_equal(model.predict(X), want)
+    again = sparsegp.SparseGPRegressor()
+    again.__setstate__(model.__getstate__())
+    assert np.array_equal(again.predict(X), want)

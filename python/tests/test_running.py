@@ -187,3 +187,18 @@ def test_memory_stays_flat_over_many_fits():
     """A hundred fits and predictions leave less than the rows of twenty of them, in a process that has done nothing else."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(growth) < 20
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_callbacks_without_end_are_an_exception(threads):
+    X, y = rows(60)
+    fits = []
+
+    def again(record):
+        fits.append(record)
+        how = {"n_inducing": 5, "auto": "none", "epochs": 3, "n_threads": threads}
+        sparsegp.SparseGPRegressor("rbf", **how, callbacks=[again]).fit(X, y)
+
+    with pytest.raises(RecursionError, match="not without end"):
+        again(None)
+    assert 3 < len(fits) < 20

@@ -1,6 +1,7 @@
 //! The claim of one fit on a checkpoint file: a file beside it that is locked while the fit runs; no states.
 
 use crate::error::{Error, Result};
+use crate::files::Transient;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ pub(super) struct Lock {
     /// Open for its lock alone; none where the file system has no locks.
     _file: Option<File>,
     path: PathBuf,
+    _transient: Option<Transient>,
 }
 
 impl Lock {
@@ -32,7 +34,10 @@ impl Lock {
             match file.try_lock() {
                 // Whoever had it may have removed the name between opening and locking.
                 Ok(()) if !beside.exists() => {}
-                Ok(()) => return Ok(Lock { _file: Some(file), path: beside }),
+                Ok(()) => {
+                    let _transient = Some(Transient::of(beside.clone()));
+                    return Ok(Lock { _file: Some(file), path: beside, _transient });
+                }
                 Err(TryLockError::WouldBlock) => {
                     return Err(Error::data(format!(
                         "{}: another fit keeps its state there",
@@ -40,7 +45,9 @@ impl Lock {
                     ))
                     .hint("give each fit a ⟨checkpoint⟩ of its own, or wait for the other one"));
                 }
-                Err(TryLockError::Error(_)) => return Ok(Lock { _file: None, path: beside }),
+                Err(TryLockError::Error(_)) => {
+                    return Ok(Lock { _file: None, path: beside, _transient: None });
+                }
             }
         }
     }

@@ -6,10 +6,12 @@ mod lock;
 pub use archive::{Archive, MOST};
 
 use crate::error::{Error, Result};
-use crate::files::AtomicFile;
+use crate::files::{AtomicFile, open_input};
 use lock::Lock;
 use sha2::{Digest, Sha256};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the file says it is.
@@ -38,6 +40,67 @@ impl Stage {
     }
 }
 
+/// A state is kept in memory this often at most, and so rarely that making it takes at most a share of the time: it is what a
+/// [`Rescue`] writes.
+const KEPT_EVERY: Duration = Duration::from_millis(500);
+const KEPT_SHARE: u32 = 20;
+
+/// What the file holds.
+#[derive(Debug)]
+struct Contents {
+    identity: Identity,
+    stages: Vec<Stage>,
+}
+
+impl Contents {
+    fn encode(&mut self) -> Vec<u8> {
+        let mut contents = Archive::writer();
+        contents.value(&mut self.identity);
+        contents.value(&mut self.stages.len());
+        self.stages.iter_mut().for_each(|stage| stage.archive(&mut contents));
+        let contents = contents.into_bytes();
+        let mut bytes = Vec::with_capacity(HEADER + contents.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&Sha256::digest(&contents));
+        bytes.extend_from_slice(&contents);
+        bytes
+    }
+}
+
+/// Contents that a fit changes and a [`Rescue`] may write at any time.
+type Shared = Arc<Mutex<Contents>>;
+
+fn held(contents: &Shared) -> MutexGuard<'_, Contents> {
+    contents.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes the checkpoint of a fit from another thread, for a process that cannot wait for the fit to do so.
+#[derive(Clone, Debug)]
+pub struct Rescue {
+    path: PathBuf,
+    contents: Shared,
+}
+
+impl Rescue {
+    /// Writes the latest states that the fit kept, which are at most about half a second or one step old; the error to end the process
+    /// with, which says where they are.
+    pub fn write(&self) -> Error {
+        let bytes = held(&self.contents).encode();
+        interrupted(&self.path, AtomicFile::write_all_to(&self.path, &bytes).err().as_ref())
+    }
+}
+
+/// The error of a fit that was interrupted, whose checkpoint was written unless that failed.
+fn interrupted(path: &Path, failure: Option<&Error>) -> Error {
+    let path = path.display();
+    match failure {
+        Some(failure) => Error::interrupted(format!("interrupted, and no checkpoint is left: {failure}")),
+        None => Error::interrupted(format!("interrupted; a checkpoint is left in {path}"))
+            .hint(format!("the same command with ⟨resume {path}⟩ goes on from there")),
+    }
+}
+
 /// The states of the stages that a fit went through, kept in a file.
 ///
 /// A fit is a fixed sequence of stages. It asks for the state of each as it comes to it ([`Checkpoint::begin`]), so that
@@ -46,11 +109,13 @@ impl Stage {
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
-    identity: Identity,
+    contents: Shared,
     every: Option<Duration>,
-    stages: Vec<Stage>,
     at: usize,
     saved: Instant,
+    /// When the next state is to be kept in memory, and when it was asked for.
+    next_kept: Instant,
+    asked: Option<Instant>,
     failure: Option<Error>,
     warn: Option<fn(&Error)>,
     damaged: bool,
@@ -63,11 +128,12 @@ impl Checkpoint {
         let (path, saved) = (path.to_owned(), Instant::now());
         Checkpoint {
             path,
-            identity,
+            contents: Arc::new(Mutex::new(Contents { identity, stages: Vec::new() })),
             every,
-            stages: Vec::new(),
             at: 0,
             saved,
+            next_kept: saved + KEPT_EVERY,
+            asked: None,
             failure: None,
             warn: None,
             damaged: false,
@@ -98,8 +164,9 @@ impl Checkpoint {
     /// belongs to a fit of other data or options.
     pub fn resume(self, file: &Path) -> Result<Checkpoint> {
         let name = file.display().to_string();
-        let bytes =
-            std::fs::read(file).map_err(|error| Error::data(format!("{name}: cannot be read: {error}")))?;
+        let mut bytes = Vec::new();
+        let read = open_input(file, &name)?.read_to_end(&mut bytes);
+        read.map_err(|error| Error::data(format!("{name}: cannot be read: {error}")))?;
         self.resume_from(&name, bytes)
     }
 
@@ -108,11 +175,18 @@ impl Checkpoint {
     /// # Errors
     ///
     /// As for [`Checkpoint::resume`].
-    pub fn resume_from(mut self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
+    pub fn resume_from(self, name: &str, bytes: Vec<u8>) -> Result<Checkpoint> {
         let (identity, stages) = parse(name, bytes)?;
-        check_identity(name, &identity, &self.identity)?;
-        self.stages = stages;
+        let mut contents = held(&self.contents);
+        check_identity(name, &identity, &contents.identity)?;
+        contents.stages = stages;
+        drop(contents);
         Ok(self)
+    }
+
+    /// What writes the file while the fit is in the middle of a step.
+    pub fn rescue(&self) -> Rescue {
+        Rescue { path: self.path.clone(), contents: self.contents.clone() }
     }
 
     /// The file.
@@ -122,30 +196,42 @@ impl Checkpoint {
 
     /// The saved state of the stage that begins, if there is one.
     pub fn begin(&mut self) -> Option<Archive> {
-        self.stages
+        held(&self.contents)
+            .stages
             .get(self.at)
             .filter(|stage| !stage.whole_fit)
             .map(|stage| Archive::reader(stage.state.clone()))
     }
 
-    /// Whether it is time to save the state of the stage under way.
-    pub fn is_due(&self) -> bool {
+    /// Whether it is time to save the state of the stage under way: in the file, or in memory for a [`Rescue`].
+    pub fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        self.asked = (now >= self.next_kept).then_some(now);
+        self.asked.is_some() || self.is_time_to_write()
+    }
+
+    fn is_time_to_write(&self) -> bool {
         self.every.is_some_and(|every| self.saved.elapsed() >= every)
     }
 
-    /// Takes in the state of the stage under way and writes the file.
+    /// Takes in the state of the stage under way, and writes the file if it is time to.
     ///
     /// A file that cannot be written does not end the fit: see [`Checkpoint::failure`].
     pub fn save(&mut self, state: Vec<u8>) {
         self.put(Stage { whole_fit: false, state });
-        self.write_on_the_way();
+        let now = Instant::now();
+        let took = self.asked.take().map_or(Duration::ZERO, |asked| now - asked);
+        self.next_kept = now + KEPT_EVERY.max(KEPT_SHARE * took);
+        if self.is_time_to_write() {
+            self.write_on_the_way();
+        }
     }
 
     /// Takes in the last state of the stage under way; the next one begins.
     pub fn finish_stage(&mut self, state: Vec<u8>) {
         self.put(Stage { whole_fit: false, state });
         self.at += 1;
-        if self.is_due() {
+        if self.is_time_to_write() {
             self.write_on_the_way();
         }
     }
@@ -157,15 +243,19 @@ impl Checkpoint {
 
     /// What the fit that begins here found, if it is done; the next one begins.
     pub fn finished_fit(&mut self) -> Option<Vec<u8>> {
-        let found = self.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
+        let contents = held(&self.contents);
+        let found = contents.stages.get(self.at).filter(|stage| stage.whole_fit)?.state.clone();
+        drop(contents);
         self.at += 1;
         Some(found)
     }
 
     /// Replaces the stages since `mark` by what the fit found, and writes the file unless it is only for interruptions.
     pub fn finish_fit(&mut self, mark: usize, found: Vec<u8>) {
-        self.stages.truncate(mark);
-        self.stages.push(Stage { whole_fit: true, state: found });
+        let mut contents = held(&self.contents);
+        contents.stages.truncate(mark);
+        contents.stages.push(Stage { whole_fit: true, state: found });
+        drop(contents);
         self.at = mark + 1;
         if self.every.is_some() {
             self.write_on_the_way();
@@ -174,16 +264,17 @@ impl Checkpoint {
 
     /// Replaces the state of the stage under way; those of later stages, which a resumed fit comes to again, stay.
     fn put(&mut self, stage: Stage) {
-        match self.stages.get_mut(self.at) {
+        let stages = &mut held(&self.contents).stages;
+        match stages.get_mut(self.at) {
             Some(old) => *old = stage,
-            None => self.stages.push(stage),
+            None => stages.push(stage),
         }
     }
 
     /// Writes the file; the older one stays if that fails.
     pub fn write(&mut self) {
         self.saved = Instant::now();
-        let bytes = self.encode();
+        let bytes = held(&self.contents).encode();
         self.failure = AtomicFile::write_all_to(&self.path, &bytes).err();
     }
 
@@ -195,6 +286,12 @@ impl Checkpoint {
         {
             warn(failure);
         }
+    }
+
+    /// Writes the file for a fit that was interrupted, which ends with this error.
+    pub fn interrupted(&mut self) -> Error {
+        self.write();
+        interrupted(&self.path, self.failure.as_ref())
     }
 
     /// Why the file could not be written the last time.
@@ -216,20 +313,6 @@ impl Checkpoint {
     pub fn remove(self) {
         // Whoever removed it before did what is wanted.
         let _ = std::fs::remove_file(&self.path);
-    }
-
-    fn encode(&mut self) -> Vec<u8> {
-        let mut contents = Archive::writer();
-        contents.value(&mut self.identity);
-        contents.value(&mut self.stages.len());
-        self.stages.iter_mut().for_each(|stage| stage.archive(&mut contents));
-        let contents = contents.into_bytes();
-        let mut bytes = Vec::with_capacity(HEADER + contents.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&Sha256::digest(&contents));
-        bytes.extend_from_slice(&contents);
-        bytes
     }
 }
 
@@ -376,5 +459,27 @@ mod tests {
         let mut checkpoint = Checkpoint::new(path, identity("0"), Some(Duration::ZERO));
         checkpoint.save(vec![1]);
         assert!(checkpoint.failure().is_some());
+    }
+
+    #[test]
+    fn a_rescue_writes_the_latest_state_and_says_where() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c");
+        let mut checkpoint = Checkpoint::new(&path, Identity::new(), None);
+        let rescue = checkpoint.rescue();
+        checkpoint.finish_stage(vec![1, 2]);
+        checkpoint.save(vec![3]);
+        checkpoint.save(vec![4, 5]);
+        assert!(!path.exists());
+        let error = rescue.write();
+        assert_eq!((error.kind(), error.exit_code()), (crate::ErrorKind::Interrupted, 130));
+        assert!(error.to_string().contains("a checkpoint is left in"), "{error}");
+        let mut resumed = Checkpoint::new(&path, Identity::new(), None).resume(&path).expect("intact");
+        let state = |checkpoint: &mut Checkpoint| checkpoint.begin().map(Archive::into_bytes);
+        assert!(state(&mut resumed).is_some());
+        resumed.at = 1;
+        assert!(state(&mut resumed).is_some());
+        std::fs::remove_dir_all(folder.path()).expect("removed");
+        assert!(rescue.write().to_string().contains("no checkpoint is left"));
     }
 }

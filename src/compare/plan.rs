@@ -73,6 +73,9 @@ pub enum Seen {
     AllButValidation,
 }
 
+/// The most repeats of a comparison.
+const MOST_REPEATS: u64 = 10_000;
+
 /// What a user asks of a comparison.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -101,8 +104,9 @@ impl Settings {
     /// Usage errors.
     pub fn validate(&self) -> Result<()> {
         self.validate_contenders()?;
-        if self.repeats == 0 {
-            return Err(Error::usage("⟨repeats⟩ is 0, expected at least 1"));
+        if !(1..=MOST_REPEATS).contains(&self.repeats) {
+            let repeats = self.repeats;
+            return Err(Error::usage(format!("⟨repeats⟩ is {repeats}, expected 1 to {MOST_REPEATS}")));
         }
         if let Some(size) = self.train_sizes.iter().find(|&&size| size < 2) {
             return Err(Error::usage(format!("⟨train_sizes⟩ has {size}, expected at least 2 rows")));

@@ -1,8 +1,9 @@
 //! Partial dependence: how predictions change with a column, the other columns being those of rows; no figures.
 
-use super::output::{self, scaled, values};
+use super::output::{self, mean_probabilities, scaled, values};
 use super::relevance::shuffled;
 use super::{Explainer, InputKind, Rows, Scale, Settings};
+use crate::likelihood::TargetKind;
 use faer::Mat;
 
 /// The most settings of a column.
@@ -21,8 +22,10 @@ pub struct Dependence {
     pub column: usize,
     /// What the column is set to.
     pub settings: Vec<Setting>,
-    /// A curve for the mean, or for the probability of every class but the negative one of two.
+    /// A curve for the mean, for the probability of the positive one of two classes, or for those of at most [`Settings::classes`] classes.
     pub curves: Vec<Curve>,
+    /// The number of classes that have no curve: those that are least probable on average.
+    pub left_out: usize,
     /// The number of rows that the curves are means over.
     pub rows: usize,
 }
@@ -65,7 +68,10 @@ impl Explainer<'_> {
         let base = rows.inputs_of(&chosen);
         let exposure = rows.exposure_of(&chosen);
         let places = self.settings(column, rows);
-        let scales = Scale::all(self.model);
+        let predictions = self.model.predict_rows(base.transpose(), exposure.clone());
+        let scales = Scale::all(self.model, &predictions, settings.classes.max(1));
+        let several = self.model.latent().likelihood.target_kind() == TargetKind::Class;
+        let left_out = if several { self.model.latent().likelihood.levels() - scales.len() } else { 0 };
         let mut curves: Vec<Curve> =
             scales.iter().map(|&scale| Curve { scale, points: Vec::with_capacity(places.len()) }).collect();
         for setting in &places {
@@ -75,15 +81,20 @@ impl Explainer<'_> {
             }
             self.add_points(&x, &exposure, &mut curves);
         }
-        Dependence { column, settings: places, curves, rows: chosen.len() }
+        Dependence { column, settings: places, curves, left_out, rows: chosen.len() }
     }
 
     fn add_points(&self, x: &Mat<f64>, exposure: &[f64], curves: &mut [Curve]) {
         let predictions = self.model.predict_rows(x.transpose(), exposure.to_vec());
         let on_scale = scaled(self.model, x.transpose());
+        let several = self.model.latent().likelihood.target_kind() == TargetKind::Class;
+        let shares = if several { mean_probabilities(&predictions) } else { Vec::new() };
         for Curve { scale, points } in curves {
             let mean = |predictions: &_| mean(&values(self.model, predictions, *scale));
-            let middle = mean(&predictions);
+            let middle = match *scale {
+                Scale::Probability(class) if several => shares[class],
+                _ => mean(&predictions),
+            };
             let function = scale.function(self.model).filter(|_| !self.model.mean_only());
             let ends = function.map(|function| {
                 let covariance = self.model.posterior().covariance_of(function, on_scale.transpose());

@@ -55,6 +55,8 @@ pub struct Settings {
     pub repeats: usize,
     /// The most rows that partial dependence is the mean over.
     pub background: usize,
+    /// The most classes whose probabilities partial dependence follows: those that are most probable on average.
+    pub classes: usize,
     /// The number of orders of the columns, each taken forwards and backwards, that contributions are the means over.
     pub orders: usize,
     /// What is random depends on this alone.
@@ -62,9 +64,9 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// 50 columns, 1000 rows with 5 repeats, a background of 100 rows, 200 orders, seed 0.
+    /// 50 columns, 1000 rows with 5 repeats, a background of 100 rows, 12 classes, 200 orders, seed 0.
     fn default() -> Settings {
-        Settings { columns: 50, rows: 1000, repeats: 5, background: 100, orders: 200, seed: 0 }
+        Settings { columns: 50, rows: 1000, repeats: 5, background: 100, classes: 12, orders: 200, seed: 0 }
     }
 }
 

@@ -17,12 +17,22 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// What is explained of all rows: the mean, or the probability of every class but the negative one of two.
-    pub(super) fn all(model: &Model) -> Vec<Scale> {
+    /// What is explained of all rows: the mean, the probability of the positive one of two classes, or those of the `most` classes that
+    /// are most probable on average over rows (their predictions), in this order.
+    pub(super) fn all(model: &Model, rows: &Predictions<'_>, most: usize) -> Vec<Scale> {
         let likelihood = &model.latent().likelihood;
         match likelihood.target_kind() {
             TargetKind::Binary => vec![Scale::Probability(1)],
-            TargetKind::Class => (0..likelihood.levels()).map(Scale::Probability).collect(),
+            TargetKind::Class if likelihood.levels() <= most => {
+                (0..likelihood.levels()).map(Scale::Probability).collect()
+            }
+            TargetKind::Class => {
+                let shares = mean_probabilities(rows);
+                let mut classes: Vec<usize> = (0..shares.len()).collect();
+                classes.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]));
+                classes.truncate(most);
+                classes.into_iter().map(Scale::Probability).collect()
+            }
             _ => vec![Scale::Mean],
         }
     }
@@ -46,13 +56,20 @@ pub(super) fn is_linear(model: &Model) -> bool {
         && model.scaling().target_map().is_none()
 }
 
+/// The probability of every class, averaged over rows.
+pub(super) fn mean_probabilities(rows: &Predictions<'_>) -> Vec<f64> {
+    let all: Vec<Vec<f64>> = (0..rows.rows()).into_par_iter().map(|row| rows.probabilities(row)).collect();
+    let classes = all.first().map_or(0, Vec::len);
+    let mean = |class: usize| all.iter().map(|row| row[class]).sum::<f64>() / all.len() as f64;
+    (0..classes).map(mean).collect()
+}
+
 /// The number at every row of predictions.
 pub(super) fn values(model: &Model, predictions: &Predictions<'_>, scale: Scale) -> Vec<f64> {
     let several = model.latent().likelihood.target_kind() == TargetKind::Class;
     let value = |row: usize| match scale {
-        Scale::Probability(class) if several => {
-            predictions.probabilities(row).get(class).copied().unwrap_or(f64::NAN)
-        }
+        // One class takes a fraction of the time that all take.
+        Scale::Probability(class) if several => predictions.log_density(row, class as f64).exp(),
         Scale::Mean | Scale::Probability(_) => predictions.row(row).mean,
         Scale::Latent => predictions.latent(row, 0).0,
     };

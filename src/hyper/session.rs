@@ -175,12 +175,6 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let Some(checkpoint) = &mut self.checkpoint else { return Err(Error::interrupted("interrupted")) };
-        checkpoint.write();
-        let path = checkpoint.path().display();
-        Err(match checkpoint.failure() {
-            Some(failure) => Error::interrupted(format!("interrupted, and no checkpoint is left: {failure}")),
-            None => Error::interrupted(format!("interrupted; a checkpoint is left in {path}"))
-                .hint(format!("the same command with ⟨resume {path}⟩ goes on from there")),
-        })
+        Err(checkpoint.interrupted())
     }
 }

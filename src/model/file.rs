@@ -10,8 +10,8 @@ use super::summary::FitSummary;
 use super::unusable::{Checked, Unusable, check_predictions};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::files::AtomicFile;
 use crate::files::hexadecimal;
+use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
 use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
 use crate::likelihood::joint::{JointLikelihood, Mixed};
@@ -25,7 +25,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sparsegp_kernels::{Parameter, Transform};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -316,7 +315,7 @@ impl Checksum {
 pub(crate) fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
-    let mut file = File::open(path).map_err(unreadable)?;
+    let mut file = open_input(path, &name)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut start = Vec::with_capacity(8);
     (&mut file).take(8).read_to_end(&mut start).map_err(unreadable)?;

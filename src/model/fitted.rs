@@ -225,35 +225,116 @@ impl Model {
     ///
     /// As for [`Model::predict`], and when there are too many rows or the covariance is not finite.
     pub fn samples(&self, x: MatRef<'_, f64>, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
-        let (mean, covariance) = self.scaled_joint(x)?;
-        let (n, root) = (x.nrows(), symmetric_root(&covariance)?);
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let noise: Mat<f64> = Mat::from_fn(n, count, |_, _| StandardNormal.sample(&mut random));
-        let deviations = &root * &noise;
-        let draw = |k: usize| {
-            mean.iter()
-                .zip(deviations.col(k).iter())
-                .map(|(m, d)| self.scaling.unscaled_target(m + d))
-                .collect()
-        };
+        self.output_samples(x, (count, seed), 0)
+    }
+
+    /// The same for one of several outputs, by its place among them: an output that mixes processes shares the draws of the processes with
+    /// the other outputs, and any other output has random numbers of its own.
+    pub(crate) fn output_samples(
+        &self,
+        x: MatRef<'_, f64>,
+        (count, seed): (usize, u64),
+        output: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        self.check_joint(x)?;
+        let on_scale = self.on_scale(x);
+        let mut all: Mat<f64> = Mat::zeros(x.nrows(), count);
+        for part in self.parts() {
+            let (mean, covariance) = self.joint_of(part.process, &on_scale);
+            let root = symmetric_root(&covariance)?;
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            random.set_stream(if self.mixed().is_some() { part.process as u64 } else { output });
+            let noise: Mat<f64> = Mat::from_fn(x.nrows(), count, |_, _| StandardNormal.sample(&mut random));
+            let deviations = &root * &noise;
+            let value = |row: usize, draw: usize| mean[row] + deviations[(row, draw)];
+            all += Mat::from_fn(x.nrows(), count, |row, draw| part.weight * value(row, draw));
+        }
+        let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
+        let draw = |k: usize| all.col(k).iter().map(|f| self.scaling.unscaled_target(f + offset)).collect();
         Ok((0..count).map(draw).collect())
     }
 
-    /// Mean (n) and covariance (`n × n`) of the latent function, of several the first, at all rows of `x` (`n × D`, original units)
-    /// together, in original units; where the target is warped, of what the warp makes of it.
+    /// Mean (n) and covariance (`n × n`) of the latent function at all rows of `x` (`n × D`, original units) together, in original units;
+    /// where the target is warped, of what the warp makes of it. The function of an output that mixes processes is their combination; of
+    /// other models of several functions it is the first.
     ///
     /// # Errors
     ///
     /// As for [`Model::predict`], and when there are more than [`Model::MOST_JOINT_ROWS`] rows.
     pub fn joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
-        let (mean, covariance) = self.scaled_joint(x)?;
-        let means = mean.into_iter().map(|mean| self.scaling.unscale_mean(mean)).collect();
+        self.check_joint(x)?;
+        let on_scale = self.on_scale(x);
+        let offset = self.mixed().map_or(0.0, |(_, offset)| offset);
+        let (mut means, mut covariance) = (vec![offset; x.nrows()], Mat::zeros(x.nrows(), x.nrows()));
+        for part in self.parts() {
+            let (mean, own) = self.joint_of(part.process, &on_scale);
+            means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += part.weight * mean);
+            covariance += own * Scale(part.weight * part.weight);
+        }
+        let means = means.into_iter().map(|mean| self.scaling.unscale_mean(mean)).collect();
         let unit = self.scaling.unscale_variance(1.0);
         Ok((means, covariance * Scale(unit)))
     }
 
-    /// The same on the scale the model sees.
-    fn scaled_joint(&self, x: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+    /// Mean (n) and covariance (`n × n`) of a latent process at all rows of `x` (`n × D`, original units) together, on the scale the model
+    /// sees.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::joint`], and when there is no such process.
+    pub fn joint_of_process(&self, x: MatRef<'_, f64>, process: usize) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.check_joint(x)?;
+        let processes = self.latent.processes();
+        if process >= processes {
+            return Err(Error::usage(format!(
+                "the model has no process {process}, expected one below {processes}"
+            )));
+        }
+        Ok(self.joint_of(process, &self.on_scale(x)))
+    }
+
+    /// The weight of every latent process in the function of the target, and an offset, in units of the target; `None` unless the target is one
+    /// of several that mix processes.
+    pub fn mixing(&self) -> Option<(Vec<f64>, f64)> {
+        let (weights, offset) = self.mixed()?;
+        let scale = self.scaling.target.scale;
+        let weights = weights.into_iter().map(|weight| scale * weight).collect();
+        Some((weights, self.scaling.unscale_mean(offset)))
+    }
+
+    /// The weights of the processes and the offset of an output that mixes processes.
+    fn mixed(&self) -> Option<(Vec<f64>, f64)> {
+        let joint = self.latent.likelihood.joint()?;
+        let output = joint.output(0).filter(|_| joint.mixing().is_some())?;
+        Some((output.weights().to_vec(), output.offset()))
+    }
+
+    /// The processes that the function of the target is a sum of.
+    fn parts(&self) -> Vec<FunctionPart> {
+        match self.mixed() {
+            Some((weights, _)) => {
+                let part = |(process, weight)| FunctionPart { process, weight };
+                weights.into_iter().enumerate().map(part).collect()
+            }
+            None => vec![FunctionPart { process: 0, weight: 1.0 }],
+        }
+    }
+
+    /// Mean and covariance of a process at inputs on the scale the model sees, a column per row.
+    fn joint_of(&self, process: usize, on_scale: &Mat<f64>) -> (Vec<f64>, Mat<f64>) {
+        let x = on_scale.transpose();
+        (self.posterior.means_of(process, x), self.posterior.covariance_of(process, x))
+    }
+
+    /// Inputs on the scale the model sees, a column per row of `x`.
+    fn on_scale(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let mut on_scale = x.transpose().to_owned();
+        self.scaling.scale_inputs(on_scale.as_mut().transpose_mut());
+        on_scale
+    }
+
+    /// Refuses inputs that the model cannot be evaluated at, and more rows than covariances are made for.
+    fn check_joint(&self, x: MatRef<'_, f64>) -> Result<()> {
         self.check_inputs(x)?;
         let (n, most) = (x.nrows(), Self::MOST_JOINT_ROWS);
         if n > most {
@@ -262,9 +343,7 @@ impl Model {
             ))
             .hint("give fewer rows, or use quantiles, which are per row"));
         }
-        let mut x = x.transpose().to_owned();
-        self.scaling.scale_inputs(x.as_mut().transpose_mut());
-        Ok((self.posterior.means(x.transpose()), self.posterior.covariance(x.transpose())))
+        Ok(())
     }
 
     /// Refuses inputs that the model cannot be evaluated at.
@@ -285,6 +364,12 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// A process in the function of a target, and its weight.
+struct FunctionPart {
+    process: usize,
+    weight: f64,
 }
 
 /// `R` with `R Rᵀ = cov`; eigenvalues just below zero are rounding.

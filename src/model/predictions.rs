@@ -124,7 +124,8 @@ impl Predictions<'_> {
         let scale =
             |value: f64, name: &str| if name == NOISE_SD { value * self.scaling.target.scale } else { value };
         let names = joint.details().iter().enumerate();
-        names.map(|(which, name)| scale(joint.detail(which, latent, &mut tools), name)).collect()
+        let exposure = self.exposure_at(row);
+        names.map(|(which, name)| scale(joint.detail(which, exposure, latent, &mut tools), name)).collect()
     }
 
     /// The names of what else the likelihood says of a row.
@@ -134,13 +135,23 @@ impl Predictions<'_> {
 
     /// A draw of y at a row: of the latent function there, then of y given that. NaN for models that define a mean alone.
     pub fn draw(&self, row: usize, random: &mut ChaCha8Rng) -> f64 {
+        let functions = self.draw_functions(row, random);
+        self.draw_given(row, &functions, random)
+    }
+
+    /// A draw of every latent function at a row, on the scale the model sees.
+    pub(crate) fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
         let latent = self.latent.row(row);
         let draw = |(mu, v): (&f64, &f64)| {
             let z: f64 = StandardNormal.sample(random);
             mu + v.max(0.0).sqrt() * z
         };
-        let f: Vec<f64> = latent.mean.iter().zip(latent.variance).map(draw).collect();
-        let y = self.posterior.likelihood().sample(&f, self.exposure_at(row), random);
+        latent.mean.iter().zip(latent.variance).map(draw).collect()
+    }
+
+    /// A draw of y at a row given the latent functions there.
+    pub(crate) fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
+        let y = self.posterior.likelihood().sample(functions, self.exposure_at(row), random);
         self.defined(self.scaling.unscaled_target(y))
     }
 

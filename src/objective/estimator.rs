@@ -84,6 +84,9 @@ const ALL: [&EstimatorFacts; 9] = [
     &piecewise::FACTS,
 ];
 
+/// The most samples that a gradient is computed from; their error falls with the root of their number, their memory rises with it.
+pub const MOST_SAMPLES: usize = 10_000;
+
 impl Estimator {
     /// How many samples of w a batch takes, for estimators that draw them.
     pub fn weight_samples(self) -> Option<usize> {
@@ -175,13 +178,14 @@ impl FromStr for Estimator {
     fn from_str(text: &str) -> Result<Self> {
         let expected = || {
             Error::usage(format!(
-                "estimator '{text}' is not one of {} with L at least 1, NU positive and R from {} to {}",
+                "estimator '{text}' is not one of {} with L from 1 to {MOST_SAMPLES}, NU positive and R from {} to {}",
                 ALL.map(|facts| facts.usage).join(", "),
                 PiecewiseBound::PIECES.start(),
                 PiecewiseBound::PIECES.end()
             ))
         };
-        let count = |part: &str| part.parse().ok().filter(|l| *l > 0).ok_or_else(expected);
+        let count =
+            |part: &str| part.parse().ok().filter(|l| (1..=MOST_SAMPLES).contains(l)).ok_or_else(expected);
         let parts: Vec<&str> = text.split(':').collect();
         match parts.as_slice() {
             ["exact"] => Ok(Estimator::Exact),

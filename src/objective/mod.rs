@@ -7,7 +7,7 @@ mod latent_samples;
 mod piecewise;
 mod rejection;
 
-pub use estimator::Estimator;
+pub use estimator::{Estimator, MOST_SAMPLES};
 pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub use piecewise::PiecewiseBound;
 

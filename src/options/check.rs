@@ -15,6 +15,28 @@ use crate::variational::{Average, Family, Guard, QUpdate, Rule};
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
 
+/// The most quadrature nodes per datum, which is twice as many as any expectation takes by itself.
+const MOST_NODES: usize = 1 << 15;
+
+/// The most threads for each core.
+const THREADS_PER_CORE: usize = 16;
+
+/// Refuses no threads and more than [`THREADS_PER_CORE`] for every core, which would only wait for each other.
+///
+/// # Errors
+///
+/// Usage errors.
+pub fn check_threads(threads: usize) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let most = THREADS_PER_CORE * cores;
+    if (1..=most).contains(&threads) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "⟨threads⟩ is {threads}, expected 1 to {most}, which is {THREADS_PER_CORE} for each core of this machine"
+    )))
+}
+
 /// What a rule states about an option that only some rules take.
 type States = fn(&Rule) -> bool;
 
@@ -63,11 +85,13 @@ impl FitOptions {
             ("⟨epochs⟩", self.epochs),
             ("⟨max_steps⟩", self.max_steps),
             ("⟨patience⟩", Some(self.patience)),
-            ("⟨quadrature_nodes⟩", self.quadrature_nodes),
         ] {
             if value == Some(0) {
                 return Err(Error::usage(format!("{name} is 0, expected at least 1")));
             }
+        }
+        if let Some(nodes) = self.quadrature_nodes.filter(|nodes| !(1..=MOST_NODES).contains(nodes)) {
+            return Err(Error::usage(format!("⟨quadrature_nodes⟩ is {nodes}, expected 1 to {MOST_NODES}")));
         }
         if !(0.0..1.0).contains(&self.validation_fraction) {
             return Err(Error::usage("⟨validation_fraction⟩ must be at least 0 and below 1"));

@@ -13,7 +13,7 @@ mod steps;
 mod words;
 
 pub use betas::Betas;
-pub use check::foreign;
+pub use check::{check_threads, foreign};
 pub use fit::FitOptions;
 pub use given::Given;
 pub use growth::Growth;

@@ -1,6 +1,8 @@
 //! Rows of a CSV text, read one record at a time into column builders, and rows of cells as CSV; no types beyond text.
 
-use std::io::Read;
+use std::borrow::Cow;
+use std::io::{ErrorKind, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
@@ -10,6 +12,16 @@ use super::format::RowSource;
 use super::table::{Lines, check_names, quoted};
 use super::written::with_point;
 use crate::error::{Error, Result};
+
+/// Text that a spreadsheet takes for text: an apostrophe stands before what it would run as a formula, with or without quotation marks
+/// around it. Numbers stay as they are.
+pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.trim().parse::<f64>().is_err() {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
 
 /// Rows of cells as CSV.
 pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
@@ -40,13 +52,61 @@ struct Records {
     reader: ::csv::Reader<Box<dyn Read + Send>>,
     record: ByteRecord,
     line: u64,
+    end: Arc<Mutex<End>>,
+}
+
+/// The most bytes of a line: what has none for longer is no table.
+const LONGEST_LINE: usize = 1 << 28;
+
+/// How a text ends, as far as it was read.
+#[derive(Debug, Default)]
+struct End {
+    /// The bytes since the last line feed.
+    line_bytes: usize,
+    /// The quotation marks at the end, white space after them left out, and whether there is such white space.
+    quotes: usize,
+    space: bool,
+    /// Whether the text has ended.
+    ended: bool,
+}
+
+/// A text of which the end is watched.
+struct Watched<R> {
+    input: R,
+    end: Arc<Mutex<End>>,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let read = &buffer[..count];
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.line_bytes = match read.iter().rposition(|&byte| byte == b'\n') {
+            Some(place) => count - 1 - place,
+            None => end.line_bytes + count,
+        };
+        if end.line_bytes > LONGEST_LINE {
+            let what = format!("a line is longer than {} MiB", LONGEST_LINE >> 20);
+            return Err(std::io::Error::new(ErrorKind::InvalidData, what));
+        }
+        if let Some(last) = read.iter().rposition(|byte| !byte.is_ascii_whitespace()) {
+            let quotes = read[..=last].iter().rev().take_while(|&&byte| byte == b'"').count();
+            let before = if quotes > last && !end.space { end.quotes } else { 0 };
+            end.quotes = before + quotes;
+        }
+        end.space = read.last().map_or(end.space, u8::is_ascii_whitespace);
+        end.ended = count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
 }
 
 impl Records {
     fn new(input: Box<dyn Read + Send>, delimiter: u8) -> Records {
         // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
         // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
-        let input: Box<dyn Read + Send> = Box::new(input.chain(b"\n".as_slice()));
+        let end = Arc::new(Mutex::new(End::default()));
+        let watched = Watched { input, end: end.clone() };
+        let input: Box<dyn Read + Send> = Box::new(watched.chain(b"\n".as_slice()));
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -54,7 +114,25 @@ impl Records {
             .terminator(Terminator::Any(b'\n'))
             .buffer_capacity(1 << 16)
             .from_reader(input);
-        Records { reader, record: ByteRecord::new(), line: 0 }
+        Records { reader, record: ByteRecord::new(), line: 0, end }
+    }
+
+    /// Refuses a text that ends within a field, whose quotation mark is never closed. Such a field holds the line feed that ends the text;
+    /// a field that holds a line feed and is closed ends in an odd number of quotation marks.
+    fn check_quotes(&self, source: &str) -> Result<()> {
+        let field = self.record.iter().next_back().unwrap_or_default();
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if !(end.ended && field.contains(&b'\n') && end.quotes.is_multiple_of(2)) {
+            return Ok(());
+        }
+        const SHOWN: usize = 20;
+        let line = self.reader.position().line().saturating_sub(line_feeds(field));
+        let text = String::from_utf8_lossy(field);
+        let start: String = text.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        Err(Error::data(format!(
+            "{source}: the quotation mark before {start:?} (line {line}) is never closed, so that all text from there on is one field"
+        ))
+        .hint("close the quotation mark, or double it where it is part of the text"))
     }
 
     /// Reads the next record; `false` at the end. A line of white space is no record.
@@ -63,8 +141,8 @@ impl Records {
             if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
                 continue;
             }
-            let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
-            self.line = self.reader.position().line().saturating_sub(1 + within as u64);
+            let within = line_feeds(self.record.as_slice());
+            self.line = self.reader.position().line().saturating_sub(1 + within);
             return Ok(true);
         }
         Ok(false)
@@ -79,6 +157,7 @@ impl CsvRows {
         if !records.next().map_err(|error| read_error(source, 0, &error))? {
             return Err(Error::data(format!("{source} is empty, expected a header row and data")));
         }
+        records.check_quotes(source)?;
         let header = &records.record;
         let mut names = Vec::with_capacity(header.len());
         for (index, field) in header.iter().enumerate() {
@@ -138,6 +217,7 @@ impl RowSource for CsvRows {
                 break;
             }
             let line = self.records.line;
+            self.records.check_quotes(&self.source)?;
             self.check_length(line)?;
             lines.push(line);
             for ((field, builder), name) in
@@ -158,6 +238,10 @@ impl RowSource for CsvRows {
         }
         Ok(rows)
     }
+}
+
+fn line_feeds(text: &[u8]) -> u64 {
+    text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 fn not_utf8(place: String) -> Error {

@@ -21,7 +21,7 @@ pub(crate) mod written;
 
 pub use ahead::Ahead;
 pub use column::{Column, TextColumn};
-pub(crate) use csv::csv_text;
+pub(crate) use csv::{csv_text, safe_cell};
 pub use instant::DateOrder;
 pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
 pub use read::{TableBlocks, column_names, read_csv, read_table, read_table_with};

@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::column::{Column, number_text};
 use super::columnar;
+use super::csv::safe_cell;
 use super::format::RowWriter;
 use super::instant::exact;
 use crate::error::{Error, Result};
@@ -23,9 +24,16 @@ pub struct PredictedTable {
     pub leading: Vec<(String, bool)>,
     /// Columns of numbers.
     pub numbers: Vec<String>,
+    /// Whether an apostrophe is put before text in CSV that a spreadsheet would run as a formula.
+    pub csv_safe: bool,
 }
 
 impl PredictedTable {
+    /// The same table, whose text in CSV a spreadsheet takes for text or not.
+    pub fn csv_safe(self, csv_safe: bool) -> PredictedTable {
+        PredictedTable { csv_safe, ..self }
+    }
+
     /// The names of all columns, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.leading.iter().map(|(name, _)| name).chain(&self.numbers).map(String::as_str)
@@ -57,13 +65,17 @@ pub struct PredictionWriter {
 struct CsvWriter {
     name: PathBuf,
     writer: ::csv::Writer<AtomicFile>,
+    safe: bool,
 }
 
 impl CsvWriter {
     fn begin(name: &Path, out: AtomicFile, columns: &PredictedTable) -> Result<Box<dyn RowWriter>> {
         let mut writer = ::csv::Writer::from_writer(out);
-        writer.write_record(columns.names()).map_err(|error| write_error(name, &error))?;
-        Ok(Box::new(CsvWriter { name: name.to_owned(), writer }))
+        let safe = columns.csv_safe;
+        let names = columns.names().map(|name| if safe { safe_cell(name) } else { Cow::Borrowed(name) });
+        let written = writer.write_record(names.map(|name| name.into_owned()));
+        written.map_err(|error| write_error(name, &error))?;
+        Ok(Box::new(CsvWriter { name: name.to_owned(), writer, safe }))
     }
 }
 
@@ -89,7 +101,10 @@ impl RowWriter for CsvWriter {
         let failed = |error: ::csv::Error| write_error(&self.name, &error);
         for row in 0..rows {
             for column in leading {
-                self.writer.write_field(text_of(column, row).as_ref()).map_err(failed)?;
+                let text = text_of(column, row);
+                let safe = self.safe && matches!(column, Column::Text(_));
+                let text = if safe { safe_cell(&text) } else { text.as_ref().into() };
+                self.writer.write_field(text.as_ref()).map_err(failed)?;
             }
             for &value in &numbers[row * width..(row + 1) * width] {
                 self.writer.write_field(cell(value).as_ref()).map_err(failed)?;

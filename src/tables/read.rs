@@ -11,6 +11,7 @@ use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
 use super::gzip::Gunzip;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use crate::error::{Error, Result};
+use crate::files::open_input;
 
 /// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
 /// cannot be Parquet).
@@ -90,10 +91,7 @@ fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
 /// What messages call a file, and the file.
 fn open(path: &Path) -> Result<(String, File)> {
     let source = path.display().to_string();
-    let file = File::open(path).map_err(|error| unreadable(&source, &error))?;
-    if file.metadata().map_err(|error| unreadable(&source, &error))?.is_dir() {
-        return Err(Error::data(format!("{source}: is a folder, expected a file")));
-    }
+    let file = open_input(path, &source)?;
     Ok((source, file))
 }
 

@@ -6,6 +6,7 @@ mod fit_file;
 mod fit_parts;
 mod held_out;
 mod model;
+mod output_draws;
 mod outputs;
 mod reservoir;
 mod resolve;
@@ -22,6 +23,7 @@ pub use fit_file::{FileFit, FileFitRequest, MemoryPlan, check_file_fit, fit_file
 pub use fit_parts::{PartSurvey, PartsFit, PartsRequest, Preparation, TableParts};
 pub(crate) use held_out::{Shares, split_table};
 pub use model::TableModel;
+pub use output_draws::{DrawRequest, OutputDraws};
 pub use outputs::{OutputsFit, OutputsRequest, TableOutputs, fit_outputs_in};
 pub(crate) use resolve::find_schema;
 pub use rows::TableRows;

@@ -175,6 +175,17 @@ impl TableModel {
         count: usize,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>> {
+        self.output_samples(table, unseen, (count, seed), 0)
+    }
+
+    /// The same for one of several outputs, by its place among them.
+    pub(super) fn output_samples(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        count_and_seed: (usize, u64),
+        output: u64,
+    ) -> Result<Vec<Vec<f64>>> {
         let n = table.rows();
         if n > Model::MOST_JOINT_ROWS {
             let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
@@ -184,7 +195,7 @@ impl TableModel {
             .hint("give fewer rows, or use quantiles, which are per row"));
         }
         let x = self.schema.design(table, unseen)?;
-        self.model.samples(x.as_ref(), count, seed)
+        self.model.output_samples(x.as_ref(), count_and_seed, output)
     }
 
     /// Mean and covariance of the latent function at all rows of a table together, as [`Model::joint`] has them.
@@ -194,6 +205,20 @@ impl TableModel {
     /// As for [`TableModel::predict`] and [`Model::joint`].
     pub fn joint(&self, table: &Table, unseen: UnseenLevels) -> Result<(Vec<f64>, Mat<f64>)> {
         self.model.joint(self.schema.design(table, unseen)?.as_ref())
+    }
+
+    /// Mean and covariance of a latent process at all rows of a table together, as [`Model::joint_of_process`] has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::joint_of_process`].
+    pub fn joint_of_process(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        process: usize,
+    ) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.model.joint_of_process(self.schema.design(table, unseen)?.as_ref(), process)
     }
 
     /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].

@@ -8,7 +8,7 @@ use super::rows::target_of;
 use super::sharing::{Sharing, decide};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::files::AtomicFile;
+use crate::files::{AtomicFile, open_input};
 use crate::hyper::Session;
 use crate::likelihood::LikelihoodKind;
 use crate::model::{SEVERAL, Tried, damaged_model, read_model_file};
@@ -18,7 +18,6 @@ use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
 use crate::tables::{Table, TableBlocks};
 use crate::training::{OutputRows, fit_outputs, fit_shared_outputs};
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -314,7 +313,7 @@ impl TableOutputs {
     pub fn load_with(path: &Path, registry: &Registry) -> Result<TableOutputs> {
         let name = path.display().to_string();
         let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
-        let mut file = File::open(path).map_err(unreadable)?;
+        let mut file = open_input(path, &name)?;
         let mut start = Vec::new();
         (&mut file).take(SEVERAL.len() as u64).read_to_end(&mut start).map_err(unreadable)?;
         if start != SEVERAL {

@@ -9,7 +9,7 @@ use crate::data::BatchPlan;
 use crate::data::SizeSchedule;
 use crate::error::Result;
 use crate::model::LatentModel;
-use crate::objective::Objective;
+use crate::objective::{MOST_SAMPLES, Objective};
 use crate::options::StepPlan;
 use crate::variational::{
     Average, Family, IterateAverage, Matrix, Normal, RuleOptions, Rules, Schedule, StepInfo,
@@ -118,7 +118,7 @@ impl Motion {
         self.rows_used += part.len();
         self.model.reserve(part.here().map_or(0, |rows| rows.len()));
         if let Some(samples) = self.options.samples {
-            self.model.set_samples(samples.at(self.iterations, usize::MAX));
+            self.model.set_samples(samples.at(self.iterations, MOST_SAMPLES));
         }
         self.samples_used += self.model.samples();
         let scale = n as f64 / part.len() as f64;

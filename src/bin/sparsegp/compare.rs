@@ -2,13 +2,14 @@
 
 use super::args::CompareArgs;
 use super::progress::Progress;
-use super::{fit, output, page};
+use super::{output, page};
 use sparsegp::compare::{
     Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, page as page_of, results_csv,
     run as run_plan, summarise, summary_csv, table,
 };
 use sparsegp::files::AtomicFile;
 use sparsegp::model::Warning;
+use sparsegp::options::check_threads;
 use sparsegp::report::reproduce;
 use sparsegp::tables::read_table_with;
 use sparsegp::{Error, Result};
@@ -60,7 +61,7 @@ fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
 fn threads(args: &CompareArgs) -> Result<usize> {
     let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or_else(all);
-    fit::check_threads(threads)?;
+    check_threads(threads)?;
     Ok(threads)
 }
 

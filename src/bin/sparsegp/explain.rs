@@ -43,7 +43,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         })
         .collect();
     if let Some(folder) = &args.out {
-        for (name, text) in Explained::files(&explained)? {
+        for (name, text) in Explained::files(&explained, args.csv_safe)? {
             AtomicFile::write_all_to(&folder.join(name), text.as_bytes())?;
         }
     }

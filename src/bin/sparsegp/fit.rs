@@ -7,7 +7,7 @@ use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
 use super::{inspect, interruption, page, summary};
 use super::{output, outputs};
 use sparsegp::files::AtomicFile;
-use sparsegp::options::FitOptions;
+use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
 use sparsegp::schema::SplitBy;
 use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
@@ -55,7 +55,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
                 let blocks = model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()?;
                 write_predictions(args, &columns, blocks, path)?;
             }
-            None => write_test_predictions(&fitted, path)?,
+            None => write_test_predictions(args, &fitted, path)?,
         }
     }
     write_summaries(args, &outcomes)?;
@@ -165,11 +165,6 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
     output::check_paths(&outputs, &inputs)
 }
 
-/// Refuses to work on no thread.
-pub fn check_threads(threads: usize) -> Result<()> {
-    if threads == 0 { Err(Error::usage("--threads is 0, expected at least 1")) } else { Ok(()) }
-}
-
 fn set_threads(threads: Option<usize>) -> Result<()> {
     let Some(threads) = threads else { return Ok(()) };
     check_threads(threads)?;
@@ -223,10 +218,10 @@ fn json(outcomes: &[Outcome<'_>]) -> String {
 }
 
 /// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
-fn write_test_predictions(fitted: &Fitting, path: &Path) -> Result<()> {
+fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Result<()> {
     let model = fitted.model();
     let columns = PredictedColumns { row_numbers: true, ..PredictedColumns::of_test(model) };
-    let mut writer = PredictionWriter::create(path, columns.table(&[]))?;
+    let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?;
     fitted.for_each_test(&mut |part| {
         let predictions = model.predict_part(part);
         let mut numbers = Vec::new();
@@ -246,7 +241,8 @@ pub fn write_predictions(
     blocks: impl IntoIterator<Item = Result<Table>>,
     path: &Path,
 ) -> Result<()> {
-    let mut writer = PredictionWriter::create(path, columns.table(&[]))?.behind()?;
+    let mut writer =
+        PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
     for block in blocks {
         writer = writer.write_rows(columns.rows((&block?, 0), args.held_out.unseen, &[])?)?;
     }

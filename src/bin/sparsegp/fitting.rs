@@ -104,7 +104,7 @@ impl Fitting {
 /// What the figures of test rows are read against: a help, so that nothing ends because it cannot be had or was interrupted.
 pub fn baselines(request: &FitRequest<'_>, model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
-    let mut session = Session::new(&mut quiet).with_interrupt(interruption::wanted());
+    let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     Baselines::of(request, model, &mut session).ok()
 }
 
@@ -187,7 +187,7 @@ fn watched(
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
     let mut session =
-        Session::new(&mut listener).with_interrupt(interruption::listen()?).with_checkpoint(&mut checkpoint);
+        Session::new(&mut listener).with_interrupt(interruption::flag()).with_checkpoint(&mut checkpoint);
     let fitted = fit(&mut session)?;
     progress.end(fitted.model().summary());
     Ok((fitted, checkpoint))

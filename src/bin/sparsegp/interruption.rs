@@ -1,34 +1,101 @@
-//! Checkpoints and Ctrl-C of `fit`: where the file is, when it is written, the signal; no fitting.
+//! Signals and checkpoints: every command ends within a second of the first signal; where the checkpoint of a fit is; no fitting.
+//!
+//! Signals arrive on a thread of their own, which ends the process: no loop of any command can delay that. Nothing half-written stays,
+//! because files take their names when they are complete ([`sparsegp::files`]). A fit that keeps a checkpoint is asked first and has
+//! [`GRACE`] to end after its step; if the step takes longer, this thread writes the latest states that the fit kept.
 
 use super::args::FitArgs;
 use super::output;
-use sparsegp::checkpoint::{Checkpoint, Identity};
+use sparsegp::checkpoint::{Checkpoint, Identity, Rescue};
+use sparsegp::files::remove_transient_files;
 use sparsegp::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Set by the first signal.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The exit status of an interrupted command.
+/// The exit status of an interrupted command, whatever the signal was.
 const STATUS: i32 = 130;
 
-/// From here on the first Ctrl-C (or request to terminate) asks the fit to end, and the second one ends the program.
-pub fn listen() -> Result<&'static AtomicBool> {
-    let handler = || {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(STATUS);
-        }
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Error::data(format!("signals cannot be received: {error}")))?;
-    Ok(&INTERRUPTED)
+/// The time that a fit with a checkpoint has to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What the thread of signals knows of the command. Whoever holds it decides how the process ends.
+struct Running {
+    /// Whether a command is running, rather than ended.
+    command: bool,
+    /// Writes the checkpoint of the fit, if there is one.
+    rescue: Option<Rescue>,
 }
 
-/// Whether somebody asked for the end, for work that follows the fit.
-pub fn wanted() -> &'static AtomicBool {
+static RUNNING: Mutex<Running> = Mutex::new(Running { command: false, rescue: None });
+
+fn running() -> MutexGuard<'static, Running> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a command, which Ctrl-C and requests to terminate end from here on.
+pub fn begin() -> Result<()> {
+    static LISTENING: OnceLock<Result<()>> = OnceLock::new();
+    INTERRUPTED.store(false, Ordering::Relaxed);
+    running().command = true;
+    LISTENING.get_or_init(listen).clone()
+}
+
+/// Ends a command: until the guard is dropped no signal ends the process, so that the command says how it ended.
+pub fn end() -> impl Drop {
+    let mut running = running();
+    (running.command, running.rescue) = (false, None);
+    running
+}
+
+fn listen() -> Result<()> {
+    let hangup_ignored = ignore_hangup();
+    ctrlc::set_handler(handle)
+        .map_err(|error| Error::data(format!("signals cannot be received: {error}")))?;
+    if hangup_ignored {
+        ignore_hangup();
+    }
+    Ok(())
+}
+
+/// Ignores the end of the terminal; whether it was ignored already, as under `nohup`.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn ignore_hangup() -> bool {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no code of this program runs as a handler.
+    let before = unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) };
+    matches!(before, Ok(SigHandler::SigIgn))
+}
+
+#[cfg(not(unix))]
+fn ignore_hangup() -> bool {
+    false
+}
+
+/// What the thread of signals does at each of them.
+fn handle() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+    let asks = running().rescue.is_some();
+    if asks {
+        std::thread::sleep(GRACE);
+    }
+    let running = running();
+    if running.command {
+        let rescued = running.rescue.as_ref().map(Rescue::write);
+        remove_transient_files();
+        output::complain(&rescued.unwrap_or_else(|| Error::interrupted("interrupted")));
+    }
+    std::process::exit(STATUS);
+}
+
+/// Set once the command is to end, for fits, which look at it between steps.
+pub fn flag() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
@@ -69,6 +136,7 @@ pub fn checkpoint(args: &FitArgs, identity: impl FnOnce() -> Result<Identity>) -
             return Err(failure.clone());
         }
     }
+    running().rescue = Some(checkpoint.rescue());
     Ok(checkpoint.with_warning(|failure| {
         let failure = failure.message_with(&output::dashes);
         output::note(&format!(
@@ -93,6 +161,7 @@ fn place(args: &FitArgs) -> PathBuf {
 
 /// Removes the checkpoint that was asked for: the fit is done.
 pub fn finish(args: &FitArgs, checkpoint: Checkpoint) {
+    running().rescue = None;
     if args.interruption.checkpoint.is_none() && args.interruption.resume.is_none() {
         return;
     }

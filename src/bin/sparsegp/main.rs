@@ -19,6 +19,7 @@ mod summary;
 mod update;
 
 use args::{Cli, Command};
+use sparsegp::options::check_threads;
 use sparsegp::{Error, Result};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,9 +46,10 @@ pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     page::keep_command(&arguments);
     let outcome = match Cli::read(arguments) {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => interruption::begin().and_then(|()| run(cli.command)),
         Err(error) => return usage(&error),
     };
+    let _ended = interruption::end();
     outcome.map_or_else(
         |error| {
             output::complain(&error);
@@ -58,6 +60,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn run(command: Command) -> Result<()> {
+    check_environment()?;
     match command {
         Command::Fit(args) => fit::run(&args),
         Command::Predict(args) => predict::run(&args),
@@ -70,6 +73,17 @@ fn run(command: Command) -> Result<()> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),
     }
+}
+
+/// Refuses a number of threads in the environment that the option would not take.
+fn check_environment() -> Result<()> {
+    const NAME: &str = "RAYON_NUM_THREADS";
+    let threads = std::env::var(NAME).ok().and_then(|threads| threads.trim().parse().ok());
+    // 0 stands for all cores there.
+    threads
+        .filter(|&threads| threads > 0)
+        .map_or(Ok(()), check_threads)
+        .map_err(|error| Error::usage(error.message_with(&|_, _| NAME.to_owned())))
 }
 
 /// Help and version go to standard output; wrong usage becomes one line and a hint, as every other error.

@@ -32,7 +32,7 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     };
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
-    let mut session = Session::new(&mut listener).with_interrupt(interruption::listen()?);
+    let mut session = Session::new(&mut listener).with_interrupt(interruption::flag());
     let fit = fit_outputs_in(&request, &mut session)?;
     if let Some(last) = fit.models.models().last() {
         progress.end(last.summary());

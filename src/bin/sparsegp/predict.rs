@@ -3,20 +3,22 @@
 use super::args::PredictArgs;
 use super::output;
 use rayon::prelude::*;
-use sparsegp::data::{Purpose, generator};
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{Model, Predictions};
 use sparsegp::schema::UnseenLevels;
 use sparsegp::tables::{
     Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
-use sparsegp::tabular::{TableModel, TableOutputs};
+use sparsegp::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
 use sparsegp::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// Rows per block: the memory of a prediction, whatever the length of the file.
 pub const BLOCK_ROWS: usize = 8192;
+
+/// The most numbers that are drawn together.
+const DRAWN_NUMBERS: usize = 1 << 23;
 
 /// Rows whose values one thread computes at a time.
 const PART_ROWS: usize = 256;
@@ -67,7 +69,7 @@ impl<'a> PredictedColumns<'a> {
             (name.clone(), !copy.is_some_and(|copy| matches!(copy.column, Column::Number(_))))
         }));
         leading.extend(self.has_label().then(|| ("label".to_owned(), true)));
-        PredictedTable { leading, numbers: self.numbers() }
+        PredictedTable { leading, numbers: self.numbers(), csv_safe: false }
     }
 
     fn kind(&self) -> TargetKind {
@@ -189,7 +191,7 @@ impl<'a> OutputColumns<'a> {
 
     /// Their names in order, given what the copied columns of the first block hold.
     pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
-        let mut all = PredictedTable { leading: Vec::new(), numbers: Vec::new() };
+        let mut all = PredictedTable::default();
         for output in &self.outputs {
             let mut table = output.table(copies);
             if self.outputs.len() > 1 {
@@ -299,7 +301,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     }
     let unseen = args.unseen.unseen;
     // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
-    let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { BLOCK_ROWS };
+    let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
     let blocks = outputs.open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
     let of_output = |model| PredictedColumns {
         latent: args.latent,
@@ -316,15 +318,14 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
         let table = columns.table(copies);
         check_names(&table)?;
-        Ok(table)
+        Ok(table.csv_safe(args.csv_safe))
     };
     check_names(&table(&[])?)?;
     let (mut out, mut first, mut filled) = (None, 0, Filled::default());
     for block in blocks.ahead()? {
         let block = block?;
         models.first().into_iter().for_each(|model| filled.add(model, &block));
-        let drawn = models.iter().map(|model| all_draws(model, &block, args, first));
-        let drawn = drawn.collect::<Result<Vec<_>>>()?;
+        let drawn = all_draws(&outputs, &block, args, first)?;
         let rows = columns.rows((&block, first), unseen, &drawn)?;
         let ready = match out {
             Some(out) => out,
@@ -340,6 +341,11 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     }
 }
 
+/// The rows of a block with so many draws, whose memory does not grow with the draws.
+fn block_rows_of(draws: usize) -> usize {
+    BLOCK_ROWS.min(DRAWN_NUMBERS / draws.max(1)).max(1)
+}
+
 /// Refuses copied columns that are called like a prediction or copied twice.
 fn check_names(table: &PredictedTable) -> Result<()> {
     let mut seen = HashSet::new();
@@ -350,28 +356,26 @@ fn check_names(table: &PredictedTable) -> Result<()> {
     }
 }
 
-/// The draws of the latent function and those of the target at the rows of a block.
-fn all_draws(model: &TableModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
-    let mut draws = match args.samples {
-        0 => Vec::new(),
-        count => model.samples(block, args.unseen.unseen, count, args.seed)?,
+/// The draws of the latent function and those of the target at the rows of a block that begins at row `first` of the file, for every
+/// output.
+fn all_draws(
+    outputs: &TableOutputs,
+    block: &Table,
+    args: &PredictArgs,
+    first: u64,
+) -> Result<Vec<OutputDraws>> {
+    let mut all = vec![OutputDraws::new(); outputs.models().len()];
+    let request = DrawRequest { count: 0, seed: args.seed, first_row: first, unseen: args.unseen.unseen };
+    let mut add = |draws: Vec<OutputDraws>| {
+        all.iter_mut().zip(draws).for_each(|(all, draws)| all.extend(draws));
     };
-    draws.extend(target_draws(model, block, args, first)?);
-    Ok(draws)
-}
-
-/// Draws of the target at the rows of a block that begins at row `first` of the file: one vector per draw. A row's draws
-/// depend on the seed and its place alone.
-fn target_draws(model: &TableModel, block: &Table, args: &PredictArgs, first: u64) -> Result<Vec<Vec<f64>>> {
-    let mut draws = vec![Vec::with_capacity(block.rows()); args.draws];
-    if args.draws > 0 {
-        let predictions = model.predict(block, args.unseen.unseen)?;
-        for row in 0..predictions.rows() {
-            let mut random = generator(args.seed, Purpose::Prediction, first + row as u64);
-            draws.iter_mut().for_each(|draw| draw.push(predictions.draw(row, &mut random)));
-        }
+    if args.samples > 0 {
+        add(outputs.samples(block, &DrawRequest { count: args.samples, ..request })?);
     }
-    Ok(draws)
+    if args.draws > 0 {
+        add(outputs.draws(block, &DrawRequest { count: args.draws, ..request })?);
+    }
+    Ok(all)
 }
 
 fn check(args: &PredictArgs) -> Result<()> {

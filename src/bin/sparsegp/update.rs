@@ -19,7 +19,7 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let models = TableOutputs::load(&args.model)?;
     let table = read_table_with(&args.data, args.delimiter)?;
     let mut quiet = |_: &Event| {};
-    let mut session = Session::new(&mut quiet).with_interrupt(interruption::listen()?);
+    let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     let updated = models.updated(&table, args.forget, &mut session)?;
     updated.save(&args.model_out)?;
     let pairs = models.models().zip(updated.models());

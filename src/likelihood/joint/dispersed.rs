@@ -310,7 +310,7 @@ impl<D: Driven> JointLikelihood for Dispersed<D> {
         const { &[D::DETAIL] }
     }
 
-    fn detail(&self, _: usize, marginal: Marginal<'_>, _: &mut JointIntegrator) -> f64 {
+    fn detail(&self, _: usize, _: f64, marginal: Marginal<'_>, _: &mut JointIntegrator) -> f64 {
         D::detail(marginal, self.values()[1])
     }
 

@@ -223,9 +223,15 @@ pub trait JointLikelihood: Send + Sync + Debug {
         &[]
     }
 
-    /// The values of the [`details`](Self::details).
-    fn detail(&self, which: usize, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        let _ = (which, marginal, integrator);
+    /// The values of the [`details`](Self::details) at a row with this exposure.
+    fn detail(
+        &self,
+        which: usize,
+        exposure: f64,
+        marginal: Marginal<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        let _ = (which, exposure, marginal, integrator);
         f64::NAN
     }
 

@@ -32,7 +32,8 @@ enum Zeros {
 
 /// Counts with zeros of their own: `rate` f_1 of the counts, and `zero` f_2, the log odds of a zero that is none of them.
 ///
-/// The detail `probability_of_zero` is E w, the chance of such a zero. The unit deviance is that of the counts without such zeros: its mean
+/// The detail `probability_of_zero` is P(y = 0) given the exposure; zero inflation says also `probability_of_excess_zero`, which is E w, the
+/// chance of a zero that is none of the counts. For a hurdle both are the same. The unit deviance is that of the counts without such zeros: its mean
 /// is least at the true mean, whatever the distribution.
 #[derive(Clone, Debug)]
 pub struct ZeroAltered {
@@ -330,11 +331,26 @@ impl JointLikelihood for ZeroAltered {
     }
 
     fn details(&self) -> &'static [&'static str] {
-        &["probability_of_zero"]
+        match self.zeros {
+            Zeros::Inflated => &["probability_of_zero", "probability_of_excess_zero"],
+            Zeros::Hurdle => &["probability_of_zero"],
+        }
     }
 
-    fn detail(&self, _: usize, marginal: Marginal<'_>, integrator: &mut JointIntegrator) -> f64 {
-        Self::log_shares(marginal, &mut integrator.outer)[0].exp()
+    fn detail(
+        &self,
+        which: usize,
+        exposure: f64,
+        marginal: Marginal<'_>,
+        integrator: &mut JointIntegrator,
+    ) -> f64 {
+        match (which, self.zeros) {
+            (0, Zeros::Inflated) => {
+                let zero = Observation::exposed(0.0, exposure);
+                self.log_predictive(zero, marginal, Slopes::none(), integrator).exp()
+            }
+            _ => Self::log_shares(marginal, &mut integrator.outer)[0].exp(),
+        }
     }
 
     fn sample(&self, f: &[f64], exposure: f64, random: &mut ChaCha8Rng) -> f64 {

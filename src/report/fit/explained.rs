@@ -8,7 +8,7 @@ use crate::report::figures::{Band, Drawing, Interval, bands, intervals};
 use crate::report::html::{Block, Figure, Page, PagePart, Section};
 use crate::report::words::number;
 use crate::schema::Feature;
-use crate::tables::{csv_text, instant};
+use crate::tables::{csv_text, instant, safe_cell};
 use crate::tabular::TableModel;
 use faer::Mat;
 
@@ -17,7 +17,7 @@ const TEN: usize = 10;
 const FEW: usize = 4;
 
 /// The most classes whose curves share a figure.
-const MOST_CURVES: usize = 6;
+pub(super) const MOST_CURVES: usize = 6;
 
 /// The most rows that are marked below a curve.
 const MOST_MARKS: usize = 400;
@@ -185,15 +185,20 @@ impl<'a> Explained<'a> {
     }
 
     /// The files of what some models' predictions depend on, by name: `relevance.csv`, `dependence.csv` and `contributions.csv`, as the tables
-    /// are, those of all models one below the other.
+    /// are, those of all models one below the other. With `csv_safe` an apostrophe stands before text that a spreadsheet would run as a formula.
     ///
     /// # Errors
     ///
     /// When a table cannot be written, which does not happen.
-    pub fn files(all: &[Explained<'_>]) -> Result<[(&'static str, String); 3]> {
+    pub fn files(all: &[Explained<'_>], csv_safe: bool) -> Result<[(&'static str, String); 3]> {
         let text = |table: &dyn Fn(&Explained<'_>) -> Vec<Vec<String>>| -> Result<String> {
             let header = all.first().map(table).and_then(|rows| rows.into_iter().next()).unwrap_or_default();
-            csv_text(&header, all.iter().flat_map(|explained| table(explained).into_iter().skip(1)))
+            let rows = all.iter().flat_map(|explained| table(explained).into_iter().skip(1));
+            let safe = |row: Vec<String>| match csv_safe {
+                true => row.iter().map(|cell| safe_cell(cell).into_owned()).collect(),
+                false => row,
+            };
+            csv_text(&header, rows.map(safe))
         };
         Ok([
             ("relevance.csv", text(&|explained| explained.relevance_table())?),
@@ -330,9 +335,14 @@ impl<'a> Explained<'a> {
             Some(_) => "",
             None => " Grey marks are rows; where there are none the curve is a guess.",
         };
+        let all = dependence.curves.len() + dependence.left_out;
+        let classes = match all - shown {
+            0 => String::new(),
+            _ => format!(" Of {all} classes the {shown} are shown that are most probable on average."),
+        };
         let caption = format!(
             "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \
-             function.{marks}",
+             function.{marks}{classes}",
             dependence.rows, column.name
         );
         let title = format!("Partial dependence on {}", column.name);
@@ -390,7 +400,8 @@ pub(super) fn blocks(
     judges: Option<&'static str>,
     settings: &Settings,
 ) -> Vec<Block> {
-    let explained = Explained::of((model, kept, judges), &[], FEW, settings);
+    let settings = Settings { classes: MOST_CURVES, ..*settings };
+    let explained = Explained::of((model, kept, judges), &[], FEW, &settings);
     [explained.relevance_blocks(), explained.dependence_blocks()].concat()
 }
 

@@ -1,5 +1,6 @@
 //! What a report shows of the function itself: of one or two inputs with data and inducing inputs, and noise that varies; no relevance.
 
+use super::explained::MOST_CURVES;
 use super::{FitReport, figures};
 use crate::explain::{InputColumn, InputKind, Rows};
 use crate::latent::InducingLayer;
@@ -89,11 +90,23 @@ fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Optio
             name: levels[class].clone(),
             points: (0..PLACES).map(|k| (place(k), all[k][class], f64::NAN, f64::NAN)).collect(),
         };
-        let curves: Vec<Band> = (first..levels.len()).map(band).collect();
+        let share = |class: usize| all.iter().map(|row| row[class]).sum::<f64>();
+        let mut shown: Vec<usize> = (first..levels.len()).collect();
+        let of = match shown.len() {
+            few if few <= MOST_CURVES => "every class".to_owned(),
+            many => format!("the {MOST_CURVES} most probable of {many} classes"),
+        };
+        if shown.len() > MOST_CURVES {
+            shown.sort_by(|&a, &b| share(b).total_cmp(&share(a)));
+            shown.truncate(MOST_CURVES);
+        }
+        let curves: Vec<Band> = shown.into_iter().map(band).collect();
         let data: Vec<f64> = rows.x.col(0).iter().copied().collect();
-        let caption = "The probability of every class at every place of the input; grey marks at the lower edge are rows.";
+        let caption = format!(
+            "The probability of {of} at every place of the input; grey marks at the lower edge are rows."
+        );
         let drawing = bands((&column.name, "probability"), &curves, &data);
-        return vec![Figure::of("function", "Probabilities", caption, drawing)];
+        return vec![Figure::of("function", "Probabilities", &caption, drawing)];
     }
     let at = |k: usize| {
         let mean = predictions.row(k).mean;

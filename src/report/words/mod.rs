@@ -24,9 +24,13 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            // Formatting would refuse a width above 65535.
+            line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
+        }
+        text.push_str(line.trim_end());
         text.push('\n');
     }
     text

@@ -174,6 +174,10 @@ pub struct OutputArgs {
     /// Save predictions of the test rows (.csv or .parquet)
     #[arg(long, value_name = "FILE")]
     pub predictions: Option<PathBuf>,
+    /// In --predictions: put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no
+    /// number)
+    #[arg(long, requires = "predictions")]
+    pub csv_safe: bool,
     /// Save a report with figures (one HTML file)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

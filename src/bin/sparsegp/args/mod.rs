@@ -11,7 +11,7 @@ pub use parsers::RowNumbers;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use parsers::{delimiter, numbers, positive, unseen, words};
+use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
 use sparsegp::explain::Settings;
 use sparsegp::schema::UnseenLevels;
 use std::ffi::OsString;
@@ -135,11 +135,12 @@ pub struct PredictArgs {
     /// Add the covariances of the latent functions of every two outputs that were fitted with --mixing
     #[arg(long)]
     pub covariance: bool,
-    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows)
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows). Outputs fitted with
+    /// --mixing are drawn together too, other outputs independently
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub samples: usize,
-    /// Add K draws of the target itself as columns draw0, …, each row by itself
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Add K draws of the target itself as columns draw0, …, each row by itself. Outputs fitted with --mixing are drawn together
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
     pub draws: usize,
     /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
@@ -147,6 +148,9 @@ pub struct PredictArgs {
     /// Seed of both kinds of draws
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    #[arg(long)]
+    pub csv_safe: bool,
     #[command(flatten)]
     pub unseen: UnseenArgs,
 }
@@ -202,11 +206,14 @@ pub struct ExplainArgs {
     pub columns: usize,
     /// The number of random orders of the columns, each taken forwards and backwards, that a prediction is taken apart by where the model is
     /// no sum over columns
-    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = positive)]
+    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
     pub orders: usize,
-    /// What is random depends on this alone
+    /// Random seed
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// In --out: put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    #[arg(long, requires = "out")]
+    pub csv_safe: bool,
     /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,

@@ -121,6 +121,22 @@ pub fn numbers(text: &str) -> Result<RowNumbers, String> {
     Ok(RowNumbers(all))
 }
 
+/// The most draws, and the most orders of columns.
+const MOST_DRAWS: usize = 10_000;
+const MOST_ORDERS: usize = 100_000;
+
+/// A number of draws.
+pub fn draws(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= MOST_DRAWS);
+    number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {MOST_DRAWS}"))
+}
+
+/// A number of orders of columns.
+pub fn orders(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_ORDERS).contains(number));
+    number.ok_or_else(|| format!("'{text}' is no whole number from 1 to {MOST_ORDERS}"))
+}
+
 /// A whole number from 1.
 pub fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|&number: &usize| number > 0);
