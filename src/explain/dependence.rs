@@ -12,6 +12,10 @@ const SETTINGS: usize = 25;
 /// The part of the rows beyond either end of the range that settings cover.
 const BEYOND: f64 = 0.02;
 
+/// The most classes times rows that curves are means over, and the fewest rows.
+const CLASS_ROWS: usize = 1000;
+const FEWEST_ROWS: usize = 20;
+
 /// Half the width of a central 95 % interval, in standard deviations.
 const HALF_95: f64 = 1.959963984540054;
 
@@ -51,8 +55,8 @@ pub struct Curve {
 }
 
 impl Explainer<'_> {
-    /// The partial dependence on a column (Friedman 2001): the mean over at most [`Settings::background`] rows, drawn at random, of the
-    /// prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, up to 25
+    /// The partial dependence on a column (Friedman 2001): the mean over at most [`Settings::background`] rows (of more than ten classes 1000
+    /// rows divided by their number, but 20 at least), drawn at random, of the prediction with the column set to each of at most 25 values. Numbers go from the 2 % to the 98 % quantile of the rows, up to 25
     /// distinct ones take all of their values, categories all of theirs (the first 25), dates those of rows.
     ///
     /// The band is of the posterior of the function: `s² = 1ᵀΣ1/n²` is the variance of the mean of f over the rows, Σ being the joint
@@ -64,7 +68,7 @@ impl Explainer<'_> {
     /// When there are no rows or no such column.
     pub fn dependence(&self, column: usize, rows: Rows<'_>, settings: &Settings) -> Dependence {
         let mut chosen = shuffled(rows.len(), settings.seed);
-        chosen.truncate(settings.background.max(1));
+        chosen.truncate(self.background_rows(settings));
         let base = rows.inputs_of(&chosen);
         let exposure = rows.exposure_of(&chosen);
         let places = self.settings(column, rows);
@@ -82,6 +86,16 @@ impl Explainer<'_> {
             self.add_points(&x, &exposure, &mut curves);
         }
         Dependence { column, settings: places, curves, left_out, rows: chosen.len() }
+    }
+
+    /// The number of rows that curves are means over: fewer where the probabilities of many classes make predictions dear.
+    fn background_rows(&self, settings: &Settings) -> usize {
+        let likelihood = &self.model.latent().likelihood;
+        let affordable = match likelihood.target_kind() {
+            TargetKind::Class => (CLASS_ROWS / likelihood.levels().max(1)).max(FEWEST_ROWS),
+            _ => usize::MAX,
+        };
+        settings.background.min(affordable).max(1)
     }
 
     fn add_points(&self, x: &Mat<f64>, exposure: &[f64], curves: &mut [Curve]) {
