@@ -7,7 +7,7 @@
 use sparsegp::data::Scaling;
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingInit, InducingLayer, Jitter, choose_inducing};
+use sparsegp::latent::{InducingInit, InducingPrior, Jitter, choose_inducing};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::LatentModel;
@@ -99,8 +99,8 @@ fn start(schema: &Schema, table: &Table) -> sparsegp::Result<(LatentModel, faer:
     let mut likelihood = LikelihoodKind::Poisson.build(0);
     let mean = likelihood.initialise(&y, &[]);
     let z = choose_inducing(x.as_ref(), INDUCING, InducingInit::KMeans, kernel.as_ref(), 0)?;
-    let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT)?.with_mean(mean, false);
-    let mut model = LatentModel::new(layer.into(), likelihood, false);
-    model.refresh().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT)?.with_mean(mean, false);
+    let model = LatentModel::new(layer.into(), likelihood, false);
+    let model = model.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
     Ok((model, x, y))
 }

@@ -7,7 +7,7 @@ use sparsegp::collapsed::{
     BoundGradient, ConditionalStream, RowWeight, RowsAdjoint, Sweep, conditional_elbo,
 };
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
+use sparsegp::latent::{InducingPrior, Jitter, LayerScratch};
 use sparsegp::neighbours::{
     COMPARISONS, Index, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before,
 };
@@ -39,13 +39,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x = inputs(n, dims, 0);
     let y: Vec<f64> = (0..n).map(|i| target(&x, i) + 0.05 * ((i * 7919) as f64).sin()).collect();
     let z = Mat::from_fn(m, dims, |i, d| x[(i * n / m, d)]);
-    let mut layer = InducingLayer::new(parse("matern52(ard)", dims)?, z, Jitter::DEFAULT)?;
+    let mut layer = InducingPrior::new(parse("matern52(ard)", dims)?, z, Jitter::DEFAULT)?;
     layer.kernel_mut().for_each_parameter_mut(&mut |p| {
         if p.name.starts_with("lengthscale") {
             p.values.fill(0.7);
         }
     });
-    layer.refresh().map_err(|_| "the covariance matrix of the inducing inputs cannot be factorised")?;
+    let layer = layer
+        .factorised()
+        .map_err(|_| "the covariance matrix of the inducing inputs cannot be factorised")?;
     let noise = [0.003];
 
     let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));

@@ -47,6 +47,7 @@ fn main() -> sparsegp::Result<()> {
         if kind != TargetKind::Real {
             let short = FitOptions { epochs: Some(5), ..options.clone() };
             let start = fit_arrays(TrainingData::of(train.set()), &short, None, &mut |_| ())?.model;
+            let start = start.factorised().map_err(|_| sparsegp::Error::fit("K_uu is singular"))?;
             let traces = QUpdate::WORDS
                 .iter()
                 .map(|word| Ok((*word, trace(&start, (&train, &test), word.parse()?, seconds))));

@@ -70,9 +70,9 @@ proptest! {
             lines += &format!("bounds *.lengthscales={}\n", BOUNDS[bounds]);
         }
         lines += ["", "bounds mean.constant=,2", "bounds mean.constant=-4,", "bounds mean.constant=-2,3"][mean];
-        let mut start = model(seed, "rbf(ard) + matern52", 2, 6, Jitter::Relative(1e-6));
+        let mut start = model(seed, "rbf(ard) + matern52", 2, 6, Jitter::Relative(1e-6)).to_prior();
         start.constrain(&constraints(&lines), false).expect("constraints");
-        start.refresh().expect("K_uu factorises");
+        let start = start.factorised().expect("K_uu factorises");
         let count = start.natural().len();
         let set = Dataset::of(x.transpose(), &y);
         let mut objective = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });

@@ -12,7 +12,7 @@ use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::gradient::Batch;
 use sparsegp::kernels::Polynomial;
-use sparsegp::latent::{InducingLayer, Jitter, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, LinearLayer};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::Objective;
@@ -90,9 +90,9 @@ fn inducing_every_datum_is_the_dense_gp() {
     let (x, y) = data(3, 2, 60);
     let (x_test, _) = data(4, 2, 9);
     for fitc in [false, true] {
-        let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0));
+        let mut start = model(3, "matern32(ard)", 2, 60, Jitter::Absolute(0.0)).to_prior();
         start.layer_mut().inducing_mut().expect("inducing points").z_mut().copy_from(x.transpose());
-        start.refresh().expect("K_uu factorises");
+        let start = start.factorised().expect("K_uu factorises");
         let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, mu, var) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x_test);
@@ -121,7 +121,7 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
         let layer = start.layer().inducing().expect("inducing points");
         let (kernel, mean) = (layer.kernel().boxed_clone(), layer.mean().values[0]);
         let (evidence, _, _) = dense_gp(kernel.as_ref(), mean, 0.2, (&x, &y), &x);
-        let mut start = start;
+        let mut start = start.to_prior();
         // Nested sets, for which the bounds are monotone.
         start
             .layer_mut()
@@ -129,7 +129,7 @@ fn bounds_enclose_the_evidence_and_tighten_with_more_inducing_inputs() {
             .expect("inducing points")
             .z_mut()
             .copy_from(x.transpose().subrows(0, m));
-        start.refresh().expect("K_uu factorises");
+        let start = start.factorised().expect("K_uu factorises");
         let mut sparse = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
         let theta = sparse.start();
         let lower = -sparse.solve(&theta).expect("bound");
@@ -268,10 +268,10 @@ fn linear_model_is_a_gp_with_a_linear_kernel() {
         let linear = collapsed_elbo(&stream.statistics, 0.3, beta).expect("bound");
         let kernel = Box::new(Polynomial::linear(&variances));
         let z = Normals::new(9).mat(d, d);
-        let layer_gp = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
+        let layer_gp = InducingPrior::new(kernel, z, Jitter::Absolute(0.0)).expect("layer");
         let likelihood = Gaussian::new(0.3);
-        let mut start = LatentModel::new(layer_gp.into(), likelihood, false);
-        start.refresh().expect("K_uu factorises");
+        let start = LatentModel::new(layer_gp.into(), likelihood, false);
+        let start = start.factorised().expect("K_uu factorises");
         let set = Dataset::of(x.transpose(), &y);
         let mut gp = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta });
         let (value, _) = gp.natural_gradient().expect("bound");

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use sparsegp::collapsed::Dataset;
 use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
 use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
-use sparsegp::latent::{InducingLayer, Jitter};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::testkit::check_likelihood;
 use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation, TargetKind};
 use sparsegp::model::LatentModel;
@@ -48,7 +48,7 @@ fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
 fn start(x: &Mat<f64>, likelihood: Box<dyn Likelihood>) -> Start {
     let kernel = registry().kernel("additive_imq(power=2) + linear", 2).expect("a kernel");
     let z = Mat::from_fn(20, 2, |i, d| x[(d, 3 * i)]);
-    let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("a layer");
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("a layer");
     Start { model: LatentModel::new(layer.into(), likelihood, false), q: None }
 }
 

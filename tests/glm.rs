@@ -8,7 +8,7 @@ use faer::{Mat, MatRef, Side};
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::kernels::Polynomial;
-use sparsegp::latent::{InducingLayer, Jitter, Layer, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, Layer, LinearLayer};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::{Coefficient, LatentModel, Posterior};
 use sparsegp::objective::Objective;
@@ -287,13 +287,12 @@ fn student_t_ignores_outliers_that_pull_least_squares_away() {
 
 /// q at the optimum of the ELBO by full-batch natural gradients.
 fn solve(
-    layer: impl Into<Layer>,
+    layer: impl Into<Layer<InducingPrior>>,
     kind: LikelihoodKind,
     x: MatRef<'_, f64>,
     y: &[f64],
 ) -> (LatentModel, Normal) {
-    let mut model = LatentModel::new(layer.into(), kind.build(0), true);
-    model.refresh().expect("a layer");
+    let model = LatentModel::new(layer.into(), kind.build(0), true).factorised().expect("a layer");
     let q = Normal::standard(Family::Full, model.layer().dim());
     let mut rule = NaturalGradient::new(&q);
     let mut variational = VariationalModel::new(model, q, Objective::elbo(1.0), y.len());
@@ -369,7 +368,7 @@ fn a_linear_model_is_a_sparse_gp_with_a_linear_kernel() {
     // Three inducing inputs that span the inputs' space.
     let z = normals.mat(3, 3);
     let kernel = Box::new(Polynomial::linear(&variances));
-    let sparse = InducingLayer::new(kernel, z, Jitter::Absolute(0.0)).expect("a layer").with_mean(0.0, true);
+    let sparse = InducingPrior::new(kernel, z, Jitter::Absolute(0.0)).expect("a layer").with_mean(0.0, true);
     for kind in [LikelihoodKind::Poisson, LikelihoodKind::NegativeBinomial] {
         let (glm, q) = solve(linear.clone(), kind, x.transpose(), &y);
         let (gp, u) = solve(sparse.clone(), kind, x.transpose(), &y);

@@ -78,7 +78,7 @@ fn a_fit_says_that_it_went_on_in_double_precision() {
         steps: StepOptions { precision: Precision::Mixed, batch_size: 50, ..StepOptions::default() },
         ..FitOptions::default()
     };
-    let start = Start { model: rough, q: None };
+    let start = Start { model: rough.to_prior(), q: None };
     let fitted = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_: &Event| {});
     let summary = fitted.expect("a fit").summary;
     let used = summary.mixed.expect("it was asked for");

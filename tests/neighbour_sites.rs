@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::kernels::{Inputs, Scratch, parse};
-use sparsegp::latent::{InducingLayer, Jitter};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::{
     BernoulliProbit, Likelihood, LikelihoodKind, NegativeBinomial, Observation, StudentT,
 };
@@ -23,10 +23,9 @@ fn model(m: usize, likelihood: Box<dyn Likelihood>) -> LatentModel {
     let mut kernel = parse("matern52", 1).expect("a kernel");
     kernel.for_each_parameter_mut(&mut |parameter| parameter.values.fill(0.8));
     let z = Mat::from_fn(m, 1, |i, _| 4.0 * i as f64 / m as f64);
-    let layer = InducingLayer::new(kernel, z, Jitter::Absolute(1e-9)).expect("a layer").with_mean(0.2, false);
-    let mut model = LatentModel::new(layer.into(), likelihood, false);
-    model.refresh().expect("a factor");
-    model
+    let layer = InducingPrior::new(kernel, z, Jitter::Absolute(1e-9)).expect("a layer").with_mean(0.2, false);
+    let model = LatentModel::new(layer.into(), likelihood, false);
+    model.factorised().expect("a factor")
 }
 
 fn plan(loss: LossKind, count: usize) -> NeighbourPlan {

@@ -6,7 +6,7 @@ use sparsegp::collapsed::{
     RowWeight, RowsAdjoint, Sweep, Weighting, conditional_dlm, conditional_elbo, fitc, square_loss,
 };
 use sparsegp::kernels::{Inputs, Scratch, parse};
-use sparsegp::latent::{InducingLayer, Jitter, LayerScratch};
+use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, LayerScratch};
 use sparsegp::linalg::{Factorizer, dot, log_det, solve_factored, solve_lower};
 use sparsegp::neighbours::{COMPARISONS, Index, Predictor, Source, Windows, nearest_before, nearest_others};
 use sparsegp::objective::Estimator;
@@ -34,10 +34,8 @@ fn layer(expression: &str, m: usize) -> InducingLayer {
         }
     });
     let z = Mat::from_fn(m, 2, |i, d| ((i * (3 + 2 * d)) as f64 * 0.414_214).fract() * 3.0);
-    let mut layer =
-        InducingLayer::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.3, false);
-    layer.refresh().expect("a factor");
-    layer
+    let prior = InducingPrior::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.3, false);
+    prior.factorised().expect("a factor")
 }
 
 fn order() -> Vec<u32> {
@@ -193,7 +191,7 @@ fn gradients_are_those_of_finite_differences() {
 
 /// The layer and the noise with entry `i` of the gradient's parameters moved.
 fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
-    let (mut layer, mut noise, mut at, m) = (start.clone(), NOISE, 0, start.z().nrows());
+    let (mut layer, mut noise, mut at, m) = (start.clone().into_prior(), NOISE, 0, start.z().nrows());
     layer.kernel_mut().for_each_parameter_mut(&mut |parameter| {
         for value in &mut parameter.values {
             *value += if at == i { step } else { 0.0 };
@@ -209,8 +207,7 @@ fn moved(start: &InducingLayer, i: usize, step: f64) -> (InducingLayer, f64) {
         }
     }
     noise += if at == i { step } else { 0.0 };
-    layer.refresh().expect("a factor");
-    (layer, noise)
+    (layer.factorised().expect("a factor"), noise)
 }
 
 #[test]

@@ -10,13 +10,13 @@ use sparsegp::gradient::Batch;
 use sparsegp::hyper::Constraints;
 use sparsegp::latent::Jitter;
 use sparsegp::likelihood::LikelihoodKind;
-use sparsegp::model::LatentModel;
+use sparsegp::model::{LatentModel, LatentPrior};
 use sparsegp::objective::{Estimator, Loss, Objective, Targets};
 use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
 use sparsegp::training::{CollapsedObjective, Start, TrainingData, VariationalModel, fit_arrays};
 use sparsegp::variational::{Guard, NaturalGradient, QUpdate, UpdateRule};
 
-/// A refreshed model with `kind` on a smooth latent function.
+/// A model with `kind` on a smooth latent function.
 fn with_likelihood(kind: LikelihoodKind, d: usize, m: usize) -> LatentModel {
     LatentModel { likelihood: kind.build(3).into(), ..model(3, "rbf(ard)", d, m, Jitter::Relative(1e-6)) }
 }
@@ -226,14 +226,23 @@ fn fixed_dlm_reaches_a_stationary_point_below_the_elbo_s() {
             ..base.clone()
         };
         let dlm = fit_arrays(TrainingData::of(train), &options, Some(&start), &mut |_| {}).expect("dlm");
-        let mut at_elbo =
-            VariationalModel::new(elbo.model.clone(), elbo.q.clone(), Objective::dlm(beta), 150);
+        let mut at_elbo = VariationalModel::new(
+            elbo.model.factorised().expect("K_uu factorises"),
+            elbo.q.clone(),
+            Objective::dlm(beta),
+            150,
+        );
         let batch = Batch::of(x.transpose(), &y, 1.0);
         let before = at_elbo.evaluate(batch, false);
         assert!(dlm.summary.objective_sum < before, "β = {beta}: {} and {before}", dlm.summary.objective_sum);
-        let names = |model: &LatentModel| model.named_values();
+        let names = |model: &LatentPrior| model.named_values();
         assert_eq!(names(&elbo.model), names(&dlm.model), "hyper-parameters stay");
-        let mut at_dlm = VariationalModel::new(dlm.model, dlm.q, Objective::dlm(beta), 150);
+        let mut at_dlm = VariationalModel::new(
+            dlm.model.factorised().expect("K_uu factorises"),
+            dlm.q,
+            Objective::dlm(beta),
+            150,
+        );
         at_dlm.evaluate(batch, false);
         let gradient = at_dlm.q_gradient();
         for (i, (g, m)) in gradient.mean.iter().zip(at_dlm.q().mean()).enumerate() {

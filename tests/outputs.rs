@@ -15,7 +15,7 @@ use sparsegp::collapsed::{
 use sparsegp::gradient::Form;
 use sparsegp::hyper::{Event, Session};
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingLayer, Jitter, Layer, LayerScratch};
+use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerScratch};
 use sparsegp::likelihood::joint::{
     JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
 };
@@ -290,10 +290,8 @@ fn rows(n: usize) -> (Mat<f64>, Vec<f64>, Vec<f64>) {
 fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
     let z = x.as_ref().subrows(0, 7).to_owned();
     let kernel = parse("matern52(ard) + linear", 2).expect("a kernel");
-    let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("a layer");
-    let mut layer: Layer = layer.with_means(means.to_vec(), false).into();
-    layer.refresh().expect("a factor");
-    layer
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("a layer");
+    layer.with_means(means.to_vec(), false).factorised().expect("a factor").into()
 }
 
 /// Kernel, means and Z of a gradient, one after the other.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
 use sparsegp::kernels::Kernel;
-use sparsegp::latent::{InducingLayer, Jitter, Layer, Layers, LinearLayer};
+use sparsegp::latent::{InducingPrior, Jitter, Layer, Layers, LinearLayer};
 use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
 use sparsegp::model::{LatentModel, Posterior};
 use sparsegp::objective::{Objective, Targets};
@@ -40,7 +40,7 @@ fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
     }
 }
 
-/// A refreshed model with absolute jitter and everything free.
+/// A model with absolute jitter and everything free.
 fn model(
     kernel: Box<dyn Kernel>,
     z: Mat<f64>,
@@ -49,10 +49,9 @@ fn model(
     mean: f64,
 ) -> LatentModel {
     let layer =
-        InducingLayer::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
-    let mut model = LatentModel::new(layer.into(), likelihood, false);
-    model.refresh().expect("K_uu factorises");
-    model
+        InducingPrior::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
+    let model = LatentModel::new(layer.into(), likelihood, false);
+    model.factorised().expect("K_uu factorises")
 }
 
 /// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference one, `sign` times; `own` are the

@@ -9,9 +9,9 @@ use faer::Mat;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::Constraints;
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingLayer, Jitter};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind};
-use sparsegp::model::LatentModel;
+use sparsegp::model::LatentPrior;
 use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 use sparsegp::schema::SchemaOptions;
 use sparsegp::tables::{Column, NamedColumn, Table};
@@ -271,15 +271,15 @@ fn as_few_rows_as_there_are_classes() {
 }
 
 /// A model of these inputs with everything given, and inducing points at columns of x.
-fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Jitter) -> LatentModel {
+fn given(x: &Mat<f64>, z: &[usize], (lengthscale, noise): (f64, f64), jitter: Jitter) -> LatentPrior {
     let kernel =
         parse(&format!("rbf(lengthscales={lengthscale:e}, variance=1.5)"), x.nrows()).expect("a kernel");
     let z = Mat::from_fn(z.len(), x.nrows(), |i, d| x[(d, z[i])]);
-    let layer = InducingLayer::new(kernel, z, jitter).expect("a layer").with_mean(0.2, true);
-    LatentModel::new(layer.into(), Gaussian::new(noise), true)
+    let layer = InducingPrior::new(kernel, z, jitter).expect("a layer").with_mean(0.2, true);
+    LatentPrior::new(layer.into(), Gaussian::new(noise), true)
 }
 
-fn fit_given(model: LatentModel, objective: ObjectiveKind, beta: f64, x: &Mat<f64>, y: &[f64]) -> Fitted {
+fn fit_given(model: LatentPrior, objective: ObjectiveKind, beta: f64, x: &Mat<f64>, y: &[f64]) -> Fitted {
     let options = FitOptions { objective, beta, hyper: Some(Hyper::Fixed), ..FitOptions::default() };
     let start = Start { model, q: None };
     fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), &options, Some(&start), &mut |_| {})

@@ -4,7 +4,7 @@
 
 use faer::Mat;
 use sparsegp::kernels::Stationary;
-use sparsegp::latent::{InducingLayer, Jitter};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::LatentModel;
 
@@ -38,8 +38,7 @@ pub fn targets_for(kind: LikelihoodKind, x: &Mat<f64>) -> Vec<f64> {
 pub fn model(kind: LikelihoodKind, m: usize, dims: usize) -> LatentModel {
     let kernel = Box::new(Stationary::rbf(1.0, &vec![(dims as f64).sqrt(); dims]));
     let z = points(dims, m, 0.37).transpose().to_owned();
-    let layer = InducingLayer::new(kernel, z, Jitter::DEFAULT).expect("layer");
-    let mut model = LatentModel::new(layer.into(), kind.build(4), false);
-    model.refresh().expect("K_uu factorises");
-    model
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("layer");
+    let model = LatentModel::new(layer.into(), kind.build(4), false);
+    model.factorised().expect("K_uu factorises")
 }

@@ -122,7 +122,8 @@ fn inducing_parts(problem: &Problem, rows: usize) -> Result<Vec<Named<'_>>> {
     };
 
     let mut model = problem.model();
-    let refresh = move || _ = model.refresh();
+    let natural = model.natural();
+    let refresh = move || _ = model.set_natural(&natural);
 
     let q = Normal::standard(Family::Full, m);
     let mut rule = NaturalGradient::new(&q);

@@ -242,7 +242,7 @@ class Estimator(BaseEstimator):
     def _partial_fit(self, X, y, sample_weight, exposure=None, forget=0.0):
         """Fits the model, or lets it learn from new rows."""
         if "_model" not in self.__dict__:
-            # A model that looks neighbours up in its rows cannot learn from others.
+            # A model with neighbours would keep all rows that ever come, and take no sample weights.
             open_to_choice = not self._linear and self.neighbours is None
             return self._fit(X, y, sample_weight, exposure, **({"neighbours": "none"} if open_to_choice else {}))
         model, table = self._prediction_table(X, y=y, exposure=exposure, weights=sample_weight)

@@ -234,8 +234,8 @@ class SparseGPCountRegressor(Regression, _Parameters):
         """Fit the model, or let the fitted one learn from new rows: its kernel, likelihood and inducing inputs stay.
 
         With Gaussian noise the parts of a data set may come one after the other, and the end is the posterior of all rows; with
-        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: models with
-        neighbours cannot learn from new rows.
+        other noise it is close to it. The first call chooses no neighbours, unless the parameter says so: a model with
+        neighbours keeps every row that it learns from, and takes no sample weights.
 
         Parameters
         ----------

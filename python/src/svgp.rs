@@ -12,7 +12,7 @@ use pyo3::sync::MutexExt;
 use sparsegp::collapsed::Dataset;
 use sparsegp::gradient::Batch;
 use sparsegp::hyper::FreeVector;
-use sparsegp::latent::InducingLayer;
+use sparsegp::latent::InducingPrior;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{LatentModel, Posterior, Score};
 use sparsegp::objective::Targets;
@@ -65,11 +65,11 @@ impl State {
         let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
         let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
         let functions = likelihood.functions();
-        let layer = InducingLayer::new(kernel, z, options.jitter).map_err(raised)?;
+        let layer = InducingPrior::new(kernel, z, options.jitter).map_err(raised)?;
         let mut model =
             LatentModel::new(layer.with_means(vec![0.0; functions], false).into(), likelihood, false);
         model.constrain(&options.constraints, false).map_err(raised)?;
-        model.refresh().map_err(|_| {
+        let model = model.factorised().map_err(|_| {
             PyValueError::new_err("the covariance of the inducing inputs has no Cholesky factor")
         })?;
         let m = model.layer().dim();

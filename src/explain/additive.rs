@@ -2,7 +2,7 @@
 
 use super::output::{is_linear, scaled};
 use super::{Contributions, Explainer, Part, Rows, Scale};
-use crate::latent::{InducingLayer, Layer};
+use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use sparsegp_kernels::{Inputs, Kernel, Scratch};
 
@@ -52,7 +52,7 @@ impl Explainer<'_> {
     }
 
     /// The terms of a kernel that is a sum, those of the same columns together.
-    fn terms_of_kernel(&self, layer: &InducingLayer, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
+    fn terms_of_kernel(&self, layer: &InducingPrior, x: MatRef<'_, f64>) -> Option<Vec<Term>> {
         let weights = &self.model.posterior().factors()[0].weights;
         let mut found: Vec<(Vec<usize>, Kernels)> = Vec::new();
         for kernel in layer.kernel().terms() {

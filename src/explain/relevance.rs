@@ -4,7 +4,7 @@ use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
 use crate::data::moments::Moments;
 use crate::data::{Purpose, generator};
-use crate::latent::{InducingLayer, Layer};
+use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use sparsegp_kernels::{Gradient, Inputs, Scratch};
@@ -83,7 +83,7 @@ impl Explainer<'_> {
 
     /// How far f may move along every column; `None` for linear models.
     fn sensitivities(&self) -> Option<Vec<f64>> {
-        let layers: Vec<&InducingLayer> =
+        let layers: Vec<&InducingPrior> =
             self.model.latent().layers.iter().map(Layer::inducing).collect::<Option<_>>()?;
         let mut all = vec![0.0_f64; self.model.inputs()];
         for layer in layers {
@@ -96,7 +96,7 @@ impl Explainer<'_> {
     }
 
     /// `√(k(0, 0) + k(s e_d, s e_d) − 2 k(0, s e_d))` for every input d, s being the step.
-    fn moved(&self, layer: &InducingLayer) -> Vec<f64> {
+    fn moved(&self, layer: &InducingPrior) -> Vec<f64> {
         let (kernel, inputs, mut scratch) = (layer.kernel(), self.model.inputs(), Scratch::new());
         let origin: Mat<f64> = Mat::zeros(1, inputs);
         let (mut own, mut at_origin) = (Mat::zeros(1, 1), [0.0]);

@@ -6,6 +6,7 @@ use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
 use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
+use std::ops::Deref;
 
 /// What is added to the diagonal of `K_uu` before it is factorised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,12 +36,24 @@ pub struct FactorizationFailure {
     pub not_finite: bool,
 }
 
-/// A kernel, inducing inputs `Z` (`M × D`), a constant mean for each process that shares them, and the factor `L` of `K_uu = k(Z, Z) + jitter·I`.
-pub struct InducingLayer {
+/// The prior of a sparse GP: a kernel, inducing inputs `Z` (`M × D`), a constant mean for each process that shares them, and the jitter
+/// of `K_uu`.
+///
+/// This is the part that is edited and stored. [`InducingPrior::factorised`] adds the factor of `K_uu`.
+#[derive(Clone)]
+pub struct InducingPrior {
     kernel: Box<dyn Kernel>,
     mean: Parameter,
     z: Mat<f64>,
     jitter: Jitter,
+}
+
+/// The prior of a sparse GP with the factor `L` of its `K_uu = k(Z, Z) + jitter·I`.
+///
+/// The factor always belongs to the prior: only [`InducingPrior::factorised`] makes a layer, and a change of the prior
+/// ([`LatentModel::set_natural`](crate::model::LatentModel::set_natural)) factorises again.
+pub struct InducingLayer {
+    prior: InducingPrior,
     used_jitter: Jitter,
     k_uu: Mat<f64>,
     l: Mat<f64>,
@@ -52,10 +65,7 @@ pub struct InducingLayer {
 impl Clone for InducingLayer {
     fn clone(&self) -> Self {
         InducingLayer {
-            kernel: self.kernel.clone(),
-            mean: self.mean.clone(),
-            z: self.z.clone(),
-            jitter: self.jitter,
+            prior: self.prior.clone(),
             used_jitter: self.used_jitter,
             k_uu: linalg::spread_copy(self.k_uu.as_ref()),
             l: linalg::spread_copy(self.l.as_ref()),
@@ -66,8 +76,28 @@ impl Clone for InducingLayer {
     }
 }
 
-impl InducingLayer {
-    /// A layer with a mean that stays zero; call [`InducingLayer::refresh`] before use.
+impl Deref for InducingLayer {
+    type Target = InducingPrior;
+
+    fn deref(&self) -> &InducingPrior {
+        &self.prior
+    }
+}
+
+impl AsRef<InducingPrior> for InducingPrior {
+    fn as_ref(&self) -> &InducingPrior {
+        self
+    }
+}
+
+impl AsRef<InducingPrior> for InducingLayer {
+    fn as_ref(&self) -> &InducingPrior {
+        &self.prior
+    }
+}
+
+impl InducingPrior {
+    /// A prior with a mean that stays zero.
     ///
     /// Without inducing inputs (`0 × D`) all that is known comes from neighbours. Errors when `Z` has no columns or fewer than the
     /// kernel needs, or is not finite.
@@ -90,30 +120,19 @@ impl InducingLayer {
         }
         let mut mean = Parameter::new("constant", vec![0.0], Transform::Identity);
         mean.fixed = true;
-        Ok(InducingLayer {
-            kernel,
-            mean,
-            jitter,
-            used_jitter: jitter,
-            k_uu: linalg::spread(m, m),
-            l: linalg::spread(m, m),
-            linv: linalg::spread(m, m),
-            factorizer: Factorizer::new(m),
-            scratch: Scratch::new(),
-            z,
-        })
+        Ok(InducingPrior { kernel, mean, jitter, z })
     }
 
-    /// The same layer with a constant mean, trained unless `fixed`.
+    /// Returns the prior with a constant mean, trained unless `fixed`.
     pub fn with_mean(self, constant: f64, fixed: bool) -> Self {
         self.with_means(vec![constant], fixed)
     }
 
-    /// The same layer shared by so many processes with a constant mean each, trained unless `fixed`.
+    /// Returns the prior with a constant mean for each of the processes that share it, trained unless `fixed`.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// If `constants` is empty.
     pub fn with_means(mut self, constants: Vec<f64>, fixed: bool) -> Self {
         assert!(!constants.is_empty(), "a layer has one process at least");
         self.mean.values = constants;
@@ -121,25 +140,19 @@ impl InducingLayer {
         self
     }
 
-    /// The same layer with more inducing inputs (rows), at the end; call [`InducingLayer::refresh`] before use.
+    /// Returns the prior with more inducing inputs (rows) at the end.
     ///
     /// # Panics
     ///
-    /// When they have another number of columns.
+    /// If `more` has another number of columns.
     pub fn extended(&self, more: MatRef<'_, f64>) -> Self {
         let ((old, d), m) = (self.z.shape(), self.z.nrows() + more.nrows());
         assert_eq!(more.ncols(), d, "columns of the inducing inputs");
-        InducingLayer {
+        InducingPrior {
             kernel: self.kernel.clone(),
             mean: self.mean.clone(),
             z: Mat::from_fn(m, d, |i, j| if i < old { self.z[(i, j)] } else { more[(i - old, j)] }),
             jitter: self.jitter,
-            used_jitter: self.jitter,
-            k_uu: linalg::spread(m, m),
-            l: linalg::spread(m, m),
-            linv: linalg::spread(m, m),
-            factorizer: Factorizer::new(m),
-            scratch: Scratch::new(),
         }
     }
 
@@ -148,7 +161,7 @@ impl InducingLayer {
         self.kernel.as_ref()
     }
 
-    /// The covariance function, to change its parameters; call [`InducingLayer::refresh`] afterwards.
+    /// The covariance function, to change its parameters.
     pub fn kernel_mut(&mut self) -> &mut dyn Kernel {
         self.kernel.as_mut()
     }
@@ -168,9 +181,74 @@ impl InducingLayer {
         self.z.as_ref()
     }
 
-    /// The inducing inputs, to move them; call [`InducingLayer::refresh`] afterwards.
+    /// The inducing inputs, to move them.
     pub fn z_mut(&mut self) -> MatMut<'_, f64> {
         self.z.as_mut()
+    }
+
+    /// The requested jitter.
+    pub fn jitter(&self) -> Jitter {
+        self.jitter
+    }
+
+    /// Visits the kernel's parameters, then the means.
+    pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
+        self.kernel.for_each_parameter(visit);
+        visit(&self.mean);
+    }
+
+    /// Visits the kernel's parameters, then the means, to change them.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.kernel.for_each_parameter_mut(visit);
+        visit(&mut self.mean);
+    }
+
+    /// Computes `K_uu` and its factor.
+    ///
+    /// If `K_uu` has no factor, the jitter climbs ×10 up to 10⁻⁴ of the mean diagonal.
+    ///
+    /// # Errors
+    ///
+    /// If `K_uu` has no factor with that jitter either, or is not finite.
+    pub fn factorised(&self) -> std::result::Result<InducingLayer, FactorizationFailure> {
+        let m = self.z.nrows();
+        let mut layer = InducingLayer {
+            prior: self.clone(),
+            used_jitter: self.jitter,
+            k_uu: linalg::spread(m, m),
+            l: linalg::spread(m, m),
+            linv: linalg::spread(m, m),
+            factorizer: Factorizer::new(m),
+            scratch: Scratch::new(),
+        };
+        layer.factorise()?;
+        Ok(layer)
+    }
+
+    /// Writes the raw features `k(Z, x)` (`M × c`), `k(x, x)` and the mean of process 0 for a block `x` (`c × D`).
+    pub fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
+        self.kernel.diag(x, base, scratch);
+        offset.fill(self.mean.values[0]);
+    }
+
+    /// The constant mean of a process.
+    pub fn constant(&self, process: usize) -> Option<f64> {
+        self.mean.values.get(process).copied()
+    }
+}
+
+impl InducingLayer {
+    /// The prior without the factor.
+    pub fn into_prior(self) -> InducingPrior {
+        self.prior
     }
 
     /// The lower Cholesky factor `L` of `K_uu`.
@@ -183,17 +261,12 @@ impl InducingLayer {
         self.linv.as_ref()
     }
 
-    /// The requested jitter.
-    pub fn jitter(&self) -> Jitter {
-        self.jitter
-    }
-
-    /// The jitter that the last refresh used; larger than the requested one where the ladder had to be climbed.
+    /// The jitter of the factor; larger than the requested one where the ladder had to be climbed.
     pub fn used_jitter(&self) -> Jitter {
         self.used_jitter
     }
 
-    /// The jitter that the last refresh used, relative to the mean diagonal of `K_uu`.
+    /// The jitter of the factor, relative to the mean diagonal of `K_uu`.
     pub fn relative_jitter(&self) -> f64 {
         match self.used_jitter {
             Jitter::Relative(ratio) => ratio,
@@ -212,21 +285,43 @@ impl InducingLayer {
         1.0 + self.z.nrows() as f64 / self.relative_jitter() <= limit || self.condition_estimate() <= limit
     }
 
-    /// Recomputes `K_uu`, `L` and `L⁻¹` after a change of parameters or of `Z`.
-    ///
-    /// On failure the jitter climbs ×10 up to 10⁻⁴ of the mean diagonal before giving up.
-    pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
-        let m = self.z.nrows() as f64;
+    /// Replaces the constant means, which `K_uu` does not depend on.
+    pub(crate) fn set_mean(&mut self, mean: Parameter) {
+        self.prior.mean = mean;
+    }
+
+    /// Fixes the parameters that `which` picks; fixed parameters stay fixed.
+    pub(crate) fn fix(&mut self, which: &dyn Fn(&Parameter) -> bool) {
+        self.prior.for_each_parameter_mut(&mut |p| p.fixed |= which(p));
+    }
+
+    /// Changes the prior and factorises again in the same buffers. After a failure the factor is NaN, so that no number that is
+    /// computed with it passes for one of the prior.
+    pub(crate) fn change(
+        &mut self,
+        edit: impl FnOnce(&mut InducingPrior),
+    ) -> std::result::Result<(), FactorizationFailure> {
+        edit(&mut self.prior);
+        let factorised = self.factorise();
+        if factorised.is_err() {
+            self.l.as_mut().fill(f64::NAN);
+            self.linv.as_mut().fill(f64::NAN);
+        }
+        factorised
+    }
+
+    fn factorise(&mut self) -> std::result::Result<(), FactorizationFailure> {
+        let InducingPrior { kernel, z, jitter, .. } = &self.prior;
+        let m = z.nrows() as f64;
         if m == 0.0 {
             return Ok(());
         }
-        let inputs = Inputs::Gram(self.z.as_ref());
-        self.kernel.eval(inputs, self.k_uu.as_mut(), &mut self.scratch);
+        kernel.eval(Inputs::Gram(z.as_ref()), self.k_uu.as_mut(), &mut self.scratch);
         let mean_diag = trace(self.k_uu.as_ref()) / m;
         if !mean_diag.is_finite() || mean_diag <= 0.0 {
             return Err(FactorizationFailure { jitter: 0.0, not_finite: true });
         }
-        let mut attempt = self.jitter;
+        let mut attempt = *jitter;
         loop {
             let (absolute, relative) = match attempt {
                 Jitter::Absolute(value) => (value, value / mean_diag),
@@ -267,13 +362,11 @@ impl LatentLayer for InducingLayer {
         offset: &mut [f64],
         scratch: &mut Scratch,
     ) {
-        self.kernel.eval(Inputs::Cross { left: self.z.as_ref(), right: x }, k, scratch);
-        self.kernel.diag(x, base, scratch);
-        offset.fill(self.mean.values[0]);
+        self.prior.features(x, k, base, offset, scratch);
     }
 
     fn constant(&self, process: usize) -> Option<f64> {
-        self.mean.values.get(process).copied()
+        self.prior.constant(process)
     }
 
     fn zero_gradient(&self) -> LayerGradient {

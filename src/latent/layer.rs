@@ -1,16 +1,16 @@
 //! The layers a model can have, as one type: inducing points or linear features, with what is trained in them; no y.
 
 use super::inducing::FactorizationFailure;
-use super::{InducingLayer, Jitter, LatentLayer, LinearLayer};
-use faer::{Mat, MatRef};
+use super::{InducingLayer, InducingPrior, Jitter, LatentLayer, LinearLayer};
+use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Inputs, Parameter, Scratch};
 use std::ops::Deref;
 
-/// Who produces the features of a model.
+/// Who produces the features of a model: a sparse GP with its factor ([`InducingLayer`]) or without ([`InducingPrior`]), or a linear model.
 #[derive(Clone)]
-pub enum Layer {
+pub enum Layer<G = InducingLayer> {
     /// A sparse GP.
-    Inducing(Box<InducingLayer>),
+    Inducing(Box<G>),
     /// A Bayesian linear model.
     Linear(LinearLayer),
 }
@@ -21,23 +21,21 @@ impl From<InducingLayer> for Layer {
     }
 }
 
-impl From<LinearLayer> for Layer {
+impl From<InducingPrior> for Layer<InducingPrior> {
+    fn from(prior: InducingPrior) -> Self {
+        Layer::Inducing(Box::new(prior))
+    }
+}
+
+impl<G> From<LinearLayer> for Layer<G> {
     fn from(layer: LinearLayer) -> Self {
         Layer::Linear(layer)
     }
 }
 
-impl Layer {
+impl<G> Layer<G> {
     /// The inducing points, if it has any.
-    pub fn inducing(&self) -> Option<&InducingLayer> {
-        match self {
-            Layer::Inducing(layer) => Some(layer),
-            Layer::Linear(_) => None,
-        }
-    }
-
-    /// The inducing points, to change them; call [`Layer::refresh`] afterwards.
-    pub fn inducing_mut(&mut self) -> Option<&mut InducingLayer> {
+    pub fn inducing(&self) -> Option<&G> {
         match self {
             Layer::Inducing(layer) => Some(layer),
             Layer::Linear(_) => None,
@@ -51,36 +49,122 @@ impl Layer {
             Layer::Linear(layer) => Some(layer),
         }
     }
+}
+
+impl<G: AsRef<InducingPrior>> Layer<G> {
+    /// The prior of the sparse GP, if it is one.
+    pub fn prior(&self) -> Option<&InducingPrior> {
+        self.inducing().map(AsRef::as_ref)
+    }
+
+    /// The dimension M of the features.
+    pub fn dim(&self) -> usize {
+        match self {
+            Layer::Inducing(layer) => layer.as_ref().as_ref().z().nrows(),
+            Layer::Linear(layer) => layer.dim(),
+        }
+    }
 
     /// The number of columns that inputs have.
     pub fn input_dims(&self) -> usize {
         match self {
-            Layer::Inducing(layer) => layer.z().ncols(),
+            Layer::Inducing(layer) => layer.as_ref().as_ref().z().ncols(),
             Layer::Linear(layer) => layer.input_dims(),
         }
     }
 
     /// Visits the parameters with their names: of the kernel, then the constant mean. A linear layer has none.
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
-        if let Layer::Inducing(layer) = self {
-            layer.kernel().for_each_parameter(visit);
-            visit(layer.mean());
+        if let Some(prior) = self.prior() {
+            prior.for_each_parameter(visit);
         }
     }
 
-    /// The same, mutably; call [`Layer::refresh`] afterwards.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        if let Layer::Inducing(layer) = self {
-            layer.kernel_mut().for_each_parameter_mut(visit);
-            visit(layer.mean_mut());
-        }
+    /// The jitter that was asked for, where there is one.
+    pub fn jitter(&self) -> Option<Jitter> {
+        self.prior().map(InducingPrior::jitter)
     }
 
-    /// Takes up changed parameters.
-    pub fn refresh(&mut self) -> std::result::Result<(), FactorizationFailure> {
+    /// Writes raw features, `base` and offsets of a block; see [`LatentLayer::features`].
+    pub fn features(
+        &self,
+        x: MatRef<'_, f64>,
+        k: MatMut<'_, f64>,
+        base: &mut [f64],
+        offset: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
         match self {
-            Layer::Inducing(layer) => layer.refresh(),
-            Layer::Linear(_) => Ok(()),
+            Layer::Inducing(layer) => layer.as_ref().as_ref().features(x, k, base, offset, scratch),
+            Layer::Linear(layer) => layer.features(x, k, base, offset, scratch),
+        }
+    }
+
+    /// The constant mean of a further process; see [`LatentLayer::constant`].
+    pub fn constant(&self, process: usize) -> Option<f64> {
+        match self {
+            Layer::Inducing(layer) => layer.as_ref().as_ref().constant(process),
+            Layer::Linear(layer) => layer.constant(process),
+        }
+    }
+
+    /// The matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the prior covariance for inducing points
+    /// and reduced linear layers, 0 for whole ones.
+    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        match self {
+            Layer::Inducing(layer) => {
+                let mut out = Mat::zeros(x.nrows(), x.nrows());
+                let mut scratch = Scratch::new();
+                layer.as_ref().as_ref().kernel().eval(Inputs::Gram(x), out.as_mut(), &mut scratch);
+                out
+            }
+            Layer::Linear(layer) => layer.base_covariance(x),
+        }
+    }
+}
+
+impl Layer<InducingPrior> {
+    /// The inducing points, to change them.
+    pub fn inducing_mut(&mut self) -> Option<&mut InducingPrior> {
+        match self {
+            Layer::Inducing(prior) => Some(prior),
+            Layer::Linear(_) => None,
+        }
+    }
+
+    /// As [`Layer::for_each_parameter`], to change them.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        if let Layer::Inducing(prior) = self {
+            prior.for_each_parameter_mut(visit);
+        }
+    }
+
+    /// The layer with its factor.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InducingPrior::factorised`].
+    pub fn factorised(&self) -> Result<Layer, FactorizationFailure> {
+        Ok(match self {
+            Layer::Inducing(prior) => prior.factorised()?.into(),
+            Layer::Linear(layer) => layer.clone().into(),
+        })
+    }
+}
+
+impl Layer {
+    /// The layer without its factor.
+    pub fn to_prior(&self) -> Layer<InducingPrior> {
+        match self {
+            Layer::Inducing(layer) => InducingPrior::clone(layer).into(),
+            Layer::Linear(layer) => layer.clone().into(),
+        }
+    }
+
+    /// Fixes the parameters that `which` picks; fixed parameters stay fixed.
+    pub(crate) fn fix(&mut self, which: &dyn Fn(&Parameter) -> bool) {
+        if let Layer::Inducing(layer) = self {
+            layer.fix(which);
         }
     }
 
@@ -92,25 +176,6 @@ impl Layer {
     /// Whether that condition number is at most `limit`.
     pub fn condition_is_at_most(&self, limit: f64) -> bool {
         self.inducing().is_none_or(|layer| layer.condition_is_at_most(limit))
-    }
-
-    /// The jitter that was asked for, where there is one.
-    pub fn jitter(&self) -> Option<Jitter> {
-        self.inducing().map(InducingLayer::jitter)
-    }
-
-    /// The matrix (`n × n`) at the points of `x` (`n × D`) whose diagonal is `base`: the prior covariance for inducing points
-    /// and reduced linear layers, 0 for whole ones.
-    pub fn base_covariance(&self, x: MatRef<'_, f64>) -> Mat<f64> {
-        match self {
-            Layer::Inducing(layer) => {
-                let mut out = Mat::zeros(x.nrows(), x.nrows());
-                let mut scratch = Scratch::new();
-                layer.kernel().eval(Inputs::Gram(x), out.as_mut(), &mut scratch);
-                out
-            }
-            Layer::Linear(layer) => layer.base_covariance(x),
-        }
     }
 }
 

@@ -1,31 +1,38 @@
 //! The layers of a model and which latent process each of them makes the features of; no y.
 
-use super::Layer;
+use super::{InducingLayer, InducingPrior, Layer};
 use std::ops::Range;
 
 /// The layers of P latent processes: one that all of them share, or one each.
 ///
 /// Processes that share a layer have the same features and a posterior each. Matrices of all layers, or of all processes, stand one
 /// below the other, in the [rows](Layers::rows) that a layer or a process has of them.
-#[derive(Clone, Copy)]
-pub struct Layers<'a> {
-    all: &'a [Layer],
+pub struct Layers<'a, G = InducingLayer> {
+    all: &'a [Layer<G>],
     processes: usize,
 }
 
-impl<'a> Layers<'a> {
+impl<G> Clone for Layers<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Layers<'_, G> {}
+
+impl<'a, G> Layers<'a, G> {
     /// One layer for all of so many processes, or as many layers as processes.
     ///
     /// # Panics
     ///
     /// For any other number of layers.
-    pub fn new(all: &'a [Layer], processes: usize) -> Self {
+    pub fn new(all: &'a [Layer<G>], processes: usize) -> Self {
         assert!(all.len() == 1 || all.len() == processes, "one layer, or one for each process");
         Layers { all, processes }
     }
 
     /// The layer of one process.
-    pub fn one(layer: &'a Layer) -> Self {
+    pub fn one(layer: &'a Layer<G>) -> Self {
         Layers { all: std::slice::from_ref(layer), processes: 1 }
     }
 
@@ -40,12 +47,12 @@ impl<'a> Layers<'a> {
     }
 
     /// A layer.
-    pub fn get(self, layer: usize) -> &'a Layer {
+    pub fn get(self, layer: usize) -> &'a Layer<G> {
         &self.all[layer]
     }
 
     /// The layers in their order.
-    pub fn iter(self) -> std::slice::Iter<'a, Layer> {
+    pub fn iter(self) -> std::slice::Iter<'a, Layer<G>> {
         self.all.iter()
     }
 
@@ -58,10 +65,12 @@ impl<'a> Layers<'a> {
     pub fn members(self, layer: usize) -> Range<usize> {
         if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }
     }
+}
 
+impl<G: AsRef<InducingPrior>> Layers<'_, G> {
     /// The rows of a layer in what stands below each other for all layers.
     pub fn rows(self, layer: usize) -> Range<usize> {
-        let before = self.all[..layer].iter().map(|layer| layer.dim()).sum::<usize>();
+        let before = self.all[..layer].iter().map(Layer::dim).sum::<usize>();
         before..before + self.all[layer].dim()
     }
 
@@ -76,7 +85,7 @@ impl<'a> Layers<'a> {
 
     /// The dimensions of all layers together.
     pub fn dim(self) -> usize {
-        self.all.iter().map(|layer| layer.dim()).sum()
+        self.all.iter().map(Layer::dim).sum()
     }
 
     /// The dimensions of all processes together.
@@ -86,6 +95,6 @@ impl<'a> Layers<'a> {
 
     /// Whether features go through a whitening, which is so for all layers or for none.
     pub fn whitens(self) -> bool {
-        self.all[0].whitening().is_some()
+        self.all[0].prior().is_some()
     }
 }

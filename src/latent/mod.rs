@@ -7,7 +7,7 @@ mod layers;
 pub mod linear;
 mod pivots;
 
-pub use inducing::{InducingLayer, Jitter};
+pub use inducing::{InducingLayer, InducingPrior, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;
 pub use layers::Layers;

@@ -38,6 +38,9 @@ const MOST_PANELS: usize = 400;
 /// integrals with Euler–Maclaurin terms for their ends are sums.
 const SUMMED: f64 = 32.0;
 
+/// Distribution functions of counts are asked for at numbers that are not whole from here on.
+pub(super) const SMOOTH: f64 = SUMMED - 2.0;
+
 /// The variable of integration x for targets t.
 #[derive(Clone, Copy, PartialEq)]
 enum Axis {
@@ -154,7 +157,7 @@ fn square_error(k: f64, y: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
 /// whole numbers around.
 pub(super) fn between(k: f64, cdf: &mut dyn FnMut(f64) -> f64) -> f64 {
     let whole = k.floor();
-    if whole == k || k < SUMMED - 2.0 {
+    if whole == k || k < SMOOTH {
         return cdf(whole);
     }
     let part = k - whole;

@@ -323,9 +323,22 @@ pub trait Likelihood: Send + Sync + Debug {
         match self.target_kind() {
             TargetKind::Binary => (self.predictive_moments(marginal, exposure, integrator).0 - y).powi(2),
             TargetKind::Ordinal => crps::levels(y, self.levels(), &mut cdf),
-            TargetKind::Count => crps::counts(y, &mut |y| crps::between(y, &mut cdf)),
+            TargetKind::Count => {
+                crps::counts(y, &mut |k| self.smooth_count_cdf(k, marginal, exposure, integrator))
+            }
             kind => crps::continuous(kind, y, &mut cdf),
         }
+    }
+
+    /// `P(Y ≤ k)` of counts under the predictive distribution as a function of real numbers k that is smooth from 31 on.
+    fn smooth_count_cdf(
+        &self,
+        k: f64,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        crps::between(k, &mut |y| self.predictive_cdf(y, marginal, exposure, integrator))
     }
 
     /// The number of ordered levels, for likelihoods that have them; 2 for classes.

@@ -6,7 +6,7 @@ use super::poisson::{log_link_peak, log_link_response, log_ratio, mean_rate, poi
 use super::sums::{Terms, weighted_sums};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, crps, named, own_parameters, start,
+    Build, Entry, Likelihood, LikelihoodKind, Observation, TargetKind, named, own_parameters, start,
 };
 use crate::functions::gamma::{beta_cdf, ln_rising};
 use crate::quadrature::{Integrator, Resolution};
@@ -110,19 +110,22 @@ impl Likelihood for NegativeBinomial {
     }
 
     /// `Y ≤ k` where αm is at most the odds of a beta variable of shapes k + 1 and 1/α.
-    fn crps(&self, at: Observation, (mu, v): (f64, f64), integrator: &mut Integrator) -> f64 {
-        let Observation { y, exposure, .. } = at;
+    fn smooth_count_cdf(
+        &self,
+        k: f64,
+        (mu, v): (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        if k < 0.0 {
+            return 0.0;
+        }
         let offset = exposure.ln() + self.alpha().ln();
-        crps::counts(y, &mut |k| {
-            if k < 0.0 {
-                return 0.0;
-            }
-            let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
-            let quick = threshold.average(|u| u - offset, |_| 1.0, (mu, v), integrator);
-            quick.unwrap_or_else(|| {
-                let strip = self.cdf_strip(Observation::exposed(k, exposure));
-                integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
-            })
+        let threshold = Threshold::LogOdds(k + 1.0, 1.0 / self.alpha());
+        let quick = threshold.average(|u| u - offset, |_| 1.0, (mu, v), integrator);
+        quick.unwrap_or_else(|| {
+            let strip = self.cdf_strip(Observation::exposed(k, exposure));
+            integrator.average(mu, v, strip, &mut |f| self.smooth_cdf(k, f + offset))
         })
     }
 

@@ -4,7 +4,7 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, crps, named, own_parameters,
+    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
 };
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
@@ -39,31 +39,28 @@ fn poisson_cdf(y: f64, rate: f64) -> f64 {
     if y < 0.0 { 0.0 } else { gamma_upper(y.floor() + 1.0, rate) }
 }
 
-/// The score of a count whose rate is e·r(f): `Y ≤ k` where the rate is at most a gamma variable of shape k + 1, of which `inverse`
-/// finds f; `steep` is its slope in the variable's logarithm.
-fn crps(
+/// `P(Y ≤ k)` of a count whose rate is e·r(f), for real k: `Y ≤ k` where the rate is at most a gamma variable of shape k + 1, of which
+/// `inverse` finds f; `steep` is its slope in the variable's logarithm.
+fn smooth_cdf(
     likelihood: &dyn Likelihood,
-    at: Observation,
+    Observation { y: k, exposure, .. }: Observation,
     (mu, v): (f64, f64),
     integrator: &mut Integrator,
     [rate, inverse, steep]: [&dyn Fn(f64) -> f64; 3],
 ) -> f64 {
-    let Observation { y, exposure, .. } = at;
-    crps::counts(y, &mut |k| {
-        if k < 0.0 {
-            return 0.0;
-        }
-        let variable = |u: f64| u.exp() / exposure;
-        let quick = Threshold::LogGamma(k + 1.0).average(
-            |u| inverse(variable(u)),
-            |u| steep(variable(u)),
-            (mu, v),
-            integrator,
-        );
-        quick.unwrap_or_else(|| {
-            let strip = likelihood.cdf_strip(Observation::exposed(k, exposure));
-            integrator.average(mu, v, strip, &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
-        })
+    if k < 0.0 {
+        return 0.0;
+    }
+    let variable = |u: f64| u.exp() / exposure;
+    let quick = Threshold::LogGamma(k + 1.0).average(
+        |u| inverse(variable(u)),
+        |u| steep(variable(u)),
+        (mu, v),
+        integrator,
+    );
+    quick.unwrap_or_else(|| {
+        let strip = likelihood.cdf_strip(Observation::exposed(k, exposure));
+        integrator.average(mu, v, strip, &mut |f| gamma_upper(k + 1.0, exposure * rate(f)))
     })
 }
 
@@ -172,8 +169,15 @@ impl Likelihood for PoissonExp {
         (exposure * rate, exposure * rate + exposure * exposure * variance)
     }
 
-    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
-        crps(self, at, marginal, integrator, [&f64::exp, &f64::ln, &|_| 1.0])
+    fn smooth_count_cdf(
+        &self,
+        k: f64,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        let ways: [&dyn Fn(f64) -> f64; 3] = [&f64::exp, &f64::ln, &|_| 1.0];
+        smooth_cdf(self, Observation::exposed(k, exposure), marginal, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
@@ -249,9 +253,16 @@ impl Likelihood for PoissonSoftplus {
         poisson_draw(exposure * softplus(f), random)
     }
 
-    fn crps(&self, at: Observation, marginal: (f64, f64), integrator: &mut Integrator) -> f64 {
+    fn smooth_count_cdf(
+        &self,
+        k: f64,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
         let steep = |rate: f64| rate / -(-rate).exp_m1();
-        crps(self, at, marginal, integrator, [&softplus, &softplus_inverse, &steep])
+        let ways: [&dyn Fn(f64) -> f64; 3] = [&softplus, &softplus_inverse, &steep];
+        smooth_cdf(self, Observation::exposed(k, exposure), marginal, integrator, ways)
     }
 
     fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {

@@ -1,18 +1,19 @@
 //! Constraints and weak priors put onto a model's hyper-parameters, and told again; no text, no training.
 
-use super::latent::LatentModel;
+use super::latent::{LatentModel, LatentPrior};
 use crate::error::Result;
 use crate::hyper::{Constraints, FreeVector, PriorChoice, range_words};
-use crate::latent::InducingLayer;
+use crate::latent::InducingPrior;
+use crate::latent::inducing::FactorizationFailure;
 use sparsegp_kernels::{Kernel, Prior};
 use std::collections::HashSet;
 
 /// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
 
-impl LatentModel {
+impl LatentPrior {
     /// Puts constraints into effect, on top of those that are in effect; `weak_priors` says whether lengthscales about which
-    /// nothing was said have [weak priors](LatentModel::weak_priors). Call [`LatentModel::refresh`] afterwards.
+    /// nothing was said have [weak priors](LatentModel::weak_priors).
     ///
     /// # Errors
     /// As for [`Constraints::impose`]; the model is then as it was.
@@ -24,7 +25,22 @@ impl LatentModel {
         self.settings = settings;
         Ok(())
     }
+}
 
+impl LatentModel {
+    /// Makes tied values one number again, the first one's, after a part of the model was replaced.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LatentModel::set_natural`].
+    pub(crate) fn join_ties(&mut self) -> std::result::Result<(), FactorizationFailure> {
+        let mut values = self.natural();
+        FreeVector::new(&self.descriptors()).follow(&mut values);
+        if values == self.natural() { Ok(()) } else { self.set_natural(&values) }
+    }
+}
+
+impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// Weak priors of the lengthscales of stationary kernels, by full name, for standardised inputs: log-normal with
     /// σ = √3, as in Hvarfner, Hellsten & Nardi (2024), and `mu = ln √D + σ²` for the D inputs that the kernel sees. The
     /// density of ln ℓ then has its mode at ln √D, where training starts. (Their mu, ln √D + √2, has it at a fifth of that.)
@@ -36,19 +52,12 @@ impl LatentModel {
             |start: f64| Prior::LogNormal { mu: start.ln() + WEAK_SIGMA * WEAK_SIGMA, sigma: WEAK_SIGMA };
         let mut priors = Vec::new();
         for (layer, prefix) in self.layers.iter().zip(self.prefixes()) {
-            let Some(kernel) = layer.inducing().map(InducingLayer::kernel) else { continue };
+            let Some(kernel) = layer.prior().map(InducingPrior::kernel) else { continue };
             let expected = weak_lengthscales(kernel, layer.input_dims()).into_iter();
             priors.extend(expected.map(|(name, start)| (format!("{prefix}kernel.{name}"), prior(start))));
         }
         priors.retain(|(name, _)| names.contains(name));
         priors
-    }
-
-    /// Makes tied values one number again, the first one's, after a part of the model was replaced.
-    pub(crate) fn join_ties(&mut self) {
-        let mut values = self.natural();
-        FreeVector::new(&self.descriptors()).follow(&mut values);
-        self.set_natural(&values);
     }
 
     /// What is special about each named value, in words: fixed, tied, within bounds, under a prior. Values about which there

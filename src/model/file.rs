@@ -2,7 +2,7 @@
 
 use super::arrays::{Array, Arrays, name};
 use super::fitted::Model;
-use super::latent::LatentModel;
+use super::latent::LatentPrior;
 use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
 use super::search::{BetaCurve, Search};
@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::files::hexadecimal;
 use crate::files::{AtomicFile, open_input};
 use crate::hyper::ValueSettings;
-use crate::latent::{InducingLayer, Jitter, Layer, LinearLayer};
+use crate::latent::{InducingPrior, Jitter, Layer, LinearLayer};
 use crate::likelihood::joint::{JointLikelihood, Mixed};
 use crate::likelihood::{LikelihoodKind, ObservationModel, Task};
 use crate::options::{FitOptions, MOST_NEIGHBOURS};
 use crate::registry::Registry;
 use crate::variational::{Matrix, MatrixRef, Normal};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -33,7 +33,10 @@ use std::sync::Arc;
 const FORMAT: &str = "sparsegp-model";
 
 /// The version of the format; files of a higher one are refused.
-pub(super) const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 7;
+
+/// The version of a file without noise variances of single rows beside Gaussian noise.
+const WITHOUT_ROW_NOISE: u32 = 6;
 
 /// The version of a file of a model with one latent process.
 const WITHOUT_PROCESSES: u32 = 5;
@@ -158,7 +161,10 @@ impl Model {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
-            _ if self.q.len() > 1 => VERSION,
+            (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
+                VERSION
+            }
+            _ if self.q.len() > 1 => WITHOUT_ROW_NOISE,
             _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
             (Some(_), _) => WITHOUT_WARPS,
             (None, Some(_)) => WITH_COLUMNS,
@@ -201,7 +207,7 @@ impl Model {
     }
 
     fn description(&self, schema: Option<Value>) -> Description {
-        let described = |layer: &Layer| match layer {
+        let described = |layer: &Layer<InducingPrior>| match layer {
             Layer::Inducing(layer) => {
                 let mut kernel_parameters = Vec::new();
                 layer.kernel().for_each_parameter(&mut |p| kernel_parameters.push(p.clone()));
@@ -407,15 +413,18 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let layers = described.map(|(index, described)| {
         layer(described, &|name| name::of(name, index, several), arrays, (dims, registry))
     });
-    let (layers, fixed): (Vec<Layer>, Vec<bool>) = layers.collect::<Checked<Vec<_>>>()?.into_iter().unzip();
+    let (layers, fixed): (Vec<Layer<_>>, Vec<bool>) =
+        layers.collect::<Checked<Vec<_>>>()?.into_iter().unzip();
     let likelihood = likelihood(&description, registry)?;
     let functions = likelihood.functions();
-    let means = |layer: &Layer| layer.inducing().map_or(functions, |layer| layer.mean().values.len());
-    let shared = layers.len() == 1 && means(&layers[0]) == functions;
-    if !shared && (layers.len() != functions || layers.iter().any(|layer| means(layer) != 1)) {
+    let suits = |layer: &Layer<InducingPrior>, functions: usize| {
+        layer.inducing().is_none_or(|layer| layer.mean().values.len() == functions)
+    };
+    let shared = layers.len() == 1 && suits(&layers[0], functions);
+    if !shared && (layers.len() != functions || !layers.iter().all(|layer| suits(layer, 1))) {
         return Err(Unusable::damaged("its layers are not those of its likelihood's functions"));
     }
-    let mut latent = LatentModel::of_layers(layers, likelihood, fixed[0]);
+    let mut latent = LatentPrior::of_layers(layers, likelihood, fixed[0]);
     if !description.settings.suits(&latent.descriptors()) {
         return Err(Unusable::damaged("what it says about hyper-parameters does not suit them"));
     }
@@ -423,7 +432,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     let (q, factors) = posteriors(&description, &latent, arrays)?;
     let mut posterior = Posterior::from_factors(&latent, factors);
     if let Some(count) = description.neighbours {
-        posterior = beside(posterior, &mut latent, (&q[0], count), arrays)?;
+        posterior = beside(posterior, &latent, (&q[0], count), arrays)?;
     }
     Ok(Model {
         scaling: description.scaling,
@@ -442,7 +451,7 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
 /// The posterior of every process, and what predictions of it are made of.
 fn posteriors(
     description: &Description,
-    latent: &LatentModel,
+    latent: &LatentPrior,
     arrays: &Arrays<'_>,
 ) -> Checked<(Vec<Normal>, Vec<Factors>)> {
     let layers = latent.layers();
@@ -470,32 +479,23 @@ fn posteriors(
 /// A posterior with the training rows that the file has.
 fn beside(
     posterior: Posterior,
-    latent: &mut LatentModel,
+    latent: &LatentPrior,
     (q, count): (&Normal, usize),
     arrays: &Arrays<'_>,
 ) -> Checked<Posterior> {
-    let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
-    let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
-    latent.refresh().map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
-    let has_noise = arrays.has(name::NEIGHBOUR_NOISE) != latent.likelihood.gaussian_noise().is_some();
+    let rows = NearbyRows::read(arrays)?;
+    let has_noise = rows.noise.is_some() || latent.likelihood.gaussian_noise().is_some();
     let full = matches!(q.cov(), MatrixRef::Full(_)) && has_noise;
-    let (Some(layer), &[rows, dims], true) = (latent.layer().inducing(), &shape[..], full) else {
+    let (Some(layer), true) = (latent.layer().inducing(), full) else {
         return Err(Unusable::damaged("it has neighbours that its model has no use for"));
     };
-    if dims != layer.z().ncols() || count > MOST_NEIGHBOURS || u32::try_from(rows).is_err() {
+    if rows.x.nrows() != layer.z().ncols() || count > MOST_NEIGHBOURS {
         return Err(Unusable::damaged("its neighbours do not suit its model"));
     }
-    let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
-    let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
-    let noise = match arrays.has(name::NEIGHBOUR_NOISE) {
-        true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[rows])?),
-        false => None,
-    };
-    if noise.iter().flatten().any(|noise| *noise <= 0.0) {
-        return Err(Unusable::damaged("the noise of its neighbours is not positive"));
-    }
-    let nearby = Nearby::new(layer, NearbyRows { x, y, noise, single }, count);
-    Ok(posterior.of_layer(latent.layer().clone()).with_neighbours(Arc::new(nearby), q))
+    let layer = layer.factorised();
+    let layer = layer.map_err(|_| Unusable::damaged("its inducing inputs have no covariance matrix"))?;
+    let nearby = Nearby::new(&layer, rows, count);
+    Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
 /// The layer, and whether its inducing inputs are fixed.
@@ -504,7 +504,7 @@ fn layer(
     named: &dyn Fn(&str) -> String,
     arrays: &Arrays<'_>,
     (dims, registry): (usize, &Registry),
-) -> Checked<(Layer, bool)> {
+) -> Checked<(Layer<InducingPrior>, bool)> {
     match description {
         LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
             let mut kernel = registry.grammar().parse(kernel, dims).map_err(|error| match error.unknown {
@@ -515,7 +515,7 @@ fn layer(
             let inducing = named(name::INDUCING);
             let m = arrays.shape(&inducing)?.first().copied().unwrap_or(0);
             let z = arrays.matrix(&inducing, m, dims)?;
-            let mut layer = InducingLayer::new(kernel, z, *jitter).map_err(Unusable::damaged)?;
+            let mut layer = InducingPrior::new(kernel, z, *jitter).map_err(Unusable::damaged)?;
             if mean.values.len() > 1 {
                 layer = layer.with_means(vec![0.0; mean.values.len()], mean.fixed);
             }

@@ -1,6 +1,6 @@
 //! A fitted model that needs no table: it predicts at arrays in the user's units, and knows how it came about; no files.
 
-use super::latent::LatentModel;
+use super::latent::{LatentModel, LatentPrior};
 use super::nearby::Nearby;
 use super::posterior::Posterior;
 use super::predictions::Predictions;
@@ -16,6 +16,7 @@ use faer::{Mat, MatRef, Scale};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use std::sync::Arc;
 
 /// A fitted model with its scaling: kernel, inducing inputs, posterior, likelihood, and the record of the fit.
 ///
@@ -39,7 +40,7 @@ use rand_distr::{Distribution, StandardNormal};
 /// # Ok::<(), sparsegp::Error>(())
 /// ```
 pub struct Model {
-    pub(crate) latent: LatentModel,
+    pub(crate) latent: LatentPrior,
     /// Of every latent process.
     pub(crate) q: Vec<Normal>,
     pub(crate) posterior: Posterior,
@@ -56,14 +57,24 @@ impl Model {
     /// The most rows that [`Model::samples`] draws at together.
     pub const MOST_JOINT_ROWS: usize = 2000;
 
-    /// The same with other posteriors, after an update. What the fit knew of the evidence no longer holds.
-    pub(crate) fn with_more(&self, (latent, q): (LatentModel, Vec<Normal>), update: Update) -> Model {
+    /// The model with other posteriors, and other rows to look up if it has neighbours, after an update. What the fit knew of the evidence
+    /// no longer holds.
+    pub(crate) fn with_more(
+        &self,
+        (latent, q): (LatentModel, Vec<Normal>),
+        nearby: Option<Arc<Nearby>>,
+        update: Update,
+    ) -> Model {
         let mut summary = self.summary.clone();
         summary.updates.push(update);
         (summary.elbo_sum, summary.evidence_upper_bound) = (None, None);
+        let mut posterior = Posterior::new(&latent, &q);
+        if let (Some(nearby), Some(layer)) = (nearby, latent.layer().inducing()) {
+            posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
+        }
         Model {
-            posterior: Posterior::new(&latent, &q),
-            latent,
+            posterior,
+            latent: latent.to_prior(),
             q,
             scaling: self.scaling.clone(),
             options: self.options.clone(),
@@ -91,7 +102,7 @@ impl Model {
     }
 
     /// Kernel, mean, likelihood and inducing inputs, on the scale the model sees.
-    pub fn latent(&self) -> &LatentModel {
+    pub fn latent(&self) -> &LatentPrior {
         &self.latent
     }
 

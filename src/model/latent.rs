@@ -2,7 +2,7 @@
 
 use crate::hyper::{Descriptor, INDUCING, ValueSettings};
 use crate::latent::inducing::FactorizationFailure;
-use crate::latent::{InducingLayer, Layer, LayerGradient, Layers};
+use crate::latent::{InducingLayer, InducingPrior, Layer, LayerGradient, Layers};
 use crate::likelihood::ObservationModel;
 use faer::MatRef;
 use sparsegp_kernels::{Parameter, Transform};
@@ -11,11 +11,14 @@ use sparsegp_kernels::{Parameter, Transform};
 ///
 /// The flat natural vector holds for each layer the kernel's values and the constant means, then the likelihood's values and, last, each
 /// layer's `Z` column by column; of a linear layer, nothing.
+///
+/// Sparse GPs have the factors of their `K_uu`, as training needs them, or are priors without ([`LatentPrior`]), which can be edited and are
+/// enough for predictions.
 #[derive(Clone)]
-pub struct LatentModel {
-    /// Who produces the features: kernel, means, `Z` and the factor of `K_uu`, or a prior of coefficients; one layer that all
-    /// processes share, or one for each.
-    pub layers: Vec<Layer>,
+pub struct LatentModel<G = InducingLayer> {
+    /// Who produces the features: kernel, means and `Z`, or a prior of coefficients; one layer that all processes share, or one
+    /// for each.
+    pub layers: Vec<Layer<G>>,
     /// The observation model.
     pub likelihood: ObservationModel,
     /// Whether `Z` stays where it is.
@@ -24,9 +27,12 @@ pub struct LatentModel {
     pub settings: ValueSettings,
 }
 
-impl LatentModel {
+/// A latent model whose sparse GPs are not factorised.
+pub type LatentPrior = LatentModel<InducingPrior>;
+
+impl<G: AsRef<InducingPrior>> LatentModel<G> {
     /// A model about whose values nothing is said besides what its parameters say themselves.
-    pub fn new(layer: Layer, likelihood: impl Into<ObservationModel>, fix_inducing: bool) -> Self {
+    pub fn new(layer: Layer<G>, likelihood: impl Into<ObservationModel>, fix_inducing: bool) -> Self {
         LatentModel::of_layers(vec![layer], likelihood.into(), fix_inducing)
     }
 
@@ -35,7 +41,7 @@ impl LatentModel {
     /// # Panics
     ///
     /// For any other number of layers.
-    pub fn of_layers(layers: Vec<Layer>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
+    pub fn of_layers(layers: Vec<Layer<G>>, likelihood: ObservationModel, fix_inducing: bool) -> Self {
         let model = LatentModel { layers, likelihood, fix_inducing, settings: ValueSettings::default() };
         // Fails where layers and functions do not go together.
         model.layers();
@@ -43,17 +49,12 @@ impl LatentModel {
     }
 
     /// The only layer, or the first one.
-    pub fn layer(&self) -> &Layer {
+    pub fn layer(&self) -> &Layer<G> {
         &self.layers[0]
     }
 
-    /// The same, to change it; call [`LatentModel::refresh`] afterwards.
-    pub fn layer_mut(&mut self) -> &mut Layer {
-        &mut self.layers[0]
-    }
-
     /// The layers with the processes that share them.
-    pub fn layers(&self) -> Layers<'_> {
+    pub fn layers(&self) -> Layers<'_, G> {
         Layers::new(&self.layers, self.processes())
     }
 
@@ -66,12 +67,6 @@ impl LatentModel {
     pub fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a Parameter)) {
         self.layers.iter().for_each(|layer| layer.for_each_parameter(visit));
         self.likelihood.for_each_parameter(visit);
-    }
-
-    /// As [`LatentModel::for_each_parameter`], mutably. Call [`LatentModel::refresh`] afterwards.
-    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
-        self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
-        self.likelihood.for_each_parameter_mut(visit);
     }
 
     /// Descriptors in the order of the flat vector: `kernel.…`, `mean.constant`, `likelihood.…`, `inducing.i.d`.
@@ -95,7 +90,7 @@ impl LatentModel {
         let prefixes = self.prefixes();
         let mut out = Vec::new();
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
-            let Some(layer) = layer.inducing() else { continue };
+            let Some(layer) = layer.prior() else { continue };
             let names = layer.kernel().parameter_names();
             let mut index = 0;
             layer.kernel().for_each_parameter(&mut |p| {
@@ -106,7 +101,7 @@ impl LatentModel {
         }
         self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
-            let Some(z) = layer.inducing().map(InducingLayer::z) else { continue };
+            let Some(z) = layer.prior().map(InducingPrior::z) else { continue };
             for j in 0..z.ncols() {
                 let unit = inducing_unit(z, j);
                 out.extend((0..z.nrows()).map(|i| Descriptor {
@@ -138,29 +133,10 @@ impl LatentModel {
     pub fn natural(&self) -> Vec<f64> {
         let mut out = Vec::new();
         self.for_each_parameter(&mut |p| out.extend_from_slice(&p.values));
-        for layer in self.layers.iter().filter_map(Layer::inducing) {
+        for layer in self.layers.iter().filter_map(Layer::prior) {
             (0..layer.z().ncols()).for_each(|j| out.extend(layer.z().col(j).iter()));
         }
         out
-    }
-
-    /// Overwrites all parameters and `Z`; call [`LatentModel::refresh`] afterwards.
-    pub fn set_natural(&mut self, values: &[f64]) {
-        let mut at = 0;
-        self.for_each_parameter_mut(&mut |p| {
-            let len = p.values.len();
-            p.values.copy_from_slice(&values[at..at + len]);
-            at += len;
-        });
-        for layer in self.layers.iter_mut().filter_map(Layer::inducing_mut) {
-            let mut z = layer.z_mut();
-            for j in 0..z.ncols() {
-                for v in z.as_mut().col_mut(j).iter_mut() {
-                    *v = values[at];
-                    at += 1;
-                }
-            }
-        }
     }
 
     /// Writes a gradient, with that of every layer, in the order of the flat vector.
@@ -176,9 +152,112 @@ impl LatentModel {
         }
     }
 
-    /// Factorises `K_uu` at the current parameters.
-    pub fn refresh(&mut self) -> Result<(), FactorizationFailure> {
-        self.layers.iter_mut().try_for_each(Layer::refresh)
+    /// Returns the model with its likelihood and settings, and other layers.
+    pub(crate) fn with_layers<H>(&self, layers: Vec<Layer<H>>) -> LatentModel<H> {
+        LatentModel {
+            layers,
+            likelihood: self.likelihood.clone(),
+            fix_inducing: self.fix_inducing,
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+impl LatentPrior {
+    /// The only layer, or the first one, to change it.
+    pub fn layer_mut(&mut self) -> &mut Layer<InducingPrior> {
+        &mut self.layers[0]
+    }
+
+    /// As [`LatentModel::for_each_parameter`], to change them.
+    pub fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
+        self.layers.iter_mut().for_each(|layer| layer.for_each_parameter_mut(visit));
+        self.likelihood.for_each_parameter_mut(visit);
+    }
+
+    /// Overwrites all parameters and `Z`.
+    ///
+    /// # Panics
+    ///
+    /// If the number of values is not that of the model.
+    pub fn set_natural(&mut self, values: &[f64]) {
+        assert_eq!(values.len(), self.natural().len(), "values of the model");
+        let mut values = values.iter().copied();
+        self.for_each_parameter_mut(&mut |p| fill(p, &mut values));
+        for prior in self.layers.iter_mut().filter_map(Layer::inducing_mut) {
+            move_inputs(prior, &mut values);
+        }
+    }
+
+    /// The model with the factor of every `K_uu`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InducingPrior::factorised`].
+    pub fn factorised(&self) -> Result<LatentModel, FactorizationFailure> {
+        let layers = self.layers.iter().map(Layer::factorised).collect::<Result<_, _>>()?;
+        Ok(self.with_layers(layers))
+    }
+}
+
+impl LatentModel {
+    /// The model without factors.
+    pub fn to_prior(&self) -> LatentPrior {
+        self.with_layers(self.layers.iter().map(Layer::to_prior).collect())
+    }
+
+    /// Overwrites all parameters and `Z`, and factorises every `K_uu` again.
+    ///
+    /// # Errors
+    ///
+    /// If a `K_uu` has no factor; the model is then as it was.
+    ///
+    /// # Panics
+    ///
+    /// If the number of values is not that of the model.
+    pub fn set_natural(&mut self, values: &[f64]) -> Result<(), FactorizationFailure> {
+        let before = self.natural();
+        assert_eq!(values.len(), before.len(), "values of the model");
+        let moved = self.move_to(values);
+        if moved.is_err() {
+            // The earlier parameters had a factor, so they have one now. A kernel that is not a function of its parameters may
+            // have none: then every number computed from the model is NaN.
+            let _ = self.move_to(&before);
+        }
+        moved
+    }
+
+    fn move_to(&mut self, values: &[f64]) -> Result<(), FactorizationFailure> {
+        let mut parameters = values.iter().copied();
+        let mut of_layers = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            of_layers.push(parameters.clone());
+            layer.for_each_parameter(&mut |p| parameters.by_ref().take(p.values.len()).for_each(drop));
+        }
+        self.likelihood.for_each_parameter_mut(&mut |p| fill(p, &mut parameters));
+        let mut factorised = Ok(());
+        for (layer, mut own) in self.layers.iter_mut().zip(of_layers) {
+            let Layer::Inducing(layer) = layer else { continue };
+            let moved = layer.change(|prior| {
+                prior.for_each_parameter_mut(&mut |p| fill(p, &mut own));
+                move_inputs(prior, &mut parameters);
+            });
+            factorised = factorised.and(moved);
+        }
+        factorised
+    }
+}
+
+/// Overwrites a parameter by the next values.
+fn fill(parameter: &mut Parameter, values: &mut impl Iterator<Item = f64>) {
+    parameter.values.iter_mut().zip(values).for_each(|(old, new)| *old = new);
+}
+
+/// Overwrites inducing inputs, column by column, by the next values.
+fn move_inputs(prior: &mut InducingPrior, values: &mut impl Iterator<Item = f64>) {
+    let mut z = prior.z_mut();
+    for j in 0..z.ncols() {
+        z.as_mut().col_mut(j).iter_mut().zip(values.by_ref()).for_each(|(old, new)| *old = new);
     }
 }
 

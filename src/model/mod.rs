@@ -26,7 +26,7 @@ pub(crate) use constant::ConstantModel;
 pub(crate) use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
-pub use latent::LatentModel;
+pub use latent::{LatentModel, LatentPrior};
 pub use mixed::MixedUse;
 pub use nearby::{Nearby, NearbyRows};
 pub use posterior::{Marginals, Posterior, Root, Roots, Score};

@@ -1,5 +1,7 @@
 //! The training rows that a model with neighbours keeps: what predictions look up beside inducing inputs; no training.
 
+use super::arrays::{Arrays, name};
+use super::unusable::{Checked, Unusable};
 use crate::data::{Purpose, generator};
 use crate::latent::{InducingLayer, LatentLayer, whiten};
 use crate::linalg::{Factorizer, solve_lower};
@@ -8,6 +10,7 @@ use crate::options::Keeping;
 use crate::variational::Normal;
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
+use safetensors::tensor::Dtype;
 use sparsegp_kernels::{Inputs, Scratch};
 
 /// Data that predictions at several rows together are conditioned on, at most.
@@ -52,6 +55,30 @@ impl NearbyRows {
         let of = |values: &[f64]| rows.iter().map(|&row| stored(values[row])).collect();
         let x = Mat::from_fn(x.ncols(), rows.len(), |d, i| stored(x[(rows[i], d)]));
         NearbyRows { x, y: of(y), noise: noise.map(of), single }
+    }
+}
+
+impl NearbyRows {
+    /// The rows that a model file holds.
+    pub(super) fn read(arrays: &Arrays<'_>) -> Checked<NearbyRows> {
+        let single = arrays.tensors.tensor(name::NEIGHBOUR_INPUTS).is_ok_and(|x| x.dtype() == Dtype::F32);
+        let shape = arrays.shape(name::NEIGHBOUR_INPUTS)?;
+        let &[rows, dims] = &shape[..] else {
+            return Err(Unusable::damaged("the inputs of its neighbours are no matrix"));
+        };
+        if u32::try_from(rows).is_err() {
+            return Err(Unusable::damaged("its neighbours are too many"));
+        }
+        let x = arrays.matrix(name::NEIGHBOUR_INPUTS, rows, dims)?.transpose().to_owned();
+        let y = arrays.values(name::NEIGHBOUR_TARGETS, &[rows])?;
+        let noise = match arrays.has(name::NEIGHBOUR_NOISE) {
+            true => Some(arrays.values(name::NEIGHBOUR_NOISE, &[rows])?),
+            false => None,
+        };
+        if noise.iter().flatten().any(|noise| *noise <= 0.0) {
+            return Err(Unusable::damaged("the noise of its neighbours is not positive"));
+        }
+        Ok(NearbyRows { x, y, noise, single })
     }
 }
 

@@ -1,10 +1,10 @@
 //! A trained posterior ready to predict: mean weights and the triangular factor of the variance; no training.
 
-use super::latent::LatentModel;
+use super::latent::{LatentModel, LatentPrior};
 use super::nearby::{Beside, Nearby};
 use crate::collapsed::Dataset;
 use crate::columns;
-use crate::latent::{Layer, Layers};
+use crate::latent::{InducingLayer, InducingPrior, Layer, Layers};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::joint::{JointIntegrator, Marginal};
 use crate::linalg::{self, Factorizer, Part, Shape, block_product, product, qr_factor, symmetric_eigen};
@@ -44,7 +44,7 @@ impl Marginals {
 /// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
 #[derive(Clone)]
 pub struct Posterior {
-    layers: Vec<Layer>,
+    layers: Vec<Layer<InducingPrior>>,
     likelihood: ObservationModel,
     /// Of every latent process.
     factors: Vec<Factors>,
@@ -63,6 +63,7 @@ pub struct Factors {
 /// Neighbours beside inducing inputs, which ask for q(w) itself.
 #[derive(Clone)]
 struct Neighbours {
+    layer: Arc<InducingLayer>,
     nearby: Arc<Nearby>,
     q: Normal,
     count: usize,
@@ -135,7 +136,7 @@ impl Score {
 const COLUMNS: usize = 256;
 
 impl Posterior {
-    /// From a refreshed model and the whitened posterior of its process, or of each of them.
+    /// From a model and the whitened posterior of its process, or of each of them.
     pub fn new(model: &LatentModel, q: impl AsRef<[Normal]>) -> Self {
         let layers = model.layers();
         let factors = |(process, q): (usize, &Normal)| {
@@ -146,24 +147,19 @@ impl Posterior {
             }
             Factors { weights, roots: roots(layer, q) }
         };
-        Posterior::from_factors(model, q.as_ref().iter().enumerate().map(factors).collect())
+        Posterior::from_factors(&model.to_prior(), q.as_ref().iter().enumerate().map(factors).collect())
     }
 
     /// From stored parts, of every process; see [`Posterior::factors`].
-    pub fn from_factors(model: &LatentModel, factors: Vec<Factors>) -> Self {
+    pub fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
         Posterior { layers, likelihood, factors, neighbours: None }
     }
 
-    /// The same posterior with its layer refreshed.
-    pub(super) fn of_layer(self, layer: Layer) -> Self {
-        Posterior { layers: vec![layer], ..self }
-    }
-
-    /// The same posterior (`q` of the whitened inducing variables) with training rows to look up beside it.
-    pub fn with_neighbours(self, nearby: Arc<Nearby>, q: &Normal) -> Self {
-        let count = nearby.count();
-        Posterior { neighbours: Some(Neighbours { nearby, q: q.clone(), count }), ..self }
+    /// The same posterior (`q` of the whitened inducing variables of `layer`) with training rows to look up beside it.
+    pub fn with_neighbours(self, layer: InducingLayer, nearby: Arc<Nearby>, q: &Normal) -> Self {
+        let (layer, count) = (Arc::new(layer), nearby.count());
+        Posterior { neighbours: Some(Neighbours { layer, nearby, q: q.clone(), count }), ..self }
     }
 
     /// The training rows that are looked up, where there are any.
@@ -179,7 +175,7 @@ impl Posterior {
 
     /// What neighbours are looked up in, how many, and what they stand beside.
     fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
-        let (Neighbours { nearby, q, count }, layer) = (self.neighbours.as_ref()?, self.layer().inducing()?);
+        let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
         Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
     }
 
@@ -189,12 +185,12 @@ impl Posterior {
     }
 
     /// Who produces the features: the only layer, or the first.
-    pub fn layer(&self) -> &Layer {
+    pub fn layer(&self) -> &Layer<InducingPrior> {
         &self.layers[0]
     }
 
     /// The layers with the processes that share them.
-    pub fn layers(&self) -> Layers<'_> {
+    pub fn layers(&self) -> Layers<'_, InducingPrior> {
         Layers::new(&self.layers, self.factors.len())
     }
 
@@ -368,7 +364,7 @@ struct Room {
 }
 
 impl Room {
-    fn new(layers: Layers<'_>, rows: usize) -> Self {
+    fn new(layers: Layers<'_, InducingPrior>, rows: usize) -> Self {
         let m = layers.iter().map(|layer| layer.dim()).max().unwrap_or(0);
         let numbers = || vec![0.0; rows];
         Room {

@@ -9,15 +9,14 @@
 //! use faer::Mat;
 //! use sparsegp::collapsed::{ConditionalStream, RowWeight, Sweep, conditional_elbo};
 //! use sparsegp::kernels::parse;
-//! use sparsegp::latent::{InducingLayer, Jitter};
+//! use sparsegp::latent::{InducingPrior, Jitter};
 //! use sparsegp::neighbours::*;
 //!
 //! let x = Mat::from_fn(400, 1, |i, _| ((i * 31) % 400) as f64 / 10.0);
 //! let y: Vec<f64> = (0..400).map(|i| (3.0 * x[(i, 0)]).sin()).collect();
 //! // Ten inducing inputs cannot carry twenty waves; ten neighbours beside them can.
 //! let z = Mat::from_fn(10, 1, |i, _| 4.0 * i as f64);
-//! let mut layer = InducingLayer::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?;
-//! layer.refresh().expect("a factor");
+//! let layer = InducingPrior::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?.factorised().expect("a factor");
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
 //!
 //! let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));

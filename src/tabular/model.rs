@@ -147,7 +147,8 @@ impl TableModel {
         Ok(())
     }
 
-    /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`].
+    /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`]. Categories that did not
+    /// occur in training are taken as [`UnseenLevels::Zeros`].
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl TableModel {
             let (source, target) = (table.source(), self.schema.target_name());
             return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
         }
-        let rows = CodedTable::of(&self.schema, &labelled)?;
+        let rows = CodedTable::with(&self.schema, &labelled, UnseenLevels::Zeros)?;
         let model = update(&self.model, rows.dataset(), forget, session)?;
         Ok(TableModel { schema: self.schema.clone(), model })
     }

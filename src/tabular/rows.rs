@@ -33,8 +33,13 @@ pub(super) struct CodedTable {
 
 impl CodedTable {
     pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
+        CodedTable::with(schema, table, UnseenLevels::Error)
+    }
+
+    /// The coded table whose unseen levels are taken as `unseen` says.
+    pub(super) fn with(schema: &Schema, table: &Table, unseen: UnseenLevels) -> Result<CodedTable> {
         Ok(CodedTable {
-            design: schema.design(table, UnseenLevels::Error)?,
+            design: schema.design(table, unseen)?,
             target: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
             weights: schema.weights(table)?.unwrap_or_default(),

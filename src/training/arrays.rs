@@ -40,7 +40,7 @@ pub fn fit_arrays_in(
         Some(start) => Origin::Start(start),
         None => Origin::Prototype(Prototype::of(options, data.train.x.ncols(), data.levels)?),
     };
-    check_data(&data, start.map(|start| &start.model), origin.likelihood())?;
+    check_data(&data, start.map(|start| start.model.layer().input_dims()), origin.likelihood())?;
     fit_rows(&data, options, origin, session)
 }
 

@@ -6,22 +6,20 @@ use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::likelihood::ObservationModel;
 use crate::likelihood::TargetKind;
-use crate::model::LatentModel;
 
-/// Refuses arrays that do not go together, with a model to start from, or do not suit the likelihood.
+/// Refuses arrays that do not go together, or with the inputs of a model to start from, or do not suit the likelihood.
 ///
 /// # Errors
 ///
 /// Data errors that name the array, the place and what was expected.
 pub(super) fn check_data(
     data: &TrainingData<'_>,
-    start: Option<&LatentModel>,
+    start_inputs: Option<usize>,
     likelihood: &ObservationModel,
 ) -> Result<()> {
     let d = data.train.x.ncols();
     let (kind, name) = (likelihood.target_kind(), likelihood.name());
-    let started = start.map(|start| start.layer().input_dims());
-    let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(started);
+    let mut others = data.validation.map(|part| part.x.ncols()).into_iter().chain(start_inputs);
     if let Some(other) = others.find(|&other| other != d) {
         return Err(Error::data(format!(
             "the training inputs have {d} columns, the validation inputs or the start model {other}, expected as many"

@@ -150,7 +150,6 @@ impl<'a> CollapsedObjective<'a> {
 
     /// The same with its flat natural gradient.
     pub fn upper_bound_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        self.at.model.refresh().ok()?;
         let noise = self.noise();
         let bound = upper_bound(self.forward(Weighting::Unit)?, noise).ok()?;
         self.backward(&bound.adjoint)?;
@@ -164,7 +163,6 @@ impl<'a> CollapsedObjective<'a> {
 
     /// Value and flat natural gradient (kernel, mean, noise, Z) at the current parameters; minimised quantities.
     pub fn natural_gradient(&mut self) -> Option<(f64, Vec<f64>)> {
-        self.at.model.refresh().ok()?;
         let value = self.bound_with_gradient()?;
         Some((value, self.flat.clone()))
     }

@@ -5,7 +5,7 @@ use super::outcome::TakenBack;
 use crate::collapsed::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::latent::inducing::FactorizationFailure;
-use crate::model::LatentModel;
+use crate::model::LatentPrior;
 use faer::MatRef;
 
 /// Numbers beyond this overflow when they are squared a few times.
@@ -17,10 +17,23 @@ pub(super) struct Cause {
     advice: String,
 }
 
+impl Cause {
+    /// The error that has this cause.
+    pub(super) fn error(self, what: &str) -> Error {
+        Error::fit(format!("{what}: {}", self.why)).hint(self.advice)
+    }
+}
+
 /// The error of a start that cannot be evaluated, before anybody looked for the cause.
 pub(super) fn failed_start() -> Error {
     Error::fit("the objective is not finite at the starting point")
         .hint("check the data's scale, or fix the noise variance with ⟨fix likelihood.noise_variance=VALUE⟩")
+}
+
+/// The error of an update whose new rows have no finite objective.
+pub(super) fn new_rows_not_finite() -> Error {
+    Error::fit("the objective is not finite at the new rows")
+        .hint("check their scale: it should be that of the rows that the model was fitted to")
 }
 
 /// The error of training that ended where nothing can be evaluated, after these steps had been taken back.
@@ -35,11 +48,11 @@ pub(super) fn diverged(taken_back: TakenBack) -> Error {
 /// The error of a start whose `K_uu` has no factor.
 pub(super) fn singular_start(
     failure: &FactorizationFailure,
-    model: &LatentModel,
+    model: &LatentPrior,
     train: Dataset<'_>,
 ) -> Error {
     let cause = huge_data(train).or_else(|| out_of_range(model)).unwrap_or_else(|| singular(failure, model));
-    Error::fit(format!("the starting point cannot be evaluated: {}", cause.why)).hint(cause.advice)
+    cause.error("the starting point cannot be evaluated")
 }
 
 /// What was found, or nothing where a fit failed for numerical reasons; every other error ends the search.
@@ -52,18 +65,18 @@ pub(super) fn unless_failed<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// The same error, with the cause where one is found at the start of the fit, `model`.
-pub(super) fn explained(error: Error, model: &LatentModel, train: Dataset<'_>) -> Error {
+pub(super) fn explained(error: Error, model: &LatentPrior, train: Dataset<'_>) -> Error {
     if error.kind() != ErrorKind::Fit {
         return error;
     }
     match huge_data(train).or_else(|| out_of_range(model)).or_else(|| ill_conditioned(model)) {
-        Some(cause) => Error::fit(format!("{}: {}", error.marked(), cause.why)).hint(cause.advice),
+        Some(cause) => cause.error(&error.marked()),
         None => error,
     }
 }
 
 /// A hyper-parameter so large or small that formulas lose all digits.
-fn out_of_range(model: &LatentModel) -> Option<Cause> {
+fn out_of_range(model: &LatentPrior) -> Option<Cause> {
     let beyond =
         |value: f64| !(value.is_finite() && value.abs() < HUGE && (value == 0.0 || value.abs() > 1.0 / HUGE));
     let (name, value) = model.named_values().into_iter().find(|&(_, value)| beyond(value))?;
@@ -74,7 +87,7 @@ fn out_of_range(model: &LatentModel) -> Option<Cause> {
 }
 
 /// Inputs or targets whose squares overflow.
-fn huge_data(train: Dataset<'_>) -> Option<Cause> {
+pub(super) fn huge_data(train: Dataset<'_>) -> Option<Cause> {
     let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, |most: f64, x| most.max(x.abs()));
     let y = largest(&mut train.targets.y.iter().copied());
     let (what, size) = if y > HUGE {
@@ -91,7 +104,7 @@ fn huge_data(train: Dataset<'_>) -> Option<Cause> {
 }
 
 /// What closeness of the inducing inputs has to do with it.
-fn crowding_words(model: &LatentModel) -> String {
+fn crowding_words(model: &LatentPrior) -> String {
     let Some(layer) = model.layer().inducing() else { return String::new() };
     let Crowding { close_pairs, closest, .. } = Crowding::of(layer.kernel(), layer.z());
     match close_pairs {
@@ -102,7 +115,7 @@ fn crowding_words(model: &LatentModel) -> String {
     }
 }
 
-fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
+fn singular(failure: &FactorizationFailure, model: &LatentPrior) -> Cause {
     if failure.not_finite || !all_finite(model) {
         return Cause {
             why: "the kernel matrix K_uu holds values that are not finite".to_owned(),
@@ -121,15 +134,15 @@ fn singular(failure: &FactorizationFailure, model: &LatentModel) -> Cause {
     }
 }
 
-fn all_finite(model: &LatentModel) -> bool {
+fn all_finite(model: &LatentPrior) -> bool {
     let finite = |z: MatRef<'_, f64>| z.col_iter().all(|column| column.iter().all(|x| x.is_finite()));
     model.layer().inducing().is_none_or(|layer| finite(layer.z()))
 }
 
 /// A start that could be factorised, but barely.
-fn ill_conditioned(model: &LatentModel) -> Option<Cause> {
+fn ill_conditioned(model: &LatentPrior) -> Option<Cause> {
     let layer = model.layer().inducing()?;
-    let condition = layer.condition_estimate();
+    let condition = layer.factorised().ok()?.condition_estimate();
     (condition > 1e12).then(|| Cause {
         why: format!("K_uu has a condition number of {condition:.0e}{}", crowding_words(model)),
         advice: "try a larger ⟨jitter⟩ or fewer ⟨inducing⟩".to_owned(),

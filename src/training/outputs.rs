@@ -10,10 +10,9 @@ use super::start::{Prototype, Start, initial_model};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::{Constraints, Session};
-use crate::latent::Layer;
 use crate::likelihood::joint::{JointLikelihood, Mixed, Outputs};
 use crate::likelihood::{Gaussian, Likelihood};
-use crate::model::{LatentModel, Posterior};
+use crate::model::{LatentModel, LatentPrior, Posterior};
 use crate::objective::Targets;
 use crate::options::{FitOptions, Hyper, HyperPlan, MeanKind, ModelKind, ObjectiveKind, Open, Plan};
 use faer::{Mat, MatRef, Side};
@@ -158,7 +157,7 @@ fn shared_model(
     rows: OutputRows<'_>,
     (names, observed): (&[String], &[OwnedRows]),
     (plan, prototype): (&Plan, &Prototype),
-) -> Result<LatentModel> {
+) -> Result<LatentPrior> {
     let first = |row: &[f64]| row.iter().copied().find(|y| !y.is_nan()).unwrap_or(0.0);
     let y: Vec<f64> = rows.targets.chunks_exact(names.len()).map(first).collect();
     let targets = Targets { weights: rows.weights, ..Targets::of(&y) };
@@ -170,22 +169,22 @@ fn shared_model(
         means.push(if plan.mean == MeanKind::Constant { centre } else { 0.0 });
         outputs.push((name.clone(), noise));
     }
-    let Some(layer) = model.layer().inducing().cloned() else {
+    let Some(layer) = model.layer().prior().cloned() else {
         return Err(Error::usage("a shared kernel is for Gaussian processes"));
     };
     let layer = layer.with_means(means, plan.mean == MeanKind::Zero);
     let outputs: Box<dyn JointLikelihood> = Box::new(Outputs::apart(outputs));
-    Ok(LatentModel::of_layers(vec![layer.into()], outputs.into(), model.fix_inducing))
+    Ok(LatentPrior::of_layers(vec![layer.into()], outputs.into(), model.fix_inducing))
 }
 
 /// The model of one output of those that share a kernel.
-fn alone(model: &LatentModel, which: usize) -> Result<LatentModel> {
+fn alone(model: &LatentModel, which: usize) -> Result<LatentPrior> {
     let lost = || Error::fit("the fit is not one of several outputs");
     let output = model.likelihood.joint().and_then(|joint| joint.output(which)).ok_or_else(lost)?;
-    let layer = model.layer().inducing().cloned().ok_or_else(lost)?;
+    let layer = model.layer().prior().cloned().ok_or_else(lost)?;
     let (mean, fixed) = (layer.mean().values[which], layer.mean().fixed);
     let layer = layer.with_mean(mean, fixed);
-    Ok(LatentModel::new(layer.into(), output.into_likelihood(), model.fix_inducing))
+    Ok(LatentPrior::new(layer.into(), output.into_likelihood(), model.fix_inducing))
 }
 
 impl OutputRows<'_> {
@@ -221,12 +220,9 @@ fn of_output(fitted: &Fitted, which: usize) -> Result<Fitted> {
     let joint = fitted.model.likelihood.joint().and_then(|joint| joint.output(which));
     let mixed: Box<dyn JointLikelihood> =
         Box::new(joint.ok_or_else(|| Error::fit("the fit is not one of several outputs"))?);
-    let layers: Vec<Layer> = fitted.model.layers.clone();
-    let model = LatentModel {
-        settings: Default::default(),
-        ..LatentModel::of_layers(layers, mixed.into(), fitted.model.fix_inducing)
-    };
-    let posterior = Posterior::new(&model, &fitted.q);
+    let layers = fitted.model.layers.clone();
+    let model = LatentPrior::of_layers(layers, mixed.into(), fitted.model.fix_inducing);
+    let posterior = Posterior::from_factors(&model, fitted.posterior.factors().to_vec());
     Ok(Fitted {
         model,
         q: fitted.q.clone(),

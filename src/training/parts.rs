@@ -8,8 +8,8 @@ use crate::collapsed::{
 use crate::data::{BatchPlan, Purpose, part_generator};
 use crate::error::{Error, Result};
 use crate::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
-use crate::latent::{InducingLayer, Jitter, Layer};
-use crate::model::LatentModel;
+use crate::latent::{InducingPrior, Jitter, Layer};
+use crate::model::{LatentModel, LatentPrior};
 use crate::objective::Objective;
 use crate::registry::Registry;
 use crate::variational::{Factor, Normal};
@@ -211,23 +211,22 @@ impl ModelAt {
         let layer = |shape: LayerShape| {
             let (m, d) = shape.inducing;
             let layer =
-                InducingLayer::new(registry.kernel(&shape.kernel, d)?, Mat::zeros(m, d), shape.jitter)?;
+                InducingPrior::new(registry.kernel(&shape.kernel, d)?, Mat::zeros(m, d), shape.jitter)?;
             Ok(Layer::from(layer.with_means(vec![0.0; shape.means], false)))
         };
         let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;
         if !(layers.len() == 1 || layers.len() == likelihood.functions()) {
             return Err(unreadable(&"its layers are not those of its likelihood"));
         }
-        let mut model = LatentModel::of_layers(layers, likelihood, false);
+        let mut model = LatentPrior::of_layers(layers, likelihood, false);
         if model.natural().len() != self.natural.len() {
             return Err(unreadable(&"its values are not those of its model"));
         }
         model.set_natural(&self.natural);
-        model.refresh().map_err(|_| {
+        model.factorised().map_err(|_| {
             Error::fit("the covariance of the inducing inputs has a Cholesky factor on the client, and none where the rows are")
                 .hint("use machines with processors of one kind")
-        })?;
-        Ok(model)
+        })
     }
 }
 

@@ -35,8 +35,7 @@ impl Place {
         if !self.natural.iter().all(|x| x.is_finite()) {
             return None;
         }
-        self.model.set_natural(&self.natural);
-        self.model.refresh().ok()
+        self.model.set_natural(&self.natural).ok()
     }
 
     /// Writes the gradient in the free vector, from the flat one in natural units, with that of the priors; the priors' penalty.

@@ -4,7 +4,7 @@ use super::run::Fitted;
 use super::start::Start;
 use crate::data::Scaling;
 use crate::latent::Layer;
-use crate::model::{LatentModel, Model};
+use crate::model::{LatentPrior, Model};
 use crate::options::{FitOptions, StepOptions};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
@@ -56,7 +56,7 @@ impl Start {
         keep_posterior: bool,
     ) -> Start {
         let family = options.steps.family;
-        let mut latent = LatentModel { fix_inducing: options.fix_inducing, ..model.latent.clone() };
+        let mut latent = LatentPrior { fix_inducing: options.fix_inducing, ..model.latent.clone() };
         let mut q = keep_posterior.then(|| model.q.clone());
         for (index, layer) in model.latent.layers.iter().enumerate() {
             let Layer::Linear(layer) = layer else { continue };

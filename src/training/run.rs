@@ -19,7 +19,9 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{Choices, FitSummary, LatentModel, Nearby, Posterior, Score, Search, Warning};
+use crate::model::{
+    Choices, FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, Warning,
+};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 /// What came of a fit, on the scale the model sees: model, whitened posterior, predictor and summary.
 pub struct Fitted {
     /// Kernel, mean, likelihood, inducing inputs.
-    pub model: LatentModel,
+    pub model: LatentPrior,
     /// The whitened posterior of every process.
     pub q: Vec<Normal>,
     /// The predictor.
@@ -78,21 +80,19 @@ pub(super) fn fit_from(
 ) -> Result<Fitted> {
     let sample = rows.start_sample();
     let model = ready(start.model, &plan.hyper, sample)?;
-    let at_start = model.clone();
-    train(Start { model, ..start }, fresh, rows, plan, session)
-        .map_err(|error| explained(error, &at_start, sample))
+    let at_start = model.to_prior();
+    train((model, start.q), fresh, rows, plan, session).map_err(|error| explained(error, &at_start, sample))
 }
 
 /// A model with constraints as asked for, which can be evaluated.
-pub(super) fn ready(mut model: LatentModel, hyper: &HyperPlan, train: Dataset<'_>) -> Result<LatentModel> {
+pub(super) fn ready(mut model: LatentPrior, hyper: &HyperPlan, train: Dataset<'_>) -> Result<LatentModel> {
     model.constrain(&hyper.constraints, hyper.weak_priors)?;
-    model.refresh().map_err(|failure| singular_start(&failure, &model, train))?;
-    Ok(model)
+    model.factorised().map_err(|failure| singular_start(&failure, &model, train))
 }
 
-/// Training from a start that is refreshed.
+/// Training from a start that can be evaluated, with its q if it has one.
 fn train(
-    mut start: Start,
+    (mut model, q): (LatentModel, Option<Vec<Normal>>),
     fresh: bool,
     rows: &dyn TrainingRows,
     plan: &Plan,
@@ -102,18 +102,18 @@ fn train(
     if plan.loss == LossKind::Square && !matches!(plan.way, Way::Neighbours(_)) {
         if fresh && plan.hyper.trains {
             // Amplitude and β trade off against each other: the evidence sets the amplitude, against noise of 1/β.
-            start.model = evidence_start(start.model, rows.start_sample(), plan, &mut monitor)?;
+            model = evidence_start(model, rows.start_sample(), plan, &mut monitor)?;
         }
-        hold_amplitude(&mut start.model);
-        hold_likelihood(&mut start.model);
+        hold_amplitude(&mut model);
+        hold_likelihood(&mut model);
     }
     let trained = match &plan.way {
-        Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
+        Way::Collapsed(bound) => train_collapsed(model, rows, *bound, plan, &mut monitor)?,
         Way::Neighbours(neighbours) => {
-            train_neighbours(start.model, rows, (plan, neighbours, fresh), &mut monitor)?
+            train_neighbours(model, rows, (plan, neighbours, fresh), &mut monitor)?
         }
         Way::Batches(steps) | Way::Alternating(steps) => {
-            train_variational(start, fresh, rows, (plan, steps), &mut monitor)?
+            train_variational((model, q), fresh, rows, (plan, steps), &mut monitor)?
         }
     };
     monitor.check()?;
@@ -122,7 +122,7 @@ fn train(
 
 /// Only the ratio of amplitude and β matters to the square loss, which falls as it grows: the amplitude stays where it is.
 pub(super) fn hold_amplitude(model: &mut LatentModel) {
-    model.layer_mut().for_each_parameter_mut(&mut |p| p.fixed |= p.name == "variance");
+    model.layers[0].fix(&|p| p.name == "variance");
 }
 
 /// The likelihood stays where it is: it does not enter.
@@ -239,14 +239,14 @@ pub(super) fn adam_options(hyper: &HyperPlan) -> AdamOptions {
 /// q by gradients, and hyper-parameters with it. What training has to improve on is looked at before and after: on all rows
 /// where they are in memory, else on a sample that no start was found on.
 fn train_variational(
-    start: Start,
+    (model, q): (LatentModel, Option<Vec<Normal>>),
     fresh: bool,
     rows: &dyn TrainingRows,
     (plan, steps): (&Plan, &StepPlan),
     monitor: &mut Monitor<'_>,
 ) -> Result<Trained> {
     let (n, check, batch) = (rows.all().count(), rows.check_sample(), steps.batch_size);
-    let (model, q, counts) = warm_start(start, fresh, rows.start_sample(), (plan, steps), monitor)?;
+    let (model, q, counts) = warm_start((model, q), fresh, rows.start_sample(), (plan, steps), monitor)?;
     monitor.check()?;
     let mut svgp = batch_model(model, q, steps, plan.seed);
     if rows.all().elsewhere().is_some() {
@@ -540,8 +540,8 @@ pub(super) fn finish(
     let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on, nearby } =
         trained;
     let mut posterior = Posterior::new(&model, &q);
-    if let Some(nearby) = nearby {
-        posterior = posterior.with_neighbours(nearby, &q[0]);
+    if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
+        posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
     }
     let finished = FitFacts {
         model: &model,
@@ -575,5 +575,5 @@ pub(super) fn finish(
         trace: trace.to_vec(),
         updates: Vec::new(),
     };
-    Fitted { model, q, posterior, summary, search: Search::default() }
+    Fitted { model: model.to_prior(), q, posterior, summary, search: Search::default() }
 }

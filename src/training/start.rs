@@ -10,9 +10,9 @@ use crate::data::moments::Moments;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
-use crate::latent::{InducingLayer, Layer, LinearLayer, choose_inducing};
+use crate::latent::{InducingPrior, Layer, LinearLayer, choose_inducing};
 use crate::likelihood::{Gaussian, Likelihood, ObservationModel};
-use crate::model::{LatentModel, Posterior};
+use crate::model::{LatentModel, LatentPrior, Posterior};
 use crate::objective::{Objective, Targets};
 use crate::options::{FitOptions, LayerPlan, MeanKind, ModelKind, Plan, StepPlan};
 use crate::variational::{Family, Normal};
@@ -25,7 +25,7 @@ use sparsegp_kernels::{Kernel, Parameter};
 #[derive(Clone)]
 pub struct Start {
     /// Kernel, mean, likelihood and inducing inputs.
-    pub model: LatentModel,
+    pub model: LatentPrior,
     /// The whitened posterior of every process to go on with; solved for when absent.
     pub q: Option<Vec<Normal>>,
 }
@@ -59,7 +59,7 @@ impl Prototype {
 /// # Errors
 ///
 /// When inducing inputs cannot be chosen, or the kernel does not suit them.
-pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentModel> {
+pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototype) -> Result<LatentPrior> {
     check_memory(plan, train)?;
     let mut likelihood = prototype.likelihood.clone();
     let centres = likelihood.initialise(train.targets.y, train.targets.exposure);
@@ -83,7 +83,7 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
             let constants: Vec<f64> = centres.iter().map(constant).collect();
             let of_layers = if shared { vec![&constants[..]] } else { constants.chunks(1).collect() };
             let layer = |(kernel, means): (Box<dyn Kernel>, &[f64])| {
-                let layer = InducingLayer::new(kernel, z.clone(), *jitter)?;
+                let layer = InducingPrior::new(kernel, z.clone(), *jitter)?;
                 Ok(layer.with_means(means.to_vec(), plan.mean == MeanKind::Zero).into())
             };
             let layers = kernels.into_iter().zip(of_layers).map(layer).collect::<Result<_>>()?;
@@ -162,12 +162,12 @@ fn linear_layer(
 }
 
 /// A linear model of the dimension of its coefficients: a sample does not span what all rows do.
-pub(super) fn of_all_coefficients(model: LatentModel) -> LatentModel {
-    let whole = |layer: Layer| match layer {
+pub(super) fn of_all_coefficients(model: LatentPrior) -> LatentPrior {
+    let whole = |layer: Layer<InducingPrior>| match layer {
         Layer::Linear(layer) => layer.whole().into(),
         layer => layer,
     };
-    LatentModel { layers: model.layers.into_iter().map(whole).collect(), ..model }
+    LatentPrior { layers: model.layers.into_iter().map(whole).collect(), ..model }
 }
 
 /// For every function its value for every observation that explains that.
@@ -199,13 +199,12 @@ const WARM_STEPS: usize = 20;
 /// A likelihood that is not Gaussian borrows kernel and inducing inputs from a regression on its working responses; its
 /// q is then solved for by natural gradients of its own ELBO.
 pub(super) fn warm_start(
-    start: Start,
+    (model, q): (LatentModel, Option<Vec<Normal>>),
     fresh: bool,
     train: Dataset<'_>,
     (plan, steps): (&Plan, &StepPlan),
     monitor: &mut Monitor<'_>,
 ) -> Result<(LatentModel, Vec<Normal>, UpdateCounts)> {
-    let Start { model, q } = start;
     if let Some(q) = q {
         return Ok((model, q, UpdateCounts::default()));
     }
@@ -233,7 +232,7 @@ pub(super) fn warm_start(
             let fits = |q: Normal| vec![if family == Family::Full { q } else { q.mean_field() }];
             q = Some(found).filter(|_| model.processes() == 1).map(fits);
         }
-        model.join_ties();
+        model.join_ties().map_err(|_| failed_start())?;
     }
     let q = q.unwrap_or_else(|| first_posteriors(&model, family, subset));
     let batch = steps.batch_size.min(subset.len());
@@ -284,19 +283,18 @@ fn surrogate_start(
     // The mean of working responses is not the likelihood's own best constant.
     let constants = own.mean().clone();
     let mut alone = own.clone();
-    *alone.mean_mut() = Parameter { values: constants.values[..1].to_vec(), ..constants.clone() };
+    alone.set_mean(Parameter { values: constants.values[..1].to_vec(), ..constants.clone() });
     let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(0.3 * varies.max(1e-3)));
     let mut surrogate = LatentModel::new(alone.into(), noise, model.fix_inducing);
     if model.processes() == 1 {
         surrogate.settings = model.settings.clone();
     }
-    surrogate.refresh().map_err(|_| failed_start())?;
     let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
     let data = Dataset { x: subset.x, targets };
     let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
     let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;
-    if let Some(found) = found.inducing_mut() {
-        *found.mean_mut() = constants;
+    if let Layer::Inducing(found) = &mut found {
+        found.set_mean(constants);
     }
     model.layers[layer] = found;
     Ok((q, counts))

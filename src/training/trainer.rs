@@ -12,7 +12,7 @@ use super::run::{
     Ended, Trained, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
 };
 use super::solve::Sweep;
-use super::start::{Start, initial_model, warm_start};
+use super::start::{initial_model, warm_start};
 use crate::checkpoint::Archive;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
@@ -84,11 +84,10 @@ impl Trainer {
         };
         let train = rows.train.dataset();
         let model = ready(initial_model(train, &plan, &prototype)?, &plan.hyper, train)?;
-        let start = Start { model, q: None };
         let mut ignore = |_: &Event| {};
         let mut session = Session::new(&mut ignore);
         let mut monitor = session.monitor(plan.limits);
-        let (model, q, _) = warm_start(start, true, train, (&plan, &steps), &mut monitor)?;
+        let (model, q, _) = warm_start((model, None), true, train, (&plan, &steps), &mut monitor)?;
         let mut svgp = batch_model(model, q, &steps, plan.seed).with_precision(steps.precision);
         let all = FreeVector::new(&svgp.model.descriptors());
         let free = if plan.hyper.trains { all } else { FreeVector::new(&[]) };
@@ -128,7 +127,7 @@ impl Trainer {
     pub fn step(&mut self, x: MatRef<'_, f64>, y: &[f64]) -> Result<f64> {
         let mut batch = OwnedRows::of(x, y);
         let data = TrainingData { train: batch.dataset(), validation: None, levels: 0 };
-        check_data(&data, Some(self.training.model()), &self.likelihood)?;
+        check_data(&data, Some(self.training.model().layer().input_dims()), &self.likelihood)?;
         batch.scale(&self.scaling);
         self.take(|training, theta, gradient| training.step_on(batch.dataset(), theta, gradient))
     }

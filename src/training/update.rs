@@ -1,6 +1,8 @@
 //! A fitted model takes in new rows: q moves, hyper-parameters and inducing inputs stay; no tables.
 
 use super::check::check_data;
+use super::failure::{huge_data, new_rows_not_finite};
+use super::neighbours::{Known, with_new_rows};
 use super::rows::TrainingData;
 use super::solve::{SolveLimits, Sweep, solve_q};
 use super::start::Start;
@@ -8,10 +10,11 @@ use super::variational::VariationalModel;
 use crate::collapsed::{DataStream, Dataset, Statistics, Weighting};
 use crate::error::{Error, Result};
 use crate::hyper::{Limits, Session};
-use crate::model::{LatentModel, Model, Update};
+use crate::model::{LatentModel, Model, Nearby, Update, Warning};
 use crate::objective::{Estimator, Targets};
-use crate::options::{FitOptions, LossKind};
+use crate::options::{FitOptions, LossKind, Plan, Way};
 use crate::variational::{Evidence, MatrixRef, Normal};
+use std::sync::Arc;
 
 /// The most natural-gradient steps on q, and the gain in nats per new row below which they end.
 const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9 };
@@ -19,35 +22,50 @@ const LIMITS: SolveLimits = SolveLimits { steps: 200, tolerance: 1e-9 };
 /// Rows that are taken at once.
 const PART: usize = 1024;
 
-/// What a model is after `rows` (in the user's units, classes and levels coded as in its fit) on top of those it was fitted to. What it
-/// knew, less the share `forget` of it (0 forgets nothing, 1 all but hyper-parameters and inducing inputs), stands beside the new rows as
-/// a Gaussian factor of q: `Σ_new ℓ_i + β KL(q ‖ q_before)` is minimised (Bui, Nguyen & Turner 2017, at inducing inputs that stay).
+/// The deviations of the training rows' targets from their mean beyond which new targets are worth a warning.
+const FAR: f64 = 1e3;
+
+/// Returns the model after `rows` (in the user's units, classes and levels coded as in its fit) on top of the rows it was fitted to. q
+/// minimises `Σ_new ℓ_i + β KL(q ‖ q_before)` (Bui, Nguyen & Turner 2017, with fixed inducing inputs). `forget` is the share of the
+/// precision of `q_before` that is forgotten: 0 forgets nothing, 1 everything except hyper-parameters and inducing inputs.
+///
+/// A model with neighbours keeps the new rows beside those it has, or a random part of all of them if it keeps a limited number. Forgetting
+/// divides the noise variance of kept rows by `1 − forget`, and drops them at 1.
 ///
 /// With Gaussian noise rows may come in any parts: the end is the posterior of all of them. The session hears of every step, and may
 /// interrupt.
 ///
 /// # Errors
 ///
-/// Usage errors for a share that is none, and for models whose q is not all they know: those that look up neighbours, that were trained for
-/// the squared loss, whose coefficients have a sign, or of outputs that share processes. Data errors as for a fit.
-/// Fit errors where the objective is not finite at the new rows.
+/// Usage errors if `forget` is not between 0 and 1, and for models whose q is not a full account of their rows: trained for the squared
+/// loss, with nonnegative coefficients, or of outputs that mix processes. Data errors as for a fit. Fit errors if the objective is not
+/// finite at the new rows, or the covariance of the inducing inputs has no factor.
 pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Session<'_>) -> Result<Model> {
     if !(0.0..=1.0).contains(&forget) {
         return Err(Error::usage(format!("⟨forget⟩ is {forget}, expected a share from 0 to 1")));
     }
     check_model(model)?;
-    let weightless = model.options().objective.loss() == LossKind::Fitc;
+    let (options, likelihood) = (model.options(), &model.latent().likelihood);
+    let weightless = options.objective.loss() == LossKind::Fitc || model.neighbours().is_some();
     if weightless && !rows.targets.weights.is_empty() {
-        return Err(Error::usage("a model of ⟨objective fitc⟩ takes no sample weights"));
+        let what = if model.neighbours().is_some() { "with neighbours" } else { "of ⟨objective fitc⟩" };
+        return Err(Error::usage(format!("a model {what} takes no sample weights")));
     }
-    check_data(&TrainingData::of(rows), Some(model.latent()), &model.latent().likelihood)?;
+    check_data(&TrainingData::of(rows), Some(model.inputs()), likelihood)?;
     let mut x = rows.x.transpose().to_owned();
     model.scaling().scale_inputs(x.as_mut().transpose_mut());
     let mut y = rows.targets.y.to_vec();
     model.scaling().scale_target(&mut y);
     let scaled = Dataset { x: x.transpose(), targets: Targets { y: &y, ..rows.targets } };
+    check_scale(scaled)?;
 
-    let Start { model: latent, q } = Start::from_model(model, model.options(), None, true);
+    let Start { model: latent, q } = Start::from_model(model, options, None, true);
+    let latent = latent.factorised().map_err(|_| {
+        Error::fit(
+            "the model cannot be updated: the covariance of its inducing inputs has no Cholesky factor",
+        )
+        .hint("fit a model to all rows again")
+    })?;
     let q = q.unwrap_or_else(|| model.posteriors().to_vec());
     let known = |q: &Normal| {
         let mut evidence = Evidence::of(q)?;
@@ -57,21 +75,43 @@ pub fn update(model: &Model, rows: Dataset<'_>, forget: f64, session: &mut Sessi
     let earlier: Option<Vec<Evidence>> = q.iter().map(known).collect();
     let earlier =
         earlier.ok_or_else(|| Error::fit("the model's q has a covariance that cannot be inverted"))?;
-    let (latent, q) = match closed_form(&latent, model.options(), scaled, &earlier) {
-        Some(q) => (latent, q?),
-        None => by_steps((latent, q), model.options(), (scaled, &earlier), session)?,
+    let mut nearby = None;
+    let (latent, q) = if let Some(kept) = model.neighbours() {
+        let known = Known { model: &latent, nearby: kept, evidence: &earlier[0], forget };
+        let (q, all) = by_neighbours(known, scaled, options, session)?;
+        nearby = Some(all);
+        (latent, vec![q])
+    } else {
+        match closed_form(&latent, options, scaled, &earlier) {
+            Some(q) => (latent, q?),
+            None => by_steps((latent, q), options, (scaled, &earlier), session)?,
+        }
     };
-    Ok(model.with_more((latent, q), Update { rows: rows.len(), forget }))
+    let mut updated = model.with_more((latent, q), nearby, Update { rows: rows.len(), forget });
+    updated.summary.warnings.extend(far_targets(model, rows.targets.y, &y));
+    Ok(updated)
+}
+
+/// Refuses numbers whose squares overflow on the scale the model sees.
+fn check_scale(rows: Dataset<'_>) -> Result<()> {
+    huge_data(rows).map_or(Ok(()), |cause| Err(cause.error("the new rows cannot be learnt from")))
+}
+
+/// Warns if a new target lies far outside the range of the training targets.
+fn far_targets(model: &Model, y: &[f64], scaled: &[f64]) -> Option<Warning> {
+    let scales = model.latent().likelihood.scales_target() && model.options().standardize;
+    let distances = y.iter().zip(scaled).filter(|(_, scaled)| scales && scaled.abs() > FAR);
+    let (far, deviations) = distances.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    Some(Warning::from(format!(
+        "a target of the new rows is {far:.3e}, which is {:.1e} standard deviations away from the mean of the training rows",
+        deviations.abs()
+    )))
 }
 
 /// Refuses models whose q is not all they know.
 fn check_model(model: &Model) -> Result<()> {
     let mixes = model.latent().likelihood.joint().is_some_and(|joint| joint.mixing().is_some());
     let (what, hint) = match model {
-        _ if model.neighbours().is_some() => (
-            "a model with neighbours keeps the rows it was fitted to, and cannot be updated",
-            "fit it with ⟨neighbours none⟩",
-        ),
         _ if model.mean_only() => (
             "a model of ⟨objective dlm-square⟩ has no covariance that says how much it knows, and cannot be updated",
             "fit it with ⟨objective elbo⟩ or ⟨objective dlm-log⟩",
@@ -85,6 +125,21 @@ fn check_model(model: &Model) -> Result<()> {
         _ => return Ok(()),
     };
     Err(Error::usage(what).hint(hint))
+}
+
+/// Returns q and the kept rows of a model with neighbours.
+fn by_neighbours(
+    known: Known<'_>,
+    rows: Dataset<'_>,
+    options: &FitOptions,
+    session: &mut Session<'_>,
+) -> Result<(Normal, Arc<Nearby>)> {
+    let plan = Plan::new(options, &known.model.likelihood, known.nearby.len() + rows.len())?;
+    let Way::Neighbours(neighbours) = plan.way else {
+        return Err(Error::usage("the model has neighbours that its options do not have"));
+    };
+    let mut monitor = session.monitor(Limits::of_epochs(LIMITS.steps));
+    with_new_rows(known, rows, (&neighbours, plan.seed), &mut monitor)
 }
 
 /// q of a collapsed bound, whose sums over rows add up; `None` for other models.
@@ -109,7 +164,7 @@ fn closed_form(
     let absorbed = |evidence: &Evidence| {
         let mut all = evidence.clone();
         all.add(MatrixRef::Full(gram.as_ref()), ac, weight);
-        all.posterior().ok_or_else(not_finite)
+        all.posterior().ok_or_else(new_rows_not_finite)
     };
     Some(earlier.iter().map(absorbed).collect())
 }
@@ -130,12 +185,7 @@ fn by_steps(
     let (value, _) = solve_q(&mut svgp, sweep, options.steps.guard, LIMITS, Some(&mut monitor))?;
     monitor.check()?;
     if !value.is_finite() {
-        return Err(not_finite());
+        return Err(new_rows_not_finite());
     }
     Ok(svgp.into_parts())
-}
-
-fn not_finite() -> Error {
-    Error::fit("the objective is not finite at the new rows")
-        .hint("check their scale: it should be that of the rows that the model was fitted to")
 }

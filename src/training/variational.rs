@@ -41,7 +41,7 @@ impl VariationalModel {
     /// More rows than any batch has: a saved state that asks for more is damaged.
     const LARGEST_BATCH: usize = 1 << 24;
 
-    /// An SVGP from a refreshed model and the whitened posterior of its process, or of each of them, for batches of up to `batch`
+    /// An SVGP from a model and the whitened posterior of its process, or of each of them, for batches of up to `batch`
     /// data.
     pub fn new(model: LatentModel, q: impl Into<Vec<Normal>>, objective: Objective, batch: usize) -> Self {
         let q = q.into();
@@ -144,8 +144,7 @@ impl VariationalModel {
             return;
         }
         if archive.is_reading() {
-            self.model.set_natural(&natural);
-            if self.model.refresh().is_err() {
+            if self.model.set_natural(&natural).is_err() {
                 archive.refuse();
             }
             if capacity != self.capacity {
@@ -374,7 +373,7 @@ impl VariationalModel {
     fn move_to(&mut self, values: &[f64], rules: Option<&mut Rules>) -> bool {
         on_pool(self.step_work(), || {
             self.remember();
-            let moved = refactorise(&mut self.model, values);
+            let moved = self.model.set_natural(values).is_ok();
             if moved {
                 self.carry(rules);
             }
@@ -390,7 +389,7 @@ impl VariationalModel {
             self.remember();
             let (q, model, pass, beta) = (&mut self.q, &mut self.model, &self.pass, self.objective.beta);
             let update = || rules.step(q, &|process| pass.q_gradient(process), beta, step);
-            let (info, moved) = threads::beside(work, update, || refactorise(model, values));
+            let (info, moved) = threads::beside(work, update, || model.set_natural(values).is_ok());
             if moved {
                 self.carry(Some(rules));
             }
@@ -464,17 +463,4 @@ fn run_pass(
     pass.merge(&sums)?;
     let weight = pass.sums().weight;
     Ok((pass.finish(problem), weight))
-}
-
-/// Moves θ and Z and refactorises; on failure nothing has changed.
-fn refactorise(model: &mut LatentModel, values: &[f64]) -> bool {
-    let before = model.natural();
-    model.set_natural(values);
-    let moved = model.refresh().is_ok();
-    if !moved {
-        // The factor is a function of the parameters, and these were factorised before.
-        model.set_natural(&before);
-        let _ = model.refresh();
-    }
-    moved
 }

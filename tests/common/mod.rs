@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sparsegp::kernels::parse;
-use sparsegp::latent::{InducingLayer, Jitter};
+use sparsegp::latent::{InducingPrior, Jitter};
 use sparsegp::likelihood::Gaussian;
 use sparsegp::model::LatentModel;
 use sparsegp::variational::Normal;
@@ -44,7 +44,7 @@ pub fn data(seed: u64, d: usize, n: usize) -> (Mat<f64>, Vec<f64>) {
     (x, y)
 }
 
-/// A refreshed model with everything free; parameters are perturbed away from round numbers.
+/// A model with everything free; parameters are perturbed away from round numbers.
 pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> LatentModel {
     let mut normals = Normals::new(seed ^ 0x5eed);
     let mut kernel = parse(kernel, d).expect("kernel");
@@ -52,11 +52,10 @@ pub fn model(seed: u64, kernel: &str, d: usize, m: usize, jitter: Jitter) -> Lat
         p.fixed = false;
         p.values.iter_mut().for_each(|v| *v *= (0.2 * normals.next()).exp());
     });
-    let layer = InducingLayer::new(kernel, normals.mat(m, d), jitter).expect("layer").with_mean(0.3, false);
+    let layer = InducingPrior::new(kernel, normals.mat(m, d), jitter).expect("layer").with_mean(0.3, false);
     let likelihood = Gaussian::new(0.2);
-    let mut model = LatentModel::new(layer.into(), likelihood, false);
-    model.refresh().expect("K_uu factorises");
-    model
+    let model = LatentModel::new(layer.into(), likelihood, false);
+    model.factorised().expect("K_uu factorises")
 }
 
 /// A random posterior whose covariance is neither diagonal nor below the prior's.

@@ -5,7 +5,7 @@ use super::{assert_vector, cases, columns_of};
 use faer::{Mat, MatRef};
 use serde_json::Value;
 use sparsegp::gradient::Batch;
-use sparsegp::latent::{InducingLayer, Jitter, Layer};
+use sparsegp::latent::{InducingPrior, Jitter, Layer};
 use sparsegp::likelihood::joint::{JointIntegrator, Marginal, Mixed, Outputs, Slopes};
 use sparsegp::likelihood::{Gaussian, LikelihoodKind, Observation, ObservationModel};
 use sparsegp::model::{LatentModel, Posterior};
@@ -60,16 +60,16 @@ fn entry(list: &Value, i: usize) -> &Value {
     &all[i.min(all.len() - 1)]
 }
 
-/// The refreshed model and the posteriors of a case; layers are shared where kernel and Z are.
+/// The model and the posteriors of a case; layers are shared where kernel and Z are.
 fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
     let mixes = has_outputs(inputs);
     let processes = inputs["q_mu"].as_array().expect("posteriors").len();
     // Offsets of outputs take the place of means of processes.
     let means = if mixes { vec![0.0; processes] } else { numbers(&inputs["b"]) };
     let one = inputs["kernels"].as_array().expect("kernels").len() == 1;
-    let layer = |i: usize, means: Vec<f64>| -> Layer {
+    let layer = |i: usize, means: Vec<f64>| -> Layer<InducingPrior> {
         let z = matrix(entry(&inputs["Z"], i));
-        let layer = InducingLayer::new(
+        let layer = InducingPrior::new(
             build(entry(&inputs["kernels"], i)),
             z,
             Jitter::Absolute(number(&shared["jitter"])),
@@ -87,8 +87,7 @@ fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
         let kind: LikelihoodKind = name.parse().expect("a likelihood");
         sparsegp::Registry::default().likelihood(kind, means.len()).expect("a likelihood")
     };
-    let mut model = LatentModel::of_layers(layers, likelihood, false);
-    model.refresh().expect("K_uu factorises");
+    let model = LatentModel::of_layers(layers, likelihood, false).factorised().expect("K_uu factorises");
     let q = (0..means.len()).map(|i| {
         let sqrt = matrix(entry(&inputs["q_sqrt"], i));
         Normal::new(numbers(entry(&inputs["q_mu"], i)), &sqrt * sqrt.transpose()).expect("q")

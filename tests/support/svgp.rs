@@ -76,7 +76,7 @@ fn whitened_q(layer: &Layer, inputs: &Value) -> Normal {
     Normal::new(mean, linv * cov * linv.transpose()).expect("q")
 }
 
-/// Targets, refreshed model and whitened posterior of a case.
+/// Targets, model and whitened posterior of a case.
 fn start(shared: &Value, inputs: &Value) -> (Vec<f64>, LatentModel, Normal) {
     let (z, jitter) = (matrix(&shared["Z"]), number(&shared["jitter"]));
     let start = model(build(&shared["kernel"]), z, jitter, likelihood(inputs), 0.0);

@@ -14,20 +14,26 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run(args: &UpdateArgs) -> Result<()> {
-    // The model may be replaced: its new file appears complete or not at all.
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;
     let table = read_table_with(&args.data, args.delimiter)?;
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     let updated = models.updated(&table, args.forget, &mut session)?;
-    updated.save(&args.model_out)?;
     let pairs = models.models().zip(updated.models());
     let of_targets = pairs.map(|(old, new)| Updated::of(old, new, &table)).collect::<Result<Vec<_>>>()?;
+    // The file may replace the model, so it comes after everything that can fail, and appears complete or not at all.
+    updated.save(&args.model_out)?;
+    let several = of_targets.len() > 1;
+    for (old, new) in models.models().zip(updated.models()) {
+        let of = if several { format!("{}: ", new.schema().target_name()) } else { String::new() };
+        for warning in &new.summary().warnings[old.summary().warnings.len()..] {
+            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
+        }
+    }
     if args.json {
         return output::print(&document(args, &of_targets));
     }
-    let several = of_targets.len() > 1;
     of_targets.iter().try_for_each(|updated| output::print(&updated.text(several)))?;
     output::print(&format!("written to {}\n", args.model_out.display()))
 }
@@ -43,7 +49,7 @@ struct Updated {
 
 impl Updated {
     fn of(old: &TableModel, new: &TableModel, table: &Table) -> Result<Updated> {
-        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::Error);
+        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::Zeros);
         let (before, after) = (figures(old)?, figures(new)?);
         Ok(Updated {
             target: old.schema().target_name().to_owned(),

@@ -1,7 +1,7 @@
 //! Counts above 0: `p(y|f)/(1 − p(0|f))` for y = 1, 2, …, of any family of counts with one function.
 
 use super::rule::{self, Nodes};
-use crate::likelihood::{Likelihood, Local, Observation, TargetKind};
+use crate::likelihood::{Likelihood, Local, Observation, TargetKind, crps};
 use crate::quadrature::{Integrator, Resolution, smallest};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -163,6 +163,20 @@ impl Likelihood for Truncated {
             total += if above > 0.0 { beyond / above } else { 0.0 };
         }
         total.clamp(0.0, 1.0)
+    }
+
+    /// Beyond 31 lies next to nothing of Poisson counts unless their zeros are impossible.
+    fn smooth_count_cdf(
+        &self,
+        k: f64,
+        marginal: (f64, f64),
+        exposure: f64,
+        integrator: &mut Integrator,
+    ) -> f64 {
+        if self.concave && k >= crps::SMOOTH {
+            return self.counts.smooth_count_cdf(k, marginal, exposure, integrator);
+        }
+        crps::between(k, &mut |y| self.predictive_cdf(y, marginal, exposure, integrator))
     }
 
     fn cdf_strip(&self, at: Observation) -> f64 {

@@ -323,11 +323,10 @@ impl JointLikelihood for ZeroAltered {
             return f64::NAN;
         }
         let shares = Self::log_shares(marginal, &mut integrator.outer);
-        let mut cdf = |y: f64| {
-            let counts = self.counts.predictive_cdf(y, marginal.of(0), exposure, &mut integrator.outer);
-            Self::below(shares, y, counts)
-        };
-        crps::counts(y, &mut |y| crps::between(y, &mut cdf))
+        crps::counts(y, &mut |k| {
+            let counts = self.counts.smooth_count_cdf(k, marginal.of(0), exposure, &mut integrator.outer);
+            Self::below(shares, k, counts)
+        })
     }
 
     fn details(&self) -> &'static [&'static str] {

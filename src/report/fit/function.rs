@@ -3,7 +3,7 @@
 use super::explained::MOST_CURVES;
 use super::{FitReport, figures};
 use crate::explain::{InputColumn, InputKind, Rows};
-use crate::latent::InducingLayer;
+use crate::latent::InducingPrior;
 use crate::latent::Layer;
 use crate::likelihood::{TargetKind, Task};
 use crate::model::Predictions;
@@ -48,7 +48,7 @@ pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
 /// The inducing inputs of all layers in original units, `M × D`.
 fn inducing(model: &TableModel) -> Mat<f64> {
     let layers = model.latent().layers.iter().filter_map(Layer::inducing);
-    let all: Vec<&InducingLayer> = layers.collect();
+    let all: Vec<&InducingPrior> = layers.collect();
     let count: usize = all.iter().map(|layer| layer.z().nrows()).sum();
     let mut z = Mat::zeros(count, model.inputs());
     let mut row = 0;

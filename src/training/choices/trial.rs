@@ -4,7 +4,7 @@ use super::held_out::{Losses, held_out};
 use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::Session;
-use crate::model::{LatentModel, Model, Posterior, Tried};
+use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::owned::OwnedRows;
@@ -98,7 +98,7 @@ impl Trials {
     }
 
     /// A start with the values that another fit found, as far as hyper-parameters have the same names.
-    fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentModel) -> Result<Start> {
+    fn start(&self, train: Dataset<'_>, options: &FitOptions, from: &LatentPrior) -> Result<Start> {
         let prototype = Prototype::of(options, train.x.ncols(), self.levels)?;
         let plan = Plan::new(options, &prototype.likelihood, train.len())?;
         let mut model = initial_model(train, &plan, &prototype)?;

@@ -1,5 +1,6 @@
 //! Hyper-parameters of models with neighbours by L-BFGS, in rounds between which neighbours are looked up anew; no objectives.
 
+mod new_rows;
 mod objective;
 mod sites;
 
@@ -12,6 +13,7 @@ use crate::error::Result;
 use crate::hyper::{Limits, Monitor, Outcome, StopReason};
 use crate::model::{LatentModel, Score};
 use crate::options::{LossKind, NeighbourPlan, Plan};
+pub(super) use new_rows::{Known, with_new_rows};
 pub use objective::NeighbourObjective;
 use objective::{TRAINED_WITH, layer};
 
@@ -30,6 +32,21 @@ const SITE_ROUNDS: [(usize, usize); 2] = [(TERMS, 12), (TERMS, 12)];
 
 /// How often the way of a round is halved before the round is taken back.
 const HALVINGS: usize = 3;
+
+/// Sites are matched in turn with q until predictions move less than this (in standard deviations), or so often.
+const MATCHED: (f64, usize) = (0.01, 12);
+
+/// Calls `round` until sites rest, with the share of the way that they may go; it returns how far they have moved, or nothing if that
+/// cannot be told.
+fn in_rounds(mut round: impl FnMut(f64) -> Option<f64>) {
+    let (mut step, mut before) = (1.0, f64::INFINITY);
+    for _ in 0..MATCHED.1 {
+        let Some(moved) = round(step).filter(|moved| *moved > MATCHED.0) else { return };
+        // Sites that answer each other too loudly swing.
+        step *= if moved > before { 0.5 } else { 1.0 };
+        before = moved;
+    }
+}
 
 /// Hyper-parameters on the terms of a part of the rows, neighbours looked up anew as lengthscales move, then q on all. Direct losses
 /// start from the evidence, which knows the amplitude.

@@ -1,5 +1,6 @@
 //! A model with neighbours as a function of its free parameters: q in closed form, sites where noise is not Gaussian; no training.
 
+use super::in_rounds;
 use super::sites::{Observed, Sites};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
@@ -10,7 +11,7 @@ use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::HyperObjective;
 use crate::latent::{InducingLayer, LatentLayer, LayerScratch};
-use crate::model::{LatentModel, Nearby, NearbyRows, Posterior, Score};
+use crate::model::{LatentModel, LatentPrior, Nearby, NearbyRows, Posterior, Score};
 use crate::neighbours::{
     COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
 };
@@ -30,9 +31,6 @@ const CALIBRATED_ON: usize = 4096;
 
 /// The most that all variances are multiplied or divided by for it.
 const MOST_CALIBRATION: f64 = 10.0;
-
-/// Sites are matched in turn with q until predictions move less than this (in standard deviations), or so often.
-const MATCHED: (f64, usize) = (0.01, 12);
 
 /// A model with neighbours on a data set, seen as a function of its free parameters.
 pub struct NeighbourObjective<'a> {
@@ -70,7 +68,7 @@ pub(super) fn layer(model: &LatentModel) -> Result<&InducingLayer> {
 }
 
 impl<'a> NeighbourObjective<'a> {
-    /// The objective of a refreshed model, to be asked for once neighbours are [looked up](NeighbourObjective::look_up).
+    /// The objective of a model, to be asked for once neighbours are [looked up](NeighbourObjective::look_up).
     ///
     /// # Errors
     ///
@@ -140,23 +138,14 @@ impl<'a> NeighbourObjective<'a> {
             layer.kernel().diag(self.data.x, &mut variance, &mut Scratch::new());
             self.sites = Some(Sites::new(self.observed(), &variance, nodes));
         }
-        let (mut step, mut before) = (1.0, f64::INFINITY);
-        for _ in 0..MATCHED.1 {
-            let Some(predicted) =
-                self.solved().and_then(|()| self.left_out((&self.others.0, &self.others.1)))
-            else {
-                return;
-            };
-            let Some(mut sites) = self.sites.take() else { return };
+        in_rounds(|step| {
+            self.solved()?;
+            let predicted = self.left_out((&self.others.0, &self.others.1))?;
+            let mut sites = self.sites.take()?;
             let moved = sites.update(self.observed(), predicted, step);
             self.sites = Some(sites);
-            if moved <= MATCHED.0 {
-                return;
-            }
-            // Sites that answer each other too loudly swing.
-            step *= if moved > before { 0.5 } else { 1.0 };
-            before = moved;
-        }
+            Some(moved)
+        });
     }
 
     /// Solves for q.
@@ -241,22 +230,23 @@ impl<'a> NeighbourObjective<'a> {
 
     /// The objective with all variances multiplied by a factor; none where that is not all that changes, or not allowed.
     fn scaled(&mut self, factor: f64) -> Option<f64> {
-        let spread = |model: &LatentModel, x: MatRef<'_, f64>| {
+        let spread = |model: &LatentPrior, x: MatRef<'_, f64>| {
             let (mut diagonal, mut scratch) = (vec![0.0; x.nrows()], Scratch::new());
-            if let Some(layer) = model.layer().inducing() {
+            if let Some(layer) = model.layer().prior() {
                 layer.kernel().diag(x, &mut diagonal, &mut scratch);
             }
             diagonal
         };
         let some = self.data.x.subrows(0, self.data.len().min(16));
-        let before = spread(&self.at.model, some);
-        self.at.model.for_each_parameter_mut(&mut |parameter| {
+        let mut model = self.at.model.to_prior();
+        let before = spread(&model, some);
+        model.for_each_parameter_mut(&mut |parameter| {
             if parameter.name.contains("variance") && !parameter.fixed {
                 parameter.values.iter_mut().for_each(|value| *value *= factor);
             }
         });
         let as_wanted = |(before, after): (&f64, &f64)| (after / before - factor).abs() <= 1e-9 * factor;
-        let (wanted, scaled) = (self.at.model.natural(), spread(&self.at.model, some));
+        let (wanted, scaled) = (model.natural(), spread(&model, some));
         let theta = self.at.pack(&wanted);
         // Bounds and ties may hold back what was multiplied.
         self.at.move_to(&theta)?;
@@ -385,7 +375,10 @@ impl HyperObjective for NeighbourObjective<'_> {
         let (rows, score) = self.validation?;
         let solved = self.solve(theta).and_then(|_| self.nearby());
         Some(solved.map_or(f64::NAN, |nearby| {
-            Posterior::new(&self.at.model, &self.q).with_neighbours(nearby, &self.q).score(rows, score)
+            let posterior = Posterior::new(&self.at.model, &self.q);
+            let layer = self.at.model.layer().inducing().cloned();
+            let beside = layer.map(|layer| posterior.with_neighbours(layer, nearby, &self.q));
+            beside.map_or(f64::NAN, |beside| beside.score(rows, score))
         }))
     }
 

@@ -60,8 +60,7 @@ impl Grown {
     fn extended(&self, z: &Mat<f64>) -> Option<(LatentModel, Vec<Normal>)> {
         let extended = |layer: &Layer| Some(layer.inducing()?.extended(z.as_ref()).into());
         let layers = self.model.layers.iter().map(extended).collect::<Option<_>>()?;
-        let mut model = LatentModel { layers, ..self.model.clone() };
-        model.refresh().ok()?;
+        let model = self.model.with_layers(layers).factorised().ok()?;
         Some((model, self.q.iter().map(|q| q.extended(z.nrows())).collect()))
     }
 }
@@ -95,7 +94,7 @@ pub(in crate::training) fn fit_grown(
     let options = within(options, started);
     let plan = Plan::new(&options, &start.model.likelihood, data.train.len())?;
     let mut fitted = fit_from(&data, &plan, start, false, session)?;
-    curve.certificate = certificate(&fitted.model, data.train, fitted.summary.elbo_sum, curve.tolerance);
+    curve.certificate = certificate(&fitted, data.train, curve.tolerance);
     if let Some(certificate) = curve.certificate {
         fitted.summary.evidence_upper_bound = Some(certificate.upper);
     }
@@ -168,7 +167,7 @@ fn grow(
     let Grown { model, q, point } = grower.run(&mut curve)?;
     (curve.chosen, curve.rollbacks) = (point.m, grower.rollbacks);
     let q = if family == Family::Full { q } else { q.iter().map(Normal::mean_field).collect() };
-    Ok((Start { model, q: Some(q) }, curve))
+    Ok((Start { model: model.to_prior(), q: Some(q) }, curve))
 }
 
 /// The certificate needs Gaussian noise, every row once, and rows few enough to look at all their pairs.
@@ -346,10 +345,12 @@ impl Grower<'_, '_, '_> {
         let plan = Plan::new(&options, &model.likelihood, n)?;
         let data = TrainingData::of(self.train);
         let fresh = q.is_none();
-        let fitted = fit_from(&data, &plan, Start { model, q }, fresh, &mut self.session.silent())?;
+        let fitted =
+            fit_from(&data, &plan, Start { model: model.to_prior(), q }, fresh, &mut self.session.silent())?;
         self.rollbacks += fitted.summary.rollbacks;
         let lower = Some(-fitted.summary.objective);
-        Ok(self.grown(fitted.model, fitted.q, InducingPoint::of(lower)))
+        let model = fitted.model.factorised().map_err(|_| failed_start())?;
+        Ok(self.grown(model, fitted.q, InducingPoint::of(lower)))
     }
 
     fn grown(&self, model: LatentModel, q: Vec<Normal>, point: InducingPoint) -> Grown {
@@ -375,26 +376,22 @@ fn dense(model: &LatentModel, train: Dataset<'_>, slack: f64) -> Option<f64> {
     dense_upper_bound(model.layer().inducing()?, train, noise, slack).ok()
 }
 
-/// What is known of a fitted q with this ELBO (a sum): Gaussian noise and rows that count once.
-fn certificate(
-    model: &LatentModel,
-    train: Dataset<'_>,
-    lower: Option<f64>,
-    tolerance: f64,
-) -> Option<Certificate> {
-    let lower = lower.filter(|_| train.targets.weights.is_empty())?;
-    model.noise_variance()?;
-    let mut objective = CollapsedObjective::new(model.clone(), train, CollapsedBound::Elbo { beta: 1.0 });
-    let cheap = objective.evidence_upper_bound();
+/// What is known of a fitted q by its ELBO, with Gaussian noise and rows that count once.
+fn certificate(fitted: &Fitted, train: Dataset<'_>, tolerance: f64) -> Option<Certificate> {
+    let lower = fitted.summary.elbo_sum.filter(|_| train.targets.weights.is_empty())?;
+    fitted.model.noise_variance()?;
+    let model = fitted.model.factorised().ok()?;
     let n = train.len();
-    let close = if n <= DENSE_ROWS { dense(model, train, SLACK * tolerance * n as f64) } else { None };
+    let close = if n <= DENSE_ROWS { dense(&model, train, SLACK * tolerance * n as f64) } else { None };
+    let mut objective = CollapsedObjective::new(model, train, CollapsedBound::Elbo { beta: 1.0 });
+    let cheap = objective.evidence_upper_bound();
     Certificate::new(lower, tighter(cheap, close)?, n)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latent::{InducingLayer, Jitter};
+    use crate::latent::{InducingPrior, Jitter};
     use crate::likelihood::Gaussian;
     use sparsegp_kernels::parse;
 
@@ -403,9 +400,9 @@ mod tests {
         let x = Mat::from_fn(60, 1, |i, _| (i as f64 * 0.618).fract() * 6.0);
         let kernel = parse::parse("rbf(lengthscales=0.7)", 1).expect("a kernel");
         let z = Mat::from_fn(5, 1, |i, _| 0.5 + i as f64);
-        let mut layer =
-            InducingLayer::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.2, false);
-        layer.refresh().expect("a factor");
+        let layer =
+            InducingPrior::new(kernel, z, Jitter::Absolute(1e-8)).expect("a layer").with_mean(0.2, false);
+        let layer = layer.factorised().expect("a factor");
         let likelihood = Gaussian::new(0.1);
         let model = LatentModel::new(layer.into(), likelihood, false);
         let cov = Mat::from_fn(5, 5, |i, j| if i == j { 0.4 } else { 0.1 });

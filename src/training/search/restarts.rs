@@ -4,7 +4,7 @@ use super::within;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hyper::{Session, Stage, stem};
-use crate::model::{LatentModel, Restart, Score, Search};
+use crate::model::{LatentPrior, Restart, Score, Search};
 use crate::options::{FitOptions, LossKind, ObjectiveKind, Plan};
 use crate::training::rows::TrainingData;
 use crate::training::run::{Fitted, fit_from};
@@ -33,7 +33,7 @@ struct Starts {
 }
 
 struct Candidate {
-    model: LatentModel,
+    model: LatentPrior,
     report: Restart,
 }
 
@@ -126,7 +126,7 @@ fn candidate(
 }
 
 /// Multiplies every positive value that is trained by a random factor, most of it common to the values of a parameter.
-fn perturb(model: &mut LatentModel, seed: u64) {
+fn perturb(model: &mut LatentPrior, seed: u64) {
     let mut random = generator(seed, Purpose::Restart, 0);
     let mut factor = |spread: f64| (spread.ln() * random.random_range(-1.0..1.0)).exp();
     let descriptors = model.descriptors();

@@ -229,10 +229,10 @@ pub struct UpdateArgs {
     pub model: PathBuf,
     /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
     pub data: PathBuf,
-    /// Where the updated model goes; the model file itself may be replaced
+    /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
     #[arg(long, value_name = "FILE")]
     pub model_out: PathBuf,
-    /// The share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters
+    /// Share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub forget: f64,
     /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]

@@ -1,0 +1,179 @@
+//! New rows in a model with neighbours: they are kept beside the rows it has, and q learns from them; hyper-parameters stay.
+
+use super::in_rounds;
+use super::objective::{TRAINED_WITH, layer};
+use super::sites::{Observed, Sites};
+use crate::collapsed::{ConditionalStream, Dataset, RowWeight, Sweep};
+use crate::error::{Error, Result};
+use crate::hyper::Monitor;
+use crate::latent::{InducingLayer, LatentLayer};
+use crate::model::{LatentModel, Nearby, NearbyRows};
+use crate::neighbours::{
+    COMPARISONS, Lists, Predictor, Source, Windows, half_lengths, in_units_of, nearest_before, nearest_others,
+};
+use crate::options::NeighbourPlan;
+use crate::training::failure::new_rows_not_finite;
+use crate::variational::{Evidence, MatrixRef, Normal};
+use faer::Mat;
+use sparsegp_kernels::Scratch;
+use std::sync::Arc;
+
+/// What a model with neighbours knows before new rows.
+pub(in crate::training) struct Known<'a> {
+    pub model: &'a LatentModel,
+    pub nearby: &'a Nearby,
+    /// What earlier rows said of q, less what is forgotten.
+    pub evidence: &'a Evidence,
+    /// The share that is forgotten.
+    pub forget: f64,
+}
+
+/// Returns q and the kept rows after `new` rows, which are on the scale the model sees.
+///
+/// Each new row is conditioned on its nearest neighbours among the kept rows and the new rows before it. If the noise is not Gaussian, sites
+/// are matched for the new rows, and the sites of kept rows stay. Forgetting divides the noise variance of kept rows by 1 − forget, which
+/// takes their likelihood to the power 1 − forget; at 1 the kept rows are dropped.
+///
+/// # Errors
+///
+/// When the new rows cannot be conditioned on the others, or the session is interrupted.
+pub(in crate::training) fn with_new_rows(
+    known: Known<'_>,
+    new: Dataset<'_>,
+    (plan, seed): (&NeighbourPlan, u64),
+    monitor: &mut Monitor<'_>,
+) -> Result<(Normal, Arc<Nearby>)> {
+    let Known { model, nearby, evidence, forget } = known;
+    let layer = layer(model)?;
+    let mut rows = Joined::of(nearby, new, (model.likelihood.gaussian_noise(), forget));
+    let near =
+        in_units_of(rows.x.as_ref().transpose(), &half_lengths(layer.kernel(), rows.x.as_ref().transpose()));
+    let near = near.as_ref();
+    let order: Vec<u32> = (0..rows.y.len() as u32).collect();
+    let added = &order[rows.kept..];
+    let lists = nearest_before(near, (&order, added), plan.count, COMPARISONS);
+    let windows = Windows::near(near, added, &lists, Windows::most_members(layer.dim()));
+    let mut solver =
+        Solver { layer, evidence, beta: plan.beta, stream: ConditionalStream::new(layer, &windows), windows };
+    if model.likelihood.gaussian_noise().is_none() {
+        let others = nearest_others(near, added, plan.count.min(TRAINED_WITH), COMPARISONS);
+        let likelihood = model
+            .likelihood
+            .one()
+            .ok_or_else(|| Error::usage("⟨neighbours⟩ need a likelihood of one function"))?;
+        rows.match_sites(
+            Observed { likelihood, targets: new.targets },
+            (&mut solver, &others),
+            plan.nodes,
+            monitor,
+        )?;
+    }
+    let q = solver.q(&rows).ok_or_else(new_rows_not_finite)?;
+    // A noise variance of their own is stored only for rows that have another one than the likelihood's.
+    let own_noise =
+        model.likelihood.gaussian_noise().is_none_or(|noise| rows.noise.iter().any(|own| *own != noise));
+    let noise = own_noise.then_some(&rows.noise[..]);
+    let kept = NearbyRows::new((rows.x.as_ref().transpose(), &rows.y, noise), (plan.keeping, seed));
+    Ok((q, Arc::new(Nearby::new(layer, kept, nearby.count()))))
+}
+
+/// Kept rows followed by new ones.
+struct Joined {
+    /// `D × n`.
+    x: Mat<f64>,
+    /// Targets, or those of sites.
+    y: Vec<f64>,
+    noise: Vec<f64>,
+    /// The number of rows that were kept.
+    kept: usize,
+}
+
+impl Joined {
+    /// Joins the rows; `noise` is the noise variance of a Gaussian likelihood.
+    fn of(nearby: &Nearby, new: Dataset<'_>, (noise, forget): (Option<f64>, f64)) -> Joined {
+        let (old, targets) = nearby.data();
+        let kept = if forget < 1.0 { targets.len() } else { 0 };
+        let noise = noise.unwrap_or(f64::NAN);
+        let of_kept = |row: usize| nearby.noise().map_or(noise, |own| own[row]) / (1.0 - forget);
+        Joined {
+            x: Mat::from_fn(old.ncols(), kept + new.len(), |d, i| {
+                if i < kept { old[(i, d)] } else { new.x[(i - kept, d)] }
+            }),
+            y: targets[..kept].iter().chain(new.targets.y).copied().collect(),
+            noise: (0..kept).map(of_kept).chain(new.targets.y.iter().map(|_| noise)).collect(),
+            kept,
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source { x: self.x.as_ref().transpose(), y: &self.y, noise: &self.noise, queries: None }
+    }
+
+    /// Matches sites for the new rows in turn with q, as training does.
+    fn match_sites(
+        &mut self,
+        observed: Observed<'_>,
+        (solver, others): (&mut Solver<'_>, &(Vec<u32>, Lists)),
+        nodes: Option<usize>,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<()> {
+        let kept = self.kept;
+        let mut variance = vec![0.0; self.y.len() - kept];
+        solver.layer.kernel().diag(
+            self.x.as_ref().transpose().subrows(kept, variance.len()),
+            &mut variance,
+            &mut Scratch::new(),
+        );
+        let mut sites = Sites::new(observed, &variance, nodes);
+        self.take(&sites);
+        in_rounds(|step| {
+            if monitor.is_interrupted() {
+                return None;
+            }
+            let q = solver.q(self)?;
+            let moved = sites.update(observed, solver.left_out(self, &q, others), step);
+            self.take(&sites);
+            Some(moved)
+        });
+        monitor.check()
+    }
+
+    /// Puts sites in the place of the new rows.
+    fn take(&mut self, sites: &Sites) {
+        self.y[self.kept..].copy_from_slice(&sites.targets);
+        self.noise[self.kept..].copy_from_slice(&sites.noise);
+    }
+}
+
+/// Solves for q by what earlier rows and the new ones say.
+struct Solver<'a> {
+    layer: &'a InducingLayer,
+    evidence: &'a Evidence,
+    beta: f64,
+    windows: Windows,
+    stream: ConditionalStream,
+}
+
+impl Solver<'_> {
+    fn q(&mut self, rows: &Joined) -> Option<Normal> {
+        let sweep = Sweep { layer: self.layer, source: rows.source(), windows: &self.windows };
+        self.stream.forward(sweep, RowWeight::Precision);
+        let (statistics, mut all) = (&self.stream.statistics, self.evidence.clone());
+        all.add(MatrixRef::Full(statistics.gram.as_ref()), &statistics.ac, 1.0 / self.beta);
+        all.posterior()
+    }
+
+    /// Means and variances of f at the new rows given their nearest others, without what they told q.
+    fn left_out(
+        &self,
+        rows: &Joined,
+        q: &Normal,
+        (order, lists): &(Vec<u32>, Lists),
+    ) -> (Vec<f64>, Vec<f64>) {
+        let Source { x, y, noise, .. } = rows.source();
+        let predictor =
+            Predictor { layer: self.layer, posterior: (q.mean(), q.cov().full()), data: (x, y), noise };
+        let (mean, variance) = predictor.left_out(order, lists, &vec![1.0 / self.beta; y.len()]);
+        (mean[rows.kept..].to_vec(), variance[rows.kept..].to_vec())
+    }
+}
