@@ -1,6 +1,6 @@
 //! A model with neighbours as a function of its free parameters: q in closed form, sites where noise is not Gaussian; no training.
 
-use super::sites::{Observed, Sites};
+use super::sites::{Observed, SiteValues, Sites};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundGradient, BoundValue, ConditionalStream, Dataset, GaussianLoss, Predictions, RowLoss, RowWeight,
@@ -21,6 +21,7 @@ use faer::MatRef;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
 pub(super) const TRAINED_WITH: usize = 20;
@@ -54,6 +55,8 @@ pub struct NeighbourObjective<'a> {
     room: Option<Room>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
+    /// When sites are no longer matched in turn with q, but once.
+    end: Option<Instant>,
 }
 
 /// Buffers of an evaluation, with the flat gradient that it left.
@@ -89,12 +92,18 @@ impl<'a> NeighbourObjective<'a> {
             others: Default::default(),
             share: 1.0,
             validation: None,
+            end: None,
             at: Place::new(model),
             data,
             plan,
             seed,
             order,
         })
+    }
+
+    /// Matches sites no more than once after `end`.
+    pub(super) fn until(self, end: Option<Instant>) -> Self {
+        NeighbourObjective { end, ..self }
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
@@ -150,7 +159,7 @@ impl<'a> NeighbourObjective<'a> {
             let Some(mut sites) = self.sites.take() else { return };
             let moved = sites.update(self.observed(), predicted, step);
             self.sites = Some(sites);
-            if moved <= MATCHED.0 {
+            if moved <= MATCHED.0 || self.end.is_some_and(|end| Instant::now() >= end) {
                 return;
             }
             // Sites that answer each other too loudly swing.
@@ -269,6 +278,18 @@ impl<'a> NeighbourObjective<'a> {
     /// The number of data.
     pub(super) fn rows(&self) -> usize {
         self.order.len()
+    }
+
+    /// The values of the sites, where sites stand for the data.
+    pub(super) fn site_values(&self) -> Option<SiteValues> {
+        self.sites.as_ref().map(Sites::values)
+    }
+
+    /// Gives sites the values that they had before.
+    pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
+        if let (Some(sites), Some(values)) = (&mut self.sites, values) {
+            sites.restore(values);
+        }
     }
 
     /// Whether sites stand for the data.
