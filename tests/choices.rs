@@ -157,19 +157,27 @@ fn table() -> String {
     format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
 }
 
-#[test]
-fn the_options_that_are_printed_give_the_same_fit() {
-    let work = Work::empty();
-    work.write("data.csv", &table());
-    let rest = "data.csv --target y --epochs 20 --test-fraction 0.2 --quiet";
-    let run = work.run(&format!("fit {rest} --auto all --metrics first.json"));
+/// A positive target with a few far rows: its best warp and its best likelihood cannot be had together.
+fn far_rows() -> String {
+    let u = unit(300, 0);
+    let row = |i: usize| {
+        let (a, b) = (u[(i, 0)], u[(i, 1)]);
+        let far = if i % 11 == 0 { [-0.8, 0.8][i % 2] } else { 0.0 };
+        format!("{a},{b},{}\n", (1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far).exp())
+    };
+    format!("a,b,y\n{}", (0..300).map(row).collect::<String>())
+}
+
+/// The metrics documents of a fit that chooses, and of one with the options that it prints.
+fn with_printed_options(work: &Work, rest: &str) -> [serde_json::Value; 2] {
+    let run = work.run(&format!("fit data.csv --target y --auto all --metrics first.json --quiet {rest}"));
     let text = run.ok().stdout();
     let from = text.find("--auto none").expect("the options");
     let joined = text[from..].lines().take_while(|line| line.starts_with(' ') || line.starts_with("--auto"));
     let options = joined.map(str::trim).collect::<Vec<_>>().join(" ");
     // Quotes are the shell's.
-    let mut command = work.command("fit --auto none");
-    command.args(rest.split_whitespace()).args(["--metrics", "second.json"]);
+    let mut command = work.command("fit data.csv --target y --auto none --metrics second.json --quiet");
+    command.args(rest.split_whitespace());
     let mut words = options.trim_start_matches("--auto none ").to_owned();
     while let Some(rest) = words.strip_prefix("--") {
         let (name, value) = rest.split_once(' ').expect("a value");
@@ -182,16 +190,38 @@ fn the_options_that_are_printed_give_the_same_fit() {
     }
     let second = command.output().expect("the program runs");
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
-    let metrics = |name: &str| -> serde_json::Value { serde_json::from_str(&work.read(name)).expect("JSON") };
-    let (first, second) = (metrics("first.json"), metrics("second.json"));
-    assert_eq!(first["hyperparameters"], second["hyperparameters"]);
-    assert_eq!(first["test"], second["test"]);
-    let parts = first["fit"]["choices"]["parts"].as_array().expect("parts");
-    assert!(
-        parts.len() >= 4
-            && parts.iter().all(|part| part["tried"].as_array().is_some_and(|tried| tried.len() > 1))
-    );
-    assert!(second["fit"]["choices"].is_null());
+    ["first.json", "second.json"].map(|name| serde_json::from_str(&work.read(name)).expect("JSON"))
+}
+
+#[test]
+fn the_options_that_are_printed_give_the_same_fit() {
+    for (data, parts) in [(table(), 4), (far_rows(), 3)] {
+        let work = Work::empty();
+        work.write("data.csv", &data);
+        let [first, second] = with_printed_options(&work, "--epochs 20 --test-fraction 0.2");
+        assert_eq!(first["hyperparameters"], second["hyperparameters"]);
+        assert_eq!(first["test"], second["test"]);
+        let found = first["fit"]["choices"]["parts"].as_array().expect("parts");
+        assert!(
+            found.len() >= parts
+                && found.iter().all(|part| part["tried"].as_array().is_some_and(|tried| !tried.is_empty()))
+        );
+        assert!(second["fit"]["choices"].is_null());
+        // A target that a warp keeps positive has no likelihood that gives that up.
+        let options = &first["config"];
+        assert!(options["warp_target"] == "none" || options["likelihood"] == "gaussian", "{options}");
+    }
+}
+
+#[test]
+fn a_time_limit_leaves_options_that_are_named_too() {
+    let work = Work::empty();
+    work.write("data.csv", &table());
+    let [first, second] = with_printed_options(&work, "--max-seconds 0.05 --test-fraction 0.2");
+    for option in ["kernel", "likelihood", "warp_inputs", "warp_target", "neighbours", "objective"] {
+        assert_eq!(first["config"][option], second["config"][option], "{option}");
+    }
+    assert_eq!(first["config"]["kernel"], "matern32(ard)", "the first value of a part that was not compared");
 }
 
 #[test]

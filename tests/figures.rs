@@ -164,3 +164,52 @@ fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
     }
     assert!(model.predict_left_out(&[n as u32], Vec::new()).is_none(), "there is no such row");
 }
+
+/// The test NLL of a fit to a file, and what it says to try next.
+fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
+    let command = format!("fit data.csv --target y --test-fraction 0.4 --quiet --json {options}");
+    let document = work.run(&command).json();
+    let next = document["next"].as_array().expect("lines");
+    let next = next.iter().map(|line| line.as_str().expect("text").to_owned()).collect();
+    (number(&document, "/test/nll"), next)
+}
+
+#[test]
+fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
+    let u = |i: usize, k: usize| {
+        ((i as f64 * [0.7548776662, 0.5698402909, 0.8191725134, 0.3247179572][k]) % 1.0) - 0.5
+    };
+    let wide = |i: usize| {
+        let far = if i % 97 == 0 { 40.0 * u(i, 3) } else { 0.0 };
+        format!("{},{}\n", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
+    };
+    // More columns than rows can tell apart, of which the target is a sum.
+    let lines = |i: usize| {
+        let x: Vec<f64> = (0..4).map(|k| u(i, k)).collect();
+        let sum: f64 = x.iter().sum();
+        let x: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", x.join(","), sum + 0.3 * u(7 * i + 3, 2))
+    };
+    let useless =
+        |i: usize| format!("{},{},{}\n", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
+    let cases: [(&str, &dyn Fn(usize) -> String, usize, &str, &str, &str); 3] = [
+        ("a,y", &wide, 600, "", "--likelihood student-t", "too wide"),
+        ("a,b,c,d,y", &lines, 60, "--kernel matern12 --epochs 1", "--model glm", "a linear model"),
+        (
+            "a,b,y",
+            &useless,
+            500,
+            "--features b --kernel rbf(lengthscales=0.01) --hyper fixed",
+            "--features a",
+            "the mean alone",
+        ),
+    ];
+    for (header, row, rows, options, advice, words) in cases {
+        let work = Work::empty();
+        work.write("data.csv", &format!("{header}\n{}", (0..rows).map(row).collect::<String>()));
+        let (nll, next) = tried(&work, options);
+        assert!(next.iter().any(|line| line.contains(words)), "{options}: {next:?}");
+        let (followed, _) = tried(&work, advice);
+        assert!(followed < nll - 0.01, "{advice}: {followed}, before {nll}");
+    }
+}

@@ -7,7 +7,7 @@ use crate::likelihood::TargetKind;
 use faer::Mat;
 
 /// The most settings of a column.
-const SETTINGS: usize = 25;
+pub(super) const SETTINGS: usize = 25;
 
 /// The part of the rows beyond either end of the range that settings cover.
 const BEYOND: f64 = 0.02;

@@ -81,6 +81,39 @@ pub struct Rows<'a> {
     pub targets: &'a [f64],
 }
 
+impl Settings {
+    /// The fewest rows and columns that a time limit leaves.
+    const FEWEST: (usize, usize) = (50, 8);
+
+    /// The predictions of rows that columns are permuted in, and those of partial dependence on `curves` columns, roughly.
+    fn predictions(&self, (columns, rows): (usize, usize), curves: usize) -> f64 {
+        let permuted = self.columns.min(columns) * self.rows.min(rows) * self.repeats;
+        (permuted + curves * dependence::SETTINGS * self.background.min(rows)) as f64
+    }
+
+    /// Fewer repeats, rows and columns, so that explanations of so many columns by so many rows, with `curves` curves, take about the time
+    /// of `most` predictions.
+    pub fn within(self, most: f64, (columns, rows): (usize, usize), curves: usize) -> Settings {
+        let share = |settings: Settings| most / settings.predictions((columns, rows), curves);
+        let times = |count: usize, share: f64, fewest: usize| {
+            ((count as f64 * share) as usize).clamp(fewest.min(count), count)
+        };
+        let mut fewer = self;
+        if share(fewer) < 1.0 {
+            fewer.repeats = times(self.repeats, share(fewer), 1);
+        }
+        if share(fewer) < 1.0 {
+            let left = share(fewer);
+            fewer.rows = times(self.rows.min(rows), left, Self::FEWEST.0);
+            fewer.background = times(self.background.min(rows), left, Self::FEWEST.0 / 2);
+        }
+        if share(fewer) < 1.0 {
+            fewer.columns = times(self.columns.min(columns), share(fewer), Self::FEWEST.1);
+        }
+        fewer
+    }
+}
+
 impl<'a> Explainer<'a> {
     /// Of a model whose every input is a column.
     pub fn of_inputs(model: &'a Model) -> Explainer<'a> {
@@ -121,5 +154,23 @@ impl Rows<'_> {
             [] => Vec::new(),
             exposure => rows.iter().map(|&row| exposure[row]).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_takes_repeats_first_then_rows_then_columns() {
+        let (all, size) = (Settings::default(), (60, 5000));
+        assert_eq!(all.within(1e9, size, 4), all);
+        let half = all.within(0.5 * all.predictions(size, 4), size, 4);
+        assert!(half.repeats < all.repeats && (half.rows, half.columns) == (all.rows, all.columns));
+        let tenth = all.within(0.02 * all.predictions(size, 4), size, 4);
+        assert!(tenth.repeats == 1 && tenth.rows < all.rows && tenth.background < all.background);
+        let least = all.within(1.0, size, 4);
+        assert_eq!((least.repeats, least.rows, least.columns), (1, Settings::FEWEST.0, Settings::FEWEST.1));
+        assert_eq!(all.within(1.0, (3, 20), 4).rows, 20, "no more than there are");
     }
 }

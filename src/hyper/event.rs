@@ -56,6 +56,12 @@ pub enum Stage {
         part: &'static str,
         /// The rows it is fitted to.
         rows: usize,
+        /// The place of this short fit, counted from 1.
+        number: usize,
+        /// The short fits that there will be, as far as that is known.
+        of: usize,
+        /// The seconds that this fit and those after it may take, once one has been timed.
+        left: Option<f64>,
     },
     /// A fit with one β of a grid (`betas`).
     Beta {
@@ -71,6 +77,15 @@ pub enum Stage {
         /// The value.
         beta: f64,
     },
+}
+
+/// Seconds as people say them.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 99.5 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
+    }
 }
 
 impl fmt::Display for Stage {
@@ -91,7 +106,11 @@ impl fmt::Display for Stage {
             Stage::Growth { inducing, most } => {
                 write!(f, "inducing inputs: {inducing} of at most {most}")
             }
-            Stage::Choice { part, rows } => write!(f, "choosing {part}: short fits to {rows} rows"),
+            Stage::Choice { part, rows, number, of, left } => {
+                write!(f, "choosing {part}: short fit {number} of about {of}, to {rows} rows")?;
+                left.filter(|&left| left >= 1.0)
+                    .map_or(Ok(()), |left| write!(f, ", about {} left", time(left)))
+            }
             Stage::Beta { beta, number, of } => write!(f, "β = {beta}, {number} of {of}"),
             Stage::Refit { beta } => write!(f, "β = {beta} is best: the fit to all training rows"),
         }

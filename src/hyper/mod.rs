@@ -2,6 +2,7 @@
 
 mod adam;
 mod adam_solver;
+mod clock;
 mod constraints;
 mod curvature;
 mod event;
@@ -19,8 +20,9 @@ mod vector;
 pub(crate) use adam::AdamMoments;
 pub use adam::{Adam, AdamOptions, Pace, Taken};
 pub use adam_solver::AdamSolver;
+pub use clock::Clock;
 pub use constraints::{BoundsFor, Constraints, FixFor, NamePattern, PriorFor, Tie};
-pub use event::{Event, Stage};
+pub use event::{Event, Stage, time};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::Monitor;
 pub use session::{Listener, Session};

@@ -48,13 +48,23 @@ impl<'a> Monitor<'a> {
         let best = self.stopping.take(record);
         self.session.tell(&match self.warm {
             Some((rows, iterations)) => Event::Stage(Stage::WarmStart { rows, done: epoch, iterations }),
-            None => Event::Epoch { record, limits: *self.stopping.limits() },
+            None => Event::Epoch { record, limits: self.told_limits() },
         });
         if self.session.has_seen_enough() {
             self.stop(StopReason::Stopped);
         }
         self.stopping.decide(self.elapsed().as_secs_f64());
+        if self.session.is_late() {
+            self.stop(StopReason::MaxSeconds);
+        }
         best
+    }
+
+    /// The limits with the seconds that the whole command leaves to this minimisation.
+    fn told_limits(&self) -> Limits {
+        let end = self.session.seconds_left().map(|left| self.elapsed().as_secs_f64() + left);
+        let seconds = [end, self.limits().seconds].into_iter().flatten().reduce(f64::min);
+        Limits { seconds, ..*self.limits() }
     }
 
     /// Ends the fit between epochs if its time or its steps (so many were taken, where they count) are over, or the user wants
@@ -64,7 +74,7 @@ impl<'a> Monitor<'a> {
             self.stop(StopReason::MaxSteps);
         } else if self.session.is_interrupted() {
             self.stop(StopReason::Interrupted);
-        } else if self.stopping.out_of_time(self.elapsed().as_secs_f64()) {
+        } else if self.session.is_late() || self.stopping.out_of_time(self.elapsed().as_secs_f64()) {
             self.stop(StopReason::MaxSeconds);
         }
     }
@@ -77,6 +87,16 @@ impl<'a> Monitor<'a> {
     /// Whether the user wants the fit to end.
     pub fn is_interrupted(&self) -> bool {
         self.session.is_interrupted()
+    }
+
+    /// When the whole fit has to end, if it has to: for work between minimisations.
+    pub fn end(&self) -> Option<Instant> {
+        self.session.end()
+    }
+
+    /// Whether that time is over.
+    pub fn is_late(&self) -> bool {
+        self.session.is_late()
     }
 
     /// Ends the fit for `reason` unless it has ended already.

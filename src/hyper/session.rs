@@ -1,5 +1,6 @@
 //! What a fit has to do with the world outside: who hears of its epochs, who may interrupt it, where its state is kept.
 
+use super::clock::Clock;
 use super::event::{Event, Stage};
 use super::monitor::Monitor;
 use super::stopping::Limits;
@@ -7,6 +8,7 @@ use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Who hears of every stage and epoch. It can be sent, so that a fit can run on a thread other than its caller's.
 pub type Listener<'a> = dyn FnMut(&Event) + Send + 'a;
@@ -63,12 +65,23 @@ pub struct Session<'a> {
     checkpoint: Option<&'a mut Checkpoint>,
     /// Set once the listener has seen enough.
     enough: Option<&'a AtomicBool>,
+    /// The time limit of the command that the session belongs to.
+    clock: Option<Clock>,
+    /// When the work in this session has to end.
+    end: Option<Instant>,
 }
 
 impl<'a> Session<'a> {
     /// A session that nobody interrupts and of which nothing is kept; `listener` hears every event.
     pub fn new(listener: &'a mut Listener<'a>) -> Self {
-        Session { listener: Some(listener), interrupt: None, checkpoint: None, enough: None }
+        Session {
+            listener: Some(listener),
+            interrupt: None,
+            checkpoint: None,
+            enough: None,
+            clock: None,
+            end: None,
+        }
     }
 
     /// Ends the fit soon after `poll` says so, with an error; the checkpoint, if there is one, is written before. `poll` is
@@ -120,6 +133,47 @@ impl<'a> Session<'a> {
         Session { enough: Some(flag), ..self }
     }
 
+    /// Counts the time limit of fits from the start of a command, and over all of them. Without it every fit counts its own.
+    pub fn with_clock(self, clock: Option<Clock>) -> Self {
+        Session { clock, ..self }
+    }
+
+    /// The clock of the command, or one that starts now for a fit with a time limit of so many seconds.
+    pub fn clock(&self, seconds: Option<f64>) -> Option<Clock> {
+        self.clock.or_else(|| seconds.map(|seconds| Clock::since(Instant::now(), seconds)))
+    }
+
+    /// The same session for a part of its work that ends soon after a share of the time is over: training then keeps the best point it
+    /// has found.
+    pub fn until(&mut self, clock: Option<Clock>, share: f64) -> Session<'_> {
+        let end = clock.and_then(|clock| clock.at(share));
+        let end = [end, self.end].into_iter().flatten().min();
+        let listener = self.listener.as_mut().map(|listener| &mut **listener as &mut Listener<'_>);
+        Session {
+            listener,
+            interrupt: self.interrupt.clone(),
+            checkpoint: self.checkpoint.as_deref_mut(),
+            enough: self.enough,
+            clock: clock.or(self.clock),
+            end,
+        }
+    }
+
+    /// When the work in this session has to end, if it has to.
+    pub fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
+    /// Whether the time of the work in this session is over.
+    pub fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// The seconds that are left, where there is a limit.
+    pub(super) fn seconds_left(&self) -> Option<f64> {
+        self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+
     /// Whether the listener has seen enough.
     pub(super) fn has_seen_enough(&self) -> bool {
         self.enough.is_some_and(|enough| enough.load(Ordering::Relaxed))
@@ -132,14 +186,14 @@ impl<'a> Session<'a> {
             interrupt: self.interrupt.clone(),
             checkpoint: self.checkpoint.as_deref_mut(),
             enough: self.enough,
+            clock: self.clock,
+            end: self.end,
         }
     }
 
     /// A monitor within the session, whose clock starts now.
     pub fn monitor(&mut self, limits: Limits) -> Monitor<'_> {
-        let listener = self.listener.as_mut().map(|listener| &mut **listener as &mut Listener<'_>);
-        let (interrupt, checkpoint) = (self.interrupt.clone(), self.checkpoint.as_deref_mut());
-        Monitor::within(limits, Session { listener, interrupt, checkpoint, enough: self.enough })
+        Monitor::within(limits, self.until(None, 1.0))
     }
 
     /// Where the fit's state is kept.

@@ -26,8 +26,10 @@ pub struct StudentT {
 }
 
 impl StudentT {
-    /// Degrees of freedom stay within these in training: below there is no mean, above it is a normal distribution.
-    pub const DF_RANGE: (f64, f64) = (1.0, 100.0);
+    /// Degrees of freedom stay within these in training. From 2 down the variance is infinite, and close above 2 it says nothing about
+    /// errors: at 2.1 it is 21 times the squared scale. Above 100 the distribution is nearly normal. Values outside are for
+    /// ⟨fix likelihood.df=VALUE⟩.
+    pub const DF_RANGE: (f64, f64) = (2.1, 100.0);
 
     /// The floor under the scale during training, in units of the (standardised) target's standard deviation: the root of
     /// [`Gaussian::NOISE_FLOOR`](super::Gaussian::NOISE_FLOOR). Without it targets that are tied let the density rise without end.

@@ -49,6 +49,9 @@ pub struct Tried {
     pub seconds: f64,
     /// Whether it was taken.
     pub chosen: bool,
+    /// Why it was not taken although its loss is lower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objection: Option<String>,
 }
 
 /// One of several starts of a fit.

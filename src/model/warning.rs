@@ -107,6 +107,13 @@ pub enum Warning {
         /// The difference of the two objectives, in nats per datum.
         disagreement: f64,
     },
+    /// The fit failed with what was chosen, and was made again with less of it.
+    FellBack {
+        /// Why the first fit failed.
+        error: String,
+        /// What was used instead.
+        instead: String,
+    },
     /// Training did not improve on its start.
     NoProgress,
     /// The epoch limit came while the objective was still falling.
@@ -141,7 +148,7 @@ impl Warning {
     /// The options that may help, by name and with a value where there is one to try; none where there is nothing to try.
     pub fn options(&self) -> &'static [&'static str] {
         match self {
-            Warning::Data { .. } => &[],
+            Warning::Data { .. } | Warning::FellBack { .. } => &[],
             Warning::Inducing { .. } => &["inducing"],
             Warning::NoiseExplainsAll { sparse: true, .. } => &["kernel", "seed"],
             Warning::NoiseExplainsAll { sparse: false, .. } => &["features", "model gp"],
@@ -255,6 +262,9 @@ impl fmt::Display for Marked<'_> {
                 f,
                 "in single precision the objective was off by {disagreement:.0e} nats per row, so that training went on in double: ⟨precision f64⟩ does that from the start"
             ),
+            Warning::FellBack { error, instead } => {
+                write!(f, "the fit with the chosen options failed ({error}): it was made again with {instead}")
+            }
             Warning::NoProgress => f.write_str(
                 "training did not improve on its start, which was kept; try a smaller ⟨learning_rate⟩ or ⟨q_step⟩, or ⟨q_guard trust⟩",
             ),

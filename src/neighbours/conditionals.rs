@@ -197,7 +197,9 @@ impl Conditionals {
         let weights = &mut self.weights[start..];
         linalg::solve_factored(factor.as_ref(), weights);
         let explained: f64 = cross.iter().zip(weights.iter()).map(|(r, b)| r * b).sum();
-        residual[(k, k)] + noise(k, &near.places) - explained
+        // Rounding may leave less than nothing of a row that its neighbours determine; what is not a number stays that.
+        let left = residual[(k, k)] - explained;
+        if left < 0.0 { noise(k, &near.places) } else { left + noise(k, &near.places) }
     }
 
     /// Adds what flows back from the block that was conditioned last: to `prior`, and into the features of the block's members (`out`,

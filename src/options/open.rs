@@ -113,4 +113,20 @@ impl FitOptions {
             Part::Objective => self.objective.to_string(),
         }
     }
+
+    /// The options with one part as `other` has it.
+    pub fn with_part_of(&self, part: Part, other: &FitOptions) -> FitOptions {
+        let own = self.clone();
+        match part {
+            Part::Likelihood => FitOptions { likelihood: other.likelihood, ..own },
+            Part::WarpInputs => FitOptions { warp_inputs: other.warp_inputs, ..own },
+            Part::WarpTarget => FitOptions { warp_target: other.warp_target, ..own },
+            Part::Kernel => FitOptions { kernel: other.kernel.clone(), ..own },
+            Part::Neighbours => match other.neighbours {
+                Some(count) => own.with_neighbours(count),
+                None => own.without_neighbours(),
+            },
+            Part::Objective => FitOptions { objective: other.objective, ..own },
+        }
+    }
 }

@@ -61,7 +61,7 @@ impl Evaluation {
 impl Evaluation {
     /// What to try next, with options called as `say` does; see [`next`](super::next()).
     pub fn next(&self, model: &TableModel, say: &Say<'_>) -> Vec<String> {
-        let facts = Facts::of(model, &self.metrics, (self.train.clone(), self.baselines.clone()));
+        let facts = Facts::of(model, &self.metrics, self.baselines.clone());
         next(&facts).iter().map(|line| spoken(line, say)).collect()
     }
 }

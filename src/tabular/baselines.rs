@@ -44,7 +44,8 @@ pub struct Baselines {
     pub training: Option<Metrics>,
     /// The distribution that knows no input.
     pub constant: Constant,
-    /// A linear model of the same inputs; none where the model is linear itself, has many inputs, or no linear model could be fitted.
+    /// A linear model of the same inputs; none where the model is linear itself, has many inputs, no linear model could be fitted, or the time
+    /// limit is over.
     pub linear: Option<TableModel>,
 }
 
@@ -142,7 +143,7 @@ impl TrainingSample {
 
     /// The linear model, with the likelihood of the fit's target, or Gaussian noise for all numbers that are no counts.
     fn linear(&self, model: &TableModel, session: &mut Session<'_>) -> Result<Option<TableModel>> {
-        let Some(most) = linear_rows(model) else { return Ok(None) };
+        let Some(most) = linear_rows(model).filter(|_| !session.is_late()) else { return Ok(None) };
         let train = self.rows.first(most);
         let (options, schema) = (linear_options(model), model.schema());
         let scaling = scaling_of(&options, train.inputs(), &train.targets)?;

@@ -8,11 +8,11 @@ use super::resolve::{
 use super::rows::{CodedTable, TableRows};
 use crate::data::Scaling;
 use crate::error::Result;
-use crate::hyper::{Listener, Session};
+use crate::hyper::{Clock, Listener, Session};
 use crate::options::FitOptions;
 use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings, unlabelled_note};
 use crate::tables::Table;
-use crate::training::{TrainingData, asks_for_warps, choose, fit_arrays_in, scaling_of, suited};
+use crate::training::{Chosen, TrainingData, asks_for_warps, choose, fit_arrays_in, scaling_of, suited};
 
 /// What to fit to: the table, the meaning of its columns, and which part of it is for training.
 #[derive(Clone, Copy)]
@@ -97,28 +97,16 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     }
     let options = FitOptions { kernel: schema.kernel_of_inputs(&options.kernel)?, ..options };
     let data = CodedTable::of(&schema, table)?;
-    let mut train = data.part(rows.train);
+    let mut train = data.part(rows.train.clone());
     check_training_target(&schema, table, &train.targets)?;
     notes.extend(input_warnings(&schema.input_names(), train.inputs()));
     notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
     let levels = schema.encoding().levels().len();
-    let (options, choices) = match request.start {
-        Some(_) => (options, None),
-        None => choose((train.dataset(), levels), &options, session)?,
+    let clock = session.clock(options.max_seconds);
+    let mut chosen = match request.start {
+        Some(_) => Chosen::as_asked(options),
+        None => choose((train.dataset(), levels), &options, &mut session.until(clock, Clock::CHOICES))?,
     };
-    let options = &options.decided_for(train.targets.len());
-    let scaling = match request.start {
-        Some(start) => start.scaling().clone(),
-        None => {
-            let plain = Scaling::standardise(train.inputs(), &train.targets);
-            schema.take_means(&plain);
-            match asks_for_warps(options) {
-                true => scaling_of(options, train.inputs(), &train.targets)?,
-                false => suited(options, plain),
-            }
-        }
-    };
-    train.scale(&scaling);
     let held_out = |rows: Vec<usize>| {
         let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
         part.rows.iter_mut().for_each(|row| *row = table.row(*row));
@@ -131,21 +119,52 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     {
         return Ok(TableFit { model: TableModel::from_bytes(&path, &found)?, validation, test });
     }
-    let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
-    let training =
-        TrainingData { train: train.dataset(), validation: scaled.as_ref().map(TableRows::dataset), levels };
-    let start = request.start.map(|start| start.start(options, Some(train.inputs()), request.keep_posterior));
-    let mut fitted = fit_arrays_in(training, options, start.as_ref(), session)?;
-    // A fit that goes on with another one's posterior owes its start to that one's search.
-    if let Some(start) = request.start.filter(|_| request.keep_posterior) {
-        fitted.search = start.search().clone();
-    }
-    fitted.decided_by(choices);
-    let model = TableModel::of(fitted, (schema, scaling), options, train.targets.len(), notes);
+    let session = &mut session.until(clock, Clock::TRAINING);
+    let (fitted, scaling, options) = loop {
+        let options = chosen.options.decided_for(train.targets.len());
+        let scaling = scaling_of_fit((&options, request.start), &mut schema, &train)?;
+        train.scale(&scaling);
+        let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
+        let validation = scaled.as_ref().map(TableRows::dataset);
+        let training = TrainingData { train: train.dataset(), validation, levels };
+        let start =
+            request.start.map(|start| start.start(&options, Some(train.inputs()), request.keep_posterior));
+        match fit_arrays_in(training, &options, start.as_ref(), session) {
+            // The next attempt may see the rows on another scale.
+            Err(error) if chosen.give_up(&error) => train = data.part(rows.train.clone()),
+            fitted => {
+                let mut fitted = fitted?;
+                // A fit that goes on with another one's posterior owes its start to that one's search.
+                if let Some(start) = request.start.filter(|_| request.keep_posterior) {
+                    fitted.search = start.search().clone();
+                }
+                fitted.decided_by(chosen);
+                break (fitted, scaling, options);
+            }
+        }
+    };
+    let model = TableModel::of(fitted, (schema, scaling), &options, train.targets.len(), notes);
     if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
         checkpoint.finish_fit(mark, model.to_bytes()?);
     }
     Ok(TableFit { model, validation, test })
+}
+
+/// How the model sees rows: as the start model does, or as the training rows are spread.
+fn scaling_of_fit(
+    (options, start): (&FitOptions, Option<&TableModel>),
+    schema: &mut Schema,
+    train: &TableRows,
+) -> Result<Scaling> {
+    if let Some(start) = start {
+        return Ok(start.scaling().clone());
+    }
+    let plain = Scaling::standardise(train.inputs(), &train.targets);
+    schema.take_means(&plain);
+    match asks_for_warps(options) {
+        true => scaling_of(options, train.inputs(), &train.targets),
+        false => Ok(suited(options, plain)),
+    }
 }
 
 /// The columns of the fit: those of the start model, or found in the table.

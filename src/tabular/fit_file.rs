@@ -9,7 +9,7 @@ use super::streamed::{DataFile, FileBatches, FileRows, changed};
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Role, Roles, check_fractions};
 use crate::error::{Error, Result};
-use crate::hyper::Session;
+use crate::hyper::{Clock, Session};
 use crate::options::{FitOptions, Hyper, ModelKind};
 use crate::schema::SchemaOptions;
 use crate::tables::Ahead;
@@ -146,7 +146,10 @@ pub fn fit_file(
     let roles = roles_for(request)?;
     let surveyed = survey_for(request, &roles)?;
     let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
-    let mut sampled = Sampled::of(surveyed, (request.options, request.start), by_batches, session)?;
+    let clock = session.clock(request.options.max_seconds);
+    let choosing = &mut session.until(clock, Clock::CHOICES);
+    let sampled = Sampled::of(surveyed, (request.options, request.start), by_batches, choosing)?;
+    let session = &mut session.until(clock, Clock::TRAINING);
     let (schema, scaling, options) = (sampled.schema.clone(), sampled.scaling.clone(), &sampled.options);
     let train = sampled.train;
     let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
@@ -161,7 +164,7 @@ pub fn fit_file(
         None => Origin::Prototype(Prototype::of(options, file.schema.dims(), sampled.levels)?),
     };
     let mut fitted = fit_rows(&streamed, options, origin, session)?;
-    fitted.decided_by(sampled.choices.take());
+    fitted.decided_by(sampled.chosen);
     let columns = (file.schema.clone(), file.scaling.clone());
     let model = TableModel::of(fitted, columns, &sampled.options, train, sampled.notes);
     Ok(FileFit { model, validation: sampled.validation, rows, plan, file })

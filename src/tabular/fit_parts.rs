@@ -9,7 +9,7 @@ use crate::checkpoint::Identity;
 use crate::collapsed::Dataset;
 use crate::data::{BatchPlan, Role, Roles, Scaling};
 use crate::error::{Error, Result};
-use crate::hyper::Session;
+use crate::hyper::{Clock, Session};
 use crate::options::{FitOptions, ModelKind, StepOptions};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::{Readings, Table};
@@ -285,7 +285,10 @@ impl<'a> PartsFit<'a> {
     pub fn fit(self, session: &mut Session<'_>) -> Result<TableModel> {
         let PartsFit { request, parts, surveyed, counts } = self;
         let decide = |options: FitOptions, rows: usize| request.decided(options, rows);
-        let mut sampled = Sampled::of(surveyed, (request.options, None), decide, session)?;
+        let clock = session.clock(request.options.max_seconds);
+        let choosing = &mut session.until(clock, Clock::CHOICES);
+        let sampled = Sampled::of(surveyed, (request.options, None), decide, choosing)?;
+        let session = &mut session.until(clock, Clock::TRAINING);
         parts.prepare(&Preparation {
             schema: sampled.schema.clone(),
             scaling: sampled.scaling.clone(),
@@ -297,7 +300,7 @@ impl<'a> PartsFit<'a> {
         let options = &sampled.options;
         let prototype = Prototype::of(options, sampled.schema.dims(), sampled.levels)?;
         let mut fitted = fit_rows(&rows, options, Origin::Prototype(prototype), session)?;
-        fitted.decided_by(sampled.choices.take());
+        fitted.decided_by(sampled.chosen);
         let columns = (sampled.schema, sampled.scaling);
         Ok(TableModel::of(fitted, columns, &sampled.options, sampled.train, sampled.notes))
     }

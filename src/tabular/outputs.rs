@@ -9,7 +9,7 @@ use super::sharing::{Sharing, decide};
 use crate::data::Scaling;
 use crate::error::{Error, Result};
 use crate::files::{AtomicFile, open_input};
-use crate::hyper::Session;
+use crate::hyper::{Clock, Session};
 use crate::likelihood::LikelihoodKind;
 use crate::model::{SEVERAL, Tried, damaged_model, read_model_file};
 use crate::options::{FitOptions, ModelKind};
@@ -71,12 +71,13 @@ pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -
     // Columns are found in the whole table, so that its parts have the same categories.
     let found = targets.iter().map(|target| find_schema(&labelled, &columns_of(request, target), options));
     let schemas = found.map(|found| found.map(|(schema, _)| schema)).collect::<Result<Vec<Schema>>>()?;
+    let clock = session.clock(options.max_seconds);
     let (sharing, tried) = match request.sharing {
         Some(sharing) => (sharing, Vec::new()),
         None if options.open.is_empty() => (Sharing::Own, Vec::new()),
-        None => decide(request, (&train, &schemas), session)?,
+        None => decide(request, (&train, &schemas), &mut session.until(clock, Clock::CHOICES))?,
     };
-    let models = fit_known(request, (&train, schemas), sharing, session)?;
+    let models = fit_known(request, (&train, schemas), sharing, &mut session.until(clock, 1.0))?;
     Ok(OutputsFit { models, train, test, sharing, tried })
 }
 
@@ -88,9 +89,12 @@ pub(super) fn fit_known(
     session: &mut Session<'_>,
 ) -> Result<TableOutputs> {
     if sharing != Sharing::Own {
+        let clock = session.clock(request.options.max_seconds);
+        let session = &mut session.until(clock, Clock::TRAINING);
         return Ok(together(request, (train, schemas), sharing, session)?.into());
     }
-    let one = |schema: Schema| {
+    let (clock, targets) = (session.clock(None), schemas.len());
+    let one = |(place, schema): (usize, Schema)| {
         let columns =
             SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
         let request = FitRequest {
@@ -101,9 +105,10 @@ pub(super) fn fit_known(
             start: None,
             keep_posterior: false,
         };
+        let session = &mut session.until(clock.map(|clock| clock.for_next_of(targets - place)), 1.0);
         fit_table_in(&request, session).map(|fit| fit.model)
     };
-    Ok(schemas.into_iter().map(one).collect::<Result<Vec<_>>>()?.into())
+    Ok(schemas.into_iter().enumerate().map(one).collect::<Result<Vec<_>>>()?.into())
 }
 
 fn check_targets(table: &Table, targets: &[String]) -> Result<()> {

@@ -7,11 +7,10 @@ use crate::collapsed::Dataset;
 use crate::data::{Roles, Scaling};
 use crate::error::Result;
 use crate::hyper::Session;
-use crate::model::Choices;
 use crate::options::{FitOptions, Part};
 use crate::schema::{Schema, SchemaOptions};
 use crate::tabular::survey::{Sample, Survey, Surveyed};
-use crate::training::{WARM_ROWS, asks_for_warps, choose, scaling_of, suited};
+use crate::training::{Chosen, WARM_ROWS, asks_for_warps, choose, scaling_of, suited};
 
 /// Training rows in memory that the objective is estimated on.
 const CHECK_ROWS: usize = 20_480;
@@ -48,7 +47,7 @@ pub(super) struct Sampled {
     pub scaling: Scaling,
     /// The options with everything decided.
     pub options: FitOptions,
-    pub choices: Option<Choices>,
+    pub chosen: Chosen,
     /// What is said about the columns.
     pub notes: Vec<String>,
     /// Rows to train on.
@@ -85,15 +84,15 @@ impl Sampled {
             Ok(part)
         };
         let (mut start_rows, mut check_rows) = (part(surveyed.start)?, part(surveyed.check)?);
-        let (options, choices) = match start {
-            Some(_) => (options, None),
+        let chosen = match start {
+            Some(_) => Chosen::as_asked(options),
             // What needs all rows in memory stays as it is.
             None => {
                 let open = options.open.without(&[Part::Neighbours, Part::Objective]);
                 choose((start_rows.dataset(), levels), &FitOptions { open, ..options }, session)?
             }
         };
-        let options = decide(options, train);
+        let options = decide(chosen.options.clone(), train);
         let scaling = match start {
             Some(start) => start.scaling().clone(),
             None if asks_for_warps(&options) => {
@@ -113,7 +112,7 @@ impl Sampled {
             schema,
             scaling,
             options,
-            choices,
+            chosen,
             notes: warnings,
             train,
             levels,

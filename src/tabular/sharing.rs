@@ -114,9 +114,12 @@ pub(super) fn decide(
         stop_at: None,
         ..options.clone()
     };
+    let (mut number, of) = (0, 2 + MOST_PROCESSES);
     let mut judge = |sharing: Sharing, options: &FitOptions| {
         let started = Instant::now();
-        session.enter(Stage::Choice { part: "outputs", rows: train.rows() });
+        number += 1;
+        let of = of.max(number);
+        session.enter(Stage::Choice { part: "outputs", rows: train.rows(), number, of, left: None });
         let request = OutputsRequest { options, table: &train, sharing: Some(sharing), ..*request };
         match fit_known(&request, (&train, schemas.to_vec()), sharing, &mut session.silent()) {
             Ok(models) => {
@@ -151,6 +154,7 @@ pub(super) fn decide(
         loss: Some(one.losses.mean()),
         seconds: one.seconds,
         chosen: i == best,
+        ..Tried::default()
     };
     Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
 }

@@ -2,7 +2,7 @@
 
 use super::arrays::{Origin, fit_rows};
 use super::check::check_data;
-use super::choices::choose;
+use super::choices::{Chosen, choose};
 use super::owned::{OwnedData, OwnedRows};
 use super::record::record;
 use super::scaling::scaling_of;
@@ -11,9 +11,9 @@ use super::trainer::Trainer;
 use crate::collapsed::Dataset;
 use crate::data::Scaling;
 use crate::error::{Error, Result};
-use crate::hyper::{Event, Session};
+use crate::hyper::{Clock, Event, Session};
 use crate::likelihood::{LikelihoodKind, ObservationModel};
-use crate::model::{Choices, Model};
+use crate::model::Model;
 use crate::objective::Targets;
 use crate::options::FitOptions;
 use faer::MatRef;
@@ -103,27 +103,32 @@ impl ModelBuilder {
     ///
     /// As for [`ModelBuilder::fit`]; `Interrupted` when the session was.
     pub fn fit_in(&self, x: MatRef<'_, f64>, y: &[f64], session: &mut Session<'_>) -> Result<Model> {
-        let (chosen, choices) = self.chosen((x, y), session)?;
-        let Prepared { prototype, options, scaling, rows } = chosen.prepare(x, y)?;
-        let mut fitted = fit_rows(&rows, &options, Origin::Prototype(prototype), session)?;
-        fitted.decided_by(choices);
-        Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()))
+        let clock = session.clock(self.options.max_seconds);
+        let mut chosen = self.chosen((x, y), &mut session.until(clock, Clock::CHOICES))?;
+        let session = &mut session.until(clock, Clock::TRAINING);
+        loop {
+            let builder = ModelBuilder { options: chosen.options.clone(), ..self.clone() };
+            let Prepared { prototype, options, scaling, rows } = builder.prepare(x, y)?;
+            match fit_rows(&rows, &options, Origin::Prototype(prototype), session) {
+                Err(error) if chosen.give_up(&error) => {}
+                fitted => {
+                    let mut fitted = fitted?;
+                    fitted.decided_by(chosen);
+                    return Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()));
+                }
+            }
+        }
     }
 
-    /// The same fit with everything decided that options leave open. A kernel or a likelihood that was given as a value decides all.
-    fn chosen(
-        &self,
-        (x, y): (MatRef<'_, f64>, &[f64]),
-        session: &mut Session<'_>,
-    ) -> Result<(ModelBuilder, Option<Choices>)> {
+    /// Decides everything that options leave open. A kernel or a likelihood that was given as a value decides all.
+    fn chosen(&self, (x, y): (MatRef<'_, f64>, &[f64]), session: &mut Session<'_>) -> Result<Chosen> {
         if self.options.open.is_empty() || self.kernel.is_some() || self.likelihood.is_some() {
-            return Ok((self.clone(), None));
+            return Ok(Chosen::as_asked(self.options.clone()));
         }
         // What is wrong with arrays or options is said before any work.
         self.prepare(x, y)?;
         let targets = Targets { y, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
-        let (options, choices) = choose((Dataset { x, targets }, levels(y)), &self.options, session)?;
-        Ok((ModelBuilder { options, ..self.clone() }, choices))
+        choose((Dataset { x, targets }, levels(y)), &self.options, session)
     }
 
     /// Mini-batch training of the same, a step at a time by the caller's own loop. An ELBO that would collapse is trained by

@@ -49,7 +49,7 @@ pub use variational::VariationalModel;
 #[cfg(feature = "tables")]
 pub(crate) use self::{
     arrays::{Origin, fit_rows},
-    choices::choose,
+    choices::{Chosen, choose},
     parts::unreadable,
     record::record,
     row_buffer::RowBuffer,

@@ -2,6 +2,7 @@
 
 use super::alternating::Alternating;
 use super::batch_training::BatchTraining;
+use super::choices::Chosen;
 use super::collapsed::CollapsedObjective;
 use super::diagnose::{FitFacts, absolute_jitter, diagnose};
 use super::failure::{diverged, explained, failed_start, singular_start};
@@ -19,9 +20,7 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{
-    Choices, FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, Warning,
-};
+use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, Warning};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
@@ -43,8 +42,10 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Takes in what held-out rows decided before the fit, if they did.
-    pub(crate) fn decided_by(&mut self, choices: Option<Choices>) {
+    /// Takes in what was chosen before the fit, and what of it was given up.
+    pub(crate) fn decided_by(&mut self, chosen: Chosen) {
+        let (choices, warning) = chosen.into_record();
+        self.summary.warnings.extend(warning);
         let Some(choices) = choices else { return };
         let of_neighbours = choices.parts.iter().any(|choice| choice.part == Part::Neighbours);
         for warning in &mut self.summary.warnings {
@@ -353,6 +354,8 @@ pub(super) fn polished(
     let all = if complete { sample } else { Sweep::of(rows.all(), steps.batch_size) };
     let most = match complete {
         _ if !steps.polish => 0,
+        // Nothing is left of a time limit but the step that makes q fit.
+        _ if outcome.reason == StopReason::MaxSeconds => usize::from(complete && one_step),
         true => polish_steps(n),
         // Each step takes a pass, after a first one.
         false => {

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // every fuzz target uses its own part
 
 pub mod checkpoint;
+pub mod fit;
 pub mod kernel;
 pub mod model;
 pub mod table;

@@ -14,16 +14,18 @@ use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
 use sparsegp::tabular::{Sharing, TableModel};
 use sparsegp::{Error, Result};
 use std::path::Path;
+use std::time::Instant;
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<()> {
+    let started = Instant::now();
     let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
     let options = args.options(start.as_ref().map(|start| start.model_kind()));
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
     if targets.len() > 1 {
-        return outputs::run(args, &targets, &options);
+        return outputs::run((args, started), &targets, &options);
     }
     if args.sharing().is_some() {
         let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
@@ -31,7 +33,7 @@ pub fn run(args: &FitArgs) -> Result<()> {
             Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
         );
     }
-    let (fitted, checkpoint) = fitting::fit(args, &options, start.as_ref())?;
+    let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
     let model = fitted.model();
     let test = match &args.held_out.test {
         Some(path) => {
@@ -58,10 +60,8 @@ pub fn run(args: &FitArgs) -> Result<()> {
             None => write_test_predictions(args, &fitted, path)?,
         }
     }
-    write_summaries(args, &outcomes)?;
-    show(args, &outcomes)?;
     interruption::finish(args, checkpoint);
-    Ok(())
+    tell(args, &outcomes)
 }
 
 /// A model that was fitted, with the figures of test rows, if there are any, and the metrics document.
@@ -189,9 +189,22 @@ fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
     ]
 }
 
-/// Writes the report of all outputs, its figures and their metrics document, where these are asked for.
-pub fn write_summaries(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+/// Tells what became of the fit: the metrics document, the summary, and then the report, which takes the longest and can be left out by
+/// Ctrl-C.
+pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+    if let Some(path) = &args.output.metrics {
+        AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
+    }
+    show(args, outcomes)?;
+    write_page(args, outcomes)
+}
+
+/// Writes the report of all outputs and its figures, where these are asked for.
+fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if args.output.wants_page() {
+        if !args.output.quiet {
+            output::note("report: explaining predictions and drawing figures; Ctrl-C leaves it out");
+        }
         let of_outcome = |outcome| FitReport {
             title: Outcome::target(outcome),
             model: outcome.model,
@@ -207,10 +220,7 @@ pub fn write_summaries(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
         let page = report::fit_page(&title, &fits, &page::command());
         page::write(&page, args.output.report.as_deref(), args.output.plots.as_deref())?;
     }
-    match &args.output.metrics {
-        Some(path) => AtomicFile::write_all_to(path, json(outcomes).as_bytes()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn json(outcomes: &[Outcome<'_>]) -> String {
@@ -259,7 +269,7 @@ fn where_all(output: &OutputArgs) -> String {
 }
 
 /// Prints the outcome: the document, or a summary of every output with the warnings on standard error.
-pub fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
     if args.output.json {
         return output::print(&json(outcomes));
     }

@@ -6,7 +6,7 @@ use super::output;
 use super::progress::Progress;
 use sparsegp::checkpoint::{Checkpoint, Identity};
 use sparsegp::files::file_digest;
-use sparsegp::hyper::{Event, Session};
+use sparsegp::hyper::{Clock, Event, Session};
 use sparsegp::options::FitOptions;
 use sparsegp::report::{Evaluation, Evaluator, KeptRows};
 use sparsegp::schema::UnseenLevels;
@@ -16,10 +16,14 @@ use sparsegp::tabular::{
     check_file_fit, fit_file, fit_table_in, select_beta,
 };
 use sparsegp::{Error, Result};
+use std::time::{Duration, Instant};
 
 /// The numbers of a file that are not held in memory unless the fit needs that: 1 GiB of them. Reading and training need
 /// about three times that.
 const MOST_IN_MEMORY: u64 = 1 << 30;
+
+/// Phases after fits that take longer than this are told.
+const LONG: Duration = Duration::from_secs(5);
 
 /// A fit, with the way to the rows that were held out.
 pub enum Fitting {
@@ -101,11 +105,17 @@ impl Fitting {
     }
 }
 
+/// The clock of the command, where it has a time limit.
+pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
+    options.max_seconds.map(|seconds| Clock::since(started, seconds))
+}
+
 /// What the figures of test rows are read against: a help, so that nothing ends because it cannot be had or was interrupted.
-pub fn baselines(request: &FitRequest<'_>, model: &TableModel) -> Option<Baselines> {
+pub fn baselines((request, started): (&FitRequest<'_>, Instant), model: &TableModel) -> Option<Baselines> {
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
-    Baselines::of(request, model, &mut session).ok()
+    let clock = clock(request.options, started);
+    Baselines::of(request, model, &mut session.until(clock, Clock::BASELINES)).ok()
 }
 
 /// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
@@ -124,7 +134,7 @@ pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
 
 /// Fits, through a shuffle buffer if that was asked for or the file is too large to be held.
 pub fn fit(
-    args: &FitArgs,
+    (args, started): (&FitArgs, Instant),
     options: &FitOptions,
     start: Option<&TableModel>,
 ) -> Result<(Fitting, Checkpoint)> {
@@ -144,7 +154,7 @@ pub fn fit(
             }
         };
         let digest = file_digest(&args.data)?;
-        return watched((args, options, start), &digest, |session| {
+        return watched((args, started), (options, start), &digest, |session| {
             fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
         });
     }
@@ -157,7 +167,7 @@ pub fn fit(
         start,
         keep_posterior: false,
     };
-    let (mut fitting, checkpoint) = watched((args, options, start), &table.digest(), |session| {
+    let (mut fitting, checkpoint) = watched((args, started), (options, start), &table.digest(), |session| {
         let fit = match &args.objective.betas {
             Some(betas) => select_beta(&request, betas, session)?.0,
             None => fit_table_in(&request, session)?,
@@ -166,7 +176,10 @@ pub fn fit(
     })?;
     if let Fitting::Table { fit, baselines, kept, .. } = &mut fitting {
         if fit.test.is_some() || args.held_out.test.is_some() {
-            *baselines = self::baselines(&request, &fit.model).map(Box::new);
+            if !args.output.quiet && started.elapsed() > LONG {
+                output::note("test rows: fitting baselines, then predicting");
+            }
+            *baselines = self::baselines((&request, started), &fit.model).map(Box::new);
         } else if args.output.wants_page() {
             let mut rows = KeptRows::new(&fit.model);
             let labelled = table.with_values(fit.model.schema().target_name());
@@ -179,15 +192,18 @@ pub fn fit(
 
 /// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.
 fn watched(
-    (args, options, start): (&FitArgs, &FitOptions, Option<&TableModel>),
+    (args, started): (&FitArgs, Instant),
+    (options, start): (&FitOptions, Option<&TableModel>),
     digest: &str,
     fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
 ) -> Result<(Fitting, Checkpoint)> {
     let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
-    let mut session =
-        Session::new(&mut listener).with_interrupt(interruption::flag()).with_checkpoint(&mut checkpoint);
+    let mut session = Session::new(&mut listener)
+        .with_interrupt(interruption::flag())
+        .with_clock(clock(options, started))
+        .with_checkpoint(&mut checkpoint);
     let fitted = fit(&mut session)?;
     progress.end(fitted.model().summary());
     Ok((fitted, checkpoint))

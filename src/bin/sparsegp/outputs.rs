@@ -16,9 +16,10 @@ use sparsegp::schema::{SchemaOptions, UnseenLevels};
 use sparsegp::tables::read_table_with;
 use sparsegp::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
 use sparsegp::{Error, Result};
+use std::time::Instant;
 
 /// Runs the command.
-pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<()> {
+pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
     let table = read_table_with(&args.data, args.columns.delimiter)?;
     let columns = args.columns.schema_options();
@@ -32,7 +33,9 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     };
     let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
     let mut listener = |event: &Event| progress.show(event);
-    let mut session = Session::new(&mut listener).with_interrupt(interruption::flag());
+    let mut session = Session::new(&mut listener)
+        .with_interrupt(interruption::flag())
+        .with_clock(fitting::clock(options, started));
     let fit = fit_outputs_in(&request, &mut session)?;
     if let Some(last) = fit.models.models().last() {
         progress.end(last.summary());
@@ -41,7 +44,7 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
         output::print(&decided(&fit))?;
     }
     let outcome = |model| {
-        let test = test_figures(args, options, &fit, model)?;
+        let test = test_figures((args, started), options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
         let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
         Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
@@ -61,8 +64,7 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
             path,
         )?;
     }
-    fit::write_summaries(args, &outcomes)?;
-    fit::show(args, &outcomes)
+    fit::tell(args, &outcomes)
 }
 
 /// What the outputs have in common by held-out rows, with the losses and the option that says the same.
@@ -102,7 +104,7 @@ fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
 
 /// The figures of test rows, where there are any.
 fn test_figures(
-    args: &FitArgs,
+    (args, started): (&FitArgs, Instant),
     options: &FitOptions,
     fit: &OutputsFit,
     model: &TableModel,
@@ -122,7 +124,7 @@ fn test_figures(
     };
     let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
     let any = file.is_some() || fit.test.is_some();
-    let baselines = any.then(|| fitting::baselines(&request, model)).flatten();
+    let baselines = any.then(|| fitting::baselines((&request, started), model)).flatten();
     if let Some(path) = file {
         let data = (path.as_path(), args.columns.delimiter);
         return evaluate(model, baselines.as_ref(), data, unseen).map(Some);

@@ -2,7 +2,7 @@
 
 use super::output;
 use indicatif::{ProgressBar, ProgressStyle};
-use sparsegp::hyper::{Event, Limits, Record, Stage};
+use sparsegp::hyper::{Event, Limits, Record, Stage, time};
 use sparsegp::model::FitSummary;
 use std::io::IsTerminal;
 
@@ -187,6 +187,7 @@ fn place(stage: &Stage) -> (usize, usize) {
         Stage::Restart { number, of, .. } | Stage::Beta { number, of, .. } => (number.saturating_sub(1), of),
         Stage::Growth { inducing, most } => (inducing, most),
         Stage::WarmStart { done, iterations, .. } => (done, iterations),
+        Stage::Choice { number, of, .. } => (number.saturating_sub(1), of),
         _ => (0, 1),
     }
 }
@@ -202,6 +203,15 @@ fn words(record: &Record, pace: Option<f64>) -> String {
         text.push_str(&format!(" ({:.0} ms an epoch)", 1e3 * seconds));
     }
     text
+}
+
+/// The same with the time that the limits leave at most.
+fn words_with_end(record: &Record, limits: &Limits, pace: Option<f64>) -> String {
+    let of_epochs = pace.map(|seconds| seconds * limits.epochs.saturating_sub(record.epoch) as f64);
+    let of_time = limits.seconds.map(|seconds| (seconds - record.seconds).max(0.0));
+    let left = [of_epochs, of_time].into_iter().flatten().reduce(f64::min).filter(|&left| left >= 1.0);
+    let left = left.map_or(String::new(), |left| format!("  at most {} left", time(left)));
+    words(record, pace) + &left
 }
 
 /// The share of a training that is done after an epoch, by its limits of epochs and of time.
@@ -235,7 +245,14 @@ impl Lines {
                 let worth = part > self.said && part < self.parts;
                 self.said = part;
                 let pace = self.pace.take(record);
-                worth.then(|| format!("epoch {}/{}  {}", record.epoch, limits.epochs, words(record, pace)))
+                worth.then(|| {
+                    format!(
+                        "epoch {}/{}  {}",
+                        record.epoch,
+                        limits.epochs,
+                        words_with_end(record, limits, pace)
+                    )
+                })
             }
             Event::Stage(stage) => {
                 (self.said, self.pace) = (0, Pace::default());

@@ -14,7 +14,7 @@ use faer::Mat;
 
 /// The columns of a figure of relevance, and those whose partial dependence a report shows.
 const TEN: usize = 10;
-const FEW: usize = 4;
+pub(super) const FEW: usize = 4;
 
 /// The most classes whose curves share a figure.
 pub(super) const MOST_CURVES: usize = 6;

@@ -18,13 +18,18 @@ use crate::likelihood::Task;
 use crate::model::Coefficient;
 use crate::tables::instant;
 use crate::tabular::TableModel;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The most coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
 
 /// The most effects in a figure.
 const MOST_EFFECTS: usize = 40;
+
+/// The share of the fit's time that explanations may take, the seconds that they always may, and the rows that tell what a prediction takes.
+const TIME_SHARE: f64 = 0.1;
+const LEAST_SECONDS: f64 = 1.0;
+const TIMED_ROWS: usize = 64;
 
 /// What a report of a fit is made from.
 pub struct FitReport<'a> {
@@ -208,10 +213,27 @@ impl FitReport<'_> {
         // Of an only column the function itself is drawn.
         if let Some(kept) = self.kept().filter(|_| self.model.schema().features().len() > 1) {
             let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
-            let settings = Settings { seed: self.model.options().seed, ..Settings::default() };
-            blocks.extend(explained::blocks(self.model, kept, held_out, &settings));
+            blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
         }
         blocks
+    }
+
+    /// Rows and columns of explanations that take about a tenth of the fit's time.
+    fn settings(&self, kept: &KeptRows) -> Settings {
+        let all = Settings { seed: self.model.options().seed, ..Settings::default() };
+        let rows = kept.rows();
+        let few = rows.len().min(TIMED_ROWS);
+        if few == 0 {
+            return all;
+        }
+        let started = Instant::now();
+        let exposure = rows.exposure.iter().take(few).copied().collect();
+        let predictions = self.model.predict_rows(rows.x.subrows(0, few), exposure);
+        std::hint::black_box((0..few).map(|row| predictions.row(row).mean).sum::<f64>());
+        let each = started.elapsed().as_secs_f64().max(1e-9) / few as f64;
+        let choices = self.model.search().choices.as_ref().map_or(0.0, |choices| choices.seconds);
+        let seconds = (TIME_SHARE * (self.model.summary().seconds + choices)).max(LEAST_SECONDS);
+        all.within(seconds / each, (self.model.schema().features().len(), rows.len()), explained::FEW)
     }
 
     /// What one standard deviation of each column does to the latent function of a linear model.

@@ -40,10 +40,17 @@ fn found(curve: &InducingCurve) -> String {
 /// What was chosen of every part, with its loss, among which others.
 fn chosen(choices: &Choices) -> String {
     let loss = |tried: &Tried| tried.loss.map_or("failed".to_owned(), number);
+    let objection =
+        |tried: &Tried| tried.objection.as_ref().map_or(String::new(), |text| format!(" [{text}]"));
     let part = |choice: &Choice| {
+        if let [only] = &choice.tried[..] {
+            return format!("{} {} (not compared)", choice.part, only.value);
+        }
         let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
-        let others: Vec<String> =
-            others.iter().map(|tried| format!("{} {}", tried.value, loss(tried))).collect();
+        let others: Vec<String> = others
+            .iter()
+            .map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)))
+            .collect();
         let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
         format!("{} {taken} ({})", choice.part, others.join(", "))
     };

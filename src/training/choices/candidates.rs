@@ -70,10 +70,9 @@ pub(super) fn values(
     let values = match part {
         Part::Likelihood => likelihoods(kind, options.model, data.targets.y)
             .map(|kind| {
+                // A target that is warped to stay positive stays so: likelihoods that cannot be warped are left out below.
                 let options = if kind.is_joint() { &options.without_neighbours() } else { options };
-                let warp_target =
-                    if kind.has_gaussian_noise() { options.warp_target } else { TargetWarp::None };
-                FitOptions { likelihood: Some(kind), warp_target, ..options.clone() }
+                FitOptions { likelihood: Some(kind), ..options.clone() }
             })
             .collect(),
         Part::WarpInputs => vec![with(&|value| value.warp_inputs = InputWarp::NormalScores)],

@@ -3,6 +3,7 @@
 //! The fit that follows is the one that a user gets who names everything that was chosen: nothing but options goes on.
 
 mod candidates;
+mod fallback;
 pub(crate) mod held_out;
 mod trial;
 
@@ -12,6 +13,7 @@ use crate::hyper::{Session, Stage};
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, base, values};
+pub(crate) use fallback::Chosen;
 use std::time::Instant;
 use trial::{Judged, Trials};
 
@@ -34,7 +36,7 @@ const MORE_ERROR: f64 = 0.05;
 /// Fewer neighbours, or none, are as good when the loss is this close: they make smaller and quicker models.
 const NEGLIGIBLE: f64 = 0.002;
 
-/// The options with every open part decided, and how. `data` are training rows in the user's units, of a target of so many ordered levels
+/// Decides every open part of the options. `data` are training rows in the user's units, of a target of so many ordered levels
 /// (0 for others): all of them, or a sample of those that are on disk.
 ///
 /// # Errors
@@ -44,27 +46,36 @@ pub(crate) fn choose(
     (data, levels): (Dataset<'_>, usize),
     options: &FitOptions,
     session: &mut Session<'_>,
-) -> Result<(FitOptions, Option<Choices>)> {
+) -> Result<Chosen> {
+    let asked = options;
     if options.open.is_empty() {
-        return Ok((options.clone(), None));
+        return Ok(Chosen::as_asked(options.clone()));
     }
     let open = allowed(options, data);
     // Without neighbours nothing holds that is said about them.
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
-    let Some(trials) = Trials::new((data, levels), options.seed) else { return Ok((plain, None)) };
+    let Some(trials) = Trials::new((data, levels), options.seed) else {
+        return Ok(Chosen::new(asked, plain, None));
+    };
     let options = base(options, open, data);
-    let mut search = Search { trials, started: Instant::now(), session, limit: options.max_seconds };
+    let planned = Part::ALL
+        .into_iter()
+        .filter(|&part| open.contains(part))
+        .map(|part| values(part, &options, (data, levels)).len());
+    let planned = 1 + planned.sum::<usize>();
+    let mut search = Search { trials, started: Instant::now(), session, done: 0, planned };
+    search.enter("a first fit");
     let mut best = match search.trials.judge(&options, None, search.session) {
         Ok(judged) => judged,
-        Err(error) if error.kind() == ErrorKind::Fit => return Ok((plain, None)),
+        Err(error) if error.kind() == ErrorKind::Fit => return Ok(Chosen::new(asked, plain, None)),
         Err(error) => return Err(error),
     };
     let mut parts = Vec::new();
     for part in Part::ALL {
         let values =
             if open.contains(part) { values(part, &best.options, (data, levels)) } else { Vec::new() };
-        if !values.is_empty() && !search.is_late() {
+        if !values.is_empty() && !search.session.is_late() {
             let choice;
             (best, choice) = search.decide(part, best, values)?;
             parts.push(choice);
@@ -76,7 +87,30 @@ pub(crate) fn choose(
         seconds: search.started.elapsed().as_secs_f64(),
         parts,
     };
-    Ok((best.options, Some(choices)))
+    Ok(Chosen::new(asked, best.options, Some(choices)))
+}
+
+/// What was tried, with the values that a fit has in the end marked as chosen. Open parts that were not compared, but differ from
+/// what was asked, are added: together the marked values are the fit.
+fn settled(mut choices: Choices, asked: &FitOptions, options: &FitOptions) -> Choices {
+    for part in Part::ALL.into_iter().filter(|&part| asked.open.contains(part)) {
+        let value = options.word_of(part);
+        let known = choices.parts.iter_mut().find(|choice| choice.part == part);
+        let only = Tried { value: value.clone(), ..Tried::default() };
+        match known {
+            Some(choice) => {
+                if !choice.tried.iter().any(|one| one.value == value) {
+                    choice.tried.push(only);
+                }
+                choice.tried.iter_mut().for_each(|one| one.chosen = one.value == value);
+            }
+            None if value != asked.word_of(part) => {
+                choices.parts.push(Choice { part, tried: vec![Tried { chosen: true, ..only }] });
+            }
+            None => {}
+        }
+    }
+    choices
 }
 
 /// The open parts that can be chosen beside what was named.
@@ -109,13 +143,20 @@ struct Search<'s, 'a> {
     trials: Trials,
     started: Instant,
     session: &'s mut Session<'a>,
-    limit: Option<f64>,
+    /// The short fits that were made, and those that there will be.
+    done: usize,
+    planned: usize,
 }
 
 impl Search<'_, '_> {
-    /// Whether half of the time limit has passed, which leaves the other half to the fit.
-    fn is_late(&self) -> bool {
-        self.limit.is_some_and(|limit| self.started.elapsed().as_secs_f64() > 0.5 * limit)
+    /// Tells that a short fit begins.
+    fn enter(&mut self, part: &'static str) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let of = self.planned.max(self.done + 1);
+        let left = (self.done > 0).then(|| seconds / self.done as f64 * (of - self.done) as f64);
+        self.done += 1;
+        let (rows, number) = (self.trials.train_rows(), self.done);
+        self.session.enter(Stage::Choice { part, rows, number, of, left });
     }
 
     /// The best value of a part, and what was found of all of them.
@@ -127,8 +168,13 @@ impl Search<'_, '_> {
             judged.extend(COUNTS.iter().filter_map(|&count| best.with_count(count, &self.trials)));
         }
         for options in values {
-            self.session.enter(Stage::Choice { part: part.word(), rows: self.trials.train_rows() });
+            if self.session.is_late() {
+                break;
+            }
+            self.enter(part.word());
             match self.trials.judge(&options, Some(&best), self.session) {
+                // A fit that the time limit cut short says nothing about its options.
+                Ok(_) if self.session.is_late() => break,
                 Ok(value) => judged.push(value),
                 Err(error) if error.kind() == ErrorKind::Fit => {
                     tried.push(Tried { value: options.word_of(part), ..Tried::default() });
@@ -136,27 +182,45 @@ impl Search<'_, '_> {
                 Err(error) => return Err(error),
             }
         }
-        tried.extend(judged.iter().map(|one| Tried { value: one.options.word_of(part), ..one.tried() }));
-        let best = match part {
-            Part::Neighbours => fewest(best, judged),
-            Part::Likelihood if best.options.likelihood_kind().has_gaussian_noise() => {
-                lowest(best, judged, CLOSED_FORM_GAIN)
-            }
-            Part::Likelihood => lowest(best, judged, LIKELIHOOD_GAIN),
-            _ => lowest(best, judged, LEAST_GAIN),
+        let least = match part {
+            Part::Likelihood if best.options.likelihood_kind().has_gaussian_noise() => CLOSED_FORM_GAIN,
+            Part::Likelihood => LIKELIHOOD_GAIN,
+            _ => LEAST_GAIN,
         };
-        let chosen = best.options.word_of(part);
-        tried.iter_mut().for_each(|one| one.chosen = one.value == chosen);
+        tried.extend(judged.iter().map(|one| {
+            let objection = if part == Part::Neighbours { None } else { objection(&best, one, least) };
+            Tried { value: one.options.word_of(part), objection, ..one.tried() }
+        }));
+        let best = if part == Part::Neighbours { fewest(best, judged) } else { lowest(best, judged, least) };
+        if part == Part::Neighbours {
+            let close = format!("within {NEGLIGIBLE} nats of fewer");
+            let better = tried.iter_mut().filter(|one| one.loss.is_some_and(|loss| loss < best.loss()));
+            better.for_each(|one| one.objection = Some(close.clone()));
+        }
         Ok((best, Choice { part, tried }))
+    }
+}
+
+/// Why a value with a lower loss than the present one is not taken; `None` for one that is, and for one whose loss is no lower.
+fn objection(best: &Judged, other: &Judged, least: f64) -> Option<String> {
+    let (gain, error) = best.gain_of(other);
+    if gain <= 0.0 {
+        None
+    } else if gain <= least {
+        Some(format!("gains no more than {least} nats"))
+    } else if gain <= STANDARD_ERRORS * error {
+        Some("may be chance".to_owned())
+    } else {
+        let rise = 100.0 * best.error_rise_to(other);
+        best.has_less_error_than(other, MORE_ERROR).then(|| format!("squared errors rise by {rise:.0} %"))
     }
 }
 
 /// The value with the lowest loss of those that are clearly better than the present one, or that one.
 fn lowest(best: Judged, others: Vec<Judged>, least: f64) -> Judged {
-    let better = others.into_iter().filter(|other| {
-        let (gain, error) = best.gain_of(other);
-        gain > least.max(STANDARD_ERRORS * error) && !best.has_less_error_than(other, MORE_ERROR)
-    });
+    let better = others
+        .into_iter()
+        .filter(|other| best.gain_of(other).0 > 0.0 && objection(&best, other, least).is_none());
     let mut better: Vec<Judged> = better.collect();
     better.sort_by(|a, b| a.loss().total_cmp(&b.loss()));
     better.into_iter().next().unwrap_or(best)

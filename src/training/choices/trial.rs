@@ -138,6 +138,11 @@ impl Judged {
         -fall > (share * self.errors.mean()).max(error)
     }
 
+    /// By which share the mean squared error of another one is higher.
+    pub fn error_rise_to(&self, other: &Judged) -> f64 {
+        other.errors.mean() / self.errors.mean() - 1.0
+    }
+
     /// How much lower the loss of another one is, and the standard error of that.
     pub fn gain_of(&self, other: &Judged) -> (f64, f64) {
         self.losses.gain_of(&other.losses)

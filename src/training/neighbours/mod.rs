@@ -68,7 +68,7 @@ pub(super) fn train_neighbours(
     if plan.loss == LossKind::Square {
         hold_amplitude(&mut model);
     }
-    let mut objective = NeighbourObjective::new(model, train, *neighbours, plan.seed)?;
+    let mut objective = NeighbourObjective::new(model, train, *neighbours, plan.seed)?.until(monitor.end());
     if let Some(validation) = rows.validation() {
         objective = objective.with_validation(validation, Score::of(plan.loss));
     }
@@ -86,7 +86,10 @@ pub(super) fn train_neighbours(
             found.theta = best;
         }
         found.theta = reached(&mut objective, (&theta, before), found.theta, (rows, k))?;
-        objective.look_up(n, neighbours.count);
+        // Out of time, q is left to the rows and neighbours that training used.
+        if !monitor.is_late() {
+            objective.look_up(n, neighbours.count);
+        }
         found
     } else {
         objective.look_up(n, neighbours.count);
@@ -130,7 +133,7 @@ fn warmed(
     let few = neighbours.count.min(TRAINED_WITH);
     let evidence = NeighbourPlan { loss: LossKind::Elbo, ..*neighbours };
     let stays = std::mem::replace(&mut model.fix_inducing, true);
-    let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?;
+    let mut objective = NeighbourObjective::new(model, train, evidence, plan.seed)?.until(monitor.end());
     let theta = objective.start();
     rounds(&mut objective, theta, &ROUNDS, (plan, few), monitor)?;
     Ok(LatentModel { fix_inducing: stays, ..objective.into_parts().0 })
@@ -146,6 +149,9 @@ fn rounds(
 ) -> Result<Vec<f64>> {
     let n = objective.rows();
     for &(terms, iterations) in rounds {
+        if monitor.is_late() {
+            break;
+        }
         let rows = terms.min(n);
         objective.look_up(rows, k);
         let before = objective.has_sites().then(|| objective.solve(&theta)).flatten();
@@ -161,7 +167,7 @@ fn rounds(
 
 /// The end of a round from a point towards another one. Where sites stand for the data, whose objective was `before`, that is as far, in
 /// halves, as the objective is no higher: what a round lowers is the objective with the sites of its start, which holds near that only. Sites
-/// are matched anew there, by so many rows and neighbours.
+/// are matched anew there, by so many rows and neighbours. If nothing on the way is better, the sites are those of the round's start again.
 fn reached(
     objective: &mut NeighbourObjective<'_>,
     (from, before): (&[f64], Option<f64>),
@@ -172,6 +178,7 @@ fn reached(
         objective.solve(&to).ok_or_else(failed_start)?;
         return Ok(to);
     };
+    let sites = objective.site_values();
     for _ in 0..=HALVINGS {
         if objective.solve(&to).is_some() {
             objective.look_up(rows, k);
@@ -181,6 +188,7 @@ fn reached(
         }
         to.iter_mut().zip(from).for_each(|(to, from)| *to = 0.5 * (*to + from));
     }
+    objective.restore_sites(sites);
     objective.solve(from).ok_or_else(failed_start)?;
     Ok(from.to_vec())
 }

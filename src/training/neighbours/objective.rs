@@ -1,7 +1,7 @@
 //! A model with neighbours as a function of its free parameters: q in closed form, sites where noise is not Gaussian; no training.
 
 use super::in_rounds;
-use super::sites::{Observed, Sites};
+use super::sites::{Observed, SiteValues, Sites};
 use crate::checkpoint::Archive;
 use crate::collapsed::{
     BoundGradient, BoundValue, ConditionalStream, Dataset, GaussianLoss, Predictions, RowLoss, RowWeight,
@@ -22,6 +22,7 @@ use faer::MatRef;
 use rand::seq::SliceRandom;
 use sparsegp_kernels::Scratch;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Neighbours that hyper-parameters are trained with: more change them little, and cost the square.
 pub(super) const TRAINED_WITH: usize = 20;
@@ -52,6 +53,8 @@ pub struct NeighbourObjective<'a> {
     room: Option<Room>,
     q: Normal,
     validation: Option<(Dataset<'a>, Score)>,
+    /// When sites are no longer matched in turn with q, but once.
+    end: Option<Instant>,
 }
 
 /// Buffers of an evaluation, with the flat gradient that it left.
@@ -87,12 +90,18 @@ impl<'a> NeighbourObjective<'a> {
             others: Default::default(),
             share: 1.0,
             validation: None,
+            end: None,
             at: Place::new(model),
             data,
             plan,
             seed,
             order,
         })
+    }
+
+    /// Matches sites no more than once after `end`.
+    pub(super) fn until(self, end: Option<Instant>) -> Self {
+        NeighbourObjective { end, ..self }
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
@@ -144,7 +153,9 @@ impl<'a> NeighbourObjective<'a> {
             let mut sites = self.sites.take()?;
             let moved = sites.update(self.observed(), predicted, step);
             self.sites = Some(sites);
-            Some(moved)
+            // Sites that were matched in time are good enough for a fit that is late.
+            let late = self.end.is_some_and(|end| Instant::now() >= end);
+            (!late).then_some(moved)
         });
     }
 
@@ -259,6 +270,18 @@ impl<'a> NeighbourObjective<'a> {
     /// The number of data.
     pub(super) fn rows(&self) -> usize {
         self.order.len()
+    }
+
+    /// The values of the sites, where sites stand for the data.
+    pub(super) fn site_values(&self) -> Option<SiteValues> {
+        self.sites.as_ref().map(Sites::values)
+    }
+
+    /// Gives sites the values that they had before.
+    pub(super) fn restore_sites(&mut self, values: Option<SiteValues>) {
+        if let (Some(sites), Some(values)) = (&mut self.sites, values) {
+            sites.restore(values);
+        }
     }
 
     /// Whether sites stand for the data.

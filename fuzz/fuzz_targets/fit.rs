@@ -1,0 +1,9 @@
+//! Fuzzes what `tests/fuzzing/fit.rs` does with an input; nothing of its own.
+#![no_main]
+
+#[path = "../../tests/fuzzing/mod.rs"]
+mod fuzzing;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    fuzzing::fit::run(input);
+});

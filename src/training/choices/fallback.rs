@@ -1,0 +1,130 @@
+//! Less of what was chosen, a rung at a time, for fits that fail with all of it; no choosing, no fitting.
+
+use super::settled;
+use crate::error::{Error, ErrorKind};
+use crate::latent::Jitter;
+use crate::model::{Choices, Warning};
+use crate::options::{FitOptions, Part};
+
+/// The parts that are given up together, in this order. Only parts that no option names are ever given up.
+const RUNGS: [&[Part]; 3] = [
+    &[Part::Objective, Part::Neighbours],
+    &[Part::WarpInputs, Part::WarpTarget],
+    &[Part::Likelihood, Part::Kernel],
+];
+
+/// The jitter of the last rung.
+const MORE_JITTER: Jitter = Jitter::Relative(1e-4);
+
+/// Options with every open part decided, and what is left to give up if a fit with them fails.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    /// The options to fit with.
+    pub options: FitOptions,
+    /// The options before anything was decided.
+    asked: FitOptions,
+    choices: Option<Choices>,
+    /// What was given up, in words, and the error of the first fit.
+    given_up: Vec<String>,
+    error: Option<String>,
+}
+
+impl Chosen {
+    /// Options as they were asked for, of which nothing is given up.
+    pub fn as_asked(options: FitOptions) -> Chosen {
+        Chosen { asked: options.clone(), options, choices: None, given_up: Vec::new(), error: None }
+    }
+
+    /// What was made of `asked`.
+    pub(super) fn new(asked: &FitOptions, options: FitOptions, choices: Option<Choices>) -> Chosen {
+        Chosen { asked: asked.clone(), choices, ..Chosen::as_asked(options) }
+    }
+
+    /// Gives up the next part of what was chosen because a fit failed with `error`. Returns false if the error is not numerical, or
+    /// nothing is left to give up.
+    pub fn give_up(&mut self, error: &Error) -> bool {
+        if error.kind() != ErrorKind::Fit || self.asked.open.is_empty() {
+            return false;
+        }
+        let Some((options, words)) = self.next_rung() else { return false };
+        self.error.get_or_insert_with(|| error.to_string());
+        self.given_up.push(words);
+        self.options = options;
+        true
+    }
+
+    fn next_rung(&self) -> Option<(FitOptions, String)> {
+        let given_up = |parts: &[Part]| {
+            let open = parts.iter().filter(|&&part| self.asked.open.contains(part));
+            let options =
+                open.fold(self.options.clone(), |options, &part| options.with_part_of(part, &self.asked));
+            let changed: Vec<String> = parts
+                .iter()
+                .filter(|&&part| options.word_of(part) != self.options.word_of(part))
+                .map(|&part| format!("{part} {}", options.word_of(part)))
+                .collect();
+            (!changed.is_empty() && options.validate().is_ok()).then(|| (options, changed.join(" and ")))
+        };
+        let of_jitter = || {
+            let more = FitOptions { jitter: MORE_JITTER, ..self.options.clone() };
+            (self.options.jitter == Jitter::DEFAULT).then(|| (more, "⟨jitter 0.0001⟩".to_owned()))
+        };
+        RUNGS.into_iter().find_map(given_up).or_else(of_jitter)
+    }
+
+    /// What was chosen in the end, and a warning if a part of the choices was given up.
+    pub fn into_record(self) -> (Option<Choices>, Option<Warning>) {
+        let choices = self.choices.map(|choices| settled(choices, &self.asked, &self.options));
+        let warning =
+            self.error.map(|error| Warning::FellBack { error, instead: self.given_up.join(", then ") });
+        (choices, warning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{InputWarp, TargetWarp};
+    use crate::options::Open;
+
+    fn chosen(open: Open) -> Chosen {
+        let asked = FitOptions { open, ..FitOptions::default() };
+        let options = FitOptions {
+            open: Open::NOTHING,
+            kernel: "matern32(ard)".into(),
+            warp_inputs: InputWarp::NormalScores,
+            warp_target: TargetWarp::Softplus,
+            ..asked.with_neighbours(50)
+        };
+        Chosen::new(&asked, options, None)
+    }
+
+    #[test]
+    fn choices_are_given_up_one_rung_at_a_time_and_then_jitter_is_raised() {
+        let mut all = chosen(Open::EVERYTHING);
+        let error = Error::fit("no value");
+        assert!(!all.give_up(&Error::data("a bad row")), "only numerical errors");
+        assert!(all.give_up(&error) && all.options.neighbours.is_none());
+        assert_eq!(all.options.warp_inputs, InputWarp::NormalScores);
+        assert!(all.give_up(&Error::fit("again")) && all.options.warp_target == TargetWarp::None);
+        assert!(all.give_up(&error) && all.options.kernel == FitOptions::default().kernel);
+        assert!(all.give_up(&error) && all.options.jitter == MORE_JITTER);
+        assert!(!all.give_up(&error));
+        let Some(Warning::FellBack { error, instead }) = all.into_record().1 else { panic!("a warning") };
+        assert_eq!(error, "no value");
+        assert!(
+            instead.starts_with("neighbours none, then warp-inputs none and warp-target none"),
+            "{instead}"
+        );
+    }
+
+    #[test]
+    fn what_an_option_names_is_never_given_up() {
+        let open = Open::EVERYTHING.without(&[Part::Neighbours, Part::WarpInputs]);
+        let mut some = chosen(open);
+        while some.give_up(&Error::fit("no value")) {}
+        assert_eq!((some.options.neighbours, some.options.warp_inputs), (Some(50), InputWarp::NormalScores));
+        assert_eq!(some.options.warp_target, TargetWarp::None);
+        assert!(!chosen(Open::NOTHING).give_up(&Error::fit("no value")));
+    }
+}
