@@ -20,7 +20,7 @@ use sparsegp::{Error, Result};
 /// Runs the command.
 pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
-    let table = read_table_with(&args.data, args.columns.delimiter)?;
+    let table = read_table_with(&args.data, &args.columns.read_options())?;
     let columns = args.columns.schema_options();
     let request = OutputsRequest {
         table: &table,
@@ -40,6 +40,10 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
     if !fit.tried.is_empty() && !args.output.json {
         output::print(&decided(&fit))?;
     }
+    // Before test rows are read, which may fail.
+    if let Some(path) = &args.output.model_out {
+        fit.models.save(path)?;
+    }
     let outcome = |model| {
         let test = test_figures(args, options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
@@ -47,12 +51,9 @@ pub fn run(args: &FitArgs, targets: &[String], options: &FitOptions) -> Result<(
         Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
-    if let Some(path) = &args.output.model_out {
-        fit.models.save(path)?;
-    }
     if let Some(path) = &args.output.predictions {
         let file = args.held_out.test.as_ref();
-        let read = file.map(|file| read_table_with(file, args.columns.delimiter)).transpose()?;
+        let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
         let rows = read.or(fit.test.clone());
         fit::write_predictions(
             args,
