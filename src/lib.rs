@@ -89,6 +89,7 @@ pub mod objective;
 pub mod options;
 pub mod prelude;
 pub mod quadrature;
+mod readable;
 pub mod registry;
 #[cfg(feature = "report")]
 pub mod report;

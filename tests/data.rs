@@ -74,8 +74,7 @@ fn bad_csv_is_refused_with_file_row_and_column() {
         ("a,y\n1,2\n", "f.csv: has 1 row of data, expected at least 2"),
         ("a,y\n1,2\n3\n", "f.csv: row 2 (line 3) has 1 fields, expected 2 as in the header"),
         ("a,y\n1,2\n3,4,5\n", "f.csv: row 2 (line 3) has 3 fields, expected 2 as in the header"),
-        ("a,y,a\n1,2,3\n", "f.csv: columns 1 and 3 are both named 'a', expected distinct names"),
-        ("a,,y\n1,2,3\n", "f.csv: column 2 has no name in the header"),
+        ("a\0,y\n1,2\n", "f.csv: is no text, expected CSV, Parquet or Arrow"),
         ("a,y\n1,\n2,\n", "f.csv: the target 'y' is missing in every row"),
         ("a,y\n1,\n2,3\n", "f.csv: has 1 row of data, expected at least 2"),
         ("a,y\n1,2\n-inf,3\n", "f.csv: row 2 (line 3), column 'a': found -inf, expected a finite number"),
@@ -100,14 +99,17 @@ fn bad_csv_is_refused_with_file_row_and_column() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_refused_where_it_is_used() {
+fn text_that_is_neither_utf8_nor_windows_1252_is_refused_where_it_is_used() {
     let read =
         |bytes: &'static [u8]| read_csv("f.csv", Cursor::new(bytes)).map(|_| ()).map_err(|e| e.to_string());
     assert_eq!(
-        read(b"a,y\n1,2\n\xff,3\n"),
-        Err("f.csv: row 2 (line 3), column 'a': the text is not UTF-8".into())
+        read(b"a,y\n1,2\n\x9d,3\n"),
+        Err("f.csv: row 2 (line 3), column 'a': the text is neither UTF-8 nor Windows-1252".into())
     );
-    assert_eq!(read(b"a,\xe9\n1,2\n"), Err("f.csv: the name of column 2: the text is not UTF-8".into()));
+    assert_eq!(
+        read(b"a,\x81\n1,2\n"),
+        Err("f.csv: the name of column 2: the text is neither UTF-8 nor Windows-1252".into())
+    );
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn what_makes_no_sense_for_several_targets_is_refused() {
     work.run(&format!("fit k.csv --target y1,kind {quick}")).ok();
     let header = work.run("predict m k.csv --out -").ok().stdout();
     assert!(
-        header.starts_with("label_kind,mean_y1,variance_y1,log_density_y1,probability_kind"),
+        header.starts_with("label_kind,mean_y1,variance_y1,log_density_y1,probability_red_kind"),
         "{header:.200}"
     );
 }

@@ -83,7 +83,7 @@ fn classes_and_levels_have_labels_and_probabilities() {
     fitted(&work, &rows(90, &two), "");
     work.run("predict m train.csv --out -").ok();
     let (names, found) = columns(&work.run("predict m train.csv --out -").ok().stdout());
-    assert_eq!(names, ["label", "probability", "log_density"]);
+    assert_eq!(names, ["label", "probability_red", "log_density"]);
     for row in &found {
         let p: f64 = row[1].parse().expect("a probability");
         assert_eq!(row[0], if p > 0.5 { "red" } else { "blue" });

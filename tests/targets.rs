@@ -121,8 +121,10 @@ fn the_positive_class_is_the_one_that_says_yes() {
         (&["+1", "-1", "-1"], "-1", "1", false),
         (&["1", "no", "no"], "no", "1", false),
         (&["0", "yes", "yes"], "0", "yes", false),
-        // Words that are no opposites go by order.
+        // Of words that are no opposites the rarer one is positive, and of as many the later one.
         (&["dog", "cat", "cat"], "cat", "dog", true),
+        (&["dog", "cat", "dog"], "dog", "cat", true),
+        (&["dog", "cat", "dog", "cat"], "cat", "dog", true),
         (&["yes", "y"], "y", "yes", true),
         (&["10", "9", "9"], "9", "10", true),
         (&["-0", "-1", "-1"], "-1", "0", true),
@@ -243,7 +245,7 @@ fn ordered_levels_are_consecutive_whole_numbers() {
         "f.csv: row 2 (line 3), column 'y': found 3.5, expected a level written as a whole number"
     );
     assert!(refused(&["1", "2", "1e300"]).contains("row 3 (line 4), column 'y': found 1e300"));
-    assert!(refused(&["low", "mid", "high"]).contains("row 1 (line 2), column 'y': found \"low\""));
+    assert!(refused(&["low", "mid", "high"]).contains("row 1 (line 2), column 'y': \"low\""));
     assert!(error(&["low", "mid", "high"], &ordinal).advice().unwrap().contains("number the levels"));
     assert!(refused(&["4", "4", "4"]).contains("is 4 in every row"));
     let two = error(&["3", "4", "4"], &ordinal);
@@ -284,8 +286,8 @@ fn later_tables_are_coded_as_the_training_table() {
     assert_eq!(codes(&truths, &["1", "0.0"]), Ok(vec![1.0, 0.0]));
     assert_eq!(codes(&truths, &["TRUE", "", "False"]), Ok(vec![1.0, -1.0, 0.0]));
     let mixed = schema(&["2", "none", "none"], &options());
-    assert_eq!(codes(&mixed, &["2.0", "2"]), Ok(vec![0.0, 0.0]));
-    assert_eq!(codes(&mixed, &["none", "2e0"]), Ok(vec![1.0, 0.0]));
+    assert_eq!(codes(&mixed, &["2.0", "2"]), Ok(vec![1.0, 1.0]));
+    assert_eq!(codes(&mixed, &["none", "2e0"]), Ok(vec![0.0, 1.0]));
 
     let levels = schema(&["3", "4", "5"], &of_kind(TargetKind::Ordinal));
     assert_eq!(codes(&levels, &["5", "NA", "5.0"]), Ok(vec![2.0, -1.0, 2.0]));

@@ -62,7 +62,7 @@ fn classes_are_fitted_predicted_and_reported() {
         work.run("predict m data.csv --out p.csv").ok();
         let predictions = work.read("p.csv");
         let header = predictions.lines().next().expect("a header");
-        assert_eq!(header, "label,probability,log_density");
+        assert_eq!(header, "label,probability_yes,log_density");
         for line in predictions.lines().skip(1) {
             let (label, numbers) = line.split_once(',').expect("cells");
             let cells: Vec<f64> = numbers.split(',').map(|cell| cell.parse().expect("a number")).collect();

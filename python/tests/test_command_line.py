@@ -73,7 +73,7 @@ def test_classes_go_both_ways(tumours, tmp_path):
     run("predict", file, DATA / "breast_cancer.csv", "--out", out)
     told = columns(out)
     assert model.predict(X).tolist() == list(told["label"])
-    assert np.array_equal(model.predict_proba(X)[:, 1], numbers(told["probability"]))
+    assert np.array_equal(model.predict_proba(X)[:, 1], numbers(told["probability_malignant"]))
     again = sparsegp.SparseGPClassifier.load(file)
     assert again.classes_.tolist() == model.classes_.tolist() == ["benign", "malignant"]
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))

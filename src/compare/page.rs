@@ -194,13 +194,14 @@ fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
     let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
     format!(
         "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for testing in each: {} \
-         fits, {seconds:.1} seconds of training in all.",
+         fits, {} of training in all.",
         settings.columns.target,
         plan.task(),
         settings.repeats,
         settings.options.seed,
         settings.test_fraction,
-        fits.count()
+        fits.count(),
+        crate::readable::duration(seconds)
     )
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::calendar::Cycle;
-use super::facts::TableFacts;
 use super::odd::odd_values;
+use super::sentinels::sentinels;
+use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
@@ -112,6 +113,8 @@ pub struct SchemaOptions {
     pub keep: Vec<String>,
     /// What separates the columns of a CSV file; `None` finds it in the first lines.
     pub delimiter: Option<u8>,
+    /// Values that stand for missing cells in every column of a file, besides those that are known.
+    pub missing: Vec<String>,
     /// How columns of text are read as numbers or dates; `None` finds that.
     #[serde(skip)]
     pub readings: Option<Readings>,
@@ -166,6 +169,9 @@ pub struct Schema {
     /// How columns of text are read as numbers or dates.
     #[serde(default, skip_serializing_if = "Readings::is_empty")]
     pub(crate) readings: Readings,
+    /// Values that stand for missing cells in files, besides those that are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
     /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fills: Vec<f64>,
@@ -204,7 +210,8 @@ impl Schema {
         block_rows: usize,
         (delimiter, copied): (Option<u8>, &[String]),
     ) -> Result<TableBlocks> {
-        let how = How { groups: None, delimiter, copied };
+        let missing = schemas.first().map_or(&[][..], |schema| &schema.missing);
+        let how = How { groups: None, delimiter, copied, missing };
         let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
         let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
         for schema in schemas {
@@ -253,7 +260,13 @@ impl Schema {
         notes.extend(found);
         notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
         notes.extend(odd_values(&facts, &schema, &read)?);
+        notes.extend(sentinels(&facts, &schema, &read)?);
         Ok((schema, notes))
+    }
+
+    /// The values that stand for missing cells in files, besides those that are known.
+    pub fn missing_values(&self) -> &[String] {
+        &self.missing
     }
 
     /// The features, in the order of their inputs.

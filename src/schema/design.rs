@@ -121,9 +121,11 @@ impl Schema {
         });
         let gaps = numbers.map(|feature| {
             let column = table.column(feature.name());
-            let count =
-                column.map_or(0, |column| (0..table.rows()).filter(|&row| column.is_missing(row)).count());
-            (feature.name(), count)
+            let lacking = |column: &Column| {
+                let lacks = column.lacking();
+                (0..table.rows()).filter(|&row| lacks(row)).count()
+            };
+            (feature.name(), column.map_or(0, lacking))
         });
         gaps.filter(|&(_, count)| count > 0).collect()
     }
@@ -260,7 +262,10 @@ impl<'a> Cells<'a> {
             Column::Text(text) => {
                 let index: HashMap<&str, usize> =
                     levels.iter().enumerate().map(|(index, level)| (level.as_str(), index)).collect();
-                let of_code = text.levels().iter().map(|level| index.get(level.as_str()).copied());
+                let same = |level: &str| index.get(level).copied();
+                // Model files of before codes kept their zeros have them as numbers.
+                let number = |level: &String| same(&number_text(level.parse().ok()?));
+                let of_code = text.levels().iter().map(|level| same(level).or_else(|| number(level)));
                 Ok(Cells::Text { text, of_code: of_code.collect() })
             }
             Column::Time(_) => Err(table.unsupported(name, "date")),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::column::number_text;
+use crate::tables::marker::plain_number;
 
 /// The most distinct values of a column that are told apart; far more than may be categories, levels or classes.
 const MOST_DISTINCT: usize = 10_000;
@@ -18,6 +19,8 @@ pub(crate) struct Level {
     pub place: String,
     /// The training rows that hold it.
     pub training: u64,
+    /// All rows that hold it.
+    pub rows: u64,
 }
 
 /// The distinct values of a column in the order of their first row.
@@ -54,9 +57,10 @@ impl From<Levels> for Distinct {
 impl Distinct {
     /// Takes in the values of later rows.
     pub fn take_in(&mut self, levels: Vec<Level>) {
-        for Level { text, place, training } in levels {
+        for Level { text, place, training, rows } in levels {
             if let Some(index) = self.text(&text, || place) {
                 self.levels[index].training += training;
+                self.levels[index].rows += rows;
             }
         }
     }
@@ -123,7 +127,7 @@ impl Distinct {
 
     /// The index of a text; `None` once there are too many values.
     pub fn text(&mut self, text: &str, place: impl FnOnce() -> String) -> Option<usize> {
-        if let Ok(value) = text.parse::<f64>() {
+        if let Some(value) = plain_number(text) {
             return self.number(value, place);
         }
         if let Some(&index) = self.texts.get(text) {
@@ -141,7 +145,7 @@ impl Distinct {
             return None;
         }
         let place = if self.levels.len() < 3 { place() } else { String::new() };
-        self.levels.push(Level { text, place, training: 0 });
+        self.levels.push(Level { text, place, training: 0, rows: 0 });
         Some(self.levels.len() - 1)
     }
 }

@@ -1,21 +1,21 @@
-//! What the cells of columns say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
+//! What the cells of a column say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
 //! out of place; no meaning of columns.
-
-use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::bad_cells::BadCells;
 use super::calendar::Calendar;
 use super::distinct::{Distinct, Level};
 use super::odd::Extremes;
+use super::ratings::rating_order;
 use crate::data::scaling::Affine;
 use crate::data::spread::Spread;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
-use crate::tables::reading::{Forms, Reading};
-use crate::tables::table::{Table, absent};
+use crate::tables::marker::plain_number;
+use crate::tables::reading::{Forms, PlainNumbers, Reading};
+use crate::tables::table::Table;
 
 /// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
 const HIGHEST_GUESS: f64 = 1e4;
@@ -87,11 +87,14 @@ fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
     /// What is asked of its values.
-    demand: Demand,
+    pub(super) demand: Demand,
     /// The error for a type that has no meaning.
     unsupported: Option<Error>,
     /// The error for the first text, where a number is expected.
     text: Option<Error>,
+    /// Cells of text that can be no numbers, and the table that they are in.
+    bad: BadCells,
+    source: Option<String>,
     /// Cells that hold a value.
     pub present: usize,
     /// Cells that read as numbers.
@@ -140,6 +143,8 @@ impl ColumnFacts {
             demand,
             unsupported: None,
             text: None,
+            bad: BadCells::default(),
+            source: None,
             present: 0,
             numbers: 0,
             distinct: Distinct::default(),
@@ -162,9 +167,11 @@ impl ColumnFacts {
     }
 
     /// Takes in what is known of the same column in later rows, asked for the same.
-    fn merge(&mut self, later: ColumnFacts) {
+    pub(super) fn merge(&mut self, later: ColumnFacts) {
         keep_earlier(&mut self.unsupported, later.unsupported);
         keep_earlier(&mut self.text, later.text);
+        keep_earlier(&mut self.source, later.source);
+        self.bad.merge(later.bad);
         self.present += later.present;
         self.numbers += later.numbers;
         self.distinct.merge(later.distinct);
@@ -238,8 +245,10 @@ impl ColumnFacts {
 
     fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
         self.text.get_or_insert_with(|| table.not_a_number(name, text));
-        let number = |level: &String| level.parse::<f64>().ok();
-        let numbers: Vec<Option<f64>> = text.levels().iter().map(number).collect();
+        self.source.get_or_insert_with(|| table.source().to_owned());
+        let numbers: Vec<Option<f64>> = text.levels().iter().map(|level| plain_number(level)).collect();
+        let bad = |(level, number): (&String, &Option<f64>)| number.is_none() && BadCells::is_bad(level);
+        let bad: Vec<bool> = text.levels().iter().zip(&numbers).map(bad).collect();
         let booleans: Vec<Option<f64>> = text.levels().iter().map(|level| boolean(level)).collect();
         // The place of each value of the block among those of the file, once it was met.
         let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
@@ -260,6 +269,9 @@ impl ColumnFacts {
                 }
             };
             places[code] = Some(index);
+            if bad[code] {
+                self.bad.push(table, row, name, &text.levels()[code]);
+            }
             self.count(index, trains(row));
             if numbers[code].is_none() {
                 self.step_to(index.map_or(f64::NAN, |index| index as f64));
@@ -271,8 +283,9 @@ impl ColumnFacts {
     }
 
     fn count(&mut self, level: Option<usize>, trains: bool) {
-        if let (Some(index), true) = (level, trains) {
-            self.distinct.levels[index].training += 1;
+        if let Some(level) = level.and_then(|index| self.distinct.levels.get_mut(index)) {
+            level.rows += 1;
+            level.training += u64::from(trains);
         }
     }
 
@@ -366,8 +379,33 @@ impl ColumnFacts {
     pub(crate) fn reading(&self) -> Option<(Reading, String)> {
         let dates = self.demand == Demand::None;
         let read = self.has_text() && self.supported().is_ok();
-        let reading = self.forms.reading((self.numbers > 0).then_some(self.whole)).filter(|_| read)?;
+        let reading = self.forms.reading(self.plain_numbers()).filter(|_| read)?;
         (dates || matches!(reading.0, Reading::Number { .. })).then_some(reading)
+    }
+
+    fn plain_numbers(&self) -> Option<PlainNumbers> {
+        (self.numbers > 0).then_some(PlainNumbers { whole: self.whole, range: self.range })
+    }
+
+    /// An example of the codes that the column holds: whole numbers, some with leading zeros.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.forms.code(self.plain_numbers()).filter(|_| self.has_text())
+    }
+
+    /// The levels of the column from low to high, if it is text whose levels have an order by their meaning.
+    pub(crate) fn rating(&self) -> Option<Vec<String>> {
+        let text = self.has_text() && self.numbers == 0 && !self.distinct.more;
+        text.then(|| rating_order(&self.distinct.texts())).flatten()
+    }
+
+    /// What is wrong with a column of numbers that holds text too.
+    pub(super) fn bad_cells(&self) -> &BadCells {
+        &self.bad
+    }
+
+    /// Whether a column with text is one of numbers with mistakes in it.
+    pub(super) fn is_mostly_numbers(&self) -> bool {
+        self.numbers * 2 >= self.present && self.code().is_none()
     }
 
     /// The error for a type that has no meaning, if that is what the column has.
@@ -380,9 +418,10 @@ impl ColumnFacts {
         self.text.is_some()
     }
 
-    /// The error for the first text.
+    /// The error for text where numbers are expected: for all cells that can be no numbers, or for the first text.
     pub(crate) fn not_a_number(&self) -> Error {
-        self.text.clone().unwrap_or_else(|| Error::data("a column of numbers holds no text"))
+        let several = self.source.as_deref().and_then(|source| self.bad.error(source));
+        several.or(self.text.clone()).unwrap_or_else(|| Error::data("a column of numbers holds no text"))
     }
 
     /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
@@ -456,119 +495,4 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-/// What is known of the columns of a table or file, or of some of its rows.
-///
-/// Facts of parts are those of the whole once they are merged in the order of the rows, and written by serde in between in formats
-/// that hold every `f64`. What they say of rows counts from the beginning of the file: blocks know where they are in it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct TableFacts {
-    source: String,
-    rows: usize,
-    columns: Vec<(String, Option<ColumnFacts>)>,
-    /// The place of each column among them, by name, once one was asked for.
-    #[serde(skip)]
-    places: OnceLock<HashMap<String, usize>>,
-    /// A cell that shows decimal commas, where the text has them.
-    decimal_comma: Option<String>,
-}
-
-impl TableFacts {
-    /// Of no rows yet. `demand` says what is asked of a column, `None` of one that nobody looks at.
-    pub(crate) fn new<'a>(
-        source: &str,
-        names: impl Iterator<Item = &'a str>,
-        demand: &dyn Fn(&str) -> Option<Demand>,
-    ) -> TableFacts {
-        let columns = names.map(|name| (name.to_owned(), demand(name).map(ColumnFacts::new)));
-        TableFacts {
-            source: source.to_owned(),
-            rows: 0,
-            columns: columns.collect(),
-            places: OnceLock::new(),
-            decimal_comma: None,
-        }
-    }
-
-    /// Takes in the next rows, whose columns are in the order of the file; those that nobody looks at may be absent.
-    pub(crate) fn push(&mut self, table: &Table, training: Option<&[bool]>) {
-        self.rows += table.rows();
-        self.decimal_comma = self.decimal_comma.take().or_else(|| table.decimal_comma().map(str::to_owned));
-        let mut named = table.columns().iter();
-        for (name, facts) in self.columns.iter_mut() {
-            let Some(facts) = facts else { continue };
-            if let Some(found) = named.find(|named| named.name == *name) {
-                facts.push(table, name, &found.column, training);
-            }
-        }
-    }
-
-    /// Takes in what is known of later rows.
-    ///
-    /// # Errors
-    ///
-    /// When they have other columns, or others are looked at or asked for something else; nothing has changed then.
-    pub(crate) fn merge(&mut self, later: TableFacts) -> Result<()> {
-        let demands = |facts: &TableFacts| -> Vec<(String, Option<Demand>)> {
-            let demand = |facts: &Option<ColumnFacts>| facts.as_ref().map(|facts| facts.demand.clone());
-            facts.columns.iter().map(|(name, facts)| (name.clone(), demand(facts))).collect()
-        };
-        if demands(self) != demands(&later) {
-            return Err(Error::data(format!(
-                "{} and {} differ in their columns, expected parts of one table",
-                self.source, later.source
-            )));
-        }
-        self.rows += later.rows;
-        for ((_, facts), (_, later)) in self.columns.iter_mut().zip(later.columns) {
-            if let (Some(facts), Some(later)) = (facts, later) {
-                facts.merge(later);
-            }
-        }
-        Ok(())
-    }
-
-    /// A cell that shows decimal commas, where the text has them.
-    pub(crate) fn decimal_comma(&self) -> Option<&str> {
-        self.decimal_comma.as_deref()
-    }
-
-    /// What messages call the table.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// The number of rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The names of all columns, in order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.columns.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// Checks that there is a column of this name.
-    pub(crate) fn require_name(&self, name: &str) -> Result<()> {
-        if self.find(name).is_some() {
-            Ok(())
-        } else {
-            Err(absent(&self.source, "column", name, self.names()))
-        }
-    }
-
-    /// What is known of a column.
-    pub(crate) fn require(&self, name: &str) -> Result<&ColumnFacts> {
-        self.find(name)
-            .and_then(|(_, facts)| facts.as_ref())
-            .ok_or_else(|| absent(&self.source, "column", name, self.names()))
-    }
-
-    fn find(&self, name: &str) -> Option<&(String, Option<ColumnFacts>)> {
-        let places = self.places.get_or_init(|| {
-            self.columns.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect()
-        });
-        places.get(name).map(|&place| &self.columns[place])
-    }
 }

@@ -2,19 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::bad_cells::BadCells;
 use super::check::folded;
 use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
-use super::facts::{ColumnFacts, Demand, Misfit, Positive, TableFacts};
+use super::facts::{ColumnFacts, Demand, Misfit, Positive};
 use super::left_out::reason;
+use super::table_facts::TableFacts;
 use super::target::TargetEncoding;
 use crate::data::scaling::{Affine, Scaling};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
-use crate::tables::DateOrder;
 use crate::tables::column::level_order;
 use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
+use crate::tables::{DateOrder, ReadOptions};
 
 /// The most categories of one column; more are almost surely an identifier, and each would be an input.
 const MOST_LEVELS: usize = 1000;
@@ -28,12 +30,14 @@ impl Schema {
             None => facts.names().collect(),
         };
         let mut features = Vec::new();
-        let (mut warnings, mut doubts) = (Vec::new(), Doubts::default());
+        let (mut warnings, mut doubts) = (facts.notes().to_vec(), Doubts::default());
         let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
         let left_out = left_out(facts, &names, options, &mut warnings)?;
-        for name in names.into_iter().filter(|name| !left_out.contains(name)) {
-            let declared = options.categorical.iter().any(|categorical| categorical == name);
-            features.push(infer_feature(facts, name, declared, &mut doubts)?);
+        let names: Vec<&str> = names.into_iter().filter(|name| !left_out.contains(name)).collect();
+        let declared = |name: &str| options.categorical.iter().any(|categorical| categorical == name);
+        check_cells(facts, names.iter().copied().filter(|name| !declared(name)))?;
+        for name in names {
+            features.push(infer_feature(facts, name, declared(name), &mut doubts)?);
         }
         warnings.extend(doubts.told(facts.source()));
         if features.is_empty() {
@@ -54,6 +58,7 @@ impl Schema {
             weights: options.weights.clone(),
             drop_first: options.drop_first,
             fills: Vec::new(),
+            missing: options.missing.clone(),
             readings: options.readings.clone().unwrap_or_default(),
         };
         let mut schema = Schema { fills: schema.means(facts)?, ..schema };
@@ -198,6 +203,11 @@ impl SchemaOptions {
             && !self.exclude.iter().any(|known| known == name)
     }
 
+    /// How files of these columns are read.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
+    }
+
     /// Whether a column that the file has is looked at.
     pub fn uses(&self, name: &str) -> bool {
         self.demand(name).is_some()
@@ -207,12 +217,13 @@ impl SchemaOptions {
     pub(crate) fn readings_of(&self, facts: &TableFacts) -> Result<(Readings, Option<String>)> {
         check_ordered(facts, self)?;
         let (mut readings, mut words) = (Readings::new(), Vec::new());
+        let (mut ordered, mut codes) = (Vec::new(), Vec::new());
         words.extend(facts.decimal_comma().map(|cell| {
             let value = with_point(cell);
             format!("all with a decimal comma ({cell:?} is {value})")
         }));
         for (name, levels) in &self.ordered {
-            readings.insert(name.clone(), Reading::Ordered { levels: levels.clone() });
+            readings.insert(name.clone(), Reading::Ordered { levels: levels.clone(), open: false });
         }
         let declared =
             |name: &&str| self.categorical.iter().any(|known| known == name) || readings.contains_key(*name);
@@ -223,11 +234,23 @@ impl SchemaOptions {
             if let Some((reading, example)) = column.reading() {
                 words.push(format!("{} {example}", quoted(name)));
                 readings.insert(name.to_owned(), reading);
+            } else if let Some(code) = column.code() {
+                codes.push(format!("{} ({code:?})", quoted(name)));
+            } else if let Some(levels) = column.rating().filter(|_| name != self.target) {
+                ordered.push(format!("{} ({})", quoted(name), levels.join(" < ")));
+                readings.insert(name.to_owned(), Reading::Ordered { levels, open: true });
             }
         }
-        let told =
-            format!("{}: numbers and dates as written: {}", facts.source(), folded(words.iter().cloned()));
-        Ok((readings, (!words.is_empty()).then_some(told)))
+        let parts = [
+            ("numbers and dates as written", words),
+            ("levels in the order of their meaning", ordered),
+            ("codes with leading zeros stay text", codes),
+        ];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let told: Vec<String> =
+            parts.map(|(what, words)| format!("{what}: {}", folded(words.into_iter()))).collect();
+        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source(), told.join("; ")));
+        Ok((readings, told))
     }
 
     /// The kind of target, where it is said: an exposure makes sense for counts alone.
@@ -379,7 +402,11 @@ fn left_out<'a>(
     notes.push(format!(
         "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
         facts.source(),
-        kept.join(",")
+        if kept.iter().any(|name| name.contains(' ')) {
+            format!("'{}'", kept.join(","))
+        } else {
+            kept.join(",")
+        }
     ));
     Ok(kept)
 }
@@ -406,12 +433,26 @@ fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Do
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
-    if column.numbers * 2 >= column.present {
-        return Err(column.not_a_number().hint(format!(
-            "correct or remove the row; if the column holds categories, say ⟨categorical {name}⟩"
-        )));
-    }
     categorical(facts, name, column, doubts)
+}
+
+/// Checks that no column of numbers holds text; one error for all such columns.
+fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let (mut bad, mut wrong) = (BadCells::default(), Vec::new());
+    for name in names {
+        let column = facts.require(name)?;
+        let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
+        if free && column.is_mostly_numbers() {
+            bad.merge(column.bad_cells().clone());
+            wrong.push((name, column));
+        }
+    }
+    let Some((_, first)) = wrong.first() else { return Ok(()) };
+    let names = wrong.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    let error = bad.error(facts.source()).unwrap_or_else(|| first.not_a_number());
+    Err(error.hint(format!(
+        "correct or remove the row; if the column holds categories, say ⟨categorical {names}⟩"
+    )))
 }
 
 fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mut Doubts) -> Result<Feature> {

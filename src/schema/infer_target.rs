@@ -2,15 +2,17 @@
 
 use std::cmp::Ordering;
 
+use super::check::folded;
 use super::columns::SchemaOptions;
 use super::counts::Whole;
 use super::distinct::Level;
-use super::facts::{ColumnFacts, TableFacts};
+use super::facts::ColumnFacts;
+use super::table_facts::TableFacts;
 use super::target::{TargetEncoding, constant, values_listed};
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::column::{level_order, number_text};
-use crate::tables::table::{Table, quoted, shown};
+use crate::tables::table::{Table, alike, quoted, shown};
 
 /// The most levels of an ordinal target; more are better treated as a number.
 const MOST_LEVELS: usize = 100;
@@ -33,7 +35,7 @@ impl TargetEncoding {
     /// real.
     ///
     /// The positive class is the one asked for; else the one that says yes where the other says no (as in yes and no, true
-    /// and false, 1 and -1); else the larger number or the later text in sorted order.
+    /// and false, 1 and -1); else the larger number; else the text with fewer rows, or the later one in sorted order.
     ///
     /// Returns the encoding, and a note where the choice of the positive class, or between counts and numbers, was a guess.
     ///
@@ -130,15 +132,15 @@ impl Target<'_> {
             return Ok(TargetKind::Binary);
         }
         // As for a feature: mostly numbers are a column of numbers with a mistake in it.
-        if facts.numbers * 2 >= facts.present {
+        if facts.is_mostly_numbers() {
             return Err(facts.not_a_number().hint("correct or remove the row"));
         }
         let levels = facts.distinct.levels();
         let twice = 2 * levels.len() <= facts.present;
         if levels.len() <= MOST_CLASSES && !facts.distinct.is_cut() && twice {
             // A text that comes once among classes is more likely a mistake than a class.
-            let once = levels.iter().find(|level| level.training <= 1);
-            return once.map_or(Ok(TargetKind::Class), |level| Err(self.lone_class(level)));
+            let once: Vec<&Level> = levels.iter().filter(|level| level.training <= 1).collect();
+            return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
         }
         Err(Error::data(format!(
             "{} is text of {} distinct values, {}, expected numbers, or classes with two rows each at least",
@@ -149,11 +151,18 @@ impl Target<'_> {
         .hint("check that ⟨target⟩ names the right column"))
     }
 
-    fn lone_class(&self, class: &Level) -> Error {
+    /// The error for classes of one row each, with the class that each looks like.
+    fn lone_classes(&self, lone: &[&Level]) -> Error {
+        let others = self.facts.distinct.levels().iter().filter(|level| level.training > 1);
+        let others: Vec<&str> = others.map(|level| level.text.as_str()).collect();
+        let named = |level: &&Level| match alike(&level.text, &others) {
+            Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
+            None => shown(&level.text),
+        };
         Error::data(format!(
             "{} has {} in one row only, expected classes of several rows",
             self.column,
-            shown(&class.text)
+            folded(lone.iter().map(named))
         ))
         .hint("correct or remove the row; ⟨task classification⟩ takes it for a class")
     }
@@ -218,7 +227,10 @@ impl Target<'_> {
             _ => return Err(self.one_class(found.first().map(|class| class.text.as_str()))),
         };
         let known = is_positive(&a, &b);
-        let a_is_positive = known.unwrap_or_else(|| level_order(&a, &b) == Ordering::Greater);
+        let numbers = [&a, &b].iter().all(|class| class.parse::<f64>().is_ok());
+        let rarer = found[1].rows.cmp(&found[0].rows).then(level_order(&a, &b));
+        let order = if numbers { level_order(&a, &b) } else { rarer };
+        let a_is_positive = known.unwrap_or(order == Ordering::Greater);
         let levels = if a_is_positive { vec![b, a] } else { vec![a, b] };
         let mut encoding = TargetEncoding { kind: TargetKind::Binary, levels };
         if let Some(label) = positive_label {

@@ -1,5 +1,6 @@
 //! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
 
+mod bad_cells;
 mod calendar;
 mod check;
 mod columns;
@@ -12,7 +13,10 @@ mod infer_schema;
 mod infer_target;
 mod left_out;
 mod odd;
-pub(crate) mod target;
+pub(crate) mod ratings;
+mod sentinels;
+pub(crate) mod table_facts;
+mod target;
 
 pub use calendar::Cycle;
 pub(crate) use check::constant_inputs;
@@ -20,4 +24,5 @@ pub use check::input_warnings;
 pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
 pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
 pub(crate) use odd::odd_values;
+pub(crate) use sentinels::sentinels;
 pub use target::TargetEncoding;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Feature, Schema};
-use super::facts::TableFacts;
+use super::table_facts::TableFacts;
 use crate::error::Result;
 use crate::likelihood::TargetKind;
 use crate::tables::column::{Column, number_text};
@@ -70,13 +70,18 @@ impl Extremes {
     }
 }
 
+/// The columns whose numbers are looked at: the numeric features and a real target.
+pub(super) fn checked_columns(schema: &Schema) -> impl Iterator<Item = &str> {
+    let numeric = schema.features.iter().filter(|feature| matches!(feature, Feature::Numeric { .. }));
+    let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind() == TargetKind::Real);
+    numeric.map(Feature::name).chain(target)
+}
+
 /// A line for all columns in which a single number is far from all others. `rows` are the rows, or a sample of them: they say what is usual,
 /// the facts what is not.
 pub(crate) fn odd_values(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Option<String>> {
-    let numeric = schema.features.iter().filter(|feature| matches!(feature, Feature::Numeric { .. }));
-    let target = Some(schema.target.as_str()).filter(|_| schema.encoding.kind() == TargetKind::Real);
     let mut words = Vec::new();
-    for name in numeric.map(Feature::name).chain(target) {
+    for name in checked_columns(schema) {
         let column = facts.require(name)?;
         let (extremes, affine) = (column.extremes(), column.affine());
         // Whatever is alone is alone as seen from the mean without it; the quartiles are looked for in columns of which that may be true.

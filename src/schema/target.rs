@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::HIGHEST_WHOLE;
 use crate::likelihood::{TargetKind, Task};
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::marker::are_markers;
 use crate::tables::table::{Table, quoted, shown};
 
 /// The range of a target's absolute values and spread whose squares a 64-bit float can hold.
@@ -197,16 +198,22 @@ impl TargetEncoding {
             if value.is_nan() {
                 return Ok(f64::NAN);
             }
-            let place = classes.iter().position(|&class| class == Some(value));
+            let exact = self.levels.iter().position(|level| level.parse() == Ok(value));
+            let place = exact.or_else(|| classes.iter().position(|&class| class == Some(value)));
             place.map(|place| place as f64).ok_or_else(|| self.unseen(table, row, name, &number_text(value)))
         };
         values.iter().enumerate().map(code).collect()
     }
 
     fn classes_of_text(&self, table: &Table, name: &str, text: &TextColumn) -> Result<Vec<f64>> {
-        let classes: Vec<Option<usize>> = text.levels().iter().map(|level| self.class(level)).collect();
+        let number = |level: &String| self.class(&number_text(level.parse().ok()?));
+        let class = |level: &String| self.class(level).or_else(|| number(level));
+        let classes: Vec<Option<usize>> = text.levels().iter().map(class).collect();
+        let missing = are_markers(text.levels());
         let code = |(row, code): (usize, Option<usize>)| {
-            let Some(code) = code else { return Ok(f64::NAN) };
+            let Some(code) = code.filter(|&code| classes[code].is_some() || !missing[code]) else {
+                return Ok(f64::NAN);
+            };
             let unseen = || self.unseen(table, row, name, &text.levels()[code]);
             classes[code].map(|place| place as f64).ok_or_else(unseen)
         };

@@ -4,14 +4,17 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use super::marker::{are_markers, code_digits, plain_number};
+
 /// The code of a missing cell in a [`TextColumn`].
 const MISSING: usize = usize::MAX;
 
 /// The values of one column, one per row.
 ///
-/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Missing cells
+/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Whole numbers with a
+/// leading zero (`01002`) are text. Missing cells
 /// (empty, `NA`, `NaN`, `null`, `?`, in any case) are kept: NaN in a `Number` column, which holds NaN for no other
-/// reason, and `None` in a `Text` column.
+/// reason, and `None` in a `Text` column. Other markers of missing cells stay text here: a schema reads them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Column {
@@ -71,6 +74,18 @@ impl Column {
             Column::Number(values) | Column::Time(values) => values[row].is_nan(),
             Column::Text(text) => text.code(row).is_none(),
             Column::Unsupported { .. } => false,
+        }
+    }
+
+    /// Returns whether a row lacks a value: its cell is missing or holds a marker of missing cells.
+    pub(crate) fn lacking(&self) -> impl Fn(usize) -> bool + '_ {
+        let markers = match self {
+            Column::Text(text) => are_markers(&text.levels),
+            _ => Vec::new(),
+        };
+        move |row| match self {
+            Column::Text(text) => text.code(row).is_none_or(|code| markers[code]),
+            _ => self.is_missing(row),
         }
     }
 
@@ -176,8 +191,20 @@ impl TextColumn {
     }
 
     fn take(&self, rows: &[usize]) -> TextColumn {
-        let codes: Vec<usize> = rows.iter().map(|&row| self.codes[row]).collect();
-        let is_number: Vec<bool> = self.levels.iter().map(|level| level.parse::<f64>().is_ok()).collect();
+        self.with_codes(rows.iter().map(|&row| self.codes[row]).collect())
+    }
+
+    /// The column without the distinct values that are to be missing.
+    pub(super) fn without(&self, missing: &[bool]) -> TextColumn {
+        let kept = |&code: &usize| {
+            missing.get(code).map_or(MISSING, |&missing| if missing { MISSING } else { code })
+        };
+        self.with_codes(self.codes.iter().map(kept).collect())
+    }
+
+    /// The same distinct values with other codes.
+    fn with_codes(&self, codes: Vec<usize>) -> TextColumn {
+        let is_number: Vec<bool> = self.levels.iter().map(|level| plain_number(level).is_some()).collect();
         let number = |code: usize| is_number.get(code).copied();
         TextColumn {
             levels: self.levels.clone(),
@@ -222,6 +249,7 @@ fn read_cell(field: &str) -> Cell<'_> {
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_nan() => Cell::Missing,
+        Ok(_) if code_digits(text).is_some() => Cell::Text(text),
         Ok(value) => Cell::Number(value),
         Err(_) => Cell::Text(text),
     }
@@ -450,14 +478,14 @@ mod tests {
 
     #[test]
     fn a_late_text_turns_the_column_to_text_with_one_spelling_per_number() {
-        let Column::Text(text) = column(&["1.0", "-0", "", "01", "0.0", "red", "1"]) else {
+        let Column::Text(text) = column(&["1.0", "-0", "", "1e0", "0.0", "red", "1", "01"]) else {
             panic!("not text")
         };
-        assert_eq!(text.levels(), ["1", "0", "red"]);
+        assert_eq!(text.levels(), ["1", "0", "red", "01"]);
         assert_eq!(text.get(3), Some("1"));
         assert_eq!(text.get(2), None);
         assert_eq!(text.get(99), None);
-        assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 6, 5));
+        assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 7, 5));
     }
 
     #[test]

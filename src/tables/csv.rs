@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ::csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::column::ColumnBuilder;
-use super::dialect::{Dialect, sample};
+use super::dialect::sample;
+use super::encoding::windows_1252;
 use super::format::RowSource;
-use super::table::{Lines, check_names, quoted};
+use super::header::Layout;
+use super::table::{Lines, quoted, shown};
 use super::written::with_point;
 use crate::error::{Error, Result};
 
@@ -22,6 +24,8 @@ pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
         Cow::Borrowed(text)
     }
 }
+/// The first bytes of a ZIP archive, which spreadsheets save as.
+const ZIP: &[u8] = b"PK\x03\x04";
 
 /// Rows of cells as CSV.
 pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
@@ -45,6 +49,10 @@ pub(crate) struct CsvRows {
     ended: bool,
     /// A cell that shows decimal commas, where the text has them.
     decimal_comma: Option<String>,
+    /// What is to be told about the encoding and the names of columns.
+    notes: Vec<String>,
+    /// Whether a cell was not UTF-8.
+    foreign: bool,
 }
 
 /// The records of a CSV text that are not blank, with the line each begins on.
@@ -152,40 +160,76 @@ impl Records {
 impl CsvRows {
     /// Reads the header. What separates columns is found where it is not given.
     pub(crate) fn open(source: &str, input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Result<CsvRows> {
-        let (Dialect { delimiter, decimal_comma }, input) = sample(input, delimiter);
-        let mut records = Records::new(input, delimiter);
-        if !records.next().map_err(|error| read_error(source, 0, &error))? {
-            return Err(Error::data(format!("{source} is empty, expected a header row and data")));
+        let (dialect, input) = sample(input, delimiter);
+        let mut records = Records::new(input, dialect.delimiter);
+        for _ in 0..1 + usize::from(dialect.says_delimiter) {
+            if !records.next().map_err(|error| read_error(source, 0, &error))? {
+                return Err(Error::data(format!("{source} is empty, expected a header row and data")));
+            }
         }
-        records.check_quotes(source)?;
-        let header = &records.record;
+        let mut rows = CsvRows {
+            source: source.to_owned(),
+            records,
+            names: Vec::new(),
+            row: 0,
+            ended: false,
+            decimal_comma: dialect.decimal_comma,
+            notes: dialect
+                .encoding
+                .iter()
+                .map(|encoding| format!("{source}: the text is {encoding}"))
+                .collect(),
+            foreign: false,
+        };
+        rows.names = rows.header(&dialect.layout)?;
+        Ok(rows)
+    }
+
+    /// The names of the columns, of which the record is the header.
+    fn header(&mut self, layout: &Layout) -> Result<Vec<String>> {
+        let header = &self.records.record;
+        if header.iter().any(|field| field.contains(&0))
+            || header.get(0).is_some_and(|field| field.starts_with(ZIP))
+        {
+            return Err(Error::data(format!("{}: is no text, expected CSV, Parquet or Arrow", self.source))
+                .hint("save a spreadsheet as CSV"));
+        }
+        self.records.check_quotes(&self.source)?;
+        let header = &self.records.record;
         let mut names = Vec::with_capacity(header.len());
         for (index, field) in header.iter().enumerate() {
-            let name = std::str::from_utf8(field)
-                .map_err(|_| not_utf8(format!("{source}: the name of column {}", index + 1)))?;
+            let place = || format!("{}: the name of column {}", self.source, index + 1);
+            let name = match std::str::from_utf8(field) {
+                Ok(name) => Cow::Borrowed(name),
+                Err(_) => Cow::Owned(foreign(field, place, (&mut self.foreign, &mut self.notes))?),
+            };
             names.push(name.trim().to_owned());
         }
-        if names.iter().any(|name| name.contains('\r')) {
-            return Err(Error::data(format!(
-                "{source}: lines end in a carriage return alone, expected line feeds"
-            )));
-        }
-        check_names(source, names.iter().map(String::as_str))?;
-        Ok(CsvRows { source: source.to_owned(), records, names, row: 0, ended: false, decimal_comma })
+        let (names, notes) = layout.names(names);
+        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", self.source)));
+        Ok(names)
     }
 
     fn check_length(&self, line: u64) -> Result<()> {
-        if self.records.record.len() == self.names.len() {
+        let (found, expected) = (self.records.record.len(), self.names.len());
+        // Delimiters after the last column are none between columns.
+        let after = || self.records.record.iter().skip(expected).all(|field| field.trim_ascii().is_empty());
+        if found == expected || (found > expected && after()) {
             return Ok(());
         }
         let error = Error::data(format!(
             "{}: row {} (line {line}) has {} fields, expected {} as in the header",
             self.source,
             self.row + 1,
-            self.records.record.len(),
-            self.names.len()
+            found,
+            expected
         ));
         let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
+        let title = expected == 1 && self.row == 0;
+        if title {
+            return Err(error
+                .hint("if the file begins with a title, remove the lines above the names of the columns"));
+        }
         Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
     }
 }
@@ -201,6 +245,10 @@ impl RowSource for CsvRows {
 
     fn decimal_comma(&self) -> Option<&str> {
         self.decimal_comma.as_deref()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     fn fill(
@@ -224,10 +272,18 @@ impl RowSource for CsvRows {
                 self.records.record.iter().zip(builders.iter_mut()).zip(&self.names)
             {
                 let Some(builder) = builder else { continue };
-                let text = std::str::from_utf8(field).map_err(|_| {
+                let place = || {
                     let (source, row) = (&self.source, self.row + 1);
-                    not_utf8(format!("{source}: row {row} (line {line}), column {}", quoted(name)))
-                })?;
+                    format!("{source}: row {row} (line {line}), column {}", quoted(name))
+                };
+                let decoded;
+                let text = match std::str::from_utf8(field) {
+                    Ok(text) => text,
+                    Err(_) => {
+                        decoded = foreign(field, place, (&mut self.foreign, &mut self.notes))?;
+                        &decoded
+                    }
+                };
                 match self.decimal_comma {
                     None => builder.push_text(text),
                     Some(_) => builder.push_text_as(text, &with_point(text)),
@@ -244,8 +300,24 @@ fn line_feeds(text: &[u8]) -> u64 {
     text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-fn not_utf8(place: String) -> Error {
-    Error::data(format!("{place}: the text is not UTF-8")).hint("save the file as UTF-8 text")
+/// A field that is not UTF-8, in Windows-1252; the first one is noted, and that there was one.
+fn foreign(
+    field: &[u8],
+    place: impl Fn() -> String,
+    (known, notes): (&mut bool, &mut Vec<String>),
+) -> Result<String> {
+    let text = windows_1252(field).ok_or_else(|| {
+        Error::data(format!("{}: the text is neither UTF-8 nor Windows-1252", place()))
+            .hint("save the file as UTF-8 text")
+    })?;
+    if !std::mem::replace(known, true) {
+        notes.push(format!(
+            "{}: the text is not UTF-8 and is read as Windows-1252 (Latin-1): {}",
+            place(),
+            shown(&text)
+        ));
+    }
+    Ok(text)
 }
 
 /// The error of a read that failed after `row` whole rows.

@@ -4,6 +4,8 @@ use std::io::{Cursor, Read};
 
 use ::csv::{ByteRecord, ReaderBuilder};
 
+use super::encoding::{ByteOrder, LineFeeds, Utf16};
+use super::header::Layout;
 use super::written::{Mark, mark};
 
 /// Bytes of the text that are looked at.
@@ -22,6 +24,12 @@ pub(super) struct Dialect {
     pub delimiter: u8,
     /// A cell with a decimal comma, where numbers have one.
     pub decimal_comma: Option<String>,
+    /// Whether the first record says what separates columns, as spreadsheets write it.
+    pub says_delimiter: bool,
+    /// Where the names of columns are.
+    pub layout: Layout,
+    /// The encoding, if it is not UTF-8.
+    pub encoding: Option<&'static str>,
 }
 
 /// A text of which the beginning was read, and the whole of it again.
@@ -37,12 +45,29 @@ impl Read for Failed {
 }
 
 /// Finds how a text is written; a delimiter that is given is taken.
-pub(super) fn sample(mut input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Sampled {
-    let mut head = Vec::new();
-    let read = (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head);
+pub(super) fn sample(input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Sampled {
+    let (head, read, mut input) = begin(input);
+    let order = ByteOrder::of(&head);
+    let encoding = order.map(|_| "UTF-16");
+    let (mut head, read) = match order {
+        None => (head, read),
+        Some(order) => {
+            let rest: Box<dyn Read + Send> = match read {
+                Ok(_) => input,
+                Err(error) => Box::new(Failed(Some(error))),
+            };
+            let (head, read, decoded) = begin(Box::new(Utf16::new(Cursor::new(head).chain(rest), order)));
+            input = decoded;
+            (head, read)
+        }
+    };
+    if head.contains(&b'\r') && !head.contains(&b'\n') {
+        head.iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
+        input = Box::new(LineFeeds(input));
+    }
     let all = (head.len() as u64) < SAMPLE_BYTES;
     let end = if all { head.len() } else { head.iter().rposition(|&byte| byte == b'\n').unwrap_or(0) };
-    let dialect = Dialect::of(&head[..end], delimiter);
+    let dialect = Dialect { encoding, ..Dialect::of(&head[..end], delimiter) };
     let rest: Box<dyn Read + Send> = match read {
         Ok(_) => input,
         // Whoever reads on to there hears of it.
@@ -51,10 +76,37 @@ pub(super) fn sample(mut input: Box<dyn Read + Send>, delimiter: Option<u8>) -> 
     (dialect, Box::new(Cursor::new(head).chain(rest)))
 }
 
+/// The first bytes of an input, whether they could be read, and what comes after them.
+fn begin(mut input: Box<dyn Read + Send>) -> (Vec<u8>, std::io::Result<usize>, Box<dyn Read + Send>) {
+    let mut head = Vec::new();
+    let read = (&mut input).take(SAMPLE_BYTES).read_to_end(&mut head);
+    (head, read, input)
+}
+
 impl Dialect {
     fn of(head: &[u8], delimiter: Option<u8>) -> Dialect {
-        let delimiter = delimiter.unwrap_or_else(|| delimiter_of(head));
-        Dialect { delimiter, decimal_comma: decimal_comma(&records(head, delimiter), delimiter) }
+        let (said, head) = said_delimiter(head);
+        let delimiter = delimiter.or(said).unwrap_or_else(|| delimiter_of(head));
+        let records = records(head, delimiter);
+        Dialect {
+            delimiter,
+            decimal_comma: decimal_comma(&records, delimiter),
+            says_delimiter: said.is_some(),
+            layout: Layout::of(&records),
+            encoding: None,
+        }
+    }
+}
+
+/// The delimiter of a first line such as `sep=;`, and what comes after that line.
+fn said_delimiter(head: &[u8]) -> (Option<u8>, &[u8]) {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let end = text.iter().position(|&byte| byte == b'\n').unwrap_or(text.len());
+    let line = text[..end].strip_suffix(b"\r").unwrap_or(&text[..end]);
+    let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    match line {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] => (Some(*delimiter), &text[end..]),
+        _ => (None, head),
     }
 }
 
@@ -117,7 +169,7 @@ mod tests {
     #[test]
     fn delimiters_and_decimal_marks_are_found() {
         let of = |text: &str| {
-            let Dialect { delimiter, decimal_comma } = Dialect::of(text.as_bytes(), None);
+            let Dialect { delimiter, decimal_comma, .. } = Dialect::of(text.as_bytes(), None);
             (char::from(delimiter), decimal_comma)
         };
         let plain = |delimiter: char| (delimiter, None);
@@ -135,5 +187,8 @@ mod tests {
         assert_eq!(of("price (net, EUR);sold\n3,5;2\n4;1\n"), (';', Some("3,5".into())));
         assert_eq!(of("a,b;c\n1,2\n3,4\n"), plain(','));
         assert_eq!(Dialect::of(b"a;b,c\n1;2,3\n", Some(b';')).delimiter, b';');
+        assert_eq!(of("sep=;\na,b;c\n1,5;2\n"), (';', Some("1,5".into())));
+        assert_eq!(of("\u{feff}\"sep=|\"\r\na,b|c\r\n1|2\r\n"), plain('|'));
+        assert!(!Dialect::of(b"sep=1,b\n1,2\n", None).says_delimiter);
     }
 }

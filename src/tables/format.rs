@@ -86,6 +86,11 @@ pub(super) trait RowSource: Send {
         None
     }
 
+    /// What is to be told about how the rows so far were read.
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+
     /// Reads up to `most` rows into the builders (`None` for a column nobody wants), and where text has lines those too;
     /// returns how many rows there were, none at the end of the file only.
     fn fill(

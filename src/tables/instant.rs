@@ -2,6 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The longest date that is looked at, in bytes.
+const LONGEST: usize = 64;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
 /// Seconds of a day.
 pub(crate) const DAY: f64 = 86_400.0;
 
@@ -29,11 +48,97 @@ pub(crate) fn orders(text: &str) -> u8 {
 /// The instant that a text says, written in this order; without a zone it is taken for UTC.
 pub(crate) fn seconds(text: &str, order: DateOrder) -> Option<f64> {
     let text = text.trim();
+    if text.len() > LONGEST {
+        return None;
+    }
+    if let Some(Worded { days, rest }) = worded(text, order) {
+        let seconds = if rest.is_empty() { 0.0 } else { time_of_day(rest)? };
+        return Some(days as f64 * DAY + seconds);
+    }
     let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
     let days = date(&text[..end], order)?;
     let time = text[end..].trim_start_matches(['T', 't', ' ']);
     let seconds = if end == text.len() { 0.0 } else { time_of_day(time)? };
     Some(days as f64 * DAY + seconds)
+}
+
+/// A date with the name of its month, in days since 1970, and what is written after it.
+struct Worded<'a> {
+    days: i64,
+    rest: &'a str,
+}
+
+/// Reads a date with the name of its month in English, as in `Jan 1, 2020`, `1-Jan-20`, `Monday, 1st January 2020` and `2020 Jan 1`; `Jan 2020`
+/// is the first of that month, and counts as month first.
+fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
+    let (mut month, mut numbers, mut rest) = (None, Vec::new(), text);
+    let mut first_is_month = false;
+    while numbers.len() < 2 || month.is_none() {
+        let start = rest.trim_start_matches([' ', ',', '-', '/', '.']);
+        let length = start.find([' ', ',', '-', '/', '.']).unwrap_or(start.len());
+        let word = &start[..length];
+        if word.is_empty() || word.contains(':') {
+            break;
+        }
+        if let Some(number) = month_of(word).filter(|_| month.is_none()) {
+            first_is_month = numbers.is_empty();
+            month = Some(number);
+        } else if let Some(number) = day_or_year(word) {
+            numbers.push((number, word.len()));
+        } else if !is_weekday(word) || month.is_some() || !numbers.is_empty() {
+            return None;
+        }
+        rest = &start[length..];
+    }
+    let month = month?;
+    let year = |(number, digits): (i64, usize)| match digits {
+        4 => Some(number),
+        // As POSIX has it.
+        2 => Some(if number < 69 { 2000 + number } else { 1900 + number }),
+        _ => None,
+    };
+    let (year, day) = match (numbers.as_slice(), order) {
+        (&[(number, 4)], DateOrder::MonthDayYear) if first_is_month => (number, 1),
+        (&[(year, 4), (day, 1..=2)], DateOrder::YearMonthDay) if !first_is_month => (year, day),
+        (&[(day, digits), last], DateOrder::MonthDayYear) if first_is_month && digits != 4 => {
+            (year(last)?, day)
+        }
+        (&[(day, digits), last], DateOrder::DayMonthYear) if !first_is_month && digits != 4 => {
+            (year(last)?, day)
+        }
+        _ => return None,
+    };
+    let valid = (1..=days_of_month(year, month)).contains(&day);
+    let rest = rest.trim_start_matches([' ', ',']);
+    valid.then(|| Worded { days: days(year, month) + day - 1, rest })
+}
+
+/// The month of this name in English, in full, in three letters, or as `Sept`.
+fn month_of(word: &str) -> Option<i64> {
+    let named = |name: &&str| {
+        word.eq_ignore_ascii_case(name)
+            || word.eq_ignore_ascii_case(&name[..3])
+            || (name.starts_with("Sept") && word.eq_ignore_ascii_case("sept"))
+    };
+    MONTHS.iter().position(|name| named(&name)).map(|place| place as i64 + 1)
+}
+
+fn is_weekday(word: &str) -> bool {
+    let named = |name: &&str| word.eq_ignore_ascii_case(name) || word.eq_ignore_ascii_case(&name[..3]);
+    WEEKDAYS.iter().any(|name| named(&name))
+}
+
+/// The number of a day, such as 1 or 1st, or of a year.
+fn day_or_year(word: &str) -> Option<i64> {
+    let ending = |end: &&str| {
+        word.len() > 2
+            && word.is_char_boundary(word.len() - 2)
+            && word[word.len() - 2..].eq_ignore_ascii_case(end)
+    };
+    let digits =
+        if ["st", "nd", "rd", "th"].iter().any(|end| ending(&end)) { &word[..word.len() - 2] } else { word };
+    let number = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| digits.parse().ok()).flatten()
 }
 
 /// The days since 1970 of a date.
@@ -45,12 +150,19 @@ fn date(text: &str, order: DateOrder) -> Option<i64> {
         digits.then(|| text.parse().ok()).flatten()
     };
     let year = |text: &str| number(text, 4).filter(|_| text.len() == 4);
+    // Two digits are a year where it comes last, unless they could be a day or a version.
+    let last = |text: &str| match text.len() {
+        2 if mark == '/' || (mark == '.' && fields.iter().all(|field| field.len() == 2)) => {
+            number(text, 2).map(|year| if year < 69 { 2000 + year } else { 1900 + year })
+        }
+        _ => year(text),
+    };
     let (year, month, day) = match (fields.as_slice(), order) {
         ([y, m], DateOrder::YearMonthDay) if mark == '-' && m.len() == 2 => (year(y)?, number(m, 2)?, 1),
         ([y, m, d], DateOrder::YearMonthDay) => (year(y)?, number(m, 2)?, number(d, 2)?),
-        ([d, m, y], DateOrder::DayMonthYear) => (year(y)?, number(m, 2)?, number(d, 2)?),
+        ([d, m, y], DateOrder::DayMonthYear) => (last(y)?, number(m, 2)?, number(d, 2)?),
         // Nobody writes the month first and points.
-        ([m, d, y], DateOrder::MonthDayYear) if mark != '.' => (year(y)?, number(m, 2)?, number(d, 2)?),
+        ([m, d, y], DateOrder::MonthDayYear) if mark != '.' => (last(y)?, number(m, 2)?, number(d, 2)?),
         _ => return None,
     };
     let valid = (1..=12).contains(&month) && (1..=days_of_month(year, month)).contains(&day);
@@ -230,6 +342,47 @@ mod tests {
             "a-b-c",
             "2024-01-31T",
             "é-1-2",
+        ] {
+            assert_eq!(orders(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn months_have_names_and_years_two_digits() {
+        let day = |text: &str| seconds(text, YearMonthDay);
+        for (text, order) in [
+            ("Jan 31, 2024", MonthDayYear),
+            ("january 31 2024", MonthDayYear),
+            ("Wed, Jan 31, 2024", MonthDayYear),
+            ("31 Jan 2024", DayMonthYear),
+            ("31-Jan-24", DayMonthYear),
+            ("31-JAN-2024", DayMonthYear),
+            ("31-JAN-2024 00:00", DayMonthYear),
+            ("31st January, 2024", DayMonthYear),
+            ("2024-Jan-31", YearMonthDay),
+            ("31/01/24", DayMonthYear),
+            ("1/31/24", MonthDayYear),
+            ("31.01.24", DayMonthYear),
+        ] {
+            assert_eq!(seconds(text, order), day("2024-01-31"), "{text}");
+            assert_eq!(orders(text).count_ones(), 1, "{text}");
+        }
+        assert_eq!(seconds("Sept 3, 1999 2:05 PM", MonthDayYear), day("1999-09-03 14:05"));
+        assert_eq!(seconds("Wed, 03 Sep 1999 14:05:00 +0000", DayMonthYear), day("1999-09-03 14:05"));
+        assert_eq!(seconds("03Sep 1999", DayMonthYear), None);
+        assert_eq!(seconds("May 2020", MonthDayYear), day("2020-05-01"));
+        assert_eq!(seconds("3-OCT-99", DayMonthYear), day("1999-10-03"));
+        for text in [
+            "May",
+            "May 3",
+            "Feb 30, 2020",
+            "Mayor 3, 2020",
+            "March 2020 Madness",
+            "1 2 Jan",
+            "é Jan 2020",
+            "Sat",
+            "31-01-24",
+            "1.2.10",
         ] {
             assert_eq!(orders(text), 0, "{text}");
         }

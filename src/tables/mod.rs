@@ -6,9 +6,12 @@ pub(crate) mod column;
 mod columnar;
 mod csv;
 mod dialect;
+mod encoding;
 mod format;
 mod gzip;
+mod header;
 pub(crate) mod instant;
+pub(crate) mod marker;
 #[cfg(all(test, feature = "parquet"))]
 #[path = "../../tests/common/parquet.rs"]
 pub(crate) mod parquet_file;
@@ -24,7 +27,7 @@ pub use column::{Column, TextColumn};
 pub(crate) use csv::{csv_text, safe_cell};
 pub use instant::DateOrder;
 pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
-pub use read::{TableBlocks, column_names, read_csv, read_table, read_table_with};
+pub use read::{ReadOptions, TableBlocks, column_names, read_csv, read_table, read_table_with};
 pub use reading::{Reading, Readings};
 pub use size::large_size;
 pub use table::{NamedColumn, Table};

@@ -9,6 +9,7 @@ use super::columnar;
 use super::csv::CsvRows;
 use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
 use super::gzip::Gunzip;
+use super::marker::Markers;
 use super::table::{Lines, NamedColumn, Table, absent, quoted};
 use crate::error::{Error, Result};
 use crate::files::open_input;
@@ -22,18 +23,28 @@ use crate::files::open_input;
 /// # Errors
 ///
 /// When the file cannot be opened, is empty, has a header only, ragged rows, names that are absent or given twice,
-/// text that is not UTF-8, or is damaged; the message names the file and the row.
+/// text that is neither UTF-8, UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
 pub fn read_table(path: &Path) -> Result<Table> {
-    read_table_with(path, None)
+    read_table_with(path, &ReadOptions::default())
 }
 
-/// [`read_table`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines.
+/// How a file is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The character between the columns of a CSV file; `None` finds it in the first lines.
+    pub delimiter: Option<u8>,
+    /// Values that stand for missing cells in every column, besides those that are known.
+    pub missing: Vec<String>,
+}
+
+/// [`read_table`] with options.
 ///
 /// # Errors
 ///
 /// As for [`read_table`].
-pub fn read_table_with(path: &Path, delimiter: Option<u8>) -> Result<Table> {
-    whole(TableBlocks::new(path, usize::MAX, &|_| true, How { delimiter, ..How::default() })?)
+pub fn read_table_with(path: &Path, options: &ReadOptions) -> Result<Table> {
+    let how = How { delimiter: options.delimiter, missing: &options.missing, ..How::default() };
+    whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
 }
 
 /// The names of a file's columns, `None` for what is no file that can be read twice: standard input, a pipe.
@@ -58,6 +69,8 @@ pub(crate) struct How<'a> {
     pub delimiter: Option<u8>,
     /// Columns that are copied as they stand, whether they are wanted otherwise or not.
     pub copied: &'a [String],
+    /// Values that stand for missing cells, besides those that are known.
+    pub missing: &'a [String],
 }
 
 /// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
@@ -123,6 +136,7 @@ pub struct TableBlocks {
     rows: Box<dyn RowSource>,
     builders: Vec<Option<ColumnBuilder>>,
     copied: Vec<String>,
+    missing: Markers,
     block_rows: usize,
     any: bool,
     done: bool,
@@ -169,7 +183,7 @@ impl TableBlocks {
         blocks?.copying(wanted, how)
     }
 
-    /// The same with copies of some columns.
+    /// The same with copies of some columns, and without cells that stand for missing ones.
     fn copying(mut self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<TableBlocks> {
         for name in how.copied {
             let names = self.rows.names();
@@ -186,6 +200,7 @@ impl TableBlocks {
             self.builders[place] = Some(ColumnBuilder::copied(wanted(name)));
         }
         self.copied = how.copied.to_vec();
+        self.missing = Markers::new(how.missing);
         Ok(self)
     }
 
@@ -219,7 +234,8 @@ impl TableBlocks {
     fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
         let source = source.to_owned();
         let block_rows = block_rows.max(1);
-        TableBlocks { source, rows, builders, copied: Vec::new(), block_rows, any: false, done: false }
+        let (copied, missing) = (Vec::new(), Markers::default());
+        TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false }
     }
 
     /// What messages call the file.
@@ -250,13 +266,14 @@ impl TableBlocks {
                 None => timed(builder.finish()),
             };
             if builder.is_used() {
-                columns.push(NamedColumn { name: name.clone(), column });
+                columns.push(NamedColumn { name: name.clone(), column: self.missing.without(column) });
             }
         }
         let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
         copies.sort_by_key(place);
         let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
-        Ok(table.with_decimal_comma(self.rows.decimal_comma()).with_copies(copies))
+        let table = table.with_decimal_comma(self.rows.decimal_comma()).with_copies(copies);
+        Ok(table.with_notes(self.rows.notes().to_vec()))
     }
 }
 

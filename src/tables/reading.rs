@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Column;
 use super::instant::{self, DateOrder, ORDERS};
+use super::marker::{code_digits, marker};
 use super::written;
 
 /// How the cells of a column of text are read.
@@ -29,6 +30,9 @@ pub enum Reading {
     Ordered {
         /// The levels, the lowest first.
         levels: Vec<String>,
+        /// Whether other text is a missing cell rather than an error.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        open: bool,
     },
 }
 
@@ -38,7 +42,7 @@ pub type Readings = BTreeMap<String, Reading>;
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reading::Ordered { levels } => return write!(f, "one of {}", levels.join(" < ")),
+            Reading::Ordered { levels, .. } => return write!(f, "one of {}", levels.join(" < ")),
             Reading::Number { decimal_comma: true, .. } => "a number with a decimal comma",
             Reading::Number { .. } => "a number",
             Reading::Date { order: DateOrder::YearMonthDay } => "a date such as 2024-01-31",
@@ -56,17 +60,21 @@ impl Reading {
                 written::parse(text, *decimal_comma).map(|written| written.value)
             }
             Reading::Date { order } => instant::seconds(text, *order),
-            Reading::Ordered { levels } => {
-                levels.iter().position(|level| level == text).map(|place| place as f64)
+            Reading::Ordered { levels, open } => {
+                let place = levels.iter().position(|level| level == text);
+                place.map(|place| place as f64).or(open.then_some(f64::NAN))
             }
         }
     }
 
-    /// The column as numbers or instants; the first row that cannot be read is an error. A column that is no text stays as it is.
+    /// The column as numbers or instants, markers of missing cells as NaN; the first row that cannot be read is an error. A column that is
+    /// no text stays as it is.
     pub(crate) fn read(&self, column: &Column) -> Result<Column, usize> {
         let Column::Text(text) = column else { return Ok(column.clone()) };
         let plain = matches!(self, Reading::Number { .. });
-        let value = |level: &String| level.parse().ok().filter(|_| plain).or_else(|| self.value(level));
+        let missing = |level: &String| marker(level).map(|_| f64::NAN);
+        let number = |level: &String| level.parse().ok().filter(|_| plain);
+        let value = |level: &String| number(level).or_else(|| self.value(level)).or_else(|| missing(level));
         let values: Vec<Option<f64>> = text.levels().iter().map(value).collect();
         let cell = |(row, code): (usize, Option<usize>)| match code {
             None => Ok(f64::NAN),
@@ -78,7 +86,16 @@ impl Reading {
     }
 }
 
-/// What all cells of a column that are no plain numbers could be, gathered cell by cell.
+/// What is known of the plain numbers of a column that holds text too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainNumbers {
+    /// Whether all are whole.
+    pub whole: bool,
+    /// The smallest and the largest one.
+    pub range: (f64, f64),
+}
+
+/// What all cells of a column that are no plain numbers could be, gathered cell by cell. Markers of missing cells could be anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Forms {
     /// Whether all are numbers with a decimal point, and with a decimal comma.
@@ -93,6 +110,12 @@ pub(crate) struct Forms {
     /// The unit of the first cell that has one, and whether others have another.
     unit: Option<String>,
     units_differ: bool,
+    /// The first marker of missing cells.
+    marker: Option<String>,
+    /// The first code with a leading zero, the fewest digits of all, and whether there is other text.
+    code: Option<String>,
+    digits: usize,
+    others: bool,
 }
 
 impl Default for Forms {
@@ -105,6 +128,10 @@ impl Default for Forms {
             first: None,
             unit: None,
             units_differ: false,
+            marker: None,
+            code: None,
+            digits: usize::MAX,
+            others: false,
         }
     }
 }
@@ -117,6 +144,17 @@ impl Forms {
 
     /// Takes in a text that is no plain number.
     pub(crate) fn push(&mut self, text: &str) {
+        if marker(text).is_some() {
+            self.marker.get_or_insert_with(|| text.to_owned());
+            return;
+        }
+        match code_digits(text) {
+            Some(digits) => {
+                self.code.get_or_insert_with(|| text.to_owned());
+                self.digits = self.digits.min(digits);
+            }
+            None => self.others = true,
+        }
         if self.is_settled() {
             return;
         }
@@ -148,13 +186,34 @@ impl Forms {
         self.take_unit(later.unit.as_deref());
         self.either = self.either.take().or(later.either);
         self.first = self.first.take().or(later.first);
+        self.marker = self.marker.take().or(later.marker);
+        self.code = self.code.take().or(later.code);
+        self.digits = self.digits.min(later.digits);
+        self.others |= later.others;
     }
 
-    /// How the column is read, with an example in words; nothing where its cells are just text. `plain` says whether there are plain numbers
-    /// too, and whether those are whole.
-    pub(crate) fn reading(&self, plain: Option<bool>) -> Option<(Reading, String)> {
-        let first = self.first.as_ref()?;
-        if !self.units_differ && (self.point || (self.comma && plain != Some(false))) {
+    /// A code of a column of codes: whole numbers, some with leading zeros and none with fewer digits than those.
+    pub(crate) fn code(&self, plain: Option<PlainNumbers>) -> Option<&str> {
+        let least = 10f64.powi(self.digits.min(300) as i32 - 1);
+        let codes = !self.others && plain.is_none_or(|plain| plain.whole && plain.range.0 >= least);
+        self.code.as_deref().filter(|_| codes)
+    }
+
+    /// How the column is read, with an example in words; nothing where its cells are just text, codes among it. `plain` tells of plain
+    /// numbers, where there are some.
+    pub(crate) fn reading(&self, plain: Option<PlainNumbers>) -> Option<(Reading, String)> {
+        if self.code(plain).is_some() {
+            return None;
+        }
+        let missing = self.marker.as_ref().map(|marker| format!("{marker:?} is missing"));
+        let Some(first) = &self.first else {
+            let reading = Reading::Number { decimal_comma: false, unit: None };
+            return missing
+                .filter(|_| plain.is_some_and(|plain| plain.range.0 < plain.range.1))
+                .map(|words| (reading, format!("({words})")));
+        };
+        let missing = missing.map_or_else(String::new, |words| format!(", {words}"));
+        if !self.units_differ && (self.point || (self.comma && plain.is_none_or(|plain| plain.whole))) {
             let decimal_comma = !self.point;
             let shown = self.either.as_ref().unwrap_or(first);
             let value = written::parse(shown, decimal_comma)?.value;
@@ -163,7 +222,7 @@ impl Forms {
                 _ => "",
             };
             let percent = if self.unit.as_deref() == Some("%") { ", in percent" } else { "" };
-            let words = format!("({shown:?} is {value}{percent}{also})");
+            let words = format!("({shown:?} is {value}{percent}{also}{missing})");
             return Some((Reading::Number { decimal_comma, unit: self.unit.clone() }, words));
         }
         if plain.is_some() {
@@ -176,6 +235,6 @@ impl Forms {
         } else {
             ""
         };
-        Some((Reading::Date { order }, format!("({first:?} is {spelled}{also})")))
+        Some((Reading::Date { order }, format!("({first:?} is {spelled}{also}{missing})")))
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::column::{Column, TextColumn};
+use super::marker::numbers_of;
 use super::reading::{Reading, Readings};
 use crate::error::{Error, Result};
 use crate::files::hexadecimal;
@@ -43,6 +44,8 @@ pub struct Table {
     kept: Option<Vec<usize>>,
     /// A cell that shows the decimal commas of the text that was read.
     decimal_comma: Option<String>,
+    /// What a reader of the file should know about how it was read.
+    notes: Vec<String>,
     /// Columns as they stand in the file, to be copied.
     copies: Vec<NamedColumn>,
 }
@@ -76,13 +79,23 @@ impl Table {
         lines: Lines,
     ) -> Table {
         let places = places(&columns);
-        let (kept, decimal_comma, copies) = (None, None, Vec::new());
-        Table { source, columns, places, rows, first_row, lines, kept, decimal_comma, copies }
+        let (kept, decimal_comma, notes, copies) = (None, None, Vec::new(), Vec::new());
+        Table { source, columns, places, rows, first_row, lines, kept, decimal_comma, notes, copies }
     }
 
     /// The same table read from text with decimal commas, as this cell shows.
     pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
         Table { decimal_comma: cell.map(str::to_owned), ..self }
+    }
+
+    /// The same table with what a reader of the file should know about how it was read.
+    pub(crate) fn with_notes(self, notes: Vec<String>) -> Table {
+        Table { notes, ..self }
+    }
+
+    /// What a reader of the file should know about how it was read so far: its encoding, names that were made up.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The same table with columns as they stand in the file.
@@ -139,6 +152,7 @@ impl Table {
             lines: self.lines.clone(),
             kept: self.kept.clone(),
             decimal_comma: self.decimal_comma.clone(),
+            notes: self.notes.clone(),
             copies: Vec::new(),
         }
     }
@@ -210,15 +224,17 @@ impl Table {
             lines: Lines::default(),
             kept: None,
             decimal_comma: self.decimal_comma.clone(),
+            notes: self.notes.clone(),
             copies: Vec::new(),
         }
     }
 
-    /// The rows that have a value in a column, all of them where there is no such column. Messages call them by their places in the
-    /// whole.
+    /// The rows that have a value in a column, all of them where there is no such column. Markers of missing cells are no values. Messages
+    /// call the rows by their places in the whole.
     pub fn with_values(&self, name: &str) -> Cow<'_, Table> {
-        let missing = |row: usize| self.column(name).is_some_and(|column| column.is_missing(row));
-        if !(0..self.rows).any(missing) {
+        let Some(column) = self.column(name) else { return Cow::Borrowed(self) };
+        let missing = column.lacking();
+        if !(0..self.rows).any(&missing) {
             return Cow::Borrowed(self);
         }
         let rows: Vec<usize> = (0..self.rows).filter(|&row| !missing(row)).collect();
@@ -261,7 +277,7 @@ impl Table {
         })
     }
 
-    /// The values of a column as numbers, NaN where missing; `true` and `false` are 1 and 0.
+    /// The values of a column as numbers, NaN where missing or a marker of missing cells; `true` and `false` are 1 and 0.
     ///
     /// # Errors
     ///
@@ -269,10 +285,13 @@ impl Table {
     pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
         match self.require(name)? {
             Column::Number(values) => Ok(Cow::Borrowed(values)),
-            Column::Text(text) => match text.as_booleans() {
-                Some(values) => Ok(Cow::Owned(values)),
-                None => Err(self.not_a_number(name, text)),
-            },
+            Column::Text(text) => {
+                let Some(values) = numbers_of(text.levels()) else {
+                    return Err(self.not_a_number(name, text));
+                };
+                let value = |code: Option<usize>| code.map_or(f64::NAN, |code| values[code]);
+                Ok(Cow::Owned(text.codes().map(value).collect()))
+            }
             Column::Time(_) => Err(self.unsupported(name, "date")),
             Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
         }
@@ -318,9 +337,14 @@ impl Table {
 
     /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
     pub fn place(&self, row: usize, column: &str) -> String {
+        format!("{}: {}", self.source, self.cell(row, column))
+    }
+
+    /// Where a cell is in the table: "row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    pub(crate) fn cell(&self, row: usize, column: &str) -> String {
         let line =
             self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
-        format!("{}: row {}{line}, column {}", self.source, self.row(row) + 1, quoted(column))
+        format!("row {}{line}, column {}", self.row(row) + 1, quoted(column))
     }
 }
 
@@ -407,6 +431,13 @@ pub(crate) fn absent<'a>(
     } else {
         error.hint(format!("did you mean {}?", listed(close.into_iter().map(|(_, name)| name))))
     }
+}
+
+/// The name that is most like another one, if one is alike.
+pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    let score = |other: &&str| strsim::jaro_winkler(&wanted, &other.to_lowercase());
+    names.iter().copied().filter(|other| score(other) >= CLOSE).max_by(|a, b| score(a).total_cmp(&score(b)))
 }
 
 /// Up to ten names for a message.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::schema::{SchemaOptions, SplitBy};
 use crate::tables::column::number_text;
 use crate::tables::read::How;
-use crate::tables::reading::{Forms, Reading};
+use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::shown;
 use crate::tables::{Column, Table, TableBlocks};
 
@@ -43,13 +43,14 @@ pub(super) fn roles_of_file(
     columns: &SchemaOptions,
     shares: Shares,
 ) -> Result<Roles> {
-    let (by, how) = (columns.split.as_ref(), How { delimiter: columns.delimiter, ..How::default() });
+    let (by, how) = (columns.split.as_ref(), how_to_read(columns));
     let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
     let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
     let mut labelled = Labelled::default();
     for block in blocks()? {
         let block = block?;
-        let missing = |row: usize| block.column(target).is_some_and(|column| column.is_missing(row));
+        let missing = block.column(target).map(Column::lacking);
+        let missing = |row: usize| missing.as_ref().is_some_and(|missing| missing(row));
         (0..block.rows()).for_each(|row| labelled.push(!missing(row)));
     }
     if labelled.count() == 0 {
@@ -67,6 +68,11 @@ pub(super) fn roles_of_file(
         Some(listed) => roles.among(&listed, labelled.rows),
         None => roles,
     })
+}
+
+/// How a file of these columns is read.
+fn how_to_read(columns: &SchemaOptions) -> How<'_> {
+    How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() }
 }
 
 /// The roles of all rows by their groups or times.
@@ -123,19 +129,22 @@ impl Groups {
 /// How the text of a column of times is read, where it has some.
 fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
     let (mut forms, mut plain) = (Forms::default(), None);
+    let mut push = |value: f64| {
+        let none = PlainNumbers { whole: true, range: (f64::INFINITY, f64::NEG_INFINITY) };
+        let PlainNumbers { whole, range: (low, high) } = plain.unwrap_or(none);
+        plain = Some(PlainNumbers {
+            whole: whole && value.fract() == 0.0,
+            range: (low.min(value), high.max(value)),
+        });
+    };
     each(&mut |block| {
         match block.require(name)? {
-            Column::Text(text) => {
-                for level in text.levels() {
-                    match level.parse::<f64>() {
-                        Ok(value) => plain = Some(plain.unwrap_or(true) && value.fract() == 0.0),
-                        Err(_) => forms.push(level),
-                    }
-                }
-            }
+            Column::Text(text) => text.levels().iter().for_each(|level| match level.parse::<f64>() {
+                Ok(value) => push(value),
+                Err(_) => forms.push(level),
+            }),
             Column::Number(values) => {
-                let whole = values.iter().filter(|value| !value.is_nan()).map(|value| value.fract() == 0.0);
-                whole.for_each(|whole| plain = Some(plain.unwrap_or(true) && whole));
+                values.iter().filter(|value| !value.is_nan()).for_each(|&value| push(value))
             }
             _ => {}
         }

@@ -16,6 +16,7 @@ mod select;
 mod sharing;
 mod streamed;
 mod survey;
+mod test_file;
 
 pub use baselines::{Baselines, Constant, TrainingSample};
 pub use fit::{FitRequest, TableFit, fit_table, fit_table_in};
@@ -30,3 +31,4 @@ pub use rows::TableRows;
 pub use select::{fit_grid, refit_best, select_beta};
 pub use sharing::Sharing;
 pub use survey::{Sample, Survey, Surveyed, TableSums};
+pub use test_file::check_test_file;

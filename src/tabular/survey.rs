@@ -11,9 +11,10 @@ use crate::data::scaling::Scaling;
 use crate::data::{Role, Roles};
 use crate::error::{Error, Result};
 use crate::schema::constant_inputs;
-use crate::schema::facts::{Demand, TableFacts};
+use crate::schema::facts::Demand;
+use crate::schema::table_facts::TableFacts;
 use crate::schema::{
-    Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, unlabelled_note,
+    Schema, SchemaOptions, UnseenLevels, check_labelled, check_rows, odd_values, sentinels, unlabelled_note,
 };
 use crate::tables::read::{How, TableBlocks, groups_of};
 use crate::tables::table::{Table, quoted};
@@ -95,7 +96,8 @@ pub struct TableSums {
 /// known), and when too few rows are left to train on or the target does not vary among them.
 pub(crate) fn survey(path: &Path, survey: &Survey<'_>) -> Result<Surveyed> {
     let groups = groups_of(path)?;
-    let how = How { delimiter: survey.columns.delimiter, ..How::default() };
+    let missing = survey.known.map_or(&survey.columns.missing, |schema| &schema.missing);
+    let how = How { delimiter: survey.columns.delimiter, missing, ..How::default() };
     let blocks = TableBlocks::new(path, BLOCK_ROWS, &|name| survey.demand(name).is_some(), how)?;
     let names = blocks.names().iter().map(String::as_str);
     let mut sums = TableSums::new(blocks.source(), names, survey, 0)?;
@@ -273,6 +275,7 @@ impl TableSums {
         if odd {
             let rows = check.table.read(&schema.readings, &|_| true)?;
             warnings.extend(odd_values(facts, &schema, &rows)?);
+            warnings.extend(sentinels(facts, &schema, &rows)?);
         }
         let target = facts.require(schema.target_name())?;
         if !target.varies_in_training() {

@@ -20,7 +20,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.settings();
     check(args, &settings)?;
     let threads = threads(args)?;
-    let data = read_table_with(&args.data, args.columns.delimiter)?;
+    let data = read_table_with(&args.data, &args.columns.read_options())?;
     let plan = Plan::new(&settings, &data)?;
     let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
     let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
@@ -75,7 +75,7 @@ fn text(news: &Finished<'_>) -> String {
     }
     let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
     let seconds = row.fit.as_ref().map_or(0.0, |fit| fit.seconds);
-    format!("{what}  NLL {nll}  {seconds:.2} s")
+    format!("{what}  NLL {nll}  {}", output::duration(seconds))
 }
 
 fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {

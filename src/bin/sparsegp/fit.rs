@@ -9,9 +9,9 @@ use super::{output, outputs};
 use sparsegp::files::AtomicFile;
 use sparsegp::options::{FitOptions, check_threads};
 use sparsegp::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
-use sparsegp::schema::SplitBy;
+use sparsegp::schema::{SchemaOptions, SplitBy};
 use sparsegp::tables::{PredictedRows, PredictionWriter, Table};
-use sparsegp::tabular::{Sharing, TableModel};
+use sparsegp::tabular::{Sharing, TableModel, check_test_file};
 use sparsegp::{Error, Result};
 use std::path::Path;
 use std::time::Instant;
@@ -24,6 +24,16 @@ pub fn run(args: &FitArgs) -> Result<()> {
     check(args, &options)?;
     set_threads(args.threads)?;
     let targets = args.columns.targets(&args.data)?;
+    if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
+        for target in &targets {
+            let columns = SchemaOptions { target: target.clone(), ..args.columns.schema_options() };
+            // None of several targets is an input.
+            let others = targets.iter().filter(|other| *other != target).cloned();
+            let columns =
+                SchemaOptions { exclude: columns.exclude.into_iter().chain(others).collect(), ..columns };
+            check_test_file(test, &args.data, &columns, start.as_ref().map(TableModel::schema))?;
+        }
+    }
     if targets.len() > 1 {
         return outputs::run((args, started), &targets, &options);
     }
@@ -35,6 +45,10 @@ pub fn run(args: &FitArgs) -> Result<()> {
     }
     let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
     let model = fitted.model();
+    // Before test rows are read, which may fail.
+    if let Some(path) = &args.output.model_out {
+        model.save(path)?;
+    }
     let test = match &args.held_out.test {
         Some(path) => {
             Some(evaluate(model, fitted.baselines(), (path, args.columns.delimiter), args.held_out.unseen)?)
@@ -46,9 +60,6 @@ pub fn run(args: &FitArgs) -> Result<()> {
     outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
     outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
     let outcomes = [outcome];
-    if let Some(path) = &args.output.model_out {
-        model.save(path)?;
-    }
     if let Some(path) = &args.output.predictions {
         match &args.held_out.test {
             Some(test) => {
@@ -132,11 +143,6 @@ fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
             ));
         }
         output::check_predictions_name(path)?;
-    }
-    if let Some(path) = args.held_out.test.as_deref().filter(|path| *path != Path::new("-")) {
-        // Its contents need the schema of the fit; that it is there can be said before.
-        std::fs::File::open(path)
-            .map_err(|error| Error::data(format!("{}: cannot be read: {error}", path.display())))?;
     }
     if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
         return Err(Error::usage("standard input can be the data or the test rows, not both"));

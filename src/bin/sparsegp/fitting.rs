@@ -158,7 +158,7 @@ pub fn fit(
             fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
         });
     }
-    let table = read_table_with(&args.data, args.columns.delimiter)?;
+    let table = read_table_with(&args.data, &args.columns.read_options())?;
     let request = FitRequest {
         table: &table,
         columns: &args.columns.schema_options(),

@@ -1,7 +1,7 @@
 //! What is printed and written: errors, tables, documents, and the check of output paths before work; no figures.
 
 use sparsegp::files::AtomicFile;
-pub use sparsegp::report::words::{number, report_rows, table};
+pub use sparsegp::report::words::{duration, number, report_rows, table};
 use sparsegp::{Error, Result};
 use std::io::{ErrorKind, Write};
 use std::path::Path;

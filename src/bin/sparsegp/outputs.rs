@@ -21,7 +21,7 @@ use std::time::Instant;
 /// Runs the command.
 pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &FitOptions) -> Result<()> {
     check(args)?;
-    let table = read_table_with(&args.data, args.columns.delimiter)?;
+    let table = read_table_with(&args.data, &args.columns.read_options())?;
     let columns = args.columns.schema_options();
     let request = OutputsRequest {
         table: &table,
@@ -43,6 +43,10 @@ pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &F
     if !fit.tried.is_empty() && !args.output.json {
         output::print(&decided(&fit))?;
     }
+    // Before test rows are read, which may fail.
+    if let Some(path) = &args.output.model_out {
+        fit.models.save(path)?;
+    }
     let outcome = |model| {
         let test = test_figures((args, started), options, &fit, model)?;
         let alone = test.is_none() && args.output.wants_page();
@@ -50,12 +54,9 @@ pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &F
         Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
     };
     let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
-    if let Some(path) = &args.output.model_out {
-        fit.models.save(path)?;
-    }
     if let Some(path) = &args.output.predictions {
         let file = args.held_out.test.as_ref();
-        let read = file.map(|file| read_table_with(file, args.columns.delimiter)).transpose()?;
+        let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
         let rows = read.or(fit.test.clone());
         fit::write_predictions(
             args,

@@ -92,7 +92,9 @@ impl<'a> PredictedColumns<'a> {
             names.extend(["mean".to_owned(), "variance".to_owned()]);
         }
         match self.kind() {
-            TargetKind::Binary => names.push("probability".to_owned()),
+            TargetKind::Binary => {
+                names.extend(levels.last().map(|positive| format!("probability_{positive}")))
+            }
             _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
         }
         if self.latent {

@@ -116,11 +116,11 @@ impl Progress {
     pub fn end(self, summary: &FitSummary) {
         if matches!(self.kind, Kind::Lines(_) | Kind::End) {
             output::note(&format!(
-                "fit ends: {}  {} epochs  objective {:.5}  {:.1} s  {}",
+                "fit ends: {}  {} epochs  objective {}  {}  {}",
                 self.what,
                 summary.epochs,
-                summary.objective,
-                summary.seconds,
+                output::number(summary.objective),
+                output::duration(summary.seconds),
                 summary.stop_reason.word()
             ));
         }
@@ -194,13 +194,16 @@ fn place(stage: &Stage) -> (usize, usize) {
 
 /// What is said of an epoch, at a pace of so many seconds each.
 fn words(record: &Record, pace: Option<f64>) -> String {
-    let mut text = format!("objective {:.5}", record.objective);
+    let mut text = format!("objective {}", output::number(record.objective));
     if let Some(nll) = record.validation_nll {
-        text.push_str(&format!("  validation NLL {nll:.5}"));
+        text.push_str(&format!("  validation NLL {}", output::number(nll)));
     }
-    text.push_str(&format!("  {:.1} s", record.seconds));
+    text.push_str(&format!("  {}", output::duration(record.seconds)));
     if let Some(seconds) = pace {
-        text.push_str(&format!(" ({:.0} ms an epoch)", 1e3 * seconds));
+        text.push_str(&match seconds {
+            ..1.0 => format!(" ({:.0} ms an epoch)", 1e3 * seconds),
+            _ => format!(" ({} an epoch)", output::duration(seconds)),
+        });
     }
     text
 }

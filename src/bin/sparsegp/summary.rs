@@ -1,6 +1,7 @@
 //! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
 
 use super::output;
+use sparsegp::hyper::StopReason;
 use sparsegp::latent::Layer;
 use sparsegp::model::{BetaCurve, BetaPoint};
 use sparsegp::report::Evaluation;
@@ -9,7 +10,7 @@ use sparsegp::tabular::TableModel;
 
 /// The lines and columns of a screen.
 const LINES: usize = 24;
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 80;
 
 /// The figures of test rows in a line.
 const FIGURES: usize = 4;
@@ -20,33 +21,51 @@ const MOST_BETAS: usize = 5;
 /// The lines about coefficients besides the coefficients: a heading, a header, and where to see all.
 const COEFFICIENT_FRAME: usize = 3;
 
-/// The summary of a fit; `where_all` tells where all parameters are to be seen.
+/// The summary of a fit, the most important first; `where_all` tells where all parameters are to be seen.
 pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], where_all: &str) -> String {
-    let head = output::wrapped(&head(model, test), COLUMNS);
-    let next: Vec<_> = next.iter().map(|line| vec!["next".to_owned(), line.clone()]).collect();
-    let next = output::wrapped(&next, COLUMNS);
-    let left = LINES.saturating_sub(head.len() + next.len());
+    let mut head = fitted(model);
+    head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
+    head.extend(next.iter().map(|line| row("next", line.clone())));
+    head.extend(trained(model));
+    let head = output::wrapped(&head, COLUMNS);
+    let left = LINES.saturating_sub(head.len());
     let parameters = parameters::within(model, left, where_all);
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
     let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
     let coefficients = words::coefficient_text(model, most, where_all).unwrap_or_default();
     // A blank line where there is room for one.
-    let lines = head.len() + parameters.len() + coefficients.lines().count() + next.len();
+    let lines = head.len() + parameters.len() + coefficients.lines().count();
     let gap = if lines < LINES { "\n" } else { "" };
-    output::table(&head) + gap + &output::table(&parameters) + &coefficients + &output::table(&next)
+    let parameters = output::table(&parameters) + &coefficients;
+    let parameters: String = parameters.lines().map(|line| cut(line) + "\n").collect();
+    output::table(&head) + gap + &parameters
 }
 
-/// What was fitted to what, how it went, and the figures of the test rows.
-fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
-    let (options, summary, latent) = (model.options(), model.summary(), model.latent());
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let (rows, inputs) = (model.training_rows(), model.schema().dims());
+/// A line that ends with the screen.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(COLUMNS) {
+        Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
+        None => line.to_owned(),
+    }
+}
+
+fn row(name: &str, value: String) -> Vec<String> {
+    vec![name.to_owned(), value]
+}
+
+/// What was fitted to what.
+fn fitted(model: &TableModel) -> Vec<Vec<String>> {
+    let (options, latent) = (model.options(), model.latent());
+    let (rows, inputs) = (words::count(model.training_rows()), model.schema().dims());
     let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
-    let mut head = vec![row(
+    let class = model.schema().encoding().positive().map(|class| format!(" (probability of \"{class}\")"));
+    let mut fitted = vec![row(
         "task",
         format!(
-            "{} of '{target}', {likelihood} likelihood, {rows} training rows, {inputs} inputs",
-            model.task()
+            "{} of '{target}'{}, {likelihood} likelihood, {rows} training rows, {inputs} {}",
+            model.task(),
+            class.unwrap_or_default(),
+            if inputs == 1 { "input" } else { "inputs" }
         ),
     )];
     match latent.layer() {
@@ -55,27 +74,28 @@ fn head(model: &TableModel, test: Option<&Evaluation>) -> Vec<Vec<String>> {
             if let Some(nearby) = model.neighbours() {
                 kernel.push_str(&format!(", {} neighbours", nearby.count()));
             }
-            head.push(row("kernel", kernel));
+            fitted.push(row("kernel", kernel));
         }
-        Layer::Linear(layer) => head.extend([
+        Layer::Linear(layer) => fitted.extend([
             row("model", format!("linear (glm), coefficients: {}", words::coefficient_count(layer))),
             row("prior", words::prior(options)),
         ]),
     }
-    let mut trained = format!("hyper-parameters {}, by {}", options.hyper_mode(), options.optimizer());
-    if !options.is_collapsed() {
-        trained.push_str(&format!("; q of {} covariance, by {}", options.steps.family, options.steps.update));
-    }
-    head.extend([
-        row("objective", words::objective(model)),
-        row("stopped", words::stopped(summary)),
-        row("trained", trained),
-    ]);
-    head.extend(words::evidence(summary).map(|text| row("log evidence", text)));
-    head.extend(words::search_rows(model, &output::dashes));
-    head.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
-    head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
-    head
+    fitted
+}
+
+/// How training went.
+fn trained(model: &TableModel) -> Vec<Vec<String>> {
+    let summary = model.summary();
+    let stopped = match summary.stop_reason {
+        StopReason::Converged => words::ended(summary),
+        _ => words::stopped(summary),
+    };
+    let mut trained = vec![row("stopped", stopped), row("objective", words::objective(model))];
+    trained.extend(words::evidence(summary).map(|text| row("log evidence", text)));
+    trained.extend(words::search_rows(model, &output::dashes));
+    trained.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
+    trained
 }
 
 /// The figures of the test rows, beside those of training rows and baselines where there are any.

@@ -8,7 +8,7 @@ use sparsegp::hyper::{Event, Session};
 use sparsegp::metrics::Report;
 use sparsegp::report::Evaluation;
 use sparsegp::schema::UnseenLevels;
-use sparsegp::tables::{Table, read_table_with};
+use sparsegp::tables::{ReadOptions, Table, read_table_with};
 use sparsegp::tabular::{TableModel, TableOutputs};
 use std::path::Path;
 
@@ -16,7 +16,9 @@ use std::path::Path;
 pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;
-    let table = read_table_with(&args.data, args.delimiter)?;
+    let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
+    let how = ReadOptions { delimiter: args.delimiter, missing: missing.unwrap_or_default() };
+    let table = read_table_with(&args.data, &how)?;
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     let updated = models.updated(&table, args.forget, &mut session)?;

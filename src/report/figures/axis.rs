@@ -4,6 +4,8 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 use std::ops::Range;
 
+use crate::readable::{grouped, trimmed};
+
 /// About how many ticks an axis has, and how many at most.
 const TICKS: usize = 6;
 const MOST_TICKS: usize = 8;
@@ -67,7 +69,7 @@ impl<'a> Axis<'a> {
         let step = gaps.fold(f64::INFINITY, f64::min);
         let close = |digits: &usize| {
             let near = |&number: &f64| {
-                let said = short(number, *digits).parse::<f64>();
+                let said = plain(number, *digits).parse::<f64>();
                 said.is_ok_and(|said| (said - number).abs() <= 0.02 * step.min(number.abs().max(step)))
             };
             numbers.iter().all(near)
@@ -127,17 +129,22 @@ fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     numbers.into_iter().map(f64::log10).collect()
 }
 
-/// A number for a tick: so many decimals at most, an exponent where it would be long.
+/// A number for a tick: so many decimals at most, an exponent where it would be long, thousands set apart.
 fn short(value: f64, digits: usize) -> String {
+    grouped(&plain(value, digits))
+}
+
+/// The same without marks between thousands.
+fn plain(value: f64, digits: usize) -> String {
     let size = value.abs();
-    // The bounds are where rounding gives 0.001 and 100000: a power of a logarithm misses these by a hair.
-    if size != 0.0 && !(0.9995e-3..0.99995e5).contains(&size) {
+    // The bounds are where rounding gives 0.001 and 10⁹: a power of a logarithm misses these by a hair.
+    if size != 0.0 && !(0.9995e-3..0.99995e9).contains(&size) {
         let text = format!("{value:.*e}", digits - LEAST_DIGITS + 1);
         let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
-        return format!("{}e{power}", number.trim_end_matches('0').trim_end_matches('.'));
+        return format!("{}e{power}", trimmed(number));
     }
     let text = format!("{value:.digits$}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let text = trimmed(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
@@ -159,7 +166,7 @@ mod tests {
     fn logarithmic_ticks_are_round_and_few() {
         assert_eq!(labels(90.0, 2200.0), ["100", "200", "500", "1000", "2000"]);
         assert_eq!(labels(0.0009, 1.2), ["0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "1"]);
-        assert_eq!(labels(9.0, 2e5), ["10", "100", "1000", "10000", "1e5"]);
+        assert_eq!(labels(9.0, 2e5), ["10", "100", "1000", "10,000", "100,000"]);
         assert_eq!(labels(1e-8, 1e3), ["1e-8", "1e-6", "1e-4", "0.01", "1", "100"]);
         assert_eq!(labels(110.0, 190.0), ["120", "140", "160", "180"]);
         for decades in 1..=300 {
@@ -187,7 +194,7 @@ mod tests {
             let distinct: HashSet<&String> = labels.iter().collect();
             assert_eq!(distinct.len(), labels.len(), "{middle} ± {width}: {labels:?}");
             for (label, tick) in labels.iter().zip(axis.ticks()) {
-                let said: f64 = label.parse().expect("a number");
+                let said: f64 = label.replace(',', "").parse().expect("a number");
                 assert!((said - tick).abs() < 0.05 * width, "{label} at {tick}");
             }
         }

@@ -20,6 +20,9 @@ use crate::tables::instant;
 use crate::tabular::TableModel;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+/// The significant digits of the figures that stand first on a page.
+const CARD_DIGITS: usize = 3;
+
 /// The most coefficients on a page.
 const MOST_COEFFICIENTS: usize = 500;
 
@@ -112,13 +115,13 @@ impl FitReport<'_> {
         };
         let summary = model.summary();
         format!(
-            "{} of '{}' by {what} and the {} likelihood, fitted to {rows} rows with {inputs} {} by {} in {:.1} s.",
+            "{} of '{}' by {what} and the {} likelihood, fitted to {rows} rows with {inputs} {} by {} in {}.",
             sentence(&model.task().to_string()),
             model.schema().target_name(),
             model.latent().likelihood.name(),
             if inputs == 1 { "input" } else { "inputs" },
             options.objective,
-            summary.seconds
+            words::duration(summary.seconds)
         )
     }
 
@@ -128,19 +131,20 @@ impl FitReport<'_> {
         if let Some(test) = self.test {
             let sources = words::sources(test);
             let of = |report, wanted: &str| {
-                let figures = words::report_rows(report);
-                figures.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value)
+                let figures = words::report_values(report);
+                let found = figures.into_iter().find(|(name, _)| *name == wanted);
+                found.map(|(_, value)| words::significant(value, CARD_DIGITS))
             };
             for name in words::telling(self.model.task()) {
                 let Some(value) = of(&test.report, name) else { continue };
                 let beside = sources[1..].iter().filter(|source| source.0 != "training");
-                let beside = beside
-                    .filter_map(|(who, _, report)| Some(format!("{who} {}", brief(&of(report, name)?))));
+                let beside =
+                    beside.filter_map(|(who, _, report)| Some(format!("{who} {}", of(report, name)?)));
                 let beside = match *name {
                     "95 % coverage" => "0.95 is right".to_owned(),
                     _ => beside.collect::<Vec<_>>().join(", "),
                 };
-                cards.push(Card { name: format!("test {name}"), value: brief(&value), beside });
+                cards.push(Card { name: format!("test {name}"), value, beside });
                 if cards.len() == 4 {
                     break;
                 }
@@ -149,7 +153,7 @@ impl FitReport<'_> {
         let held_out = self.test.map(|test| format!("{} test rows", test.rows));
         cards.push(Card {
             name: "training rows".to_owned(),
-            value: self.model.training_rows().to_string(),
+            value: words::count(self.model.training_rows()),
             beside: held_out.unwrap_or_else(|| "no test rows".to_owned()),
         });
         cards
@@ -297,17 +301,6 @@ fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// A number as it is written, with four digits.
-fn brief(text: &str) -> String {
-    let Ok(value) = text.parse::<f64>() else { return text.to_owned() };
-    let size = value.abs();
-    if value == 0.0 || !(1e-3..1e6).contains(&size) {
-        return number(value);
-    }
-    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
-    format!("{value:.decimals$}")
 }
 
 /// A share in percent.

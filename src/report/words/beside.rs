@@ -1,6 +1,6 @@
 //! The figures of a fit as rows of text: beside those of its training rows and of baselines, and the confusion matrix; no arithmetic.
 
-use super::report_rows;
+use super::{count, report_rows};
 use crate::likelihood::Task;
 use crate::metrics::Report;
 use crate::report::Evaluation;
@@ -22,15 +22,12 @@ pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
     }
 }
 
-/// Whose figures they are, the rows that they are of, and the figures.
-pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, String, &Report)> {
-    let of_test = format!("{} test rows", test.rows);
-    let mut sources = vec![("test", of_test.clone(), &test.report)];
-    sources.extend(
-        test.train.iter().map(|train| ("training", format!("{} training rows", train.rows), &train.report)),
-    );
+/// Whose figures they are, the number of rows that they are of, and the figures.
+pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
+    let mut sources = vec![("test", test.rows, &test.report)];
+    sources.extend(test.train.iter().map(|train| ("training", train.rows as u64, &train.report)));
     let baselines = test.baselines.iter().flat_map(|baselines| baselines.all());
-    sources.extend(baselines.map(|baseline| (baseline.name, of_test.clone(), &baseline.report)));
+    sources.extend(baselines.map(|baseline| (baseline.name, test.rows, &baseline.report)));
     sources
 }
 
@@ -43,8 +40,8 @@ fn stands_alone(test: &Evaluation) -> bool {
 fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
     let mut header = vec![String::new()];
     header.extend(names.iter().map(|name| (*name).to_owned()));
-    header.push("of".to_owned());
-    let row = |(name, rows, report): (&str, String, &Report)| {
+    header.push("rows".to_owned());
+    let row = |(name, rows, report): (&str, u64, &Report)| {
         let figures = report_rows(report);
         let cell = |wanted: &&str| {
             let found = figures.iter().find(|(name, _)| name == wanted);
@@ -52,7 +49,7 @@ fn across(test: &Evaluation, names: &[&str]) -> Vec<Vec<String>> {
         };
         let mut cells = vec![name.to_owned()];
         cells.extend(names.iter().map(cell));
-        cells.push(rows);
+        cells.push(count(rows as usize));
         cells
     };
     let mut table = vec![header];

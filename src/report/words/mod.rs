@@ -9,9 +9,11 @@ mod search;
 pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling};
 pub use coefficients::{coefficient_table, coefficient_text};
-pub use overview::{coefficient_count, evidence, objective, overview, prior, stopped};
+pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
 pub(super) use search::search_figure;
 pub use search::search_rows;
+
+pub use crate::readable::{count, duration, number, significant};
 
 use crate::metrics::Report;
 
@@ -36,23 +38,13 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with some six digits.
-pub fn number(value: f64) -> String {
-    let size = value.abs();
-    if value == 0.0 || (1e-3..1e6).contains(&size) {
-        let digits = 5 - (size.max(1e-3).log10().floor() as i32).min(5);
-        let text = format!("{value:.*}", digits.clamp(0, 8) as usize);
-        match text.contains('.') {
-            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-            false => text,
-        }
-    } else {
-        format!("{value:.4e}")
-    }
-}
-
 /// The figures of a report that apply, with their names.
 pub fn report_rows(report: &Report) -> Vec<(String, String)> {
+    report_values(report).into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
+}
+
+/// The same as numbers.
+pub(super) fn report_values(report: &Report) -> Vec<(&'static str, f64)> {
     let figures = [
         ("NLL", report.nll),
         // Of two classes it is the Brier score.
@@ -71,29 +63,12 @@ pub fn report_rows(report: &Report) -> Vec<(String, String)> {
         ("95 % width", report.interval_width_95),
         ("95 % interval score", report.interval_score_95),
     ];
-    figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), number(value?)))).collect()
+    figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short_and_keep_their_size() {
-        let cases = [
-            (0.0, "0"),
-            (1.0, "1"),
-            (-0.5, "-0.5"),
-            (1234.5678, "1234.57"),
-            (1e-9, "1.0000e-9"),
-            (2e7, "2.0000e7"),
-            (100000.0, "100000"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(number(value), text);
-        }
-        assert_eq!(number(f64::NAN), "NaN");
-    }
 
     #[test]
     fn columns_line_up() {

@@ -1,6 +1,6 @@
 //! What a model is and how it came about, as rows of a name and words; no parameters.
 
-use super::{number, search_rows};
+use super::{count, duration, number, search_rows};
 use crate::data::Affine;
 use crate::error::Say;
 use crate::latent::{Layer, LinearLayer};
@@ -17,7 +17,7 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
     let mut rows = vec![
         row("task", format!("{} of '{target}'", model.task())),
         row("written by", format!("sparsegp {}", model.program())),
-        row("training rows", model.training_rows().to_string()),
+        row("training rows", count(model.training_rows())),
         row("inputs", model.schema().dims().to_string()),
     ];
     rows.extend(latent_rows(model));
@@ -47,8 +47,13 @@ pub fn overview(model: &TableModel, say: &Say<'_>) -> Vec<Vec<String>> {
 
 /// Why training ended, and when.
 pub fn stopped(summary: &FitSummary) -> String {
-    let (reason, epochs, seconds) = (summary.stop_reason, summary.epochs, summary.seconds);
-    format!("{} after {epochs} epochs, {seconds:.1} s: {}", reason.word(), reason.sentence())
+    format!("{}: {}", ended(summary), summary.stop_reason.sentence())
+}
+
+/// How training ended and when, in a few words.
+pub fn ended(summary: &FitSummary) -> String {
+    let (reason, epochs, time) = (summary.stop_reason, summary.epochs, duration(summary.seconds));
+    format!("{} after {epochs} epochs, {time}", reason.word())
 }
 
 /// What is known of the log evidence.

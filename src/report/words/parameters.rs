@@ -1,7 +1,9 @@
 //! Hyper-parameters of a model as rows of text, long lists shortened to what matters most; no estimates.
 
 use super::number;
+use crate::data::Affine;
 use crate::hyper::stem;
+use crate::schema::Feature;
 use crate::tabular::TableModel;
 
 /// The most values of a list that are shown.
@@ -20,21 +22,40 @@ pub fn all(model: &TableModel) -> Vec<Vec<String>> {
 
 /// The same with long lists shortened.
 pub fn shortened(model: &TableModel, where_all: &str) -> Vec<Vec<String>> {
-    with_notes(model, shorten(&model.hyperparameters(), MOST_SHOWN, where_all))
+    with_notes(model, shorten(&model.hyperparameters(), Lists::default(), where_all))
 }
 
 /// Names and values with long lists shortened, so far that there are no more than `lines` rows if possible.
 pub fn within(model: &TableModel, lines: usize, where_all: &str) -> Vec<Vec<String>> {
     let values = model.hyperparameters();
-    let bare = shorten(&values, 0, where_all);
+    let whole = shorten(&values, Lists::default(), where_all);
+    if whole.len() <= lines {
+        return of_columns(model, whole);
+    }
+    let bare = shorten(&values, Lists { longest: 1, most: 0 }, where_all);
     let lists = bare.iter().filter(|row| row.len() > 2).count();
-    let room = lines.saturating_sub(bare.len()) / lists.max(1);
-    of_columns(model, shorten(&values, room.clamp(LEAST_SHOWN, MOST_SHOWN), where_all))
+    let most = (lines.saturating_sub(bare.len()) / lists.max(1)).clamp(LEAST_SHOWN, MOST_SHOWN);
+    of_columns(model, shorten(&values, Lists { longest: most, most }, where_all))
+}
+
+/// How lists are shortened.
+#[derive(Clone, Copy)]
+struct Lists {
+    /// The most values of a list that is shown as it is.
+    longest: usize,
+    /// The values that are shown of a longer one.
+    most: usize,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { longest: MOST_SHOWN, most: MOST_SHOWN }
+    }
 }
 
 /// The rows with the names of the columns that the values of a list are about which has one for each.
 fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let (values, inputs) = (model.hyperparameters(), model.schema().input_names());
+    let (values, inputs, units) = (model.hyperparameters(), model.schema().input_names(), units(model));
     for row in &mut rows {
         let Some(list) = stem(&row[0]) else { continue };
         let length = values.iter().filter(|value| stem(&value.0) == Some(list)).count();
@@ -45,10 +66,35 @@ fn of_columns(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>
         if let (true, Ok(place)) = (length == inputs.len(), place)
             && let Some(name) = inputs.get(place)
         {
+            let value =
+                values.iter().find(|value| value.0 == row[0]).filter(|_| list.ends_with("lengthscales"));
+            if let (Some((_, value)), Some(Some((scale, unit)))) = (value, units.get(place)) {
+                row.push(format!("{} {unit}", number(value * scale)));
+            }
             row[0] = format!("{} ({name})", row[0]);
         }
     }
     rows
+}
+
+/// For each input what a step of 1 on the scale that the model sees is in the column's own units, and what these are called; nothing for
+/// inputs that are no number of a column, or a curve of it.
+fn units(model: &TableModel) -> Vec<Option<(f64, &'static str)>> {
+    let (schema, scaling) = (model.schema(), model.scaling());
+    let mut units = Vec::with_capacity(schema.dims());
+    for feature in schema.features() {
+        let unit = match feature {
+            Feature::Numeric { .. } => Some("in its own units"),
+            Feature::Date { .. } => Some("years"),
+            Feature::Categorical { .. } => None,
+        };
+        let (place, width) = (units.len(), schema.width(feature));
+        let scale =
+            scaling.inputs.get(place).map(|affine| affine.scale).filter(|_| !scaling.warps_input(place));
+        let known = scale.zip(unit).filter(|_| scaling.inputs[place] != Affine::IDENTITY);
+        units.extend((0..width).map(|input| known.filter(|_| input == 0)));
+    }
+    units
 }
 
 fn with_notes(model: &TableModel, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
@@ -91,9 +137,9 @@ fn others(list: &str) -> &'static str {
     }
 }
 
-/// Rows of values in their order, those of a list where its first one is, the most relevant first. Of a list with more than
-/// [`MOST_SHOWN`] values these are the `most` relevant ones, and then a row of three cells about the others, the last of which is `where_all`.
-fn shorten(values: &[Named], most: usize, where_all: &str) -> Vec<Vec<String>> {
+/// Rows of values in their order, those of a list where its first one is, the most relevant first. Of a long list these are the most
+/// relevant ones, and then a row of three cells about the others, the last of which is `where_all`.
+fn shorten(values: &[Named], lists: Lists, where_all: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for value in values {
@@ -108,7 +154,7 @@ fn shorten(values: &[Named], most: usize, where_all: &str) -> Vec<Vec<String>> {
         let mut alike: Vec<&Named> = values.iter().filter(|other| list(&other.0) == Some(name)).collect();
         // A stable sort: equal ones stay in their order.
         alike.sort_by(|a, b| relevance(name, b.1).total_cmp(&relevance(name, a.1)));
-        let shown = if alike.len() <= MOST_SHOWN { alike.len() } else { most };
+        let shown = if alike.len() <= lists.longest { alike.len() } else { lists.most };
         rows.extend(alike.iter().take(shown).map(|value| row(value)));
         let left = alike.len() - shown;
         if left > 0 {
@@ -131,7 +177,7 @@ mod tests {
         }
         values.extend((0..3).map(|i| (format!("likelihood.gaps.{i}"), i as f64)));
         values.push(("mean.constant".to_owned(), -1.0));
-        let rows = shorten(&values, 10, "all of them there");
+        let rows = shorten(&values, Lists::default(), "all of them there");
         let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(
             names[..4],
@@ -154,14 +200,14 @@ mod tests {
         );
         assert_eq!(rows[11][1..], ["longer", "all of them there"]);
         let short = &values[..10];
-        assert_eq!(shorten(short, 10, "").len(), 10, "nine are no long list");
+        assert_eq!(shorten(short, Lists::default(), "").len(), 10, "nine are no long list");
     }
 
     #[test]
     fn relevance_is_by_the_kind_of_list() {
         let of = |list: &str, value: &dyn Fn(usize) -> f64| {
             let values: Vec<Named> = (0..12).map(|i| (format!("kernel.{list}.{i}"), value(i))).collect();
-            shorten(&values, 10, "")[0][0].clone()
+            shorten(&values, Lists::default(), "")[0][0].clone()
         };
         assert_eq!(of("variance", &|i| i as f64), "kernel.variance.11");
         assert_eq!(of("lengthscales", &|i| i as f64 + 0.5), "kernel.lengthscales.0");

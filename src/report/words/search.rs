@@ -1,10 +1,13 @@
 //! How the start of a fit was found, for people: rows of a summary and a figure; no searching.
 
-use super::number;
+use super::{duration, number};
 use crate::error::Say;
 use crate::model::{Choice, Choices, InducingCurve, InducingPoint, Restart, Tried};
 use crate::report::{CurveSeries, Curves, Drawing, curves};
 use crate::tabular::TableModel;
+
+/// The most values besides the chosen one that are named, the best first.
+const MOST_OTHERS: usize = 1;
 
 /// The most scores of starts in one line.
 const MOST_SCORES: usize = 8;
@@ -47,17 +50,19 @@ fn chosen(choices: &Choices) -> String {
             return format!("{} {} (not compared)", choice.part, only.value);
         }
         let (taken, others): (Vec<&Tried>, Vec<&Tried>) = choice.tried.iter().partition(|tried| tried.chosen);
-        let others: Vec<String> = others
-            .iter()
-            .map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)))
-            .collect();
+        let mut others = others;
+        others.sort_by(|a, b| a.loss.unwrap_or(f64::INFINITY).total_cmp(&b.loss.unwrap_or(f64::INFINITY)));
+        let left = others.len().saturating_sub(MOST_OTHERS);
+        let named = others.iter().take(MOST_OTHERS);
+        let named = named.map(|tried| format!("{} {}{}", tried.value, loss(tried), objection(tried)));
+        let others: Vec<String> = named.chain((left > 0).then(|| format!("{left} more"))).collect();
         let taken = taken.first().map_or(String::new(), |tried| format!("{} {}", tried.value, loss(tried)));
         format!("{} {taken} ({})", choice.part, others.join(", "))
     };
     let parts: Vec<String> = choices.parts.iter().map(part).collect();
-    let (rows, held, seconds) = (choices.training_rows, choices.held_out_rows, number(choices.seconds));
+    let (rows, held, time) = (choices.training_rows, choices.held_out_rows, duration(choices.seconds));
     format!(
-        "by the log loss of {held} held-out rows, short fits to {rows} rows, {seconds} s: {}",
+        "by the log loss of {held} held-out rows, short fits to {rows} rows, {time}: {}",
         parts.join("; ")
     )
 }

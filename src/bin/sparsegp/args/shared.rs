@@ -12,7 +12,7 @@ use sparsegp::likelihood::Task;
 use sparsegp::objective::Estimator;
 use sparsegp::options::{FitOptions, Given, Growth, MeanKind, ModelKind, Open, Part, StepOptions};
 use sparsegp::schema::{SchemaOptions, SplitBy};
-use sparsegp::tables::column_names;
+use sparsegp::tables::{ReadOptions, column_names};
 use sparsegp::variational::{Average, Family, Guard, QUpdate, Schedule};
 use std::path::Path;
 use std::str::FromStr;
@@ -50,10 +50,13 @@ pub struct ColumnArgs {
     /// The character between the columns of a CSV file, tab for a tabulator [default: the one of , ; tab | that the first lines show]
     #[arg(long, value_name = "C", value_parser = delimiter)]
     pub delimiter: Option<u8>,
+    /// Values that stand for missing cells, separated by commas, besides an empty cell, NA, N/A, NaN, null, #DIV/0! and the like
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub missing: Vec<String>,
     /// Take inputs and target as they are instead of standardising them
     #[arg(long)]
     pub no_standardize: bool,
-    /// Of two classes, the one whose probability is predicted [default: the larger number, the later word, yes, true]
+    /// Of two classes, the one whose probability is predicted [default: yes, true, positive, the larger number, the rarer word]
     #[arg(long, value_name = "VALUE")]
     pub positive_label: Option<String>,
     /// A column of what a count's rate is multiplied by (time at risk, area, …); needed in prediction too
@@ -368,6 +371,11 @@ impl ColumnArgs {
         Ok(self.target.split(',').map(str::to_owned).collect())
     }
 
+    /// How the data are read.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
+    }
+
     /// The columns that these arguments ask for.
     pub fn schema_options(&self) -> SchemaOptions {
         SchemaOptions {
@@ -381,6 +389,7 @@ impl ColumnArgs {
             weights: self.weights.clone(),
             keep: self.keep.clone(),
             delimiter: self.delimiter,
+            missing: self.missing.clone(),
             split: self.split(),
             ..Default::default()
         }

@@ -111,7 +111,7 @@ fn write(folder: &Path, runs: &[Run]) -> Result<()> {
     let seconds: f64 = runs.iter().map(|run| run.model.summary().seconds).sum();
     let time = Card {
         name: "training".to_owned(),
-        value: format!("{seconds:.1} s"),
+        value: output::duration(seconds),
         beside: format!("{} fits to three data sets", runs.len()),
     };
     let first = PagePart {

@@ -1,0 +1,234 @@
+//! Built-in scales of levels whose meaning orders them, such as poor, fair and good; no tables.
+
+/// The fewest levels that are ordered: two are a yes and a no in any order.
+const FEWEST: usize = 3;
+
+/// Scales from low to high. Bars separate words of the same place; no scale has a word twice.
+const SCALES: [&[&str]; 24] = [
+    &[
+        "very poor",
+        "poor|po",
+        "fair|fa",
+        "below average",
+        "average|typical|ta|ok|okay|acceptable",
+        "above average",
+        "good|gd",
+        "very good|very_good",
+        "excellent|ex",
+        "outstanding|very excellent|exceptional",
+    ],
+    &["fair", "good", "very good", "premium", "ideal"],
+    &["very bad|terrible|awful", "bad", "neutral|average|ok|okay", "good", "very good|great", "excellent"],
+    &["bad", "good", "better", "best"],
+    &[
+        "none|no|zero|absent",
+        "negligible|minimal",
+        "very low|lowest",
+        "low|minor|slight|mild|little",
+        "low medium|medium low|lower middle",
+        "medium|moderate|mid|middle|med|normal|average|intermediate",
+        "high medium|medium high|upper middle",
+        "high|severe|major|strong",
+        "very high|very severe|highest|extreme|critical",
+    ],
+    &["small|little", "medium|average|mid|middle", "large|big", "very large|extra large|huge"],
+    &[
+        "tiny|very small|extra small",
+        "small",
+        "medium|average",
+        "large|big",
+        "very large|extra large|huge",
+        "giant|gigantic",
+    ],
+    &["xxxs|3xs", "xxs|2xs", "xs", "s", "m", "l", "xl", "xxl|2xl", "xxxl|3xl", "xxxxl|4xl", "5xl"],
+    &["short", "medium|average", "tall|long"],
+    &["light", "medium", "heavy"],
+    &["slow", "medium|moderate|average", "fast", "very fast"],
+    &["young", "middle|middle aged|adult", "old|senior|elderly"],
+    &["freezing", "cold", "cool", "mild|moderate", "warm", "hot", "very hot"],
+    &[
+        "strongly disagree|completely disagree|totally disagree",
+        "disagree",
+        "somewhat disagree|slightly disagree|rather disagree",
+        "neutral|undecided|neither|neither agree nor disagree|not sure|neither disagree nor agree",
+        "somewhat agree|slightly agree|rather agree",
+        "agree",
+        "strongly agree|completely agree|totally agree",
+    ],
+    &[
+        "never",
+        "almost never|very rarely",
+        "rarely|seldom",
+        "occasionally",
+        "sometimes",
+        "often|frequently|regularly",
+        "usually|very often|mostly",
+        "almost always|nearly always",
+        "always",
+    ],
+    &["never", "less than once a year", "yearly|annually", "quarterly", "monthly", "weekly", "daily"],
+    &[
+        "very dissatisfied|very unsatisfied|completely dissatisfied",
+        "dissatisfied|unsatisfied|not satisfied",
+        "somewhat dissatisfied|slightly dissatisfied",
+        "neutral|neither|neither satisfied nor dissatisfied",
+        "somewhat satisfied|slightly satisfied",
+        "satisfied",
+        "very satisfied|completely satisfied|extremely satisfied",
+    ],
+    &[
+        "very unlikely",
+        "unlikely",
+        "somewhat unlikely",
+        "neutral|possible",
+        "somewhat likely",
+        "likely|probable",
+        "very likely",
+    ],
+    &[
+        "not important|not at all important|unimportant",
+        "slightly important|somewhat important",
+        "moderately important|neutral",
+        "important",
+        "very important|extremely important",
+    ],
+    &[
+        "not at all|not",
+        "a little|slightly|a bit",
+        "somewhat|moderately",
+        "quite|quite a bit|very much|very",
+        "extremely",
+    ],
+    &["beginner|novice|entry", "intermediate|junior|basic", "advanced|proficient", "expert|master"],
+    &[
+        "below college|less than high school|primary|elementary|no high school|below secondary",
+        "high school|secondary|hs|hs grad|high school graduate",
+        "some college",
+        "college|associate|associates|vocational",
+        "bachelor|bachelors|undergraduate|graduation|tertiary|university",
+        "master|masters|graduate",
+        "doctor|doctorate|phd",
+    ],
+    &["bronze", "silver", "gold", "platinum", "diamond"],
+    &[
+        "first|1st",
+        "second|2nd",
+        "third|3rd",
+        "fourth|4th",
+        "fifth|5th",
+        "sixth|6th",
+        "seventh|7th",
+        "eighth|8th",
+        "ninth|9th",
+        "tenth|10th",
+    ],
+];
+
+/// Letters of school grades, the lowest first.
+const GRADES: [&str; 6] = ["f", "e", "d", "c", "b", "a"];
+
+/// The levels of a column in the order of their meaning, the lowest first, where a built-in scale has them all; nothing for fewer than three
+/// levels. Letter grades count as such if some have a sign (`B+`).
+pub(super) fn rating_order(levels: &[String]) -> Option<Vec<String>> {
+    if levels.len() < FEWEST {
+        return None;
+    }
+    let words: Vec<String> = levels.iter().map(|level| plain(level)).collect();
+    let scales = SCALES.iter().map(|scale| places(&words, &|word| place(scale, word)));
+    let grades = words.iter().any(|word| word.len() == 2).then(|| places(&words, &grade));
+    let places = scales.chain(grades).flatten().next()?;
+    let mut order: Vec<usize> = (0..levels.len()).collect();
+    order.sort_by_key(|&level| places[level]);
+    Some(order.into_iter().map(|level| levels[level].clone()).collect())
+}
+
+/// A level in small letters with single spaces between its words.
+fn plain(level: &str) -> String {
+    let words = level.split(|c: char| c.is_whitespace() || matches!(c, '_' | '-' | '.'));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let joined = words.join(" ").to_lowercase();
+    // The sign of a grade is no separator.
+    if level.trim().len() == 2 { level.trim().to_lowercase() } else { joined }
+}
+
+/// The places of all words, each another one.
+fn places(words: &[String], place: &dyn Fn(&str) -> Option<usize>) -> Option<Vec<usize>> {
+    let places: Vec<usize> = words.iter().map(|word| place(word)).collect::<Option<_>>()?;
+    let mut sorted = places.clone();
+    sorted.sort_unstable();
+    sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(places)
+}
+
+fn place(scale: &[&str], word: &str) -> Option<usize> {
+    scale.iter().position(|same| same.split('|').any(|known| known == word))
+}
+
+/// The place of a letter grade, of which a minus is below the letter and a plus above it.
+fn grade(word: &str) -> Option<usize> {
+    let (letter, sign) = match word.char_indices().nth(1) {
+        Some((at, _)) => word.split_at(at),
+        None => (word, ""),
+    };
+    let above = match sign {
+        "-" => 0,
+        "" => 1,
+        "+" => 2,
+        _ => return None,
+    };
+    GRADES.iter().position(|known| *known == letter).map(|place| 3 * place + above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_of_scales_are_ordered_by_meaning_and_others_are_not() {
+        let order = |levels: &str| {
+            let levels: Vec<String> = levels.split(',').map(str::to_owned).collect();
+            rating_order(&levels).map(|order| order.join(","))
+        };
+        for (levels, expected) in [
+            ("Excellent,Fair,Good,Poor,Very Good", "Poor,Fair,Good,Very Good,Excellent"),
+            ("Above_Average,Average,Very_Poor,Good", "Very_Poor,Average,Above_Average,Good"),
+            ("Ideal,Premium,Good,Fair,Very Good", "Fair,Good,Very Good,Premium,Ideal"),
+            ("High,Low,Medium", "Low,Medium,High"),
+            ("Ex,Gd,TA,Fa,Po", "Po,Fa,TA,Gd,Ex"),
+            ("None,Severe,Mild,Moderate", "None,Mild,Moderate,Severe"),
+            ("XL,L,M,S,XXL", "S,M,L,XL,XXL"),
+            (
+                "Agree,Disagree,Neutral,Strongly agree,Strongly disagree",
+                "Strongly disagree,Disagree,Neutral,Agree,Strongly agree",
+            ),
+            ("Always,never,Sometimes", "never,Sometimes,Always"),
+            ("2nd,3rd,1st", "1st,2nd,3rd"),
+            ("A,B+,B,A-,F", "F,B,B+,A-,A"),
+            ("Bachelor,Below_College,College,Doctor,Master", "Below_College,College,Bachelor,Master,Doctor"),
+        ] {
+            assert_eq!(order(levels).as_deref(), Some(expected), "{levels}");
+        }
+        for levels in [
+            "A,B,C",
+            "Low,High",
+            "Good,Bad,Ugly",
+            "north,south,east",
+            "mild,slight,severe",
+            "M,F,S",
+            "1,2,3",
+            "",
+        ] {
+            assert_eq!(order(levels), None, "{levels}");
+        }
+    }
+
+    #[test]
+    fn no_scale_has_a_word_twice() {
+        for scale in SCALES {
+            let mut words: Vec<&str> = scale.iter().flat_map(|same| same.split('|')).collect();
+            let count = words.len();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), count, "{scale:?}");
+        }
+    }
+}
