@@ -112,6 +112,7 @@ pub(super) fn decide(
         validation_fraction: 0.0,
         max_seconds: None,
         stop_at: None,
+        stop_range: None,
         ..options.clone()
     };
     let mut judge = |sharing: Sharing, options: &FitOptions| {
