@@ -305,7 +305,7 @@ fn proven_steps_keep_their_bound() {
         let run = work
             .run(&format!("{classes} --q-update {rule} --q-step theorem --epochs 300 --tolerance 0 --json"));
         let document = run.json();
-        let guarantee = |name: &str| number(&document, &format!("/guarantee/{name}"));
+        let guarantee = |name: &str| number(&document, &format!("/fit/guarantee/{name}"));
         assert!(guarantee("smoothness") >= guarantee("strong_convexity"), "{rule}");
         assert!(guarantee("strong_convexity") >= 1.0, "{rule}");
         assert!(guarantee("distance") > 0.0 && guarantee("steps") == 300.0, "{rule}");
