@@ -1,8 +1,9 @@
-//! How far Monte Carlo gradients of the predictive log loss are from the exact one, at the start of a fit to counts.
+//! How far Monte Carlo gradients of the predictive log loss are from the exact one, and what a step costs, at the start of a fit to counts.
 //!
 //! `cargo run --release --example estimator_bias -- [DATA.csv TARGET] [--runs N]`; the embedded visits to a doctor by
-//! default. For every estimator the gradient in the mean of q is averaged over runs; the table shows the distance of that
-//! average from the exact gradient and its own standard error, both relative to the size of the exact gradient.
+//! default. For every estimator the gradients in the mean and in the covariance of q are averaged over runs; the table shows the
+//! distance of the averages from the exact gradients and the standard error in the mean, relative to the size of the exact gradients, and
+//! the time of an evaluation of all rows, features included.
 
 use sparsegp::data::Scaling;
 use sparsegp::gradient::Batch;
@@ -15,7 +16,7 @@ use sparsegp::objective::{Estimator, Loss, Objective};
 use sparsegp::schema::{Schema, SchemaOptions, UnseenLevels};
 use sparsegp::tables::{Table, read_csv, read_table};
 use sparsegp::training::VariationalModel;
-use sparsegp::variational::{Family, Normal};
+use sparsegp::variational::{DataGradient, Family, Normal};
 use std::error::Error;
 use std::time::Instant;
 
@@ -44,47 +45,85 @@ fn main() -> Result<(), Box<dyn Error>> {
         let objective = Objective { loss: Loss::LogPredictive(estimator), beta: 1.0, nodes: None };
         let q = Normal::standard(Family::Full, INDUCING);
         let mut svgp = VariationalModel::new(start.clone(), q, objective, y.len());
-        let (mut sum, mut squares) = (vec![0.0; INDUCING], vec![0.0; INDUCING]);
+        let mut averages = Averages::default();
         let clock = Instant::now();
         for _ in 0..runs {
             svgp.evaluate(batch, false);
-            for (k, g) in svgp.q_gradient().mean.iter().enumerate() {
-                sum[k] += g / runs as f64;
-                squares[k] += g * g / runs as f64;
-            }
+            averages.take(svgp.q_gradient(), runs as f64);
         }
-        let seconds = clock.elapsed().as_secs_f64() / runs as f64;
-        let variance: f64 = squares.iter().zip(&sum).map(|(s, m)| (s - m * m).max(0.0)).sum();
-        (sum, (variance / runs as f64).sqrt(), seconds, svgp.estimator_counts())
+        (averages, clock.elapsed().as_secs_f64() / runs as f64, svgp.estimator_counts())
     };
-    let (exact, _, exact_seconds, _) = measure(Estimator::Exact, 10);
-    let size = exact.iter().map(|g| g * g).sum::<f64>().sqrt();
-    println!("estimator          bias     standard error  µs a sample  accepted  starved");
-    let mut estimators = Vec::new();
+    let (exact, exact_seconds, _) = measure(Estimator::Exact, 50);
+    println!(
+        "estimator          bias in m  standard error  bias in S  ms a step  of exact  accepted  starved"
+    );
+    let mut estimators = vec![Estimator::Exact];
     for samples in [1, 10, 100] {
-        estimators.push((Estimator::Biased { samples }, samples));
-        estimators.push((Estimator::Smoothed { samples, nu: 0.01 }, samples));
-        estimators.push((Estimator::Product { samples }, samples));
+        estimators.push(Estimator::Biased { samples });
+        estimators.push(Estimator::BiasedPrice { samples });
+        estimators.push(Estimator::Smoothed { samples, nu: 0.01, decays: false });
+        estimators.push(Estimator::Product { samples });
     }
-    estimators.push((Estimator::Biased { samples: 10_000 }, 10_000));
-    estimators.push((Estimator::Product { samples: 10_000 }, 10_000));
-    for (estimator, samples) in estimators {
+    estimators.push(Estimator::Biased { samples: 10_000 });
+    estimators.push(Estimator::Product { samples: 10_000 });
+    for estimator in estimators {
+        let samples = estimator.latent_samples().unwrap_or(10);
         let runs = (runs * 100 / samples.max(10)).max(2);
-        let (mean, error, seconds, counts) = measure(estimator, runs);
-        let distance = mean.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-        let cost = 1e6 * (seconds - exact_seconds) / (samples * y.len()) as f64;
+        let (averages, seconds, counts) = measure(estimator, runs);
         let share =
             |n: u64, of: u64| if of == 0 { "-".into() } else { format!("{:.3}", n as f64 / of as f64) };
         println!(
-            "{:<17}  {:.5}  {:.5}         {cost:<11.3}  {:<8}  {}",
+            "{:<17}  {:<9.5}  {:<14.5}  {:<9.5}  {:<9.3}  {:<8.2}  {:<8}  {}",
             estimator.to_string(),
-            distance / size,
-            error / size,
+            distance(&averages.mean, &exact.mean),
+            averages.error(runs as f64) / size(&exact.mean),
+            distance(&averages.cov, &exact.cov),
+            1e3 * seconds,
+            seconds / exact_seconds,
             share(counts.accepted, counts.proposals),
             share(counts.starved, counts.accepted + counts.starved),
         );
     }
     Ok(())
+}
+
+/// Averages over runs of the gradients in m, of their squares, and of the gradients in S.
+#[derive(Default)]
+struct Averages {
+    mean: Vec<f64>,
+    squares: Vec<f64>,
+    cov: Vec<f64>,
+}
+
+impl Averages {
+    fn take(&mut self, gradient: DataGradient<'_>, runs: f64) {
+        let cov = gradient.cov.to_dense();
+        self.mean.resize(INDUCING, 0.0);
+        self.squares.resize(INDUCING, 0.0);
+        self.cov.resize(INDUCING * INDUCING, 0.0);
+        for (k, g) in gradient.mean.iter().enumerate() {
+            self.mean[k] += g / runs;
+            self.squares[k] += g * g / runs;
+        }
+        let entries = cov.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>());
+        self.cov.iter_mut().zip(entries).for_each(|(sum, g)| *sum += g / runs);
+    }
+
+    /// The standard error of the average in m.
+    fn error(&self, runs: f64) -> f64 {
+        let variance: f64 = self.squares.iter().zip(&self.mean).map(|(s, m)| (s - m * m).max(0.0)).sum();
+        (variance / runs).sqrt()
+    }
+}
+
+fn size(a: &[f64]) -> f64 {
+    a.iter().map(|a| a * a).sum::<f64>().sqrt()
+}
+
+/// The distance of `a` from `b`, relative to the size of `b`.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let difference: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    size(&difference) / size(b)
 }
 
 /// A Poisson model as a fit would start it, and the first rows.

@@ -296,6 +296,22 @@ fn what_the_other_model_has_is_refused() {
         .fails(2, &["--prior-variance", "--from"]);
 }
 
+/// Steps with a proof end within their bound, which is known before training, of a q solved for exactly.
+#[test]
+fn proven_steps_keep_their_bound() {
+    let work = work();
+    let classes = "fit data.csv --target ill --exclude y,visits --model glm --likelihood bernoulli-logit --hyper fixed --quiet";
+    for rule in ["prox-sgd --estimator reparam:1", "proj-sgd --estimator reparam-ent:1"] {
+        let run = work
+            .run(&format!("{classes} --q-update {rule} --q-step theorem --epochs 300 --tolerance 0 --json"));
+        let document = run.json();
+        let guarantee = |name: &str| number(&document, &format!("/fit/guarantee/{name}"));
+        assert!(guarantee("smoothness") >= guarantee("strong_convexity"), "{rule}");
+        assert!(guarantee("strong_convexity") >= 1.0, "{rule}");
+        assert!(guarantee("distance") > 0.0 && guarantee("steps") == 300.0, "{rule}");
+    }
+}
+
 #[test]
 fn wrong_combinations_are_refused_in_one_line() {
     let work = work();
@@ -337,12 +353,32 @@ fn wrong_combinations_are_refused_in_one_line() {
         ("--estimator reparam:2 --q-update proj-sgd", &["proj-sgd", "reparam-ent:L or stl:L"]),
         ("--estimator reparam:2 --q-update bw-gd", &["bw-gd", "reparam-ent:L or stl:L"]),
         ("--q-smoothness 3 --q-update sr-vn", &["--q-smoothness", "sr-vn"]),
+        (
+            "--q-smoothness 3 --q-update prox-sgd --q-step const:0.1",
+            &["--q-smoothness", "--q-step", "absolute"],
+        ),
+        ("--q-guard none", &["--q-guard none", "ngd"]),
+        ("--q-step theorem", &["--q-step theorem", "prox-sgd or proj-sgd", "ngd"]),
+        (
+            "--q-step theorem --q-update prox-sgd --objective dlm-log",
+            &["--q-step theorem", "elbo", "dlm-log"],
+        ),
+        (
+            "--q-step theorem --q-update proj-sgd --estimator stl:2",
+            &["--q-step theorem", "stl:2", "reparam-ent:L"],
+        ),
+        (
+            "--q-step theorem --q-update prox-sgd --hyper fixed --batch-size 5",
+            &["--q-step theorem", "--batch-size"],
+        ),
     ];
     for (options, words) in cases {
         println!("{options}");
         work.run(&format!("{REGRESSION} {options}")).fails(2, words);
     }
     work.run("fit data.csv --target y --model lm").fails(2, &["lm", "gp, glm"]);
+    work.run(&format!("{COUNTS} --q-step theorem --q-update prox-sgd --hyper fixed"))
+        .fails(2, &["--q-step theorem", "poisson", "curvature"]);
     // What is about steps on q has no effect where it is solved for.
     for objective in ["vfe", "dlm-square"] {
         for options in [

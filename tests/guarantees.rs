@@ -1,6 +1,8 @@
 //! The guarantees against 50-digit numbers and against simulations of the very methods they speak of.
 
 mod common;
+#[path = "guarantees/rates.rs"]
+mod rates;
 #[path = "../kernels/tests/support/mod.rs"]
 mod support;
 
@@ -189,7 +191,7 @@ fn the_bound_of_wu_and_gardner_is_the_reference_number() {
             let want = number(&want[name]);
             assert!((got - want).abs() <= 1e-10 * want.abs(), "{name}: {got} instead of {want}");
         }
-        assert_eq!(bound.at(98), bound.v2 / 100.0);
+        assert_eq!(bound.at(99), 4.0 * bound.v2 / 100.0);
     }
 }
 
@@ -253,6 +255,21 @@ fn the_whole_data_as_a_batch_leave_no_noise() {
         ..Regression::random(4, 2, 1)
     };
     assert_eq!(one.asymptotic(1, Sampling::WithoutReplacement).cost(), 0.0);
+}
+
+/// One dimension, no data in the mean: the precision of a batch is ½ or 3/2 with equal chances, that of the posterior 1. After the first
+/// step, of size 1, q has the precision of a batch. V is the mean inner product of the batch's errors in natural and in expectation
+/// parameters, which bounds what noise costs in a step.
+#[test]
+fn the_constant_of_the_conjugate_bound_needs_its_factor() {
+    let precisions = [0.5f64, 1.5];
+    let mean = |f: &dyn Fn(f64) -> f64| 0.5 * precisions.map(f).iter().sum::<f64>();
+    let kl = mean(&|p| 0.5 * (1.0 / p - 1.0 + p.ln()));
+    let v = mean(&|p| -0.5 * (p - 1.0) * (1.0 / p - 1.0));
+    assert!((kl - 0.0947).abs() < 1e-4 && (v - 1.0 / 6.0).abs() < 1e-15, "{kl} and {v}");
+    let bound = ConjugateBound { nu: 1.0, kappa: 0.0, s1: 0.0, s2: 0.0, prior_norm: 1.0, v2: v };
+    assert!(kl > v / 2.0, "the bound of the paper holds here: {kl} and {}", v / 2.0);
+    assert!(kl <= bound.at(1), "{kl} and {}", bound.at(1));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use sparsegp::variational::{
     QUpdate, RuleOptions, UpdateRule, clip_eigenvalues,
 };
 
-const RULES: [QUpdate; 7] = [
+const RULES: [QUpdate; 8] = [
     QUpdate::Ngd,
     QUpdate::SrVn,
     QUpdate::Adam,
@@ -21,6 +21,7 @@ const RULES: [QUpdate; 7] = [
     QUpdate::ProjSgd,
     QUpdate::ProjectedNgvi,
     QUpdate::BwGd,
+    QUpdate::Sgd,
 ];
 
 fn close(got: f64, want: f64, tolerance: f64, what: &str) {
@@ -144,7 +145,7 @@ fn settings(update: QUpdate) -> (RuleOptions, f64) {
         QUpdate::Ngd | QUpdate::SrVn | QUpdate::ProjectedNgvi => 0.3,
         QUpdate::ProxSgd => 1.0,
         // The entropy is as steep as the energy at the least eigenvalues that are allowed; bw-gd cycles at 1.
-        QUpdate::ProjSgd | QUpdate::BwGd => 0.5,
+        QUpdate::ProjSgd | QUpdate::BwGd | QUpdate::Sgd => 0.5,
         QUpdate::Adam => 0.1,
         _ => panic!("{update}: what step suits it?"),
     };

@@ -109,7 +109,7 @@ fn every_family_is_trained_in_every_way() {
         }
         let estimators = [
             Estimator::Biased { samples: 5 },
-            Estimator::Smoothed { samples: 5, nu: 0.1 },
+            Estimator::Smoothed { samples: 5, nu: 0.1, decays: false },
             Estimator::Product { samples: 3 },
         ];
         for estimator in estimators {

@@ -25,7 +25,8 @@ class SVGP:
     objective : {"elbo", "dlm-log"}, default="elbo"
         The expected or the predictive log loss of a datum.
     update : str, default="ngd"
-        The rule that moves q: ``"ngd"``, ``"sr-vn"``, ``"adam"``, ``"bw-gd"``, ``"prox-sgd"``, ``"proj-sgd"``, ``"projected-ngvi"``.
+        The rule that moves q: ``"ngd"``, ``"sr-vn"``, ``"adam"``, ``"bw-gd"``, ``"prox-sgd"``, ``"proj-sgd"``, ``"projected-ngvi"``,
+        ``"sgd"``.
     beta : float, default=1.0
         The weight of the KL term.
     n_classes : int, default=2

@@ -25,6 +25,8 @@ word_option! {
         DlmLog = "dlm-log",
         /// The same for q alone, at the hyper-parameters of the ELBO.
         DlmLogFixed = "dlm-log:fixed",
+        /// Direct loss minimisation of the log loss from a start of its own.
+        DlmLogScratch = "dlm-log:scratch",
         /// Direct loss minimisation of the square loss.
         DlmSquare = "dlm-square",
         /// The same for q alone, at the hyper-parameters of the ELBO.
@@ -41,7 +43,7 @@ impl Contender {
     pub fn objective(self) -> ObjectiveKind {
         match self {
             Contender::Elbo | Contender::BetaElbo => ObjectiveKind::Elbo,
-            Contender::DlmLog | Contender::DlmLogFixed => ObjectiveKind::DlmLog,
+            Contender::DlmLog | Contender::DlmLogFixed | Contender::DlmLogScratch => ObjectiveKind::DlmLog,
             Contender::DlmSquare | Contender::DlmSquareFixed => ObjectiveKind::DlmSquare,
             Contender::Vfe => ObjectiveKind::Vfe,
             Contender::Fitc => ObjectiveKind::Fitc,
@@ -53,8 +55,13 @@ impl Contender {
         matches!(self, Contender::DlmLogFixed | Contender::DlmSquareFixed)
     }
 
-    /// Whether it goes on from the ELBO fit of the same rows and has a β to choose; the others have β = 1.
+    /// Whether it starts from the ELBO fit of the same rows.
     pub fn follows_elbo(self) -> bool {
+        self.chooses_beta() && self != Contender::DlmLogScratch
+    }
+
+    /// Whether it has a β to choose; the others have β = 1.
+    pub fn chooses_beta(self) -> bool {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
 
@@ -134,14 +141,14 @@ impl Settings {
             return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, and there is none")
                 .hint("add ⟨betas auto⟩, or a list of values"));
         }
-        if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.follows_elbo()) {
+        if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.chooses_beta()) {
             return Err(Error::usage("⟨betas⟩ has no effect on elbo, vfe and fitc, which have β = 1")
                 .hint("add beta-elbo, dlm-log or dlm-square to ⟨objectives⟩"));
         }
         let estimator = self.options.estimator;
-        if self.options.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
+        if self.options.steps.sample_schedule.is_some() && !estimator.is_sampled() {
             return Err(Error::usage(format!(
-                "⟨sample_schedule⟩ is for estimators that draw w, not ⟨estimator {estimator}⟩"
+                "⟨sample_schedule⟩ is for estimators that draw samples, not ⟨estimator {estimator}⟩"
             )));
         }
         let wanted = estimator_objective(estimator).filter(|&objective| !self.fits(objective));
@@ -180,7 +187,7 @@ impl Settings {
 
     /// The grid of a contender, if it has one to choose from.
     pub fn grid_of(&self, contender: Contender) -> Option<&Betas> {
-        self.betas.as_ref().filter(|_| contender.follows_elbo())
+        self.betas.as_ref().filter(|_| contender.chooses_beta())
     }
 
     /// Which models of the ELBO fits other fits go on from.

@@ -142,8 +142,8 @@ impl Work<'_> {
         };
         match settings.grid_of(unit.contender) {
             Some(betas) => {
-                let inner = self.start(unit, Seen::AllButValidation)?;
-                self.grid(unit, &request, (betas, &inner), &test)
+                let inner = follows.then(|| self.start(unit, Seen::AllButValidation)).transpose()?;
+                self.grid(unit, &request, (betas, inner.as_ref()), &test)
             }
             None => {
                 let fit = fit_table(&request, &mut |_| {})?;
@@ -190,11 +190,10 @@ impl Work<'_> {
         &self,
         unit: Unit,
         request: &FitRequest<'_>,
-        (betas, inner): (&Betas, &TableModel),
+        (betas, inner): (&Betas, Option<&TableModel>),
         test: &Table,
     ) -> Result<(Vec<Row>, TableModel)> {
-        let fits =
-            fit_grid(&FitRequest { start: Some(inner), ..*request }, betas, &mut Session::new(&mut |_| {}))?;
+        let fits = fit_grid(&FitRequest { start: inner, ..*request }, betas, &mut Session::new(&mut |_| {}))?;
         let mut rows = Vec::new();
         for beta in betas.grid(request.table.rows()) {
             rows.push(match fits.iter().find(|fit| fit.point.beta == beta) {

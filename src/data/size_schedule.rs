@@ -27,6 +27,16 @@ pub enum SizeSchedule {
         /// The exponent κ ≥ 0.
         exponent: f64,
     },
+    /// `⌈½ M (t + 1)² log(π² n (t + 1)²/δ)⌉`: the samples for each datum with which biased gradients of the log predictive density converge
+    /// with probability 1 − δ for steps 1/(t + 1) (Wei, Sheth & Khardon 2021, eq. 9 with `δ_t = 6δ/(π² (t + 1)²)`).
+    Bias {
+        /// The largest ratio M of eq. 10 over the data.
+        ratio: f64,
+        /// The number of rows n.
+        rows: usize,
+        /// The probability δ of failure.
+        failure: f64,
+    },
 }
 
 impl SizeSchedule {
@@ -36,6 +46,11 @@ impl SizeSchedule {
             SizeSchedule::Constant(size) => size,
             SizeSchedule::Power { exponent } => power(t, exponent),
             SizeSchedule::AtLeast { least, exponent } => least.max(power(t, exponent)),
+            SizeSchedule::Bias { ratio, rows, failure } => {
+                let square = (t as f64 + 1.0).powi(2);
+                let pi = std::f64::consts::PI;
+                (0.5 * ratio * square * (pi * pi * rows as f64 * square / failure).ln()).ceil() as usize
+            }
         };
         size.min(cap).max(1)
     }
@@ -52,6 +67,7 @@ impl fmt::Display for SizeSchedule {
             SizeSchedule::Constant(size) => write!(f, "const:{size}"),
             SizeSchedule::Power { exponent } => write!(f, "power:{exponent}"),
             SizeSchedule::AtLeast { least, exponent } => write!(f, "max:{least}:{exponent}"),
+            SizeSchedule::Bias { ratio, rows, failure } => write!(f, "bias:{ratio}:{rows}:{failure}"),
         }
     }
 }
@@ -62,7 +78,8 @@ impl FromStr for SizeSchedule {
     fn from_str(text: &str) -> Result<Self> {
         let expected = || {
             Error::usage(format!(
-                "size schedule '{text}' is not one of const:N, power:KAPPA, max:N:KAPPA with N at least 1 and KAPPA at least 0"
+                "size schedule '{text}' is not one of const:N, power:KAPPA, max:N:KAPPA, bias:M:ROWS:DELTA with N and ROWS at least 1, KAPPA at least 0, M positive and \
+                 DELTA between 0 and 1"
             ))
         };
         let count = |part: &str| part.parse().ok().filter(|n| *n > 0).ok_or_else(expected);
@@ -72,6 +89,16 @@ impl FromStr for SizeSchedule {
         match parts.as_slice() {
             ["const", n] => Ok(SizeSchedule::Constant(count(n)?)),
             ["power", k] => Ok(SizeSchedule::Power { exponent: exponent(k)? }),
+            ["bias", m, rows, delta] => {
+                let positive = |part: &str, most: f64| {
+                    part.parse().ok().filter(|x: &f64| *x > 0.0 && *x < most).ok_or_else(expected)
+                };
+                Ok(SizeSchedule::Bias {
+                    ratio: positive(m, f64::INFINITY)?,
+                    rows: count(rows)?,
+                    failure: positive(delta, 1.0)?,
+                })
+            }
             ["max", n, k] => Ok(SizeSchedule::AtLeast { least: count(n)?, exponent: exponent(k)? }),
             _ => Err(expected()),
         }

@@ -29,7 +29,7 @@ pub use session::{Listener, Session};
 pub(crate) use settings::range_words;
 pub use settings::{PriorChoice, ValueSetting, ValueSettings};
 pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimize_adam};
-pub use stopping::{Limits, Record, StopReason};
+pub use stopping::{Limits, Record, StopRange, StopReason};
 pub use vector::{Descriptor, FreeVector, INDUCING, stem};
 
 use crate::checkpoint::Archive;

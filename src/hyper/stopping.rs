@@ -2,7 +2,11 @@
 
 use super::stochastic::Reached;
 use crate::checkpoint::Archive;
+use crate::error::{Error, Result};
+use crate::words::stored_as_text;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// Why a fit ended, in the words of the metrics document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +80,8 @@ pub struct Limits {
     pub tolerance: f64,
     /// Epochs per window.
     pub window: usize,
+    /// Stop once the objective of this many epochs in a row stays within so many nats per datum, if given.
+    pub range: Option<StopRange>,
     /// How many times the test may find no progress before the fit ends; a solver with a step size cuts it each time.
     pub plateaus: usize,
     /// Stop after this many epochs without a better validation score.
@@ -93,12 +99,49 @@ impl Limits {
             seconds: None,
             tolerance: 0.0,
             window: 1,
+            range: None,
             plateaus: 1,
             patience: usize::MAX,
             target: None,
         }
     }
 }
+
+/// A range that the objective stays in once training has converged: the stopping rule of Wei, Sheth & Khardon 2021, who take 50 iterations
+/// for regression, 20 for classes and counts, and 1e-4.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StopRange {
+    /// The number of epochs, at least 2.
+    pub epochs: usize,
+    /// The difference of the largest and the smallest objective among them, in nats per datum.
+    pub nats: f64,
+}
+
+impl fmt::Display for StopRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.epochs, self.nats)
+    }
+}
+
+impl FromStr for StopRange {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once(':').and_then(|(epochs, nats)| {
+            let epochs = epochs.parse().ok().filter(|epochs| *epochs >= 2)?;
+            let nats = nats.parse().ok().filter(|nats: &f64| *nats >= 0.0 && nats.is_finite())?;
+            Some(StopRange { epochs, nats })
+        });
+        parts.ok_or_else(|| {
+            Error::usage(format!(
+                "range '{text}' is not EPOCHS:NATS with at least 2 epochs and NATS of at least 0, such as 50:1e-4"
+            ))
+        })
+    }
+}
+
+stored_as_text!(StopRange);
 
 /// One line of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,12 +266,25 @@ impl Stopping {
         if epoch >= self.limits.epochs {
             return Some(StopReason::MaxEpochs);
         }
+        if self.stays_in_range() {
+            return Some(StopReason::Converged);
+        }
         if self.stands_still() {
             self.plateaus += 1;
             self.window_start = epoch;
             return (self.plateaus > self.limits.plateaus).then_some(StopReason::Converged);
         }
         None
+    }
+
+    /// Whether the last epochs lie within the range, if there is one.
+    fn stays_in_range(&self) -> bool {
+        let Some(StopRange { epochs, nats }) = self.limits.range else { return false };
+        let Some(from) = self.records.len().checked_sub(epochs) else { return false };
+        let values = self.records[from..].iter().map(Record::minimised);
+        let (least, most) = values
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        most - least <= nats
     }
 
     /// Whether the later of the last two windows is hardly better than the earlier one.

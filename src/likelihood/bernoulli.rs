@@ -1,7 +1,8 @@
 //! Two classes: class 1 has probability Φ(f) or 1/(1 + e^{−f}).
 
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
+    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
+    own_parameters,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -103,6 +104,16 @@ impl Likelihood for BernoulliProbit {
         -hazard * (x + hazard)
     }
 
+    /// The negative log of Φ has the second derivative `h (f + h)`, h the hazard, which rises from 0 to 1.
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        Some((0.0, 1.0))
+    }
+
+    fn density_bounds(&self, _: Observation) -> Option<DensityBounds> {
+        let slope = 1.0 / (2.0 * PI).sqrt();
+        Some(DensityBounds::symmetric(1.0, slope, slope / 0.5f64.exp()))
+    }
+
     /// The zeros of Φ nearest to the real line are at −1.9 ± 2.8i.
     fn resolution(&self, _: Observation) -> Resolution {
         Resolution { strip: 2.8, step: 0.7, concave: true, pole: None }
@@ -153,6 +164,14 @@ impl Likelihood for BernoulliLogit {
     fn curvature(&self, _: Observation, f: f64) -> f64 {
         let p = logistic(f);
         -p * logistic(-f)
+    }
+
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        Some((0.0, 0.25))
+    }
+
+    fn density_bounds(&self, _: Observation) -> Option<DensityBounds> {
+        Some(DensityBounds::symmetric(1.0, 0.25, 0.25))
     }
 
     /// The poles of the logistic function are at ±iπ.

@@ -1,7 +1,8 @@
 //! Gaussian noise: y = f + ε, ε ~ N(0, σ²), everything in closed form.
 
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
+    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
+    own_parameters,
 };
 use crate::data::moments::Moments;
 use crate::functions::normal;
@@ -9,6 +10,7 @@ use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparsegp_kernels::{Parameter, Transform};
+use std::f64::consts::PI;
 
 pub(super) const GAUSSIAN: Entry = Entry {
     kind: LikelihoodKind::new("gaussian", TargetKind::Real).with_gaussian_noise(),
@@ -60,6 +62,21 @@ impl Likelihood for Gaussian {
 
     fn curvature(&self, _at: Observation, _f: f64) -> f64 {
         -1.0 / self.noise_variance()
+    }
+
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        Some((1.0 / self.noise_variance(), 1.0 / self.noise_variance()))
+    }
+
+    fn density_bounds(&self, _at: Observation) -> Option<DensityBounds> {
+        let (noise, sd) = (self.noise_variance(), self.noise_variance().sqrt());
+        let peak = 1.0 / (2.0 * PI * noise).sqrt();
+        let slope = peak / (0.5f64.exp() * sd);
+        Some(DensityBounds {
+            density: peak,
+            slope: (-slope, slope),
+            curvature: (-peak / noise, 2.0 * peak / (noise * 1.5f64.exp())),
+        })
     }
 
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {

@@ -99,6 +99,7 @@
 mod bernoulli;
 mod beta;
 mod crps;
+mod density_bounds;
 mod expectation;
 mod gamma;
 mod gaussian;
@@ -122,6 +123,7 @@ mod threshold;
 pub use bernoulli::{BernoulliLogit, BernoulliProbit};
 pub use beta::{Beta, BetaLogit, BetaProbit, Link, Logit, Probit};
 pub(crate) use crps::continuous as continuous_crps;
+pub use density_bounds::DensityBounds;
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
 use kind::Entry;
@@ -216,6 +218,18 @@ pub trait Likelihood: Send + Sync + Debug {
 
     /// `∂²_f log p(y|f)`, exact: steps towards modes and estimators of gradients are made of it.
     fn curvature(&self, at: Observation, f: f64) -> f64;
+
+    /// Bounds on p(y|f) and its first two derivatives over all f, or `None` if they are unknown or there are none.
+    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
+        let _ = at;
+        None
+    }
+
+    /// θ_min and θ_max: the smallest and the largest `−∂²_f log p(y|f)` over all f and targets of the kind, or `None` if they are unknown or
+    /// unbounded.
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        None
+    }
 
     /// Adds `Σ_k w_k ∂_ψ log p(y|f_k)` to `own` for the likelihood's own parameters ψ, natural units; nothing without any.
     fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {

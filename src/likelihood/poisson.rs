@@ -4,7 +4,8 @@ use super::bernoulli::logistic;
 use super::log_rate::{LogRate, log_normal};
 use super::threshold::Threshold;
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters,
+    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
+    own_parameters,
 };
 use crate::functions::gamma::gamma_upper;
 use crate::quadrature::{Integrator, Resolution};
@@ -120,6 +121,13 @@ impl Likelihood for PoissonExp {
         -(f + at.exposure.ln()).exp()
     }
 
+    /// The exposure moves f alone.
+    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
+        let y = at.y;
+        let curvature = (-y - 0.25, 2.0 * y * y + 3.0 * y + 2.0);
+        Some(DensityBounds { density: 1.0, slope: (-y - 1.0, y), curvature })
+    }
+
     fn resolution(&self, _: Observation) -> Resolution {
         LogRate::RESOLUTION
     }
@@ -215,6 +223,13 @@ impl Likelihood for PoissonSoftplus {
         // r′/r → 1 and r″/r → 1 in the lower tail, where r itself underflows.
         let relative = if f < -700.0 { 1.0 } else { slope / softplus(f) };
         at.y * relative * (rest - relative) - at.exposure * slope * rest
+    }
+
+    /// With the rate e·g(f) and differences of probabilities of neighbouring counts, which are at most 1 in size,
+    /// `|φ′| ≤ e g′ ≤ e` and `|φ″| ≤ e g″ + 2 (e g′)² ≤ e/4 + 2e²`.
+    fn density_bounds(&self, at: Observation) -> Option<DensityBounds> {
+        let e = at.exposure;
+        Some(DensityBounds::symmetric(1.0, e, 0.25 * e + 2.0 * e * e))
     }
 
     /// The rate is singular at ±iπ, like the logistic function that is its derivative; in the lower tail it is e^f.

@@ -1,7 +1,8 @@
 //! Heavy-tailed noise: Student-t around f, averaged over N(f; μ, v) as a mixture of normals.
 
 use super::{
-    Build, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named, own_parameters, start,
+    Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
+    own_parameters, start,
 };
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
@@ -142,6 +143,24 @@ impl Likelihood for StudentT {
             own[0] += w * (share - 1.0) / scale;
             own[1] += w * 0.5 * (constant - square.ln_1p() + share / df);
         }
+    }
+
+    /// `(ν + 1)(νs² − r²)/(νs² + r²)²` is largest at r = 0, and smallest at r² = 3νs².
+    fn loss_curvature(&self) -> Option<(f64, f64)> {
+        let (scale, df) = self.values();
+        let most = (df + 1.0) / (df * scale * scale);
+        Some((-0.125 * most, most))
+    }
+
+    fn density_bounds(&self, _: Observation) -> Option<DensityBounds> {
+        let (scale, df) = self.values();
+        let peak = (ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df)).exp() / ((PI * df).sqrt() * scale);
+        let grade = (df + 1.0) / df;
+        let fall = ((df + 3.0) / (df + 2.0)).powf(-0.5 * (df + 3.0));
+        let slope = peak / scale * grade * (df / (df + 2.0)).sqrt() * fall;
+        let bend = peak / (scale * scale) * grade;
+        let rise = ((df + 2.0) / (df + 5.0)).powf(0.5 * (df + 5.0));
+        Some(DensityBounds { density: peak, slope: (-slope, slope), curvature: (-bend, 2.0 * bend * rise) })
     }
 
     /// The argument `1 + (y − f)²/(df·scale²)` of the logarithm is 0 at `y ± i√df·scale`.

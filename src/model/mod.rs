@@ -32,7 +32,7 @@ pub use nearby::{Nearby, NearbyRows};
 pub use posterior::{Marginals, Posterior, Root, Roots, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
-pub use summary::{FitSummary, Update};
+pub use summary::{FitSummary, StepGuarantee, Update};
 #[cfg(feature = "tables")]
 pub(crate) use unusable::damaged_model;
 pub use warning::{Input, Warning};

@@ -37,6 +37,9 @@ pub struct FitSummary {
     /// What a sampling estimator did (dlm-log with bmc, smooth-bmc or ups).
     #[serde(default)]
     pub sampling: Option<EstimatorCounts>,
+    /// What the theorem behind the steps guarantees, if they were asked for (q_step theorem).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<StepGuarantee>,
     /// What mixed precision did, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed: Option<MixedUse>,
@@ -50,6 +53,21 @@ pub struct FitSummary {
     /// What the model took in after the fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Update>,
+}
+
+/// What a convergence theorem guarantees of steps on q, in the whitened coordinates (m, C) of w, S = C Cᵀ, in which the prior is N(0, I).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepGuarantee {
+    /// The smoothness 𝓜 of the energy.
+    pub smoothness: f64,
+    /// Its strong convexity ϖ.
+    pub strong_convexity: f64,
+    /// The noise constant a of the gradient.
+    pub noise: f64,
+    /// The number of steps taken.
+    pub steps: usize,
+    /// The bound on `E(‖m − m*‖² + ‖C − C*‖²)` after them, known before training.
+    pub distance: f64,
 }
 
 /// New rows that a fitted model took in.

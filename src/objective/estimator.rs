@@ -1,10 +1,9 @@
 //! How gradients are computed: the choices, as text too, and what each states of itself; no formulae, no steps.
 
 use super::facts::{Draws, EntropyPart, EstimatorFacts};
-use super::latent_samples::{self, biased, product};
-use super::{LossScratch, PiecewiseBound, piecewise};
+use super::latent_samples::{self, Averaging, LatentDatum};
+use super::{Gain, LossScratch, PiecewiseBound, piecewise};
 use crate::error::{Error, Result};
-use crate::likelihood::{Likelihood, Local, Observation};
 use crate::words::{either, stored_as_text};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -19,17 +18,28 @@ use std::str::FromStr;
 pub enum Estimator {
     /// In closed form or by quadrature (both losses).
     Exact,
-    /// bMC: the ratio of averages over samples of N(f; μ, v). Biased.
+    /// bMC: `log ((1/L) Σ_l p(y|f_l))` over samples `f_l = μ + √v ε_l`, differentiated along the samples (the first form of the paper's
+    /// eq. 6). Biased for `log E p`: it is exact for the bound `E log ((1/L) Σ_l p(y|f_l))`, which is the ELBO's term for one sample and
+    /// rises to `log E p` with L.
     Biased {
         /// Samples per datum.
         samples: usize,
     },
-    /// smooth-bMC: the same with ν added to the average in the denominator.
+    /// bMC with `∂/∂v` from second derivatives (the second form of eq. 6, and eq. 8). Biased, and the gradient of no objective: for
+    /// Poisson counts with few samples it drives v up without bound.
+    BiasedPrice {
+        /// Samples per datum.
+        samples: usize,
+    },
+    /// smooth-bMC: bMC with ν added to the average, `log (ν + (1/L) Σ_l p(y|f_l))`.
     Smoothed {
         /// Samples per datum.
         samples: usize,
         /// The addition ν.
         nu: f64,
+        /// Whether ν is divided by t + 1 at iteration t = 0, 1, …: with steps γ_t = 1/(t + 1) that is the `ν_t = γ_t ζ` of the paper's
+        /// corollary 9, ζ being a lower bound on E p(y|f).
+        decays: bool,
     },
     /// uPS: samples of N(f; μ, v) p(y|f), normalised, by rejection. Unbiased.
     Product {
@@ -72,9 +82,10 @@ const ENERGY_ENTROPY: EstimatorFacts = EstimatorFacts::of_weights("reparam-ent:L
 const LANDING: EstimatorFacts = EstimatorFacts::of_weights("stl:L", EntropyPart::AlongThePath);
 
 /// Every estimator, in the order in which they are listed to users.
-const ALL: [&EstimatorFacts; 9] = [
+const ALL: [&EstimatorFacts; 10] = [
     &EstimatorFacts::EXACT,
     &latent_samples::BIASED,
+    &latent_samples::BIASED_PRICE,
     &latent_samples::SMOOTHED,
     &latent_samples::PRODUCT,
     &PRICE,
@@ -99,11 +110,45 @@ impl Estimator {
         }
     }
 
+    /// The number of samples of f for each datum, for estimators that draw them.
+    pub fn latent_samples(self) -> Option<usize> {
+        match self {
+            Estimator::Biased { samples }
+            | Estimator::BiasedPrice { samples }
+            | Estimator::Smoothed { samples, .. }
+            | Estimator::Product { samples } => Some(samples),
+            _ => None,
+        }
+    }
+
+    /// The estimator with another number of samples of f for each datum, if it draws any.
+    pub(super) fn with_latent_samples(mut self, count: usize) -> Self {
+        match &mut self {
+            Estimator::Biased { samples }
+            | Estimator::BiasedPrice { samples }
+            | Estimator::Smoothed { samples, .. }
+            | Estimator::Product { samples } => *samples = count,
+            _ => {}
+        }
+        self
+    }
+
+    /// The estimator at iteration `t`, with the ν that is due then.
+    pub(super) fn at(self, t: usize) -> Self {
+        match self {
+            Estimator::Smoothed { samples, nu, decays: true } => {
+                Estimator::Smoothed { samples, nu: nu / (t as f64 + 1.0), decays: false }
+            }
+            other => other,
+        }
+    }
+
     /// What it states of itself.
     pub const fn facts(self) -> &'static EstimatorFacts {
         match self {
             Estimator::Exact => &EstimatorFacts::EXACT,
             Estimator::Biased { .. } => &latent_samples::BIASED,
+            Estimator::BiasedPrice { .. } => &latent_samples::BIASED_PRICE,
             Estimator::Smoothed { .. } => &latent_samples::SMOOTHED,
             Estimator::Product { .. } => &latent_samples::PRODUCT,
             Estimator::Price { .. } => &PRICE,
@@ -130,29 +175,25 @@ impl Estimator {
         self.facts().draws == Draws::LatentValues
     }
 
-    /// `log E p(y|f)`, by quadrature, with derivatives as the estimator has them.
+    /// `log E p(y|f)` with its derivatives, by quadrature or, for estimators that draw samples of f, by samples alone.
     pub(super) fn log_predictive(
         self,
-        likelihood: &dyn Likelihood,
-        at: Observation,
-        marginal: (f64, f64),
-        wanted: usize,
+        datum: LatentDatum<'_>,
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
-    ) -> Local {
-        // Samples replace the derivatives of quadrature, in own parameters too.
-        let by_quadrature = if self.is_predictive() { 0 } else { wanted };
-        let (own, integrator) = (&mut scratch.own[..by_quadrature], &mut scratch.integrator);
-        let exact = likelihood.log_predictive(at, marginal, own, integrator);
-        let tools = (scratch, random);
-        let sampled = match self {
-            Estimator::Biased { samples } => biased(likelihood, at, marginal, (samples, 0.0), wanted, tools),
-            Estimator::Smoothed { samples, nu } => {
-                biased(likelihood, at, marginal, (samples, nu), wanted, tools)
+    ) -> Gain {
+        match self {
+            Estimator::Biased { samples } => datum.averaged(Averaging::path(samples), scratch, random),
+            Estimator::BiasedPrice { samples } => datum.averaged(Averaging::price(samples), scratch, random),
+            Estimator::Smoothed { samples, nu, .. } => {
+                datum.averaged(Averaging { nu, ..Averaging::path(samples) }, scratch, random)
             }
-            Estimator::Product { samples } => product(likelihood, at, marginal, samples, wanted, tools),
-            _ => return exact,
-        };
-        Local { value: exact.value, ..sampled }
+            Estimator::Product { samples } => datum.from_product(samples, scratch, random),
+            _ => {
+                let LatentDatum { likelihood, at, marginal, wanted } = datum;
+                let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
+                Gain::predictive(likelihood.log_predictive(at, marginal, own, integrator))
+            }
+        }
     }
 }
 
@@ -161,7 +202,10 @@ impl fmt::Display for Estimator {
         match self {
             Estimator::Exact => f.write_str("exact"),
             Estimator::Biased { samples } => write!(f, "bmc:{samples}"),
-            Estimator::Smoothed { samples, nu } => write!(f, "smooth-bmc:{samples}:{nu}"),
+            Estimator::BiasedPrice { samples } => write!(f, "bmc-price:{samples}"),
+            Estimator::Smoothed { samples, nu, decays } => {
+                write!(f, "smooth-bmc:{samples}:{nu}{}", if *decays { "/t" } else { "" })
+            }
             Estimator::Product { samples } => write!(f, "ups:{samples}"),
             Estimator::Price { samples } => write!(f, "price:{samples}"),
             Estimator::Energy { samples } => write!(f, "reparam:{samples}"),
@@ -190,10 +234,11 @@ impl FromStr for Estimator {
         match parts.as_slice() {
             ["exact"] => Ok(Estimator::Exact),
             ["bmc", l] => Ok(Estimator::Biased { samples: count(l)? }),
+            ["bmc-price", l] => Ok(Estimator::BiasedPrice { samples: count(l)? }),
             ["smooth-bmc", l, nu] => {
-                let nu =
-                    nu.parse().ok().filter(|nu: &f64| *nu > 0.0 && nu.is_finite()).ok_or_else(expected)?;
-                Ok(Estimator::Smoothed { samples: count(l)?, nu })
+                let (number, decays) = nu.strip_suffix("/t").map_or((*nu, false), |number| (number, true));
+                let nu = number.parse().ok().filter(|nu: &f64| *nu > 0.0 && nu.is_finite());
+                Ok(Estimator::Smoothed { samples: count(l)?, nu: nu.ok_or_else(expected)?, decays })
             }
             ["ups", l] => Ok(Estimator::Product { samples: count(l)? }),
             ["price", l] => Ok(Estimator::Price { samples: count(l)? }),

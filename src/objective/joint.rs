@@ -1,5 +1,6 @@
 //! Losses of likelihoods with several functions and their derivatives, exact or from samples of f for each datum; no single functions.
 
+use super::latent_samples::Averaging;
 use super::{Derivatives, Estimator, EstimatorCounts, Loss, Objective, Targets};
 use crate::likelihood::Observation;
 use crate::likelihood::joint::{JointIntegrator, JointLikelihood, Marginal, Slopes};
@@ -8,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// So many proposals for each sample of `N(f) p(y|f)` at most, before exact derivatives take its place.
-const MOST_PROPOSALS: u64 = 1000;
+const MOST_PROPOSALS: usize = 1000;
 
 /// The numbers of one datum, C of each.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct JointScratch {
     variance: Vec<f64>,
     by_mean: Vec<f64>,
     by_variance: Vec<f64>,
+    /// `∂²/∂μ²`.
+    by_mean_twice: Vec<f64>,
     f: Vec<f64>,
     slope: Vec<f64>,
     curved: Vec<f64>,
@@ -34,8 +37,8 @@ impl JointScratch {
     }
 
     fn resize(&mut self, functions: usize) {
-        let JointScratch { mean, variance, by_mean, by_variance, f, slope, curved, .. } = self;
-        for numbers in [mean, variance, by_mean, by_variance, f, slope, curved] {
+        let JointScratch { mean, variance, by_mean, by_variance, by_mean_twice, f, slope, curved, .. } = self;
+        for numbers in [mean, variance, by_mean, by_variance, by_mean_twice, f, slope, curved] {
             numbers.resize(functions, 0.0);
         }
     }
@@ -66,14 +69,9 @@ impl Objective {
             let weight = -scale * targets.weight(i);
             sum += weight * value;
             for c in 0..functions {
-                let (mean, variance) = (scratch.by_mean[c], scratch.by_variance[c]);
-                let curvature = match self.loss {
-                    Loss::ExpectedLog(_) => -2.0 * variance,
-                    Loss::LogPredictive(_) => mean * mean - 2.0 * variance,
-                };
-                out.mean[c * n + i] = weight * mean;
-                out.variance[c * n + i] = weight * variance;
-                out.curvature[c * n + i] = -weight * curvature.max(0.0);
+                out.mean[c * n + i] = weight * scratch.by_mean[c];
+                out.variance[c * n + i] = weight * scratch.by_variance[c];
+                out.curvature[c * n + i] = weight * scratch.by_mean_twice[c].min(0.0);
             }
             out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
         }
@@ -88,25 +86,57 @@ impl Objective {
         scratch: &mut JointScratch,
         (counts, random): (&mut EstimatorCounts, &mut ChaCha8Rng),
     ) -> f64 {
-        let JointScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = scratch;
-        let marginal = Marginal { mean, variance };
-        let slopes = Slopes { mean: by_mean, variance: by_variance, own };
-        let estimator = match self.loss {
-            Loss::ExpectedLog(_) => return likelihood.expected_log_density(at, marginal, slopes, integrator),
-            Loss::LogPredictive(estimator) => estimator,
-        };
-        let value = likelihood.log_predictive(at, marginal, slopes, integrator);
-        match estimator {
-            Estimator::Biased { samples } => scratch.average(likelihood, at, (samples, 0.0), random),
-            Estimator::Smoothed { samples, nu } => scratch.average(likelihood, at, (samples, nu), random),
-            Estimator::Product { samples } => scratch.reject(likelihood, at, samples, (counts, random)),
-            _ => {}
+        match self.loss {
+            Loss::ExpectedLog(_) => scratch.expected(likelihood, at),
+            Loss::LogPredictive(Estimator::Biased { samples }) => {
+                scratch.average(likelihood, at, Averaging::path(samples), random)
+            }
+            Loss::LogPredictive(Estimator::BiasedPrice { samples }) => {
+                scratch.average(likelihood, at, Averaging::price(samples), random)
+            }
+            Loss::LogPredictive(Estimator::Smoothed { samples, nu, .. }) => {
+                scratch.average(likelihood, at, Averaging { nu, ..Averaging::path(samples) }, random)
+            }
+            Loss::LogPredictive(Estimator::Product { samples }) => match likelihood.peak(at) {
+                Some(peak) => scratch.reject(likelihood, at, (samples, peak), (counts, random)),
+                None => scratch.predictive(likelihood, at),
+            },
+            Loss::LogPredictive(_) => scratch.predictive(likelihood, at),
         }
-        value
     }
 }
 
 impl JointScratch {
+    /// `E log p(y|f)` with its derivatives.
+    fn expected(&mut self, likelihood: &dyn JointLikelihood, at: Observation) -> f64 {
+        let JointScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
+        let (marginal, slopes) =
+            (Marginal { mean, variance }, Slopes { mean: by_mean, variance: by_variance, own });
+        let value = likelihood.expected_log_density(at, marginal, slopes, integrator);
+        for (twice, variance) in self.by_mean_twice.iter_mut().zip(&self.by_variance) {
+            *twice = 2.0 * variance;
+        }
+        value
+    }
+
+    /// `log E p(y|f)` with its derivatives.
+    fn predictive(&mut self, likelihood: &dyn JointLikelihood, at: Observation) -> f64 {
+        let JointScratch { integrator, mean, variance, by_mean, by_variance, own, .. } = self;
+        let (marginal, slopes) =
+            (Marginal { mean, variance }, Slopes { mean: by_mean, variance: by_variance, own });
+        let value = likelihood.log_predictive(at, marginal, slopes, integrator);
+        self.curve();
+        value
+    }
+
+    /// `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²` of every function, L being `log E p`.
+    fn curve(&mut self) {
+        let slopes = self.by_mean.iter().zip(&self.by_variance);
+        for (twice, (mean, variance)) in self.by_mean_twice.iter_mut().zip(slopes) {
+            *twice = 2.0 * variance - mean * mean;
+        }
+    }
+
     /// Draws f from its marginals.
     fn draw(&mut self, random: &mut ChaCha8Rng) {
         for ((f, mean), variance) in self.f.iter_mut().zip(&self.mean).zip(&self.variance) {
@@ -115,36 +145,30 @@ impl JointScratch {
         }
     }
 
-    /// `E ∂φ / (E φ + ν)` and `½ E ∂²φ / (E φ + ν)` with averages over samples, φ = p(y|f) (Wei, Sheth & Khardon 2021: bMC and
-    /// smooth-bMC).
+    /// `log (ν + mean φ)` over samples with its derivatives, φ = p(y|f) (Wei, Sheth & Khardon 2021: bMC and smooth-bMC).
     fn average(
         &mut self,
         likelihood: &dyn JointLikelihood,
         at: Observation,
-        (samples, nu): (usize, f64),
+        averaging: Averaging,
         random: &mut ChaCha8Rng,
-    ) {
+    ) -> f64 {
         self.value.clear();
         self.samples.clear();
-        for _ in 0..samples {
+        for _ in 0..averaging.samples {
             self.draw(random);
             self.value.push(likelihood.log_density(at, &self.f, &mut []));
             self.samples.extend_from_slice(&self.f);
         }
-        let top = self.value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        self.by_mean.fill(0.0);
-        self.by_variance.fill(0.0);
-        self.own.fill(0.0);
-        if !top.is_finite() {
-            self.by_mean.fill(f64::NAN);
-            return;
+        for numbers in [&mut self.by_mean, &mut self.by_variance, &mut self.by_mean_twice, &mut self.own] {
+            numbers.fill(0.0);
         }
-        // The largest log density is taken out first, so that no ratio is 0/0.
-        let smoothing = if nu > 0.0 { samples as f64 * nu * (-top).exp() } else { 0.0 };
-        let total = self.value.iter().map(|value| (value - top).exp()).sum::<f64>() + smoothing;
+        let Some(log_average) = averaging.weigh(&mut self.value) else {
+            self.by_mean.fill(f64::NAN);
+            return f64::NAN;
+        };
         let functions = self.f.len();
-        for (value, f) in self.value.iter().zip(self.samples.chunks_exact(functions)) {
-            let weight = (value - top).exp() / total;
+        for (&weight, f) in self.value.iter().zip(self.samples.chunks_exact(functions)) {
             // A sample of no weight may have derivatives that overflow.
             if weight == 0.0 {
                 continue;
@@ -152,50 +176,58 @@ impl JointScratch {
             likelihood.log_density(at, f, &mut self.slope);
             likelihood.curvature(at, f, &mut self.curved);
             for c in 0..functions {
-                self.by_mean[c] += weight * self.slope[c];
+                let slope = self.slope[c];
                 // φ″/φ = (log φ)″ + ((log φ)′)².
-                self.by_variance[c] += 0.5 * weight * (self.curved[c] + self.slope[c] * self.slope[c]);
+                let second = self.curved[c] + slope * slope;
+                let marginal = (self.mean[c], self.variance[c]);
+                self.by_mean[c] += weight * slope;
+                self.by_mean_twice[c] += weight * second;
+                self.by_variance[c] += weight * averaging.variance_slope(f[c], marginal, slope, second);
             }
             if !self.own.is_empty() {
                 likelihood.own_gradient(at, f, weight, &mut self.own);
             }
         }
+        self.by_mean_twice.iter_mut().zip(&self.by_mean).for_each(|(twice, mean)| *twice -= mean * mean);
+        log_average
     }
 
-    /// `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f) p(y|f)` by rejection (uPS). The exact derivatives,
-    /// which the scratch holds, are what a sample is worth on average, and stand for one that no proposal was accepted for.
+    /// `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f) p(y|f)` by rejection (uPS), `peak` being a bound on
+    /// log p(y|f). Exact derivatives, which a sample's are on average, stand for samples that no proposal was accepted for.
     fn reject(
         &mut self,
         likelihood: &dyn JointLikelihood,
         at: Observation,
-        samples: usize,
+        (samples, peak): (usize, f64),
         (counts, random): (&mut EstimatorCounts, &mut ChaCha8Rng),
-    ) {
-        let Some(peak) = likelihood.peak(at) else { return };
+    ) -> f64 {
         self.samples.clear();
-        let mut starved = 0;
+        let (mut starved, mut proposals, mut acceptance) = (0, 0, 0.0);
         for _ in 0..samples {
-            let mut left = MOST_PROPOSALS;
-            loop {
-                if left == 0 {
-                    starved += 1;
-                    break;
-                }
-                left -= 1;
-                counts.proposals += 1;
+            let mut accepted = false;
+            for _ in 0..MOST_PROPOSALS {
+                proposals += 1;
                 self.draw(random);
-                let u: f64 = random.random();
-                if u.ln() <= likelihood.log_density(at, &self.f, &mut []) - peak {
-                    counts.accepted += 1;
+                let log_ratio = likelihood.log_density(at, &self.f, &mut []) - peak;
+                acceptance += log_ratio.exp();
+                accepted = random.random::<f64>().ln() <= log_ratio;
+                if accepted {
                     self.samples.extend_from_slice(&self.f);
                     break;
                 }
             }
+            starved += u64::from(!accepted);
         }
+        counts.proposals += proposals;
+        counts.accepted += samples as u64 - starved;
         counts.starved += starved;
         let (share, exact) = (1.0 / samples as f64, starved as f64 / samples as f64);
+        let mut value = peak + (acceptance / proposals as f64).ln();
+        if starved > 0 {
+            value = self.predictive(likelihood, at);
+        }
         for numbers in [&mut self.by_mean, &mut self.by_variance, &mut self.own] {
-            numbers.iter_mut().for_each(|number| *number *= exact);
+            numbers.iter_mut().for_each(|number| *number = if starved > 0 { *number * exact } else { 0.0 });
         }
         let functions = self.f.len();
         for f in self.samples.chunks_exact(functions) {
@@ -208,5 +240,7 @@ impl JointScratch {
                 likelihood.own_gradient(at, f, share, &mut self.own);
             }
         }
+        self.curve();
+        value
     }
 }

@@ -6,14 +6,17 @@ mod joint;
 mod latent_samples;
 mod piecewise;
 mod rejection;
+mod sample_size;
 
 pub use estimator::{Estimator, MOST_SAMPLES};
 pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
 pub use piecewise::PiecewiseBound;
+pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
 use crate::likelihood::{Likelihood, Local, Observation, ObservationModel};
 use crate::quadrature::Integrator;
 use joint::JointScratch;
+use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +28,8 @@ pub enum Loss {
     /// `Estimator::Piecewise`, which replaces the expectation itself by a bound.
     ExpectedLog(Estimator),
     /// `−log E_{N(f; μ, v)} p(y|f)`: direct loss minimisation for the predictive log loss (Wei, Sheth & Khardon 2021;
-    /// Jankowiak, Pleiss & Gardner 2020). The estimator concerns gradients; values are always by quadrature.
+    /// Jankowiak, Pleiss & Gardner 2020). Sampling estimators estimate values as well as gradients, without quadrature;
+    /// [`Objective::without_samples`] gives exact values.
     LogPredictive(Estimator),
 }
 
@@ -51,6 +55,33 @@ impl Objective {
         match self.loss {
             Loss::ExpectedLog(estimator) | Loss::LogPredictive(estimator) => estimator,
         }
+    }
+
+    /// The objective with losses in closed form or by quadrature, in place of samples of f for each datum.
+    pub fn without_samples(self) -> Self {
+        let loss = match self.loss {
+            Loss::LogPredictive(_) => Loss::LogPredictive(Estimator::Exact),
+            loss => loss,
+        };
+        Objective { loss, ..self }
+    }
+
+    /// The objective at iteration `t` of training, with the smoothing that is due then.
+    pub fn at(self, t: usize) -> Self {
+        let loss = match self.loss {
+            Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.at(t)),
+            loss => loss,
+        };
+        Objective { loss, ..self }
+    }
+
+    /// The objective with `samples` samples of f for each datum, if its estimator draws any.
+    pub fn with_latent_samples(self, samples: usize) -> Self {
+        let loss = match self.loss {
+            Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.with_latent_samples(samples)),
+            loss => loss,
+        };
+        Objective { loss, ..self }
     }
 
     /// Whether `∂²ℓ/∂μ²` is something else than `2 ∂ℓ/∂v`, which it is for expected losses (Price's theorem).
@@ -203,24 +234,15 @@ impl Objective {
         let wanted = out.own.len();
         for i in 0..targets.len() {
             scratch.own.fill(0.0);
-            let local = self.gain(likelihood, targets.at(i), (mu[i], v[i]), wanted, (scratch, random));
+            let gain = self.gain(likelihood, targets.at(i), (mu[i], v[i]), wanted, (scratch, random));
             let weight = -scale * targets.weight(i);
-            sum += weight * local.value;
-            out.mean[i] = weight * local.mean;
-            out.variance[i] = weight * local.variance;
-            out.curvature[i] = -weight * self.curvature(local).max(0.0);
+            sum += weight * gain.value;
+            out.mean[i] = weight * gain.mean;
+            out.variance[i] = weight * gain.variance;
+            out.curvature[i] = weight * gain.curvature.min(0.0);
             out.own.iter_mut().zip(&scratch.own).for_each(|(own, part)| *own += weight * part);
         }
         sum
-    }
-
-    /// `∂²ℓ/∂μ²`: `−2 ∂_v E log p`, or `(∂_μ L)² − 2 ∂_v L` for `L = log E p`, since `∂_v E p = ½ ∂²_μ E p`. The latter is
-    /// never negative for a log-concave likelihood, whatever the sign of `∂_v L`.
-    fn curvature(&self, gain: Local) -> f64 {
-        match self.loss {
-            Loss::ExpectedLog(_) => -2.0 * gain.variance,
-            Loss::LogPredictive(_) => gain.mean * gain.mean - 2.0 * gain.variance,
-        }
     }
 
     /// `−ℓ` of one datum; the derivatives in the first `wanted` own parameters go to the scratch.
@@ -231,18 +253,46 @@ impl Objective {
         marginal: (f64, f64),
         wanted: usize,
         (scratch, random): (&mut LossScratch, &mut ChaCha8Rng),
-    ) -> Local {
+    ) -> Gain {
         match self.loss {
             Loss::ExpectedLog(_) => {
                 if let Some(bound) = &scratch.piecewise {
-                    return bound.expectation(at.y, marginal.0, marginal.1);
+                    return Gain::expected(bound.expectation(at.y, marginal.0, marginal.1));
                 }
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);
-                likelihood.expected_log_density(at, marginal, own, integrator)
+                Gain::expected(likelihood.expected_log_density(at, marginal, own, integrator))
             }
             Loss::LogPredictive(estimator) => {
-                estimator.log_predictive(likelihood, at, marginal, wanted, (scratch, random))
+                let datum = LatentDatum { likelihood, at, marginal, wanted };
+                estimator.log_predictive(datum, (scratch, random))
             }
         }
+    }
+}
+
+/// `−ℓ` of a datum with its derivatives in the latent mean μ and variance v.
+#[derive(Clone, Copy, Debug)]
+struct Gain {
+    value: f64,
+    /// `∂/∂μ`.
+    mean: f64,
+    /// `∂/∂v`.
+    variance: f64,
+    /// `∂²/∂μ²`.
+    curvature: f64,
+}
+
+impl Gain {
+    /// Of an expected log density, whose curvature is `2 ∂/∂v` (Price).
+    fn expected(local: Local) -> Gain {
+        let Local { value, mean, variance } = local;
+        Gain { value, mean, variance, curvature: 2.0 * variance }
+    }
+
+    /// Of a log predictive density `L = log E p`: `∂²L/∂μ² = 2 ∂L/∂v − (∂L/∂μ)²`, since `∂_v E p = ½ ∂²_μ E p`. It is never positive
+    /// for a log-concave likelihood, whatever the sign of `∂L/∂v`.
+    fn predictive(local: Local) -> Gain {
+        let Local { value, mean, variance } = local;
+        Gain { value, mean, variance, curvature: 2.0 * variance - mean * mean }
     }
 }

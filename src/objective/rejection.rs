@@ -1,8 +1,16 @@
-//! Samples of the product N(f; μ, v) p(y|f), normalised: rejection with an adapted proposal, inversion when it starves.
+//! Samples of the product N(f; μ, v) p(y|f), normalised: rejection with an adapted proposal, inversion when rejection starves.
 //!
-//! Wei, Sheth & Khardon 2021 (uPS). The proposal is `N(μ, k v)` with the largest whole k ≤ 10 whose acceptance bound is
-//! still met where the likelihood peaks; a datum whose rejection starves is drawn by inverting the distribution function
-//! that quadrature tabulates.
+//! Wei, Sheth & Khardon 2021 (uPS, appendix A) propose from `N(μ, k v)`, k ≤ 10, and accept f with probability
+//! `N(f; μ, v) p(y|f)/(K N(f; μ, k v))`, which needs a bound K on `r_k(f) = p(y|f) N(f; μ, v)/N(f; μ, k v)`. Here
+//!
+//! ```text
+//! r_k(f) = √k exp(−(f − μ)² (1 − 1/k)/(2v)) p(y|f)
+//! ```
+//!
+//! and p(y|f) has one peak. Between two distances from μ on the side of the peak r_k is therefore at most the first factor at the nearer
+//! distance times p(y|f) at the point nearest to the peak; on the other side both factors fall, from r_k(μ) on. K is the largest of these
+//! over a few distances, and k the one with the smallest K, since a proposal is accepted with probability `E p(y|f)/K`. The paper's choice,
+//! the largest k whose K is at most `max p(y|f)`, is among those compared up to the grid of distances.
 
 use super::EstimatorCounts;
 use crate::likelihood::{Likelihood, Observation};
@@ -14,59 +22,166 @@ use rand_distr::{Distribution, StandardNormal};
 /// Proposals per wanted sample before a datum counts as starved.
 const MOST_PROPOSALS: usize = 200;
 
-/// Fills `out.0` with `samples` draws.
-pub(super) fn draw(
-    likelihood: &dyn Likelihood,
-    at: Observation,
-    (mu, v): (f64, f64),
-    samples: usize,
-    (out, counts): (&mut Vec<f64>, &mut EstimatorCounts),
-    (integrator, random): (&mut Integrator, &mut ChaCha8Rng),
-) {
-    out.clear();
-    let sd = v.sqrt();
-    let log_density = |f: f64| {
-        let (mut value, mut first) = ([0.0], [0.0]);
-        likelihood.log_density(at, &[f], &mut value, &mut first);
-        value[0]
-    };
-    let peak = likelihood.peak(at);
-    let highest = log_density(peak);
-    let k = f64::from(spread(&log_density, (mu, sd), peak, highest));
-    let budget = MOST_PROPOSALS * samples;
-    let mut proposals = 0;
-    while out.len() < samples && proposals < budget {
-        proposals += 1;
-        let z: f64 = StandardNormal.sample(random);
-        let f = mu + sd * k.sqrt() * z;
-        // N(f; μ, v) / (√k N(f; μ, kv)) = exp(−z²(k − 1)/2), so the bound is √k ℓ_max times the proposal.
-        let log_ratio = -0.5 * z * z * (k - 1.0) + log_density(f) - highest;
-        if random.random::<f64>().ln() < log_ratio {
-            out.push(f);
-        }
+/// The widest proposal.
+const MOST_SPREAD: u32 = 10;
+
+/// The number of distances between μ and the peak at which p(y|f) is looked at.
+const DISTANCES: usize = 12;
+
+/// The fall of log p from its peak below which wider proposals gain nothing.
+const HIGH: f64 = std::f64::consts::LN_2;
+
+/// A rejection sampler of one datum.
+pub(super) struct ProductSampler<'a> {
+    likelihood: &'a dyn Likelihood,
+    at: Observation<'a>,
+    /// μ and v.
+    marginal: (f64, f64),
+    /// k.
+    spread: f64,
+    /// `log K`.
+    log_bound: f64,
+}
+
+impl<'a> ProductSampler<'a> {
+    /// The sampler with the proposal that is accepted most often.
+    pub fn new(likelihood: &'a dyn Likelihood, at: Observation<'a>, marginal: (f64, f64)) -> Self {
+        let (spread, log_bound) = proposal(likelihood, at, marginal);
+        ProductSampler { likelihood, at, marginal, spread, log_bound }
     }
-    counts.proposals += proposals as u64;
-    counts.accepted += out.len() as u64;
-    if out.len() < samples {
+
+    /// Fills `out` with `samples` draws; an estimate of `log E p(y|f)` comes back.
+    pub fn draw(
+        &self,
+        samples: usize,
+        (out, counts): (&mut Vec<f64>, &mut EstimatorCounts),
+        (integrator, random): (&mut Integrator, &mut ChaCha8Rng),
+    ) -> f64 {
+        out.clear();
+        let (mu, v) = self.marginal;
+        let wide = (v * self.spread).sqrt();
+        let budget = MOST_PROPOSALS * samples;
+        let (mut proposals, mut acceptance) = (0, 0.0);
+        while out.len() < samples && proposals < budget {
+            proposals += 1;
+            let z: f64 = StandardNormal.sample(random);
+            let f = mu + wide * z;
+            let log_ratio = 0.5 * (self.spread.ln() - z * z * (self.spread - 1.0))
+                + log_density(self.likelihood, self.at, f)
+                - self.log_bound;
+            acceptance += log_ratio.exp();
+            if random.random::<f64>().ln() < log_ratio {
+                out.push(f);
+            }
+        }
+        counts.proposals += proposals as u64;
+        counts.accepted += out.len() as u64;
+        if out.len() == samples {
+            return self.log_bound + (acceptance / proposals as f64).ln();
+        }
         let missing = samples - out.len();
         counts.starved += missing as u64;
-        integrator.product_samples(likelihood, at, (mu, v), missing, out, random);
+        integrator.product_samples(self.likelihood, self.at, self.marginal, missing, out, random);
+        self.likelihood.log_predictive(self.at, self.marginal, &mut [], integrator).value
     }
 }
 
-/// The largest k ≤ 10 with `max p over [μ − δ, μ + δ] ≤ ℓ_max/√k`, `δ² = v log k/(1 − 1/k)`; 1 when p is already high near μ.
-fn spread(log_density: &dyn Fn(f64) -> f64, (mu, sd): (f64, f64), peak: f64, highest: f64) -> u32 {
-    // p(y|f) has one peak, so its maximum over an interval is at the point nearest to it.
-    let highest_within = |reach: f64| log_density(peak.clamp(mu - reach, mu + reach));
-    if highest_within(sd) >= highest - std::f64::consts::LN_2 {
-        return 1;
+fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> f64 {
+    let (mut value, mut first) = ([0.0], [0.0]);
+    likelihood.log_density(at, &[f], &mut value, &mut first);
+    value[0]
+}
+
+/// The k from 1 to 10 with the smallest bound K on `r_k`, and `log K`.
+fn proposal(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> (f64, f64) {
+    let peak = likelihood.peak(at);
+    let highest = log_density(likelihood, at, peak);
+    let centre = log_density(likelihood, at, mu);
+    let mut best = (1.0, highest);
+    if centre >= highest - HIGH {
+        return best;
     }
-    (2..=10u32)
-        .rev()
-        .find(|&k| {
-            let k = f64::from(k);
-            let reach = sd * (k.ln() / (1.0 - 1.0 / k)).sqrt();
-            highest_within(reach) <= highest - 0.5 * k.ln()
-        })
-        .unwrap_or(1)
+    // Squared distances from μ in units of v, and log p there; at and beyond the peak p is at most as high as at the peak.
+    let away = peak - mu;
+    let distances: [(f64, f64); DISTANCES] = std::array::from_fn(|i| {
+        let share = (i + 1) as f64 / DISTANCES as f64;
+        let value = if i + 1 == DISTANCES { highest } else { log_density(likelihood, at, mu + share * away) };
+        ((share * away).powi(2) / v, value)
+    });
+    for k in 2..=MOST_SPREAD {
+        let k = f64::from(k);
+        let fall = 0.5 * (1.0 - 1.0 / k);
+        let mut bound = f64::NEG_INFINITY;
+        let mut nearer = 0.0;
+        for (distance, value) in distances {
+            bound = bound.max(value - fall * nearer);
+            nearer = distance;
+        }
+        bound = bound.max(highest - fall * nearer) + 0.5 * k.ln();
+        if bound < best.1 {
+            best = (k, bound);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::likelihood::LikelihoodKind;
+
+    /// `log r_k(f) − log K`.
+    fn log_ratio(sampler: &ProductSampler<'_>, f: f64) -> f64 {
+        let (mu, v) = sampler.marginal;
+        let away = 0.5 * (f - mu).powi(2) * (1.0 - 1.0 / sampler.spread) / v;
+        0.5 * sampler.spread.ln() - away + log_density(sampler.likelihood, sampler.at, f) - sampler.log_bound
+    }
+
+    /// The log of the share of proposals that are accepted, `E p(y|f)/K`.
+    fn log_acceptance(sampler: &ProductSampler<'_>) -> f64 {
+        let mut integrator = Integrator::new(None);
+        let local = sampler.likelihood.log_predictive(sampler.at, sampler.marginal, &mut [], &mut integrator);
+        local.value - sampler.log_bound
+    }
+
+    #[test]
+    fn the_bound_holds_everywhere_and_is_at_most_the_peak() {
+        let kinds = [
+            (LikelihoodKind::Poisson, vec![0.0, 1.0, 10.0, 77.0]),
+            (LikelihoodKind::BernoulliLogit, vec![0.0, 1.0]),
+            (LikelihoodKind::StudentT, vec![-3.0, 0.0, 40.0]),
+            (LikelihoodKind::Gaussian, vec![0.0, 5.0]),
+        ];
+        for (kind, targets) in kinds {
+            let likelihood = kind.build(0);
+            for y in targets {
+                let at = Observation::of(y);
+                let highest = log_density(likelihood.as_ref(), at, likelihood.peak(at));
+                for mu in [-3.0, 0.0, 1.5] {
+                    for v in [0.01, 1.0, 9.0] {
+                        let sampler = ProductSampler::new(likelihood.as_ref(), at, (mu, v));
+                        assert!(sampler.log_bound <= highest + 1e-12, "{kind} {at} at {mu}, {v}");
+                        for i in -4000..=4000 {
+                            let f = mu + 0.01 * f64::from(i);
+                            let log_ratio = log_ratio(&sampler, f);
+                            assert!(log_ratio <= 1e-9, "{kind} {at} at {mu}, {v}: {log_ratio} at f = {f}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The paper's choice, the largest k with `√k max p ≤ ℓ_max` between the crossings and K = ℓ_max, accepts 0.0308 of the
+    /// proposals at the first of these.
+    #[test]
+    fn proposals_are_accepted_at_least_as_often_as_the_paper_s() {
+        let poisson = LikelihoodKind::Poisson.build(0);
+        let accepted = |y: f64, marginal| {
+            log_acceptance(&ProductSampler::new(poisson.as_ref(), Observation::of(y), marginal)).exp()
+        };
+        let (far, near) = (accepted(10.0, (0.0, 1.0)), accepted(1.0, (0.0, 1.0)));
+        assert!(far > 0.0308, "{far}");
+        assert!(near > 0.5, "{near}");
+    }
 }

@@ -10,7 +10,8 @@ use crate::gradient::Precision;
 use crate::latent::Jitter;
 use crate::likelihood::LikelihoodKind;
 use crate::objective::{Draws, EntropyPart, Estimator};
-use crate::variational::{Average, Family, Guard, QUpdate, Rule};
+use crate::variational::{Average, Family, Guard, QUpdate, Rule, Schedule};
+use crate::words::either;
 
 /// The most starts: more would hardly be meant.
 const MOST_RESTARTS: usize = 256;
@@ -416,8 +417,11 @@ impl FitOptions {
                     .hint("use a smaller step, or a rule that takes plain gradient steps")
             })?;
         }
+        if self.steps.step == Some(Schedule::Theorem) {
+            self.check_theorem()?;
+        }
         let needs: [(&str, bool, States); 4] = [
-            ("⟨q_guard⟩", self.steps.guard != Guard::Trust, |rule| rule.takes_guard),
+            ("⟨q_guard⟩", self.steps.guard != Guard::Trust, |rule| !rule.guards.is_empty()),
             ("⟨q_bounds⟩", self.steps.bounds.is_some(), |rule| rule.projects),
             ("⟨q_nonnegative⟩", self.steps.nonnegative, |rule| rule.projects),
             ("⟨q_smoothness⟩", self.steps.smoothness.is_some(), |rule| rule.takes_smoothness),
@@ -428,21 +432,60 @@ impl FitOptions {
                 return Err(Error::usage(format!("{name} is for ⟨q_update {rules}⟩, not {update}")));
             }
         }
+        let guard = self.steps.guard;
+        if guard != Guard::Trust && !rule.guards.contains(&guard) {
+            let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.word()).collect();
+            return Err(Error::usage(format!(
+                "⟨q_guard {guard}⟩ is not for ⟨q_update {update}⟩, which takes {}",
+                either(&guards)
+            )));
+        }
         if self.steps.nonnegative && self.steps.family != Family::Diagonal {
             return Err(Error::usage("⟨q_nonnegative⟩ needs ⟨family diagonal⟩"));
         }
         self.check_estimator()
     }
 
+    /// Refuses steps with a proof where there is none, as far as options tell.
+    fn check_theorem(&self) -> Result<()> {
+        let rule = self.steps.update.rule();
+        let why = match self.estimator {
+            _ if rule.theorem.is_none() => {
+                format!(
+                    "is for ⟨q_update {}⟩, not {}",
+                    QUpdate::those(|rule| rule.theorem.is_some()),
+                    rule.word
+                )
+            }
+            _ if self.objective != ObjectiveKind::Elbo => {
+                format!("needs a convex energy: use ⟨objective elbo⟩, not {}", self.objective)
+            }
+            _ if self.steps.batch_schedule.is_some() => {
+                "needs all rows in every batch: leave ⟨batch_schedule⟩ out".to_owned()
+            }
+            Estimator::Exact | Estimator::Energy { .. } | Estimator::EnergyEntropy { .. } => return Ok(()),
+            other => format!(
+                "has no bound for the noise of ⟨estimator {other}⟩: use exact, reparam:L or reparam-ent:L"
+            ),
+        };
+        Err(Error::usage(format!("⟨q_step theorem⟩ {why}")))
+    }
+
     /// Refuses an estimator of gradients that the rule cannot use, and a number of samples for one that draws no w.
     fn check_estimator(&self) -> Result<()> {
         let (update, estimator) = (self.steps.update, self.estimator);
         let rule = update.rule();
-        if self.steps.sample_schedule.is_some() && estimator.weight_samples().is_none() {
+        if self.steps.sample_schedule.is_some() && !estimator.is_sampled() {
             return Err(Error::usage(format!(
-                "⟨sample_schedule⟩ is for estimators that draw w, not ⟨estimator {estimator}⟩"
+                "⟨sample_schedule⟩ is for estimators that draw samples, not ⟨estimator {estimator}⟩"
             ))
-            .hint(format!("use ⟨estimator {}⟩", Estimator::those(|facts| facts.draws == Draws::Weights))));
+            .hint(format!("use ⟨estimator {}⟩", Estimator::those(|facts| facts.draws != Draws::Nothing))));
+        }
+        if self.steps.step.is_some() && self.steps.smoothness.is_some() && !rule.floors_at_smoothness {
+            return Err(Error::usage(format!(
+                "⟨q_smoothness⟩ has no effect on ⟨q_update {update}⟩ with ⟨q_step⟩, whose steps are absolute"
+            ))
+            .hint("leave one of them out: without ⟨q_step⟩ steps are in units of 1/⟨q_smoothness⟩"));
         }
         let fits = match estimator.facts().entropy {
             EntropyPart::LeftOut => !rule.entropy_gradient,

@@ -6,7 +6,7 @@ use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
 use crate::gradient::Precision;
-use crate::hyper::Constraints;
+use crate::hyper::{Constraints, StopRange};
 use crate::latent::{InducingInit, Jitter};
 use crate::likelihood::{LikelihoodKind, TargetKind, Task};
 use crate::objective::{Estimator, Loss, Objective};
@@ -96,6 +96,8 @@ pub struct FitOptions {
     pub tolerance: Option<f64>,
     /// Stop once the validation score, or the objective per datum where there is none, is no larger than this.
     pub stop_at: Option<f64>,
+    /// Stop once the objective stays within a range for some epochs; the test by `tolerance` is off then unless that is given too.
+    pub stop_range: Option<StopRange>,
     /// Epochs without a better validation score before stopping.
     pub patience: usize,
     /// The share of the training rows held out for validation.
@@ -157,6 +159,7 @@ impl Default for FitOptions {
             max_seconds: None,
             tolerance: None,
             stop_at: None,
+            stop_range: None,
             patience: 20,
             validation_fraction: 0.0,
             restarts: 1,
@@ -284,8 +287,14 @@ impl FitOptions {
 
     /// The tolerance of the stopping test, by the objective where nothing was said.
     pub fn stopping_tolerance(&self) -> f64 {
-        // The squared error of standardised targets is far smaller than a nat where the fit is any good.
-        self.tolerance.unwrap_or(if self.objective.loss() == LossKind::Square { 1e-7 } else { 1e-5 })
+        self.tolerance.unwrap_or(match self.objective.loss() {
+            _ if self.stop_range.is_some() => 0.0,
+            // The squared error of standardised targets is far smaller than a nat where the fit is any good.
+            LossKind::Square => 1e-7,
+            // The noise of sampled values hides what an epoch gains: such fits end by their limits.
+            LossKind::Log if self.estimator.is_predictive() => 0.0,
+            _ => 1e-5,
+        })
     }
 
     /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
@@ -294,7 +303,7 @@ impl FitOptions {
         let steps = &self.steps;
         let free =
             steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.rule().projects;
-        steps.polish && free
+        steps.polish && free && steps.step != Some(Schedule::Theorem)
     }
 
     /// Whether steps on all rows may take the place of mini-batches where q alone is trained: unless something was said about
@@ -306,7 +315,10 @@ impl FitOptions {
             || steps.batch_schedule.is_some()
             || self.max_steps.is_some()
             || steps.precision != Precision::Double;
-        self.polishes() && !asks_for_batches && steps.update == QUpdate::Ngd && steps.step.is_none()
+        // Steps on all rows that never raise the log loss are far slower than constant ones on batches: its S has no Newton step.
+        let convex = self.objective.loss() != LossKind::Log;
+        let by_default = steps.update == QUpdate::Ngd && steps.step.is_none();
+        self.polishes() && convex && !asks_for_batches && by_default
     }
 
     /// Whether q starts at the prior: on linear models, whose q would otherwise be solved for before the rule that was

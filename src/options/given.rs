@@ -5,6 +5,7 @@ use super::fit::FitOptions;
 use super::open::{Open, Part};
 use super::words::{Hyper, HyperOptimizer, ModelKind, ObjectiveKind};
 use crate::error::{Error, Result};
+use crate::variational::QUpdate;
 use std::collections::BTreeSet;
 
 /// The options that only have an effect on mini-batches, besides the warm start.
@@ -120,8 +121,9 @@ impl Given {
             return Err(Error::usage(format!("{name} has no effect without ⟨inducing auto⟩")));
         }
         let update = options.steps.update;
-        if self.has("q_guard") && self.has("q_update") && !update.rule().takes_guard {
-            return Err(Error::usage(format!("⟨q_guard⟩ is for ⟨q_update ngd⟩, not {update}")));
+        if self.has("q_guard") && self.has("q_update") && update.rule().guards.is_empty() {
+            let rules = QUpdate::those(|rule| !rule.guards.is_empty());
+            return Err(Error::usage(format!("⟨q_guard⟩ is for ⟨q_update {rules}⟩, not {update}")));
         }
         Ok(())
     }

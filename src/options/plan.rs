@@ -128,7 +128,7 @@ pub struct StepPlan {
     pub batches: BatchPlan,
     /// The most rows that are worked on at once.
     pub batch_size: usize,
-    /// Samples of w at iteration t instead of as many as the estimator says.
+    /// The number of samples at iteration t, instead of the estimator's own.
     pub samples: Option<SizeSchedule>,
     /// Which average of the iterates is returned.
     pub average: Average,
@@ -190,6 +190,7 @@ impl Plan {
                 seconds: options.max_seconds,
                 tolerance: options.stopping_tolerance(),
                 window: 10,
+                range: options.stop_range,
                 // A solver with a step size cuts it when progress ends.
                 plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },
                 patience: options.patience,
@@ -271,8 +272,8 @@ fn check_estimator(estimator: Estimator, likelihood: &ObservationModel) -> Resul
             return if suits { Ok(()) } else { Err(unsuited(estimator, joint.name(), bounded)) };
         }
     };
-    let curved =
-        matches!(estimator, Estimator::Biased { .. } | Estimator::Smoothed { .. } | Estimator::Price { .. });
+    let curved = estimator.latent_samples().is_some() && !matches!(estimator, Estimator::Product { .. })
+        || matches!(estimator, Estimator::Price { .. });
     if curved && likelihood.resolution(Observation::of(1.0)).strip == 0.0 {
         return Err(Error::usage(format!(
             "⟨estimator {estimator}⟩ uses the curvature of the log density, of which the kink of {} has a part that no sample meets",

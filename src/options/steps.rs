@@ -14,7 +14,7 @@ pub struct StepOptions {
     /// The rule that moves q.
     #[serde(rename = "q_update")]
     pub update: QUpdate,
-    /// What keeps natural-gradient steps positive definite where the loss has negative curvature.
+    /// What keeps natural-gradient steps sound (ngd, sr-vn).
     #[serde(rename = "q_guard")]
     pub guard: Guard,
     /// The step at iteration t; by the rule when absent.
@@ -29,7 +29,7 @@ pub struct StepOptions {
     /// Whether the coefficients' means may not be negative (projected-ngvi on diagonal covariances, glm).
     #[serde(rename = "q_nonnegative")]
     pub nonnegative: bool,
-    /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd); found on the way when absent.
+    /// The smoothness of the negative log joint (prox-sgd, proj-sgd, bw-gd, sgd); found on the way when absent.
     #[serde(rename = "q_smoothness")]
     pub smoothness: Option<f64>,
     /// Whether a fit may end with full-batch steps on q.
@@ -38,7 +38,7 @@ pub struct StepOptions {
     pub batch_size: usize,
     /// Data per batch at iteration t instead, at most all.
     pub batch_schedule: Option<SizeSchedule>,
-    /// Samples of w at iteration t instead of as many as the estimator says.
+    /// The number of samples at iteration t, instead of the estimator's own.
     pub sample_schedule: Option<SizeSchedule>,
     /// The precision of mini-batches.
     #[serde(default = "Precision::double")]

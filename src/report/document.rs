@@ -5,7 +5,9 @@ use crate::error::Say;
 use crate::hyper::{Record, StopReason};
 use crate::latent::Jitter;
 use crate::metrics::Report;
-use crate::model::{BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, MixedUse, Restart};
+use crate::model::{
+    BetaCurve, Choices, Coefficient, InducingCurve, InducingPoint, MixedUse, Restart, StepGuarantee,
+};
 use crate::objective::EstimatorCounts;
 use crate::options::{FitOptions, ModelKind};
 use crate::tabular::TableModel;
@@ -76,6 +78,8 @@ pub struct FitFigures {
     rollbacks: usize,
     jitter: f64,
     sampling: Option<EstimatorCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guarantee: Option<StepGuarantee>,
     mixed_precision: Option<MixedUse>,
     beta_curve: Option<BetaCurve>,
     inducing_curve: Option<Vec<InducingPoint>>,
@@ -134,6 +138,7 @@ impl FitFigures {
         let (summary, search) = (model.summary(), model.search());
         FitFigures {
             sampling: summary.sampling,
+            guarantee: summary.guarantee,
             mixed_precision: summary.mixed,
             beta_curve: model.beta_curve().cloned(),
             inducing_curve: search.inducing.as_ref().map(|curve| curve.points.clone()),
@@ -235,6 +240,7 @@ fn training_config(options: &FitOptions) -> Value {
         "max_seconds": options.max_seconds,
         "tolerance": options.stopping_tolerance(),
         "stop_at": options.stop_at,
+        "stop_range": options.stop_range,
         "patience": options.patience,
         "validation_fraction": options.validation_fraction,
         "restarts": options.restarts,

@@ -112,6 +112,7 @@ pub(super) fn decide(
         validation_fraction: 0.0,
         max_seconds: None,
         stop_at: None,
+        stop_range: None,
         ..options.clone()
     };
     let (mut number, of) = (0, 2 + MOST_PROCESSES);

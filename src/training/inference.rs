@@ -24,7 +24,7 @@ pub struct InferenceOptions {
     pub step: Schedule,
     /// On which rows.
     pub batches: BatchPlan,
-    /// How many samples of w at iteration t, where the objective's estimator draws any; as many as that says when absent.
+    /// The number of samples at iteration t, if the objective's estimator draws any; the estimator's own number if absent.
     pub samples: Option<SizeSchedule>,
     /// Which average of the iterates is kept.
     pub average: Average,
@@ -120,6 +120,7 @@ impl Motion {
         if let Some(samples) = self.options.samples {
             self.model.set_samples(samples.at(self.iterations, MOST_SAMPLES));
         }
+        self.model.set_iteration(self.iterations);
         self.samples_used += self.model.samples();
         let scale = n as f64 / part.len() as f64;
         let step = self.shrink * self.options.step.at(self.iterations);

@@ -27,6 +27,7 @@ pub mod search;
 mod shared;
 mod solve;
 mod start;
+mod theorem;
 mod trainer;
 mod update;
 mod variational;

@@ -12,6 +12,7 @@ use super::outcome::TakenBack;
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
 use super::start::{Start, evidence_start, warm_start};
+use super::theorem::with_proven_steps;
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::error::{Error, Result};
@@ -20,7 +21,9 @@ use crate::hyper::{
     AdamOptions, FreeVector, FullBatch, HyperObjective, LbfgsOptions, Monitor, Outcome, Record, Session,
     StopReason, minimize_adam, minimize_lbfgs,
 };
-use crate::model::{FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, Warning};
+use crate::model::{
+    FitSummary, LatentModel, LatentPrior, Nearby, Posterior, Score, Search, StepGuarantee, Warning,
+};
 use crate::objective::EstimatorCounts;
 use crate::options::{HyperOptimizer, HyperPlan, LossKind, Part, Plan, StepPlan, Way};
 use crate::variational::Parameterization;
@@ -150,6 +153,8 @@ pub(super) struct Trained {
     pub estimated_on: Option<usize>,
     /// The rows that predictions look up, where there are neighbours.
     pub nearby: Option<Arc<Nearby>>,
+    /// What is proven of the steps on q.
+    pub guarantee: Option<StepGuarantee>,
 }
 
 /// Hyper-parameters on a bound in which q is solved for in closed form.
@@ -205,6 +210,7 @@ fn train_collapsed(
         taken_back,
         estimated_on: None,
         nearby: None,
+        guarantee: None,
     })
 }
 
@@ -260,6 +266,7 @@ fn train_variational(
     let closed = rows.in_memory().filter(|_| one_step);
     let few = rows.in_memory().filter(|_| free.is_empty() && steps.all_rows_will_do && n <= ALL_ROWS_WILL_DO);
     let inference = InferenceOptions::of(steps, &svgp.model, plan.seed);
+    let (inference, proven) = with_proven_steps(inference, &svgp, rows.in_memory(), !free.is_empty())?;
     let sample = Sweep::of(&check, batch).standing_for(n);
     let before = match (few, closed) {
         // Steps on all rows only ever improve.
@@ -294,6 +301,7 @@ fn train_variational(
     let sampled = svgp.objective().estimator().is_sampled();
     let sampling = sampled.then(|| svgp.estimator_counts());
     outcome.rollbacks += counts.rollbacks;
+    let guarantee = proven.map(|proven| proven.after(outcome.iterations));
     let ended = if let Some(train) = closed {
         // The closed form removes what is left of the mini-batches' noise.
         let (model, q) = svgp.into_parts();
@@ -326,6 +334,7 @@ fn train_variational(
         taken_back,
         estimated_on: summed.is_none().then_some(check.len()),
         nearby: None,
+        guarantee,
     })
 }
 
@@ -540,8 +549,8 @@ pub(super) fn finish(
     (trace, seconds): (&[Record], f64),
 ) -> Fitted {
     let n = rows.all().count();
-    let Trained { model, q, value, elbo, upper, sampling, outcome, taken_back, estimated_on, nearby } =
-        trained;
+    let Trained { value, elbo, upper, sampling, estimated_on, guarantee, .. } = trained;
+    let Trained { model, q, outcome, taken_back, nearby, .. } = trained;
     let mut posterior = Posterior::new(&model, &q);
     if let (Some(nearby), Some(layer)) = (nearby, model.layer().inducing()) {
         posterior = posterior.with_neighbours(layer.clone(), nearby, &q[0]);
@@ -572,6 +581,7 @@ pub(super) fn finish(
         stop_reason: outcome.reason,
         rollbacks: outcome.rollbacks,
         sampling,
+        guarantee,
         mixed: taken_back.mixed,
         jitter: absolute_jitter(&model),
         warnings,

@@ -75,13 +75,17 @@ struct Gathered {
     curvature: Option<Matrix>,
 }
 
-/// The objective on all data, a sum.
+/// The objective on all data, a sum, exact whatever estimator training uses.
 ///
 /// # Errors
 ///
 /// When rows cannot be read, or summed over.
 pub(super) fn full_objective(svgp: &mut VariationalModel, sweep: Sweep<'_>) -> Result<f64> {
-    FullBatch::new(svgp, sweep).evaluate(svgp)
+    let trained = svgp.objective();
+    svgp.set_objective(trained.without_samples());
+    let value = FullBatch::new(svgp, sweep).evaluate(svgp);
+    svgp.set_objective(trained);
+    value
 }
 
 impl Gathered {

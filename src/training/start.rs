@@ -371,6 +371,7 @@ pub(super) fn gaussian_start(
             seconds: monitor.limits().seconds.map(|s| 0.5 * s),
             plateaus: 0,
             target: None,
+            range: None,
             ..*monitor.limits()
         };
         let mut warm = monitor.warm_start(subset.len(), limits);

@@ -24,6 +24,7 @@ use crate::hyper::{
 use crate::likelihood::ObservationModel;
 use crate::model::{Model, Posterior, Score};
 use crate::options::{FitOptions, LossKind, Plan, StepPlan, Way};
+use crate::variational::Schedule;
 use faer::MatRef;
 use std::sync::Arc;
 use std::time::Instant;
@@ -92,6 +93,11 @@ impl Trainer {
         let all = FreeVector::new(&svgp.model.descriptors());
         let free = if plan.hyper.trains { all } else { FreeVector::new(&[]) };
         let inference = InferenceOptions::of(&steps, &svgp.model, plan.seed);
+        if inference.step == Schedule::Theorem {
+            return Err(Error::usage(
+                "⟨q_step theorem⟩ is for fits to all rows: a trainer takes batches of the caller's",
+            ));
+        }
         svgp.set_q(inference.rule.admit_all(svgp.posteriors()));
         let source = MemoryBatches::new(Arc::clone(&rows), inference.batches, inference.seed);
         let training = BatchTraining::new(svgp, free, (Box::new(source), None), inference);
@@ -251,6 +257,7 @@ impl Trainer {
             taken_back,
             estimated_on: None,
             nearby: None,
+            guarantee: None,
         };
         let n = rows.train.y.len();
         let fitted = finish(trained, &rows, &plan, (&trace, started.elapsed().as_secs_f64()));

@@ -21,6 +21,8 @@ pub struct VariationalModel {
     /// The whitened posterior of every process.
     q: Vec<Normal>,
     objective: Objective,
+    /// The iteration of training, by which smoothing decays.
+    iteration: usize,
     parameterization: Parameterization,
     pass: BatchPass,
     capacity: usize,
@@ -50,6 +52,7 @@ impl VariationalModel {
             model,
             q,
             objective,
+            iteration: 0,
             parameterization: Parameterization::Whitened,
             pass,
             capacity: batch,
@@ -95,14 +98,25 @@ impl VariationalModel {
         self
     }
 
-    /// Draws `count` samples of w per evaluation from here on, where the estimator draws any.
+    /// Draws `count` samples per evaluation from here on, of w or of f for each datum, if the estimator draws any.
     pub fn set_samples(&mut self, count: usize) {
+        self.objective = self.objective.with_latent_samples(count);
         self.pass.set_samples(count);
     }
 
-    /// The samples of w that an evaluation draws.
+    /// The number of samples that an evaluation draws, of w or of f for each datum.
     pub fn samples(&self) -> usize {
-        self.pass.samples()
+        self.objective.estimator().latent_samples().unwrap_or(self.pass.samples())
+    }
+
+    /// Sets the iteration t = 0, 1, … of the evaluations that follow, by which smoothing decays (smooth-bmc:L:NU/t).
+    pub fn set_iteration(&mut self, iteration: usize) {
+        self.iteration = iteration;
+    }
+
+    /// Replaces the objective by another one on the same rows, which draws no other samples of w.
+    pub(super) fn set_objective(&mut self, objective: Objective) {
+        self.objective = objective;
     }
 
     /// The most data that an evaluation takes at once.
@@ -276,7 +290,7 @@ impl VariationalModel {
         let problem = Problem {
             layers: self.model.layers(),
             likelihood: &self.model.likelihood,
-            objective: self.objective,
+            objective: self.objective.at(self.iteration),
             q: &self.q,
             factor,
         };

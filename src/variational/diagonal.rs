@@ -7,6 +7,7 @@
 //! sr-vn               c₊ = c (1 − (ρ/2β) (c²H − β)),             m₊ = m − (ρ/β) c² ĝ
 //! bw-gd               c₊ = |1 − γ (H − β/c²)| c,                 m₊ = m − γ ĝ
 //! prox-sgd            c′ = c − γ H c,  c₊ = ½ (c′ + √(c′² + 4γβ)),    m₊ = m − γ ĝ
+//! sgd                 c₊ = max(c − γ (H c − β/c), 1e-10),        m₊ = m − γ ĝ
 //! proj-sgd            c₊ = max(c − γ (H c − β/c), √(β/𝓜)),       m₊ = m − γ ĝ
 //! projected-ngvi      ngd, then s clipped to its bounds and m to its lower ones
 //! adam                on (m, log c), with ∂F/∂log c = c² H − β
@@ -139,7 +140,6 @@ impl DiagonalRule {
     }
 
     pub(super) fn natural(&mut self, gradient: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let curvature = gradient.curvature.map(MatrixRef::diagonal);
         let guard = self.guard;
         let trust = guard == Guard::Trust && needs_trust(gradient);
         let repairs = matches!(guard, Guard::Retraction | Guard::Projection)
@@ -149,15 +149,22 @@ impl DiagonalRule {
             (x.mean - rho / beta * x.gradient / precision, precision.sqrt().recip())
         });
         info.rollbacks += usize::from(repairs);
-        if let (Some(curvature), true) = (curvature, info.step > 0.0) {
-            self.newton_means(curvature, beta, step);
-            info.step = step;
-        }
-        info
+        self.newton_means(gradient, beta, step, info)
     }
 
-    /// Replaces the candidate's means by Newton's, with the Hessian in m (positive semi-definite) mixed over the steps.
-    fn newton_means(&mut self, curvature: &[f64], beta: f64, rho: f64) {
+    /// Replaces the candidate's means by Newton's, if the loss has a Hessian in m (positive semi-definite) of its own, which is mixed over
+    /// the steps.
+    fn newton_means(
+        &mut self,
+        gradient: &DataGradient<'_>,
+        beta: f64,
+        rho: f64,
+        mut info: StepInfo,
+    ) -> StepInfo {
+        let Some(curvature) = gradient.curvature.map(MatrixRef::diagonal) else { return info };
+        if info.step == 0.0 {
+            return info;
+        }
         if self.mean_precision.is_empty() {
             // The first one is the whole of this batch's: 1/s may be far below it.
             self.mean_precision.extend(curvature.iter().map(|k| k.max(0.0) / beta + 1.0));
@@ -167,31 +174,43 @@ impl DiagonalRule {
             *p = (1.0 - rho) * *p + rho / beta * k.max(0.0) + rho;
             new.0 = x.mean - rho / beta * x.gradient / *p;
         }
+        info.step = rho;
+        info
     }
 
-    pub(super) fn square_root(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        // As for full covariances: no standard deviation more than halves.
+    pub(super) fn square_root(&mut self, gradient: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        // As for full covariances: no standard deviation more than halves. Where m has a step of its own, every coordinate has its own limit.
         let scale = 0.5 * step / beta;
-        let largest = self.coordinates.iter().fold(0.0f64, |a, x| a.max(scale * x.log_gradient(beta).abs()));
-        let share = (0.5 / largest).min(1.0);
-        let mut info = self.advance(share * step, |x, rho| {
+        let cut = |x: &Coordinate| match self.guard {
+            Guard::None => 1.0,
+            _ => (0.5 / (scale * x.log_gradient(beta).abs())).min(1.0),
+        };
+        let share = self.coordinates.iter().map(cut).fold(1.0, f64::min);
+        let alone = gradient.curvature.is_some() && self.guard != Guard::None;
+        let first = if alone { step } else { share * step };
+        let mut info = self.advance(first, |x, rho| {
             let (c, scale) = (x.deviation, rho / beta);
-            (x.mean - scale * c * c * x.gradient, c * (1.0 - 0.5 * scale * x.log_gradient(beta)))
+            let change = 0.5 * scale * x.log_gradient(beta);
+            let change = if alone { change.clamp(-0.5, 0.5) } else { change };
+            (x.mean - scale * c * c * x.gradient, (c * (1.0 - change)).abs())
         });
         info.rollbacks += usize::from(share < 1.0);
-        info
+        self.newton_means(gradient, beta, step, info)
     }
 
     /// A rule whose steps are absolute, or in units of 1/𝓜: `deviation` is the new one, of the coordinate, the step γ and
     /// `√(β/𝓜)`.
     pub(super) fn descend(
         &mut self,
+        gradient: &DataGradient<'_>,
         beta: f64,
         step: f64,
         deviation: impl Fn(&Coordinate, f64, f64) -> f64,
     ) -> StepInfo {
         if !self.smoothness.is_given() {
             self.smoothness.observe_diagonal(self.coordinates.iter().map(|x| x.hessian));
+            let curvature = gradient.curvature.map_or(&[][..], MatrixRef::diagonal);
+            self.smoothness.observe_diagonal(curvature.iter().map(|k| k + beta));
         }
         let floor = (beta / self.smoothness.value(beta)).sqrt();
         let unit = self.smoothness.gamma(1.0, beta);
@@ -201,24 +220,35 @@ impl DiagonalRule {
         })
     }
 
-    pub(super) fn projected_natural(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+    pub(super) fn projected_natural(
+        &mut self,
+        gradient: &DataGradient<'_>,
+        beta: f64,
+        step: f64,
+    ) -> StepInfo {
         let (low, high) = self.bounds;
+        let trust = gradient.curvature.is_some();
+        let share = |x: &Coordinate| if trust { trusted(x, step, beta) } else { step };
         let valid = self.lands(|x| {
-            let precision = x.mixed(step, beta);
+            let precision = x.mixed(share(x), beta);
             let variance = if precision > 0.0 { clip(1.0 / precision, (low, high)) } else { high };
             (x.mean, variance.sqrt())
         });
         // Where every new precision is positive m takes its step with the variances that were not yet projected.
-        let definite = self.coordinates.iter().all(|x| x.mixed(step, beta) > 0.0);
-        for (j, (new, x)) in self.candidate.iter_mut().zip(&self.coordinates).enumerate() {
-            let variance = if definite { 1.0 / x.mixed(step, beta) } else { new.1 * new.1 };
-            let mean = x.mean - step / beta * variance * x.gradient;
-            new.0 = self.lower.get(j).map_or(mean, |least| mean.max(*least));
+        let definite = self.coordinates.iter().all(|x| x.mixed(share(x), beta) > 0.0);
+        for (new, x) in self.candidate.iter_mut().zip(&self.coordinates) {
+            let variance = if definite { 1.0 / x.mixed(share(x), beta) } else { new.1 * new.1 };
+            new.0 = x.mean - step / beta * variance * x.gradient;
+        }
+        let info =
+            self.newton_means(gradient, beta, step, StepInfo { step, rollbacks: usize::from(!definite) });
+        for (new, least) in self.candidate.iter_mut().zip(&self.lower) {
+            new.0 = new.0.max(*least);
         }
         if !valid || self.candidate.iter().any(|(mean, _)| !is_sane(&[*mean])) {
             return StepInfo::REJECTED;
         }
-        StepInfo { step, rollbacks: usize::from(!definite) }
+        info
     }
 
     pub(super) fn adam(&mut self, _: &DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
@@ -266,7 +296,7 @@ fn guarded(x: &Coordinate, rho: f64, beta: f64, guard: Guard) -> f64 {
         return plain;
     }
     match guard {
-        Guard::Trust | Guard::Backtrack => plain,
+        Guard::Trust | Guard::Backtrack | Guard::None => plain,
         Guard::Retraction => {
             let change = plain - x.precision();
             plain + 0.5 * change * change / x.precision()

@@ -1,6 +1,7 @@
 //! What limits a step of natural gradients, whatever the covariance: guards, the trust region, bounds of variances.
 
-use super::{DataGradient, OVERFLOW};
+use super::{DataGradient, Normal, OVERFLOW};
+use crate::linalg::{dot, matvec};
 use crate::words::word_option;
 
 word_option! {
@@ -17,6 +18,8 @@ word_option! {
         Retraction = "retraction",
         /// Eigenvalues of the new precision are clipped to [1e-4, 1e8], the prior's being 1.
         Projection = "projection",
+        /// Steps are taken as they are (sr-vn): the algorithm of Kumar, Möllenhoff, Khan & Lucchi 2025, which may diverge.
+        None = "none",
     }
 }
 
@@ -42,4 +45,50 @@ pub(super) fn usable((low, high): (f64, f64)) -> (f64, f64) {
     let least = 1.0 / OVERFLOW;
     let low = if low > least { low.min(OVERFLOW) } else { least };
     (low, if high >= low { high.min(OVERFLOW) } else { low.max(1.0) })
+}
+
+/// The trust region of the change of a full S⁻¹ in a natural-gradient step, with its buffers.
+pub(super) struct TrustRegion {
+    direction: Vec<f64>,
+    probe: Vec<f64>,
+    image: Vec<f64>,
+}
+
+impl TrustRegion {
+    /// For posteriors of dimension `m`.
+    pub fn new(m: usize) -> Self {
+        TrustRegion { direction: vec![0.0; m], probe: vec![0.0; m], image: vec![0.0; m] }
+    }
+
+    /// The largest step up to `rho` that changes S⁻¹ by no more than [`TRUST_RADIUS`].
+    pub fn limit(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
+        let change = self.relative_change(q, gradient, beta, rho);
+        if change > TRUST_RADIUS { rho * TRUST_RADIUS / change } else { rho }
+    }
+
+    /// The largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power iteration in `p = S y`, where
+    /// `S⁻¹p = y` is known.
+    fn relative_change(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
+        const ITERATIONS: usize = 12;
+        let (y, p, data) = (&mut self.direction, &mut self.probe, &mut self.image);
+        let (cov, curvature) = (q.cov().full(), gradient.cov.full());
+        // Any start that no eigenvector is orthogonal to by symmetry.
+        y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
+        let mut largest = 0.0f64;
+        for _ in 0..ITERATIONS {
+            matvec(cov, y, p);
+            let norm = dot(y, p).sqrt();
+            if !(norm > 0.0 && norm.is_finite()) {
+                return largest;
+            }
+            matvec(curvature, p, data);
+            for ((y, p), data) in y.iter_mut().zip(&*p).zip(&*data) {
+                *y = rho * (p + 2.0 / beta * data - *y) / norm;
+            }
+            matvec(cov, y, p);
+            largest = dot(y, p).max(0.0).sqrt();
+        }
+        // What few iterations miss of the largest eigenvalue.
+        1.1 * largest
+    }
 }

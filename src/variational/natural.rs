@@ -24,11 +24,12 @@
 
 use super::diagonal::DiagonalRule;
 use super::factor::is_valid_lower;
-use super::limits::{Guard, PRECISION_RANGE, TRUST_RADIUS, needs_trust};
+use super::limits::{Guard, PRECISION_RANGE, TrustRegion, needs_trust};
+use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{
-    DataGradient, MAX_HALVINGS, Matrix, MatrixRef, Normal, StepInfo, UpdateRule, is_sane_matrix,
-    mean_gradient,
+    DataGradient, MAX_HALVINGS, Matrix, Normal, StepInfo, UpdateRule, is_sane_matrix, mean_gradient,
+    move_mean,
 };
 use crate::checkpoint::Archive;
 use crate::linalg::{
@@ -41,10 +42,12 @@ pub(super) const RULE: Rule = Rule {
     mixes: true,
     entropy_gradient: false,
     sticks_the_landing: true,
-    takes_guard: true,
+    guards: &[Guard::Trust, Guard::Backtrack, Guard::Retraction, Guard::Projection],
     projects: false,
+    floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
+    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(NaturalGradient::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::natural,
@@ -58,12 +61,10 @@ pub struct NaturalGradient {
     /// The factor of `candidate`, and its inverse.
     factor: Mat<f64>,
     inverse: Mat<f64>,
-    /// The Hessian in m over β, where it is not the precision.
-    mean_precision: Option<Mat<f64>>,
+    newton: MeanNewton,
+    trust: TrustRegion,
     gradient: Vec<f64>,
     direction: Vec<f64>,
-    probe: Vec<f64>,
-    image: Vec<f64>,
     factorizer: Factorizer,
 }
 
@@ -77,11 +78,10 @@ impl NaturalGradient {
             candidate: linalg::spread(m, m),
             factor: linalg::spread(m, m),
             inverse: linalg::spread(m, m),
-            mean_precision: None,
+            newton: MeanNewton::new(m),
+            trust: TrustRegion::new(m),
             gradient: vec![0.0; m],
             direction: vec![0.0; m],
-            probe: vec![0.0; m],
-            image: vec![0.0; m],
             factorizer: Factorizer::new(m),
         };
         rule.restart(q);
@@ -146,55 +146,6 @@ impl NaturalGradient {
         true
     }
 
-    /// The largest eigenvalue in size of `S^½ D S^½`, `D = ρ(I + 2B/β − S⁻¹)`, by power iteration in `p = S y`, where
-    /// `S⁻¹p = y` is known.
-    fn relative_change(&mut self, q: &Normal, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> f64 {
-        const ITERATIONS: usize = 12;
-        let (y, p, data) = (&mut self.direction, &mut self.probe, &mut self.image);
-        let (cov, curvature) = (q.cov().full(), gradient.cov.full());
-        // Any start that no eigenvector is orthogonal to by symmetry.
-        y.iter_mut().enumerate().for_each(|(i, y)| *y = 1.0 + (i as f64 * 0.618).fract());
-        let mut largest = 0.0f64;
-        for _ in 0..ITERATIONS {
-            linalg::matvec(cov, y, p);
-            let norm = linalg::dot(y, p).sqrt();
-            if !(norm > 0.0 && norm.is_finite()) {
-                return largest;
-            }
-            linalg::matvec(curvature, p, data);
-            for ((y, p), data) in y.iter_mut().zip(&*p).zip(&*data) {
-                *y = rho * (p + 2.0 / beta * data - *y) / norm;
-            }
-            linalg::matvec(cov, y, p);
-            largest = linalg::dot(y, p).max(0.0).sqrt();
-        }
-        // What few iterations miss of the largest eigenvalue.
-        1.1 * largest
-    }
-
-    /// Moves m by the Hessian in m; false when that is not positive definite, which only rounding can cause.
-    fn newton_mean(&mut self, q: &mut Normal, curvature: MatRef<'_, f64>, beta: f64, rho: f64) -> bool {
-        let m = q.dim();
-        let Some(hessian) = &mut self.mean_precision else { return false };
-        for j in 0..m {
-            let data = curvature.col(j).iter().skip(j);
-            for (p, data) in hessian.col_mut(j).iter_mut().skip(j).zip(data) {
-                *p = (1.0 - rho) * *p + rho / beta * data;
-            }
-            hessian[(j, j)] += rho;
-        }
-        linalg::copy_lower(hessian.as_ref(), self.candidate.as_mut());
-        if self.factorizer.cholesky(self.candidate.as_mut()).is_err() {
-            return false;
-        }
-        self.direction.copy_from_slice(&self.gradient);
-        linalg::solve_factored(self.candidate.as_ref(), &mut self.direction);
-        for (m, d) in q.mean.iter_mut().zip(&self.direction) {
-            *m -= rho / beta * d;
-        }
-        true
-    }
-
     /// Finds a valid new precision and its factor; the step it belongs to and how often it was changed, or `None`.
     fn admissible(
         &mut self,
@@ -205,10 +156,7 @@ impl NaturalGradient {
     ) -> (Option<f64>, usize) {
         let mut step = step;
         if self.guard == Guard::Trust && needs_trust(gradient) {
-            let change = self.relative_change(q, gradient, beta, step);
-            if change > TRUST_RADIUS {
-                step *= TRUST_RADIUS / change;
-            }
+            step = self.trust.limit(q, gradient, beta, step);
         }
         self.mix(gradient, beta, step);
         if self.factorises() {
@@ -216,7 +164,7 @@ impl NaturalGradient {
         }
         let mut rollbacks = 1;
         let repaired = match self.guard {
-            Guard::Trust | Guard::Backtrack => false,
+            Guard::Trust | Guard::Backtrack | Guard::None => false,
             Guard::Retraction => {
                 self.retract(q);
                 self.factorises()
@@ -241,18 +189,11 @@ impl NaturalGradient {
 
 impl UpdateRule for NaturalGradient {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
-        let curvature = gradient.curvature.map(MatrixRef::full);
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && is_sane_matrix(gradient.cov.full())
-            && curvature.is_none_or(is_sane_matrix))
+            && self.newton.take(&gradient, beta, step))
         {
             return StepInfo::REJECTED;
-        }
-        if let (Some(curvature), None) = (curvature, &self.mean_precision) {
-            // The first one is the whole of this batch's: S⁻¹ may be far below it.
-            let m = q.dim();
-            self.mean_precision =
-                Some(Mat::from_fn(m, m, |i, j| curvature[(i, j)] / beta + if i == j { 1.0 } else { 0.0 }));
         }
         let (rho, rollbacks) = self.admissible(q, &gradient, beta, step);
         let Some(rho) = rho else { return StepInfo { step: 0.0, rollbacks } };
@@ -260,20 +201,18 @@ impl UpdateRule for NaturalGradient {
         let Matrix::Full(cov) = &mut q.cov else { return StepInfo { step: 0.0, rollbacks } };
         gram_of_inverse(self.inverse.as_ref(), cov.as_mut());
         std::mem::swap(&mut self.precision, &mut self.candidate);
-        if let Some(curvature) = curvature {
-            let moved = self.newton_mean(q, curvature, beta, step);
+        if gradient.curvature.is_some() {
+            let moved = self.newton.move_mean(q, &self.gradient, step / beta);
             return StepInfo { step, rollbacks: rollbacks + usize::from(!moved) };
         }
         linalg::matvec(q.cov().full(), &self.gradient, &mut self.direction);
-        for (m, d) in q.mean.iter_mut().zip(&self.direction) {
-            *m -= rho / beta * d;
-        }
+        move_mean(q, &self.direction, rho / beta);
         StepInfo { step: rho, rollbacks }
     }
 
     fn restart(&mut self, q: &Normal) {
         let m = q.dim();
-        self.mean_precision = None;
+        self.newton.reset();
         self.candidate.copy_from(q.cov().full());
         // q's covariance was positive definite when q was built, so only rounding can make this fail; the
         // prior's precision is then as good a start as any.
@@ -290,13 +229,12 @@ impl UpdateRule for NaturalGradient {
     }
 
     fn restart_at(&mut self, _q: &Normal, precision: &mut Mat<f64>) {
-        self.mean_precision = None;
+        self.newton.reset();
         std::mem::swap(&mut self.precision, precision);
     }
 
     fn archive(&mut self, archive: &mut Archive) {
         archive.matrix(&mut self.precision);
-        let m = self.precision.nrows();
-        archive.option(&mut self.mean_precision, || Mat::zeros(m, m), |p, archive| archive.matrix(p));
+        self.newton.archive(archive);
     }
 }

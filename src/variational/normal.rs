@@ -293,12 +293,15 @@ impl Normal {
 
     /// `KL(N(m, S) ‖ N(0, I)) = ½ (tr S + mᵀm − M − log|S|)`.
     pub fn kl(&self) -> f64 {
-        let m = self.dim() as f64;
-        let trace = match &self.cov {
+        0.5 * (self.trace() + dot(&self.mean, &self.mean) - self.dim() as f64 - self.log_det)
+    }
+
+    /// The sum of the variances.
+    pub fn trace(&self) -> f64 {
+        match &self.cov {
             Matrix::Full(cov) => trace(cov.as_ref()),
             Matrix::Diagonal(variances) => variances.iter().sum(),
-        };
-        0.5 * (trace + dot(&self.mean, &self.mean) - m - self.log_det)
+        }
     }
 
     /// The same with `count` more weights, independent standard normals.

@@ -12,7 +12,7 @@
 //! are the same unless a step crosses zero.
 
 use super::factor::energy_gradient;
-use super::rule::Rule;
+use super::rule::{Rule, Theorem};
 use super::smoothness::Smoothness;
 use super::{CONDITION, DataGradient, Factor, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane_matrix, mean_gradient, move_mean};
@@ -25,22 +25,27 @@ pub(super) const RULE: Rule = Rule {
     mixes: false,
     entropy_gradient: true,
     sticks_the_landing: true,
-    takes_guard: false,
+    guards: &[],
     projects: false,
+    floors_at_smoothness: true,
     takes_smoothness: true,
     default_step: Some(0.5),
+    theorem: Some(Theorem::Projected),
     keeps_moments: false,
     build: |q, options| Box::new(Projected::new(q, options)),
-    diagonal: |rule, _, beta, step| {
-        rule.descend(beta, step, |x, gamma, floor| {
+    diagonal: |rule, gradient, beta, step| {
+        rule.descend(gradient, beta, step, |x, gamma, floor| {
             let c = x.deviation;
             (c - gamma * (x.hessian * c - beta / c)).max(floor)
         })
     },
 };
 
-/// The symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular values below `floor`: those are raised,
-/// the signs of eigenvalues kept (Domke, Gower & Garrigos 2023). `None` when `c` is not finite.
+/// The symmetric matrix nearest to the symmetric `c` (Frobenius norm) without singular values below `floor`: those are raised, the signs of
+/// eigenvalues kept. `None` when `c` is not finite.
+///
+/// This is not the projection of Domke, Garrigos & Gower 2023 (Lemma 32), which is on the symmetric positive definite matrices with
+/// eigenvalues of at least `floor`, and what [`Projected`] takes.
 pub fn raise_singular_values(c: MatRef<'_, f64>, floor: f64) -> Option<Mat<f64>> {
     let mut eigen = EigenSolver::new(c.nrows());
     if !(is_sane_matrix(c) && eigen.decompose(c)) {
@@ -83,7 +88,7 @@ impl Projected {
     fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
         let inverse = self.inverse.as_ref();
         match gradient.path {
-            None => self.smoothness.observe(gradient.cov.full(), beta),
+            None => self.smoothness.observe(gradient, beta),
             Some(path) => self.smoothness.observe_path(path.full(), beta, |_, x, buffer| {
                 buffer.copy_from_slice(x);
                 linalg::matvec(inverse, buffer, x);

@@ -3,10 +3,12 @@
 //! Guilmeau, Hendrikx & Forbes 2026. A step of variational Newton, `S₊⁻¹ = (1 − ρ) S⁻¹ + (ρ/β) H` and
 //! `m₊ = m − (ρ/β) S₊ ĝ`, then the projection on `lo I ⪯ S ⪯ hi I`, which in either divergence clips the eigenvalues of S
 //! and keeps m. Where the new precision is not positive definite there is no S₊ to be projected: its eigenvalues are clipped to
-//! `[1/hi, 1/lo]`, and m takes its step with what results.
+//! `[1/hi, 1/lo]`, and m takes its step with what results. For the predictive log loss m takes Newton's step, and the change of S stays
+//! within a trust region, as for [`natural`](super::natural) gradients.
 
 use super::diagonal::DiagonalRule;
-use super::limits::{clip, usable};
+use super::limits::{TrustRegion, clip, usable};
+use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{CONDITION, DataGradient, Matrix, Normal, RuleOptions, StepInfo, UpdateRule};
 use super::{is_sane, is_sane_matrix, mean_gradient, move_mean};
@@ -19,10 +21,12 @@ pub(super) const RULE: Rule = Rule {
     mixes: true,
     entropy_gradient: false,
     sticks_the_landing: true,
-    takes_guard: false,
+    guards: &[],
     projects: true,
+    floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
+    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(ProjectedNatural::new(q, options)),
     diagonal: DiagonalRule::projected_natural,
@@ -48,6 +52,8 @@ pub struct ProjectedNatural {
     gradient: Vec<f64>,
     rotated: Vec<f64>,
     direction: Vec<f64>,
+    newton: MeanNewton,
+    trust: TrustRegion,
     eigen: EigenSolver,
 }
 
@@ -62,6 +68,8 @@ impl ProjectedNatural {
             gradient: vec![0.0; m],
             rotated: vec![0.0; m],
             direction: vec![0.0; m],
+            newton: MeanNewton::new(m),
+            trust: TrustRegion::new(m),
             eigen: EigenSolver::new(m),
         };
         rule.restart(q);
@@ -93,8 +101,11 @@ impl ProjectedNatural {
 
 impl UpdateRule for ProjectedNatural {
     fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        let curved = gradient.curvature.is_some();
+        let rho = if curved { self.trust.limit(q, &gradient, beta, step) } else { step };
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
-            && self.mix(gradient.cov.full(), beta, step))
+            && self.newton.take(&gradient, beta, step)
+            && self.mix(gradient.cov.full(), beta, rho))
         {
             return StepInfo::REJECTED;
         }
@@ -109,7 +120,12 @@ impl UpdateRule for ProjectedNatural {
         if !(if definite { self.precondition(|p| 1.0 / p) } else { self.precondition(variance) }) {
             return StepInfo::REJECTED;
         }
-        move_mean(q, &self.direction, step / beta);
+        let mut rollbacks = usize::from(!definite);
+        if curved {
+            rollbacks += usize::from(!self.newton.move_mean(q, &self.gradient, step / beta));
+        } else {
+            move_mean(q, &self.direction, step / beta);
+        }
         let clipped = !definite || self.eigen.values().iter().any(|p| variance(*p) != 1.0 / p);
         self.eigen.map_values(variance);
         if let Matrix::Full(cov) = &mut q.cov {
@@ -121,10 +137,11 @@ impl UpdateRule for ProjectedNatural {
         } else {
             std::mem::swap(&mut self.precision, &mut self.candidate);
         }
-        StepInfo { step, rollbacks: usize::from(!definite) }
+        StepInfo { step, rollbacks }
     }
 
     fn restart(&mut self, q: &Normal) {
+        self.newton.reset();
         // q's covariance is positive definite but for rounding.
         if self.eigen.decompose(q.cov().full()) {
             let largest = self.eigen.values().iter().fold(0.0f64, |a, s| a.max(*s));
@@ -137,5 +154,6 @@ impl UpdateRule for ProjectedNatural {
 
     fn archive(&mut self, archive: &mut Archive) {
         archive.matrix(&mut self.precision);
+        self.newton.archive(archive);
     }
 }

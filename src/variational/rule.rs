@@ -14,21 +14,34 @@ pub struct Rule {
     pub entropy_gradient: bool,
     /// Whether gradients may stick the landing, which a rule that has the whole entropy itself cannot use.
     pub sticks_the_landing: bool,
-    /// Whether a guard can keep its steps positive definite.
-    pub takes_guard: bool,
+    /// The guards that can keep its steps sound, the default first; none for rules that need no guard.
+    pub guards: &'static [Guard],
     /// Whether it projects q to bounds.
     pub projects: bool,
     /// Whether it uses the smoothness of the negative log joint.
     pub takes_smoothness: bool,
+    /// Whether the smoothness bounds the factor of S from below, besides giving steps their unit.
+    pub floors_at_smoothness: bool,
     /// The step when none is given, in units of 1/𝓜 for rules that take the smoothness; the learning rate of
     /// hyper-parameters when absent.
     pub default_step: Option<f64>,
+    /// The theorem that its steps converge by, if there is one.
+    pub theorem: Option<Theorem>,
     /// Whether the rule for diagonal covariances moves a flat position by moments of its gradient.
     pub(super) keeps_moments: bool,
     /// Makes the rule for full covariances like that of q.
     pub(super) build: fn(&Normal, &RuleOptions) -> Box<dyn UpdateRule>,
     /// One step of the rule for diagonal covariances: fills the candidate, given the gradient, β and the step.
     pub(super) diagonal: fn(&mut DiagonalRule, &DataGradient<'_>, f64, f64) -> StepInfo,
+}
+
+/// A convergence theorem for stochastic gradients of a strongly convex objective (Domke, Garrigos & Gower 2023).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theorem {
+    /// Theorem 6, for proximal gradients: the gradient is that of the energy.
+    Proximal,
+    /// Theorem 9, for projected gradients: the gradient is that of energy and entropy.
+    Projected,
 }
 
 /// Rules are told apart by their words.
@@ -49,7 +62,7 @@ impl fmt::Debug for Rule {
 pub struct RuleOptions {
     /// Which rule.
     pub rule: &'static Rule,
-    /// What keeps natural-gradient steps positive definite (ngd).
+    /// What keeps natural-gradient steps sound (ngd, sr-vn).
     pub guard: Guard,
     /// The range of the eigenvalues of S (projected-ngvi), the prior's being 1.
     pub bounds: (f64, f64),

@@ -4,7 +4,9 @@ use super::diagonal::DiagonalRule;
 use super::limits::{clip, usable};
 use super::rule::{Rule, RuleOptions};
 use super::{Family, Guard, Matrix, Normal, Schedule, UpdateRule, clip_eigenvalues};
-use super::{adam, natural, projected, projected_natural, proximal, square_root, wasserstein};
+use super::{
+    adam, gradient_descent, natural, projected, projected_natural, proximal, square_root, wasserstein,
+};
 use crate::error::{Error, Result};
 use crate::words::{either, stored_as_text};
 use serde::{Deserialize, Serialize};
@@ -50,6 +52,8 @@ rules! {
     ProjectedNgvi = projected_natural::RULE,
     /// Bures–Wasserstein gradients (Lambert et al. 2022).
     BwGd = wasserstein::RULE,
+    /// Gradients in the Cholesky factor, its diagonal clamped (Wu & Gardner 2024).
+    Sgd = gradient_descent::RULE,
 }
 
 stored_as_text!(QUpdate);

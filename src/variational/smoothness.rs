@@ -1,5 +1,6 @@
 //! The smoothness 𝓜 of the negative log joint, given or met so far, and the steps in its units; no rules.
 
+use super::DataGradient;
 use crate::checkpoint::Archive;
 use crate::linalg::{self, dot};
 use faer::MatRef;
@@ -77,11 +78,15 @@ impl Smoothness {
         self.largest = hessian.fold(self.largest, |a, h| a.max(h.abs()));
     }
 
-    /// Takes in `H = 2B + βI`.
-    pub(super) fn observe(&mut self, b: MatRef<'_, f64>, beta: f64) {
+    /// Takes in `H = 2B + βI`, or `K + βI` with the Hessian K in m of the predictive log loss, which is at least 2B.
+    pub(super) fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
+        let (hessian, scale) = match gradient.curvature {
+            Some(curvature) => (curvature.full(), 1.0),
+            None => (gradient.cov.full(), 2.0),
+        };
         self.iterate(beta, |v, out| {
-            linalg::matvec(b, v, out);
-            out.iter_mut().for_each(|x| *x *= 2.0);
+            linalg::matvec(hessian, v, out);
+            out.iter_mut().for_each(|x| *x *= scale);
         });
     }
 

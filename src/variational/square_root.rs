@@ -6,14 +6,20 @@
 //! m₊ = m − (ρ/β) C Cᵀ ĝ,    C₊ = C − (ρ/β) C tril½(Cᵀ Ĝ C),    Cᵀ Ĝ C = Cᵀ H C − β I
 //! ```
 //!
-//! where tril½ keeps the strict lower triangle and half the diagonal. Samples' own gradient `G = ∇_C` of the data part has
-//! `H_data C` as its mean, so that `sym(Cᵀ G)` stands for `Cᵀ H_data C`.
+//! Steps are cut where the change of C would be large beside C, unless the guard is [`Guard::None`], which is the algorithm of the paper:
+//! that diverges where ρ is too large for the curvature.
+//!
+//! tril½ keeps the strict lower triangle and half the diagonal. Samples' own gradient `G = ∇_C` of the data part has
+//! `H_data C` as its mean, so that `sym(Cᵀ G)` stands for `Cᵀ H_data C`. For the predictive log loss, where H is not the Hessian in m, m
+//! takes Newton's step, as for [`natural`](super::natural) gradients, which factorises that Hessian.
 
 use super::diagonal::DiagonalRule;
 use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use super::mean_newton::MeanNewton;
 use super::rule::Rule;
 use super::{
-    DataGradient, Factor, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient, move_mean,
+    DataGradient, Factor, Guard, Normal, StepInfo, UpdateRule, is_sane, is_sane_matrix, mean_gradient,
+    move_mean,
 };
 use crate::checkpoint::Archive;
 use crate::linalg::{self, Part, Shape, product};
@@ -24,17 +30,20 @@ pub(super) const RULE: Rule = Rule {
     mixes: false,
     entropy_gradient: false,
     sticks_the_landing: true,
-    takes_guard: false,
+    guards: &[Guard::Trust, Guard::None],
     projects: false,
+    floors_at_smoothness: false,
     takes_smoothness: false,
     default_step: Some(0.1),
+    theorem: None,
     keeps_moments: false,
-    build: |q, _| Box::new(SquareRoot::new(q)),
+    build: |q, options| Box::new(SquareRoot::new(q).with_guard(options.guard)),
     diagonal: DiagonalRule::square_root,
 };
 
 /// The rule, with the factor C it carries and its buffers.
 pub struct SquareRoot {
+    guard: Guard,
     factor: Mat<f64>,
     candidate: Mat<f64>,
     /// `H C`.
@@ -44,6 +53,7 @@ pub struct SquareRoot {
     gradient: Vec<f64>,
     half: Vec<f64>,
     direction: Vec<f64>,
+    newton: MeanNewton,
 }
 
 impl SquareRoot {
@@ -57,6 +67,7 @@ impl SquareRoot {
     pub fn new(q: &Normal) -> Self {
         let m = q.dim();
         let mut rule = SquareRoot {
+            guard: Guard::Trust,
             factor: linalg::spread(m, m),
             candidate: linalg::spread(m, m),
             energy: linalg::spread(m, m),
@@ -64,9 +75,25 @@ impl SquareRoot {
             gradient: vec![0.0; m],
             half: vec![0.0; m],
             direction: vec![0.0; m],
+            newton: MeanNewton::new(m),
         };
         rule.restart(q);
         rule
+    }
+
+    /// Chooses whether steps are cut: they are for every guard but [`Guard::None`], the algorithm of the paper.
+    pub fn with_guard(mut self, guard: Guard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Makes the diagonal of `candidate` positive by the signs of whole columns, which `C Cᵀ` does not depend on.
+    fn fix_signs(&mut self) {
+        for j in 0..self.candidate.ncols() {
+            if self.candidate[(j, j)] < 0.0 {
+                self.candidate.col_mut(j).iter_mut().for_each(|c| *c = -*c);
+            }
+        }
     }
 
     /// Fills `change` from `energy`; false when it is not finite.
@@ -110,32 +137,41 @@ impl UpdateRule for SquareRoot {
         let lower = (self.factor.as_ref(), Shape::Lower);
         if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
             && energy_gradient(&gradient, lower, beta, Part::All, &mut self.energy)
-            && self.form_change(beta, gradient.path.is_some()))
+            && self.form_change(beta, gradient.path.is_some())
+            && self.newton.take(&gradient, beta, step))
         {
             return StepInfo::REJECTED;
         }
-        let share = self.admissible(step / beta);
+        let share = if self.guard == Guard::None { 1.0 } else { self.admissible(step / beta) };
         let rho = share * step;
         self.candidate.copy_from(&self.factor);
         let (left, right) = ((self.factor.as_ref(), Shape::Lower), (self.change.as_ref(), Shape::Lower));
         product(self.candidate.as_mut(), Part::Lower, Accum::Add, left, right, -rho / beta);
+        self.fix_signs();
         linalg::matvec(self.factor.transpose(), &self.gradient, &mut self.half);
         linalg::matvec(self.factor.as_ref(), &self.half, &mut self.direction);
         if !(is_valid_lower(self.candidate.as_ref()) && is_sane(&self.direction)) {
             return StepInfo::REJECTED;
         }
         std::mem::swap(&mut self.factor, &mut self.candidate);
-        move_mean(q, &self.direction, rho / beta);
         set_covariance(q, self.factor.as_ref());
-        StepInfo { step: rho, rollbacks: usize::from(share < 1.0) }
+        let rollbacks = usize::from(share < 1.0);
+        if gradient.curvature.is_some() {
+            let moved = self.newton.move_mean(q, &self.gradient, step / beta);
+            return StepInfo { step, rollbacks: rollbacks + usize::from(!moved) };
+        }
+        move_mean(q, &self.direction, rho / beta);
+        StepInfo { step: rho, rollbacks }
     }
 
     fn restart(&mut self, q: &Normal) {
         lower_factor(q, &mut self.factor);
+        self.newton.reset();
     }
 
     fn archive(&mut self, archive: &mut Archive) {
         archive.matrix(&mut self.factor);
+        self.newton.archive(archive);
     }
 
     fn factor(&self) -> Option<Factor<'_>> {

@@ -24,14 +24,16 @@ pub(super) const RULE: Rule = Rule {
     mixes: false,
     entropy_gradient: true,
     sticks_the_landing: true,
-    takes_guard: false,
+    guards: &[],
     projects: false,
+    floors_at_smoothness: false,
     takes_smoothness: true,
     default_step: Some(0.5),
+    theorem: None,
     keeps_moments: false,
     build: |q, options| Box::new(Wasserstein::new(q, options)),
-    diagonal: |rule, _, beta, step| {
-        rule.descend(beta, step, |x, gamma, _| {
+    diagonal: |rule, gradient, beta, step| {
+        rule.descend(gradient, beta, step, |x, gamma, _| {
             let c = x.deviation;
             (c - gamma * (x.hessian * c - beta / c)).abs()
         })
@@ -108,7 +110,7 @@ impl UpdateRule for Wasserstein {
             return StepInfo::REJECTED;
         }
         if self.smoothness.scales_steps() {
-            self.smoothness.observe(gradient.cov.full(), beta);
+            self.smoothness.observe(&gradient, beta);
         }
         let mut step = step;
         for rollbacks in 0..=MAX_HALVINGS {

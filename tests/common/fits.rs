@@ -54,7 +54,7 @@ pub fn objectives(kind: LikelihoodKind) -> Vec<(ObjectiveKind, Estimator)> {
         (Elbo, Estimator::Exact),
         (DlmLog, Estimator::Exact),
         (DlmLog, Estimator::Biased { samples: 5 }),
-        (DlmLog, Estimator::Smoothed { samples: 5, nu: 0.01 }),
+        (DlmLog, Estimator::Smoothed { samples: 5, nu: 0.01, decays: true }),
         (DlmLog, Estimator::Product { samples: 5 }),
     ];
     if kind == LikelihoodKind::Gaussian {

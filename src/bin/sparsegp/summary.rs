@@ -3,7 +3,9 @@
 use super::output;
 use sparsegp::hyper::StopReason;
 use sparsegp::latent::Layer;
+use sparsegp::model::StepGuarantee;
 use sparsegp::model::{BetaCurve, BetaPoint};
+use sparsegp::objective::EstimatorCounts;
 use sparsegp::report::Evaluation;
 use sparsegp::report::words::{self, parameters};
 use sparsegp::tabular::TableModel;
@@ -92,10 +94,35 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
         _ => words::stopped(summary),
     };
     let mut trained = vec![row("stopped", stopped), row("objective", words::objective(model))];
+    trained.extend(summary.guarantee.map(|proven| row("theorem", guarantee(&proven))));
+    trained.extend(summary.sampling.and_then(sampling).map(|text| row("sampling", text)));
     trained.extend(words::evidence(summary).map(|text| row("log evidence", text)));
     trained.extend(words::search_rows(model, &output::dashes));
     trained.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
     trained
+}
+
+/// What is proven of the steps on q.
+fn guarantee(proven: &StepGuarantee) -> String {
+    let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
+    format!(
+        "smoothness {smoothness:.4}, strong convexity {strong_convexity:.4}, noise {noise:.4e}; after {steps} steps (m, C) of the whitened \
+         weights is within {distance:.3e} of the optimum, squared, on average"
+    )
+}
+
+/// How often the rejection sampler accepted, and how often it starved, if there was one.
+fn sampling(counts: EstimatorCounts) -> Option<String> {
+    let samples = counts.accepted + counts.starved;
+    let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    (counts.proposals > 0).then(|| {
+        format!(
+            "{:.3} % of {:.2e} proposals accepted; {:.3} % of the samples drawn by inversion, since rejection starved",
+            percent(counts.accepted, counts.proposals),
+            counts.proposals as f64,
+            percent(counts.starved, samples)
+        )
+    })
 }
 
 /// The figures of the test rows, beside those of training rows and baselines where there are any.

@@ -192,6 +192,7 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
         validation_fraction: 0.0,
         max_seconds: None,
         stop_at: None,
+        stop_range: None,
         keep_rows: None,
         keep_single: false,
         ..options.clone()

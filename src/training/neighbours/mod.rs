@@ -120,6 +120,7 @@ pub(super) fn train_neighbours(
         taken_back,
         estimated_on: None,
         nearby,
+        guarantee: None,
     })
 }
 

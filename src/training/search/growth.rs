@@ -313,6 +313,7 @@ impl Grower<'_, '_, '_> {
             plateaus: 0,
             patience: options.patience,
             target: None,
+            range: None,
         };
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);

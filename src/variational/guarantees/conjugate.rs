@@ -23,8 +23,18 @@ word_option! {
     }
 }
 
-/// The bound `E[KL] ≤ V₂/(T + 2)` on the average in expectation parameters after T steps 2/(t + 2), for a prior of
-/// mean 0 and batches drawn with replacement (Wu & Gardner 2024, with the variance constant of their Lemma 3).
+/// The bound `E[KL] ≤ 4 V₂/(n + 1)` on the average in expectation parameters after n ≥ 1 steps 2/(t + 2), for a prior of mean 0 and
+/// batches drawn with replacement, with the variance constant V₂ of Wu & Gardner 2024, Lemma 3.
+///
+/// Their Theorem 1 states V/(n + 1), n being T + 1. Its proof loses the factor 4: with steps γ_t = 2/(t + 2) and D_t the divergence
+/// from the optimum, its one-step inequality is
+///
+/// ```text
+/// E ℓ(ω_{t+1}) − ℓ* ≤ ½ t D_t − ½ (t + 2) D_{t+1} + γ_t V
+/// ```
+///
+/// Times t + 1 and summed over t = 0, …, n − 1 the divergences telescope, and `V Σ 2(t + 1)/(t + 2) ≤ 2 V n` is left, which the weights,
+/// of sum ½ n (n + 1), turn into 4V/(n + 1). V/(n + 1) is too small: see the test of the one-dimensional case.
 ///
 /// ```text
 /// V₂ = (ν s₁ + ½ν² s₂ + 2ν² κ √(s₁s₂) n + ν³ κ² s₂ n²) n²/(σ⁴ b)
@@ -78,9 +88,9 @@ impl ConjugateBound {
         Ok(ConjugateBound { nu, kappa, s1, s2, prior_norm, v2 })
     }
 
-    /// The bound on `E[KL]` after `steps` steps, in nats.
+    /// The bound on `E[KL]` after `steps` steps, in nats; infinite before the first one.
     pub fn at(&self, steps: usize) -> f64 {
-        self.v2 / (steps as f64 + 2.0)
+        if steps == 0 { f64::INFINITY } else { 4.0 * self.v2 / (steps as f64 + 1.0) }
     }
 }
 

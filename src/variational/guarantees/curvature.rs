@@ -8,7 +8,7 @@ use super::{
     require_symmetric,
 };
 use crate::error::{Error, Result};
-use crate::linalg::{Part, Shape, product, reflect_lower};
+use crate::linalg::{Factorizer, Part, Shape, product, reflect_lower};
 use crate::variational::Schedule;
 use faer::{Accum, Mat, MatRef};
 use serde::Serialize;
@@ -46,6 +46,45 @@ impl Curvature {
         let (_, smoothness) = extreme_eigenvalues(hessian.as_ref())?;
         let (_, largest) = extreme_eigenvalues(prior_cov)?;
         Ok(Curvature { smoothness, strong_convexity: 1.0 / largest })
+    }
+
+    /// A generalised linear model on inputs `x` (`n × D`, a row per datum) with prior covariance P (`D × D`), where the negative log density of
+    /// an observation has second derivatives between θ_min and θ_max in its linear predictor
+    /// ([`Likelihood::loss_curvature`](crate::likelihood::Likelihood::loss_curvature)): Theorem 21 of Domke, Garrigos & Gower 2023, with θ_max in the
+    /// smoothness. A θ_min below 0 may leave no convexity, ϖ ≤ 0.
+    ///
+    /// The numbers are for the coefficients; [`Curvature::whitened`] gives those for the w that update rules move.
+    ///
+    /// A usage error when shapes do not match, a number is not finite, θ_max is below θ_min or P is not positive definite.
+    pub fn generalized(
+        x: MatRef<'_, f64>,
+        prior_cov: MatRef<'_, f64>,
+        (least, most): (f64, f64),
+    ) -> Result<Self> {
+        if !(least <= most && least.is_finite() && most.is_finite()) {
+            return Err(Error::usage(format!(
+                "the second derivatives are between {least} and {most}, expected two finite numbers, the smaller one first"
+            )));
+        }
+        let (low, _) = extreme_eigenvalues(precision_with(x, prior_cov, least)?.as_ref())?;
+        let (lowest, high) = extreme_eigenvalues(precision_with(x, prior_cov, most)?.as_ref())?;
+        let smoothness = high.abs().max(low.abs()).max(lowest.abs());
+        Ok(Curvature { smoothness, strong_convexity: low })
+    }
+
+    /// [`Curvature::generalized`] in the coordinates w of update rules: coefficients are `m0 + L w` with `L Lᵀ = P`, so w has the prior
+    /// N(0, I) and inputs `x L`. For P = I the two are the same; for `P = pI` steps on w are those on coefficients over p.
+    pub fn whitened(x: MatRef<'_, f64>, prior_cov: MatRef<'_, f64>, bounds: (f64, f64)) -> Result<Self> {
+        let d = x.ncols();
+        require_symmetric("the prior covariance", prior_cov, d)?;
+        let mut factor = prior_cov.to_owned();
+        Factorizer::new(d).cholesky(factor.as_mut()).map_err(|e| {
+            Error::usage(format!("the prior covariance is not positive definite (pivot {})", e.pivot))
+        })?;
+        let mut inputs = Mat::zeros(x.nrows(), d);
+        let lower = (factor.as_ref(), Shape::Lower);
+        product(inputs.as_mut(), Part::All, Accum::Replace, (x, Shape::Full), lower, 1.0);
+        Curvature::generalized(inputs.as_ref(), Mat::<f64>::identity(d, d).as_ref(), bounds)
     }
 
     /// `a = 2(d + 3) 𝓜²` for d weights: the reparameterised gradient g of the expected negative log joint from one sample
@@ -154,6 +193,16 @@ impl DistanceBound {
         // With s = t + 1 and r = ϖ²/(2a) ≤ 1 the condition is r s² − 2s + 1 ≥ 0, s beyond the larger root.
         let r = self.strong_convexity * self.strong_convexity / (2.0 * self.noise);
         ((1.0 + (1.0 - r).max(0.0).sqrt()) / r - 1.0).ceil().max(0.0)
+    }
+
+    /// The bound with a constant step γ instead, at most ϖ/(2a): `(1 − γϖ)^T D_0 + 2γV/ϖ`, as eq. 10 of Domke, Garrigos & Gower 2023; infinite
+    /// for larger steps.
+    pub fn with_constant_step(&self, step: f64, steps: usize) -> f64 {
+        let w = self.strong_convexity;
+        if step > w / (2.0 * self.noise) {
+            return f64::INFINITY;
+        }
+        (1.0 - step * w).powf(steps as f64) * self.initial + 2.0 * step * self.variance / w
     }
 
     /// The bound from the recursion itself, step by step: tighter than the closed one, and as long to compute as

@@ -1,12 +1,18 @@
 //! Known guarantees on fits as numbers to print and to check: rates, curvatures, admissible steps; no fitting.
 
 mod conjugate;
+mod convex;
 mod curvature;
+mod projected;
 mod square_root;
+mod square_root_rate;
 
 pub use conjugate::{ConjugateAsymptotic, ConjugateBound, Sampling};
+pub use convex::ConvexBound;
 pub use curvature::{Curvature, DistanceBound};
+pub use projected::{ProjectedBound, price_noise};
 pub use square_root::{square_root_step, square_root_step_bound};
+pub use square_root_rate::SquareRootRate;
 
 use crate::error::{Error, Result};
 use crate::linalg::{Factorizer, all_finite, gram_of_inverse, symmetric_eigen};

@@ -5,7 +5,7 @@ use clap::Args;
 use sparsegp::Result;
 use sparsegp::data::{InputWarp, SizeSchedule, TargetWarp};
 use sparsegp::gradient::Precision;
-use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, Tie};
+use sparsegp::hyper::{BoundsFor, Constraints, FixFor, PriorFor, StopRange, Tie};
 use sparsegp::latent::{InducingInit, Jitter};
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::likelihood::Task;
@@ -85,7 +85,8 @@ pub struct ModelArgs {
     /// Quadrature nodes per datum, for likelihoods without closed forms [default: as many as each datum needs]
     #[arg(long, value_name = "NODES")]
     pub quadrature_nodes: Option<usize>,
-    /// How gradients in q are computed: exact; from L samples of f per row (dlm-log): bmc:L, smooth-bmc:L:NU, ups:L; from L
+    /// How gradients in q are computed: exact; from L samples of f per row (dlm-log): bmc:L, bmc-price:L (second derivatives),
+    /// smooth-bmc:L:NU, smooth-bmc:L:NU/t (ν falls as 1/t), ups:L; from L
     /// samples of w per batch (elbo): price:L (slopes and curvatures), reparam:L (energy, for rules that treat the entropy
     /// without its gradient), reparam-ent:L (with the entropy, for rules that take its gradient), stl:L (sticking the
     /// landing); or of a bound with that many pieces (elbo with bernoulli-logit): piecewise:PIECES
@@ -200,11 +201,13 @@ pub struct TrainingArgs {
     /// How q is updated by mini-batches (elbo, dlm-log) [default: ngd]
     #[arg(long, value_parser = words(QUpdate::WORDS, QUpdate::from_str))]
     pub q_update: Option<QUpdate>,
-    /// What keeps ngd steps positive definite where the loss has negative curvature [default: trust]
+    /// What keeps ngd steps positive definite where the loss has negative curvature; none: sr-vn takes its steps uncut
+    /// [default: trust]
     #[arg(long, value_parser = words(Guard::WORDS, Guard::from_str))]
     pub q_guard: Option<Guard>,
     /// The step of that update at iteration t = 0, 1, …: const:STEP, warm-up:START:END:STEPS, two-over-t (2/(t+2)),
-    /// half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t));
+    /// half-t:W (1/(W(t/2+1))), domke:W:A (min{W/(2A), (2t+1)/(W(t+1)²)}), theorem (the same, W
+    /// and A from the rows; prox-sgd or proj-sgd with --hyper fixed and all rows in a batch), invsqrt:S (S/√(t+1)) or inverse:C (1/(C+t));
     /// at most 1 where steps are mixing weights (ngd, projected-ngvi) [default: by the update]
     #[arg(long, value_name = "SCHEDULE")]
     pub q_step: Option<Schedule>,
@@ -219,8 +222,8 @@ pub struct TrainingArgs {
     /// Keep the means of all coefficients at 0 or above (glm with --family diagonal and --q-update projected-ngvi)
     #[arg(long)]
     pub q_nonnegative: bool,
-    /// The smoothness of the negative log joint, by which prox-sgd, proj-sgd and bw-gd scale their steps [default: the
-    /// largest curvature met so far]
+    /// The smoothness of the negative log joint, by which prox-sgd, proj-sgd, bw-gd and sgd scale their steps [default:
+    /// the largest curvature met so far]
     #[arg(long, value_name = "SMOOTHNESS", allow_negative_numbers = true)]
     pub q_smoothness: Option<f64>,
     /// End without full-batch steps on q (elbo, dlm-log)
@@ -244,8 +247,8 @@ pub struct TrainingArgs {
     /// the objective agrees with that in double precision to 0.001 nats per row [default: f64]
     #[arg(long, value_parser = words(Precision::WORDS, Precision::from_str))]
     pub precision: Option<Precision>,
-    /// Samples of w at iteration t instead of the L of --estimator price:L, reparam:L, reparam-ent:L or stl:L: const:N,
-    /// power:K or max:N:K
+    /// Number of samples at iteration t, instead of the L of --estimator: const:N, power:K, max:N:K, or bias:M:ROWS:DELTA for bmc
+    /// (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, eq. 9) [default: L]
     #[arg(long, value_name = "SCHEDULE")]
     pub sample_schedule: Option<SizeSchedule>,
     /// The most passes over the data, or iterations of L-BFGS [default: 50 by mini-batches for elbo with --hyper dual and 100 else,
@@ -264,6 +267,10 @@ pub struct TrainingArgs {
     /// Stop once the validation NLL, or the objective per row where no rows are held out for it, is no larger than this
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub stop_at: Option<f64>,
+    /// Stop once the objective per row stays within NATS for EPOCHS epochs (Wei, Sheth & Khardon 2021: 50:1e-4 for regression, 20:1e-4
+    /// for classes and counts); --tolerance is 0 then unless given [default: off]
+    #[arg(long, value_name = "EPOCHS:NATS")]
+    pub stop_range: Option<StopRange>,
     /// Stop after this many epochs without a better validation score [default: 20]
     #[arg(long, value_name = "EPOCHS", requires = "validation_fraction")]
     pub patience: Option<usize>,
@@ -432,6 +439,7 @@ pub fn options(columns: &ColumnArgs, model: &ModelArgs, training: &TrainingArgs)
         max_seconds: training.max_seconds,
         tolerance: training.tolerance,
         stop_at: training.stop_at,
+        stop_range: training.stop_range,
         patience: training.patience.unwrap_or(default.patience),
         seed: training.seed,
         jitter: model.jitter.unwrap_or(default.jitter),

@@ -1,0 +1,90 @@
+//! Bounds on a density p(y|f) and its first two derivatives in f (Wei, Sheth & Khardon 2021, Table 1); no expectations.
+
+use serde::Serialize;
+
+/// `0 ≤ φ ≤ B`, `b′ ≤ φ′ ≤ B′` and `b″ ≤ φ″ ≤ B″` for all f, φ being p(y|f) of one observation: assumption 3 of Wei, Sheth & Khardon 2021.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DensityBounds {
+    /// B.
+    pub density: f64,
+    /// b′ and B′.
+    pub slope: (f64, f64),
+    /// b″ and B″.
+    pub curvature: (f64, f64),
+}
+
+impl DensityBounds {
+    /// Bounds that are alike on both sides.
+    pub(super) fn symmetric(density: f64, slope: f64, curvature: f64) -> Self {
+        DensityBounds { density, slope: (-slope, slope), curvature: (-curvature, curvature) }
+    }
+
+    /// `B* = max(B, |b′|, |B′|, |b″|, |B″|)`.
+    pub fn largest(&self) -> f64 {
+        let sides = [self.slope.0, self.slope.1, self.curvature.0, self.curvature.1];
+        sides.iter().fold(self.density, |largest, side| largest.max(side.abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::likelihood::{LikelihoodKind, Observation};
+
+    /// The extremes over a fine grid of f: of φ, φ′ and φ″, and of −(log φ)″.
+    fn extremes(kind: LikelihoodKind, at: Observation) -> [(f64, f64); 4] {
+        let likelihood = kind.build(0);
+        let mut out = [(f64::INFINITY, f64::NEG_INFINITY); 4];
+        for i in -6000..=6000 {
+            let f = 0.005 * f64::from(i);
+            let (mut value, mut first) = ([0.0], [0.0]);
+            likelihood.log_density(at, &[f], &mut value, &mut first);
+            let (density, curvature) = (value[0].exp(), likelihood.curvature(at, f));
+            let second = density * (curvature + first[0] * first[0]);
+            for ((low, high), x) in out.iter_mut().zip([density, density * first[0], second, -curvature]) {
+                (*low, *high) = (low.min(x), high.max(x));
+            }
+        }
+        out
+    }
+
+    /// All bounds of Table 1 hold; those that are extremes are met.
+    #[test]
+    fn the_bounds_of_table_1_hold() {
+        use LikelihoodKind as Kind;
+        let cases = [
+            (Kind::BernoulliLogit, vec![0.0, 1.0], false),
+            (Kind::BernoulliProbit, vec![0.0, 1.0], false),
+            (Kind::Gaussian, vec![0.7], true),
+            (Kind::StudentT, vec![-0.4], true),
+            (Kind::Poisson, vec![0.0, 1.0, 6.0], false),
+            (Kind::PoissonSoftplus, vec![0.0, 1.0, 6.0], false),
+        ];
+        for (kind, targets, sharp) in cases {
+            for y in targets {
+                for exposure in [1.0, 2.5] {
+                    let at = Observation::exposed(y, exposure);
+                    let bounds = kind.build(0).density_bounds(at).expect("bounds");
+                    let [density, slope, curvature, loss] = extremes(kind, at);
+                    let pairs = [
+                        ((0.0, bounds.density), (0.0, density.1)),
+                        (bounds.slope, slope),
+                        (bounds.curvature, curvature),
+                    ];
+                    for ((low, high), (least, most)) in pairs {
+                        assert!(low <= least + 1e-12 && high >= most - 1e-12, "{kind} {at}: {bounds:?}");
+                        let close = |bound: f64, extreme: f64| (bound - extreme).abs() <= 1e-3 * bound.abs();
+                        assert!(!sharp || close(high, most) && (low == 0.0 || close(low, least)), "{kind}");
+                    }
+                    if let Some((low, high)) = kind.build(0).loss_curvature() {
+                        assert!(low <= loss.0 + 1e-9 && high >= loss.1 - 1e-9, "{kind}: {loss:?}");
+                        assert!(
+                            (high - loss.1).abs() < 2e-2 * high && (low - loss.0).abs() < 2e-2 * high,
+                            "{kind}: {loss:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Steps on q with a convergence proof: constants from the rows, the schedule that follows, the bound before any step; no steps taken.
+//!
+//! Domke, Garrigos & Gower 2023 in the whitened coordinates w that rules move, where the prior of w is N(0, I): with features a_i of w and
+//! second derivatives of the losses between θ_min and θ_max (their Theorem 21) the energy is 𝓜-smooth and ϖ-strongly convex with
+//!
+//! ```text
+//! 𝓜 = λ_max(βI + θ_max Σ w_i a_i a_iᵀ),    ϖ = λ_min(βI + θ_min Σ w_i a_i a_iᵀ)
+//! ```
+//!
+//! Nothing about the optimum θ* = (m*, C*) is known before training but `‖θ* − θ̄‖² ≤ βd/ϖ`, θ̄ = (mode, 0), which bounds all that depends
+//! on it; the mode is within `‖∇‖/ϖ` of where the gradient ∇ of the energy in w was taken, w = 0.
+
+use super::inference::InferenceOptions;
+use super::variational::VariationalModel;
+use crate::collapsed::Dataset;
+use crate::data::BatchPlan;
+use crate::error::{Error, Result};
+use crate::latent::{Layer, whiten};
+use crate::likelihood::Likelihood;
+use crate::linalg::{self, Part, Shape, product, symmetric_eigen};
+use crate::model::StepGuarantee;
+use crate::quadrature::Integrator;
+use crate::variational::guarantees::{Curvature, DistanceBound};
+use crate::variational::{Normal, Schedule, Theorem};
+use faer::{Accum, Mat};
+use sparsegp_kernels::Scratch;
+
+/// The options with the steps of the theorem for their rule in place of [`Schedule::Theorem`], and what it guarantees; as they are
+/// without that schedule.
+///
+/// # Errors
+///
+/// Usage errors where the theorem does not apply: parameters that are trained beside q, mini-batches, losses whose curvature is unbounded, or
+/// an energy that is not strongly convex.
+pub(super) fn with_proven_steps(
+    mut options: InferenceOptions,
+    svgp: &VariationalModel,
+    rows: Option<Dataset<'_>>,
+    trains: bool,
+) -> Result<(InferenceOptions, Option<Proven>)> {
+    if options.step != Schedule::Theorem {
+        return Ok((options, None));
+    }
+    let refuse = |why: String| Err(Error::usage(format!("⟨q_step theorem⟩ {why}")));
+    if trains {
+        return refuse("needs hyper-parameters that stay: use ⟨hyper fixed⟩".to_owned());
+    }
+    let n = rows.map_or(0, |rows| rows.len());
+    let Some(rows) = rows.filter(|_| matches!(options.batches, BatchPlan::Epochs(size) if size >= n)) else {
+        return refuse("needs all rows, in memory, in every batch: raise ⟨batch_size⟩".to_owned());
+    };
+    let likelihood = &svgp.model.likelihood;
+    let bounded = likelihood.one().and_then(|one| Some((one, one.loss_curvature()?)));
+    let (Some((likelihood, bounds)), Some(theorem)) = (bounded, options.rule.rule.theorem) else {
+        let name = svgp.model.likelihood.name();
+        return refuse(format!("needs losses of bounded curvature, which {name} has not"));
+    };
+    let beta = svgp.objective().beta;
+    let sums = Sums::over(svgp.model.layer(), likelihood, rows);
+    let curvature = sums.curvature(bounds, beta)?;
+    if curvature.strong_convexity <= 0.0 {
+        return refuse(format!(
+            "needs a strongly convex energy; here its curvature may be {:.3}",
+            curvature.strong_convexity
+        ));
+    }
+    let proven = Proven::new((theorem, curvature, beta), svgp.q(), &sums)?;
+    options.step = curvature.step_schedule(proven.noise);
+    options.rule.smoothness = Some(curvature.smoothness);
+    Ok((options, Some(proven)))
+}
+
+/// What the rows say about the energy at w = 0.
+struct Sums {
+    /// `Σ w_i a_i a_iᵀ`, both triangles.
+    gram: Mat<f64>,
+    /// `Σ w_i a_i ∂_f(−log p)` at w = 0.
+    gradient: Vec<f64>,
+}
+
+impl Sums {
+    fn over(layer: &Layer, likelihood: &dyn Likelihood, rows: Dataset<'_>) -> Sums {
+        let (m, n) = (layer.dim(), rows.len());
+        let (mut raw, mut features) = (Mat::zeros(m, n), Mat::zeros(m, n));
+        let (mut base, mut offset) = (vec![0.0; n], vec![0.0; n]);
+        layer.features(rows.x, raw.as_mut(), &mut base, &mut offset, &mut Scratch::new());
+        whiten(&**layer, raw.as_ref(), features.as_mut());
+        let mut integrator = Integrator::default();
+        let mut gradient = vec![0.0; m];
+        let mut scaled = features.clone();
+        for (i, (a, scaled)) in features.col_iter().zip(scaled.col_iter_mut()).enumerate() {
+            let weight = rows.targets.weight(i);
+            let left = layer.kappa() * a.squared_norm_l2();
+            let marginal = (offset[i], (base[i] - left).max(0.0));
+            let at = rows.targets.at(i);
+            let slope =
+                likelihood.expected_log_density(at, marginal, &mut own_of(likelihood), &mut integrator).mean;
+            gradient.iter_mut().zip(a.iter()).for_each(|(sum, a)| *sum -= weight * slope * a);
+            scaled.iter_mut().for_each(|a| *a *= weight);
+        }
+        let mut gram = Mat::zeros(m, m);
+        let right = (features.transpose(), Shape::Full);
+        product(gram.as_mut(), Part::Lower, Accum::Replace, (scaled.as_ref(), Shape::Full), right, 1.0);
+        linalg::reflect_lower(gram.as_mut());
+        Sums { gram, gradient }
+    }
+
+    /// 𝓜 and ϖ.
+    fn curvature(&self, (least, most): (f64, f64), beta: f64) -> Result<Curvature> {
+        let (values, _) = symmetric_eigen(self.gram.as_ref()).ok_or_else(|| {
+            Error::fit("the features are too large for their curvature to be a finite number")
+        })?;
+        let extremes = [values.first(), values.last()].map(|value| value.copied().unwrap_or(0.0).max(0.0));
+        let all = [least, most].into_iter().flat_map(|bound| extremes.map(|value| beta + bound * value));
+        let (low, high) = all.fold((f64::INFINITY, 0.0f64), |(low, high), x| (low.min(x), high.max(x.abs())));
+        Ok(Curvature { smoothness: high, strong_convexity: low })
+    }
+}
+
+/// Room for the derivatives in own parameters, which are not wanted.
+fn own_of(likelihood: &dyn Likelihood) -> Vec<f64> {
+    vec![0.0; likelihood.own_len()]
+}
+
+/// The constants of a theorem and its bound.
+pub(super) struct Proven {
+    curvature: Curvature,
+    /// a.
+    noise: f64,
+    bound: DistanceBound,
+}
+
+impl Proven {
+    fn new(
+        (theorem, curvature, beta): (Theorem, Curvature, f64),
+        start: &Normal,
+        sums: &Sums,
+    ) -> Result<Proven> {
+        let d = sums.gradient.len();
+        let convexity = curvature.strong_convexity;
+        // ‖θ* − θ̄‖².
+        let spread = beta * d as f64 / convexity;
+        let (noise, floor, at_optimum) = match theorem {
+            Theorem::Proximal => (
+                curvature.noise_constant_energy(d),
+                curvature.noise_floor_energy(d, spread),
+                curvature.smoothness.powi(2) * spread,
+            ),
+            Theorem::Projected => (
+                curvature.noise_constant_energy_entropy(d),
+                curvature.noise_floor_energy_entropy(d, spread, beta),
+                0.0,
+            ),
+        };
+        // From (m_0, C_0) by way of θ̄, with ‖C_0‖² = tr S_0.
+        let norm = |x: &[f64]| linalg::dot(x, x).sqrt();
+        let mode = norm(start.mean()) + norm(&sums.gradient) / convexity;
+        let initial = (mode.hypot(start.trace().sqrt()) + spread.sqrt()).powi(2);
+        let bound = curvature.distance_bound(initial, (noise, floor), at_optimum)?;
+        Ok(Proven { curvature, noise, bound })
+    }
+
+    /// What is guaranteed after so many steps.
+    pub(super) fn after(&self, steps: usize) -> StepGuarantee {
+        let Curvature { smoothness, strong_convexity } = self.curvature;
+        StepGuarantee {
+            smoothness,
+            strong_convexity,
+            noise: self.noise,
+            steps,
+            distance: self.bound.at(steps),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Gradient steps on (m, C) with C lower triangular, finished by a map of C's diagonal: proximal (prox-SGD) or clamped (SGD); no losses.
+//!
+//! ```text
+//! m₊ = m − γ ĝ,    C ← C − γ tril(H C)
+//! prox-sgd    C_ii ← ½ (C_ii + √(C_ii² + 4γβ))
+//! sgd         C_ii ← max(C_ii + γβ/c_ii, 1e-10),  c the diagonal before the step
+//! ```
+
+use super::factor::{energy_gradient, is_valid_lower, lower_factor, set_covariance};
+use super::proximal::{prox_entry, prox_negative_entropy};
+use super::smoothness::Smoothness;
+use super::{
+    CONDITION, DataGradient, Factor, MAX_HALVINGS, Normal, RuleOptions, StepInfo, UpdateRule, mean_gradient,
+    move_mean,
+};
+use crate::checkpoint::Archive;
+use crate::columns;
+use crate::linalg::{self, Part, Shape};
+use faer::{Mat, MatMut, MatRef};
+
+/// How a step deals with the entropy `−β Σ log C_ii`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// By its proximal operator (Domke, Garrigos & Gower 2023).
+    Proximal,
+    /// By its gradient, and the diagonal clamped to at least 1e-10 (Wu & Gardner 2024, appendix F).
+    Clamped,
+}
+
+impl Finish {
+    /// The least diagonal entry of a clamped C.
+    const LEAST: f64 = 1e-10;
+
+    /// The new diagonal entry of C from the old one, the one after the gradient step on the energy, and γβ.
+    pub(super) fn entry(self, old: f64, stepped: f64, weight: f64) -> f64 {
+        match self {
+            Finish::Proximal => prox_entry(stepped, weight),
+            Finish::Clamped => (stepped + weight / old).max(Self::LEAST),
+        }
+    }
+
+    fn apply(self, mut c: MatMut<'_, f64>, before: MatRef<'_, f64>, weight: f64) {
+        match self {
+            Finish::Proximal => prox_negative_entropy(c, weight),
+            Finish::Clamped => {
+                (0..c.ncols()).for_each(|i| c[(i, i)] = self.entry(before[(i, i)], c[(i, i)], weight));
+                // Not so small beside the largest entry that S would be singular.
+                let least = 2.0 * CONDITION * columns::largest(c.as_ref());
+                (0..c.ncols()).for_each(|i| c[(i, i)] = c[(i, i)].max(least));
+            }
+        }
+    }
+}
+
+/// The rule, with the factor C it carries and its buffers.
+pub struct CholeskyDescent {
+    finish: Finish,
+    factor: Mat<f64>,
+    candidate: Mat<f64>,
+    /// `tril(H C)`.
+    energy: Mat<f64>,
+    gradient: Vec<f64>,
+    smoothness: Smoothness,
+}
+
+impl CholeskyDescent {
+    /// A rule for `q` of dimension M, whose covariance (`M × M`, full) is factorised once here; of the options `smoothness`
+    /// and `relative` concern it.
+    pub fn new(q: &Normal, options: &RuleOptions, finish: Finish) -> Self {
+        let m = q.dim();
+        let mut rule = CholeskyDescent {
+            finish,
+            factor: linalg::spread(m, m),
+            candidate: linalg::spread(m, m),
+            energy: linalg::spread(m, m),
+            gradient: vec![0.0; m],
+            smoothness: Smoothness::new((options.smoothness, options.relative), m),
+        };
+        rule.restart(q);
+        rule
+    }
+
+    fn observe(&mut self, gradient: &DataGradient<'_>, beta: f64) {
+        let c = self.factor.as_ref();
+        match gradient.path {
+            None => self.smoothness.observe(gradient, beta),
+            Some(path) => self.smoothness.observe_path(path.full(), beta, |transposed, x, _| {
+                if transposed { linalg::solve_lower_transposed(c, x) } else { linalg::solve_lower(c, x) }
+            }),
+        }
+    }
+
+    /// Forms C₊ for γ; false when it is not valid.
+    fn moves_to(&mut self, gamma: f64, beta: f64) -> bool {
+        let columns =
+            self.candidate.as_mut().col_iter_mut().zip(self.factor.col_iter().zip(self.energy.col_iter()));
+        for (candidate, (c, energy)) in columns {
+            let both = c.iter().zip(energy.iter());
+            candidate.iter_mut().zip(both).for_each(|(new, (c, x))| *new = c - gamma * x);
+        }
+        self.finish.apply(self.candidate.as_mut(), self.factor.as_ref(), gamma * beta);
+        is_valid_lower(self.candidate.as_ref())
+    }
+}
+
+impl UpdateRule for CholeskyDescent {
+    fn step(&mut self, q: &mut Normal, gradient: DataGradient<'_>, beta: f64, step: f64) -> StepInfo {
+        let lower = (self.factor.as_ref(), Shape::Lower);
+        if !(mean_gradient(&gradient, q, beta, &mut self.gradient)
+            && energy_gradient(&gradient, lower, beta, Part::Lower, &mut self.energy))
+        {
+            return StepInfo::REJECTED;
+        }
+        if self.smoothness.scales_steps() {
+            self.observe(&gradient, beta);
+        }
+        let mut step = step;
+        for rollbacks in 0..=MAX_HALVINGS {
+            let gamma = self.smoothness.gamma(step, beta);
+            if !self.moves_to(gamma, beta) {
+                step *= 0.5;
+                continue;
+            }
+            std::mem::swap(&mut self.factor, &mut self.candidate);
+            move_mean(q, &self.gradient, gamma);
+            set_covariance(q, self.factor.as_ref());
+            return StepInfo { step, rollbacks };
+        }
+        StepInfo { step: 0.0, rollbacks: MAX_HALVINGS + 1 }
+    }
+
+    fn restart(&mut self, q: &Normal) {
+        lower_factor(q, &mut self.factor);
+        self.smoothness.reset();
+    }
+
+    fn archive(&mut self, archive: &mut Archive) {
+        archive.matrix(&mut self.factor);
+        self.smoothness.archive(archive);
+    }
+
+    fn factor(&self) -> Option<Factor<'_>> {
+        Some(Factor::Lower(self.factor.as_ref()))
+    }
+}

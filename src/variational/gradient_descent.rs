@@ -1,0 +1,26 @@
+//! Stochastic gradient descent (SGD) on (m, C) with C lower triangular, its diagonal clamped: the baseline of Wu & Gardner 2024.
+//!
+//! Steps are those of `cholesky_descent`; this file states what the rule is.
+
+use super::cholesky_descent::{CholeskyDescent, Finish};
+use super::rule::Rule;
+
+pub(super) const RULE: Rule = Rule {
+    word: "sgd",
+    mixes: false,
+    entropy_gradient: true,
+    sticks_the_landing: true,
+    guards: &[],
+    projects: false,
+    floors_at_smoothness: false,
+    takes_smoothness: true,
+    default_step: Some(0.5),
+    theorem: None,
+    keeps_moments: false,
+    build: |q, options| Box::new(CholeskyDescent::new(q, options, Finish::Clamped)),
+    diagonal: |rule, gradient, beta, step| {
+        rule.descend(gradient, beta, step, |x, gamma, _| {
+            Finish::Clamped.entry(x.deviation, x.deviation - gamma * x.hessian * x.deviation, gamma * beta)
+        })
+    },
+};

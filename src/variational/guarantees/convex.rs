@@ -1,0 +1,68 @@
+//! Bounds on stochastic gradients of convex, not strongly convex, objectives (Domke, Garrigos & Gower 2023); no steps taken.
+
+use super::{Curvature, require_non_negative, require_positive};
+use crate::error::{Error, Result};
+use crate::variational::Schedule;
+use serde::Serialize;
+
+/// Bounds on `E F(θ̄) − F*` for a constant step γ over T steps and the weighted average θ̄ of the iterates in (m, C), from constants
+/// (a, b) of `E‖g‖² ≤ a‖θ − θ*‖² + b` and `‖θ_0 − θ*‖²` (Theorems 7 and 10).
+///
+/// For γ = 1/(𝓜√T) the paper simplifies `a/(1 − θ^T)` to less than a, which cannot be: θ is positive. The numbers here are those of the general
+/// forms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ConvexBound {
+    noise: f64,
+    floor: f64,
+    initial: f64,
+}
+
+impl ConvexBound {
+    /// The bound for a, b and the squared distance at the start.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for an a that is not positive, and negative other arguments.
+    pub fn new((noise, floor): (f64, f64), initial: f64) -> Result<Self> {
+        require_positive("the noise constant a", noise)?;
+        require_non_negative("the noise constant b", floor)?;
+        require_non_negative("the squared distance at the start", initial)?;
+        Ok(ConvexBound { noise, floor, initial })
+    }
+
+    /// Proximal gradients (Theorem 7): `γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ = 1/(1 + 2aγ²), for γ ≤ 1/𝓜.
+    pub fn proximal(&self, step: f64, steps: usize) -> f64 {
+        step * self.inner(self.proximal_decay(step), steps)
+    }
+
+    /// Projected gradients (Theorem 10): `½ γ (a‖θ_0 − θ*‖²/(1 − θ^T) + b)`, θ = 1/(1 + aγ²).
+    pub fn projected(&self, step: f64, steps: usize) -> f64 {
+        0.5 * step * self.inner(self.projected_decay(step), steps)
+    }
+
+    /// The factor θ by which the weights of later iterates fall in the average for proximal gradients: iterate t = 1, …, T has θ^{t+1}.
+    pub fn proximal_decay(&self, step: f64) -> f64 {
+        1.0 / (1.0 + 2.0 * self.noise * step * step)
+    }
+
+    /// The same for projected gradients: iterate t = 0, …, T − 1 has θ^{t+1}.
+    pub fn projected_decay(&self, step: f64) -> f64 {
+        1.0 / (1.0 + self.noise * step * step)
+    }
+
+    /// The step 1/(𝓜√T) of the theorems for a horizon of T steps.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for a horizon of 0 steps.
+    pub fn step_for(curvature: Curvature, steps: usize) -> Result<f64> {
+        match Schedule::for_horizon(curvature.smoothness, steps)? {
+            Schedule::Constant(step) => Ok(step),
+            other => Err(Error::usage(format!("{other} is no constant step"))),
+        }
+    }
+
+    fn inner(&self, decay: f64, steps: usize) -> f64 {
+        self.noise * self.initial / (1.0 - decay.powf(steps as f64)) + self.floor
+    }
+}

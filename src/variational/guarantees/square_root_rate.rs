@@ -1,0 +1,95 @@
+//! The linear rate of square-root variational Newton with constant steps, and what biased gradients cost; no steps taken.
+
+use super::{Curvature, require_non_negative, require_positive};
+use crate::error::{Error, Result};
+use serde::Serialize;
+
+/// Convergence of SR-VN with exact gradients and a constant mixing step ρ, in the manner of Theorems 2 and 3 of Kumar, Möllenhoff, Khan &
+/// Lucchi 2025; derived here, since the constants differ.
+///
+/// Let the negative log joint be ϖ-strongly convex and 𝓜-smooth, and let all eigenvalues of the S on the way lie in [λ, Λ]. F(m, C) is then
+/// ϖ-strongly convex, and L-smooth with `L = 𝓜 + β/λ`, since `C_ii ≥ √λ`. With `X = Cᵀ Ĝ C`, symmetric, and γ = ρ/β a step moves m by
+/// `−γ S ĝ` and C by `−γ C T`, `T = tril½ X`. From `⟨X, T⟩ = ½‖X‖² ≥ ‖T‖²` follow, for `D = ĝᵀSĝ + ½‖X‖²`,
+///
+/// ```text
+/// D ≥ ½ λ ‖∇F‖² ≥ λϖ (F − F*),    ‖(Sĝ, C T)‖² ≤ Λ D,    F₊ ≤ F − γ (1 − ½ LΛγ) D
+/// ```
+///
+/// The first of these is the Polyak–Łojasiewicz inequality in the natural geometry, the last one is smoothness. Errors of ĝ and Ĝ of
+/// norms at most e and E move `(S^½ĝ, X/√2)` by at most `ε² = Λe² + ½Λ²E²`, and for `γ ≤ 1/(LΛ)`
+/// `F₊ − F* ≤ (1 − ½ γλϖ)(F − F*) + ½ γ ε²`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SquareRootRate {
+    curvature: Curvature,
+    /// λ and Λ.
+    variances: (f64, f64),
+    beta: f64,
+}
+
+impl SquareRootRate {
+    /// The rate for bounds on the curvature and on the eigenvalues of S along the way.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for constants that are not positive, or an upper bound below the lower one.
+    pub fn new(curvature: Curvature, variances: (f64, f64), beta: f64) -> Result<Self> {
+        require_positive("the strong convexity", curvature.strong_convexity)?;
+        require_positive("the smoothness", curvature.smoothness)?;
+        require_positive("the smallest variance", variances.0)?;
+        require_positive("the largest variance", variances.1)?;
+        require_positive("beta", beta)?;
+        if variances.1 < variances.0 {
+            return Err(Error::usage(format!(
+                "the largest variance {} is below the smallest one, {}",
+                variances.1, variances.0
+            )));
+        }
+        Ok(SquareRootRate { curvature, variances, beta })
+    }
+
+    /// L, the smoothness of F in (m, C) along the way.
+    pub fn smoothness(&self) -> f64 {
+        self.curvature.smoothness + self.beta / self.variances.0
+    }
+
+    /// λϖ, the Polyak–Łojasiewicz constant: `D ≥ λϖ (F − F*)`.
+    pub fn pl_constant(&self) -> f64 {
+        self.variances.0 * self.curvature.strong_convexity
+    }
+
+    /// The mixing step that the rate is best for, `ρ = β/(LΛ)`.
+    pub fn best_step(&self) -> f64 {
+        self.beta / (self.smoothness() * self.variances.1)
+    }
+
+    /// The mixing steps that F falls for: those below `2β/(LΛ)`.
+    pub fn largest_step(&self) -> f64 {
+        2.0 * self.best_step()
+    }
+
+    /// The factor that a step ρ multiplies F − F* by at most: `1 − γ(1 − ½LΛγ) λϖ`.
+    pub fn contraction(&self, step: f64) -> f64 {
+        let gamma = step / self.beta;
+        1.0 - gamma * (1.0 - 0.5 * step / self.best_step()) * self.pl_constant()
+    }
+
+    /// The number of steps ρ after which F − F* is at most `share` of what it was, infinite for steps that do not contract.
+    pub fn steps_to(&self, step: f64, share: f64) -> f64 {
+        let contraction = self.contraction(step);
+        if contraction >= 1.0 { f64::INFINITY } else { (share.ln() / contraction.ln()).ceil().max(0.0) }
+    }
+
+    /// What F − F* tends to at most, in nats, for steps of at most [`SquareRootRate::best_step`] with errors of norms at most e in ĝ and E
+    /// (Frobenius) in Ĝ: `(Λe² + ½Λ²E²)/(λϖ)`.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for negative errors.
+    pub fn bias(&self, gradient_error: f64, hessian_error: f64) -> Result<f64> {
+        require_non_negative("the error of the gradient", gradient_error)?;
+        require_non_negative("the error of the Hessian", hessian_error)?;
+        let largest = self.variances.1;
+        let square = largest * gradient_error.powi(2) + 0.5 * (largest * hessian_error).powi(2);
+        Ok(square / self.pl_constant())
+    }
+}

@@ -1,0 +1,84 @@
+//! Newton's step in m for losses whose Hessian in m is not the precision of q (predictive log loss); no covariances.
+//!
+//! ```text
+//! P₊ = (1 − ρ) P + ρ (I + A diag(∂²ℓ/∂μ²) Aᵀ/β),    m₊ = m − (ρ/β) P₊⁻¹ ĝ
+//! ```
+//!
+//! Rules that precondition the step in m by S would take one that is too long by the ratio of P to S⁻¹; see [`natural`](super::natural).
+
+use super::{DataGradient, MatrixRef, Normal, is_sane_matrix, move_mean};
+use crate::checkpoint::Archive;
+use crate::linalg::{self, Factorizer};
+use faer::Mat;
+
+/// P, mixed over the steps, with the buffers of a step.
+pub(super) struct MeanNewton {
+    /// The lower triangle of P, once a gradient had a curvature of its own.
+    hessian: Option<Mat<f64>>,
+    factor: Mat<f64>,
+    direction: Vec<f64>,
+    factorizer: Factorizer,
+}
+
+impl MeanNewton {
+    /// Nothing known, in dimension `m`.
+    pub fn new(m: usize) -> Self {
+        MeanNewton {
+            hessian: None,
+            factor: Mat::zeros(0, 0),
+            direction: vec![0.0; m],
+            factorizer: Factorizer::new(m),
+        }
+    }
+
+    /// Mixes the curvature of a gradient, if it has one of its own, into P; false when that is not finite.
+    pub fn take(&mut self, gradient: &DataGradient<'_>, beta: f64, rho: f64) -> bool {
+        let Some(curvature) = gradient.curvature.map(MatrixRef::full) else { return true };
+        if !is_sane_matrix(curvature) {
+            return false;
+        }
+        let m = curvature.nrows();
+        let Some(hessian) = &mut self.hessian else {
+            // The first one is the whole of this batch's: S⁻¹ may be far below it.
+            let identity = |i, j| if i == j { 1.0 } else { 0.0 };
+            self.hessian = Some(Mat::from_fn(m, m, |i, j| curvature[(i, j)] / beta + identity(i, j)));
+            self.factor = linalg::spread(m, m);
+            return true;
+        };
+        for j in 0..m {
+            let data = curvature.col(j).iter().skip(j);
+            for (p, data) in hessian.col_mut(j).iter_mut().skip(j).zip(data) {
+                *p = (1.0 - rho) * *p + rho / beta * data;
+            }
+            hessian[(j, j)] += rho;
+        }
+        true
+    }
+
+    /// Moves m by `scale · P⁻¹ ĝ`; false, m being as before, when P is not positive definite, which only rounding can cause.
+    pub fn move_mean(&mut self, q: &mut Normal, gradient: &[f64], scale: f64) -> bool {
+        let Some(hessian) = &self.hessian else { return false };
+        linalg::copy_lower(hessian.as_ref(), self.factor.as_mut());
+        if self.factorizer.cholesky(self.factor.as_mut()).is_err() {
+            return false;
+        }
+        self.direction.copy_from_slice(gradient);
+        linalg::solve_factored(self.factor.as_ref(), &mut self.direction);
+        move_mean(q, &self.direction, scale);
+        true
+    }
+
+    /// Forgets P.
+    pub fn reset(&mut self) {
+        self.hessian = None;
+    }
+
+    /// Passes P through an archive.
+    pub fn archive(&mut self, archive: &mut Archive) {
+        let m = self.direction.len();
+        archive.option(&mut self.hessian, || Mat::zeros(m, m), |p, archive| archive.matrix(p));
+        if self.hessian.is_some() && self.factor.nrows() != m {
+            self.factor = linalg::spread(m, m);
+        }
+    }
+}
