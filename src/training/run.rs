@@ -10,7 +10,7 @@ use super::neighbours::train_neighbours;
 use super::outcome::TakenBack;
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
-use super::start::{Start, evidence_start, warm_start};
+use super::start::{Start, evidence_start, rehearsed, warm_start};
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
 use crate::error::{Error, Result};
@@ -108,7 +108,14 @@ fn train(
         hold_likelihood(&mut start.model);
     }
     let trained = match &plan.way {
-        Way::Collapsed(bound) => train_collapsed(start.model, rows, *bound, plan, &mut monitor)?,
+        Way::Collapsed(bound) => {
+            if fresh && plan.hyper.trains && plan.loss != LossKind::Square {
+                let of = (plan.hyper.warm_start, plan.beta);
+                start.model =
+                    rehearsed(&start.model, of, rows.start_sample(), &mut monitor)?.unwrap_or(start.model);
+            }
+            train_collapsed(start.model, rows, *bound, plan, &mut monitor)?
+        }
         Way::Neighbours(neighbours) => {
             train_neighbours(start.model, rows, (plan, neighbours, fresh), &mut monitor)?
         }

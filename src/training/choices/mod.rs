@@ -53,7 +53,7 @@ pub(crate) fn choose(
     let plain = if options.neighbours.is_none() { options.without_neighbours() } else { options.clone() };
     let plain = FitOptions { open: Open::NOTHING, ..plain };
     let Some(trials) = Trials::new((data, levels), options.seed) else { return Ok((plain, None)) };
-    let options = base(options, open, data);
+    let options = base(options, open);
     let mut search = Search { trials, started: Instant::now(), session, limit: options.max_seconds };
     let mut best = match search.trials.judge(&options, None, search.session) {
         Ok(judged) => judged,
@@ -122,10 +122,6 @@ impl Search<'_, '_> {
     fn decide(&mut self, part: Part, best: Judged, values: Vec<FitOptions>) -> Result<(Judged, Choice)> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let mut judged: Vec<Judged> = Vec::new();
-        if part == Part::Neighbours {
-            // One fit serves all numbers.
-            judged.extend(COUNTS.iter().filter_map(|&count| best.with_count(count, &self.trials)));
-        }
         for options in values {
             self.session.enter(Stage::Choice { part: part.word(), rows: self.trials.train_rows() });
             match self.trials.judge(&options, Some(&best), self.session) {
@@ -135,6 +131,14 @@ impl Search<'_, '_> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if part == Part::Neighbours
+            && let Some(fitted) = judged.first()
+        {
+            // One fit serves all numbers.
+            let others: Vec<Judged> =
+                COUNTS.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
+            judged.extend(others);
         }
         tried.extend(judged.iter().map(|one| Tried { value: one.options.word_of(part), ..one.tried() }));
         let best = match part {
