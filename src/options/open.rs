@@ -32,8 +32,8 @@ impl Part {
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
-        Part::Kernel,
         Part::Neighbours,
+        Part::Kernel,
         Part::Objective,
     ];
 }

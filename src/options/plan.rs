@@ -189,7 +189,8 @@ impl Plan {
                 steps: options.max_steps,
                 seconds: options.max_seconds,
                 tolerance: options.stopping_tolerance(),
-                window: 10,
+                // Mini-batches gain most in their first epochs; iterations of L-BFGS come in spells of little progress.
+                window: if solver == HyperOptimizer::Adam { 4 } else { 10 },
                 range: options.stop_range,
                 // A solver with a step size cuts it when progress ends.
                 plateaus: if solver == HyperOptimizer::Adam { 2 } else { 0 },

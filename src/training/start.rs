@@ -189,6 +189,13 @@ fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
 pub(crate) const WARM_ROWS: usize = 10_240;
 
+/// Rows and inducing inputs on which hyper-parameters are rehearsed before a start: they travel far there, in steps that cost little.
+const REHEARSAL_ROWS: usize = 2048;
+const REHEARSAL_INDUCING: usize = 128;
+
+/// Iterations on the subset of a warm start after a rehearsal of a Gaussian model.
+const ITERATIONS_AFTER_REHEARSAL: usize = 20;
+
 /// The most natural-gradient steps that a warm start spends on q when the likelihood is not Gaussian.
 const WARM_STEPS: usize = 20;
 
@@ -212,14 +219,14 @@ pub(super) fn warm_start(
         let q = first_posteriors(&model, steps.family, train);
         return Ok((model, q, UpdateCounts::default()));
     }
-    let subset = subset(train, plan.seed);
+    let subset = subset(train, WARM_ROWS, plan.seed);
     let subset = subset.data();
     let iterations = if fresh && plan.hyper.trains { plan.hyper.warm_start } else { 0 };
     let sparse = model.layer().inducing().is_some();
     // The collapsed bound is one of full covariances; only inducing points are few enough to pass through it.
     let family = steps.family;
     if model.likelihood.gaussian_noise().is_some() && (sparse || family == Family::Full) {
-        let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), subset, monitor)?;
+        let (model, q, counts) = gaussian_start(model, (iterations, plan.beta), (subset, false), monitor)?;
         return Ok((model, vec![if family == Family::Full { q } else { q.mean_field() }], counts));
     }
     let (mut model, mut q, mut counts) = (model, None, UpdateCounts::default());
@@ -291,7 +298,7 @@ fn surrogate_start(
     }
     let targets = Targets { y: responses, exposure: &[], weights: subset.targets.weights, outputs: &[] };
     let data = Dataset { x: subset.x, targets };
-    let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), data, monitor)?;
+    let (found, q, counts) = gaussian_start(surrogate, (iterations, plan.beta), (data, true), monitor)?;
     let [mut found] = <[Layer; 1]>::try_from(found.layers).map_err(|_| failed_start())?;
     if let Layer::Inducing(found) = &mut found {
         found.set_mean(constants);
@@ -331,11 +338,11 @@ fn first_posterior(layer: &Layer, family: Family, train: Dataset<'_>) -> Normal 
 }
 
 /// A random subset of the rows, in their order.
-pub(super) fn subset(train: Dataset<'_>, seed: u64) -> RowBuffer {
+pub(super) fn subset(train: Dataset<'_>, most: usize, seed: u64) -> RowBuffer {
     let mut rows: Vec<usize> = (0..train.len()).collect();
-    if rows.len() > WARM_ROWS {
+    if rows.len() > most {
         rows.shuffle(&mut generator(seed, Purpose::WarmStart, 0));
-        rows.truncate(WARM_ROWS);
+        rows.truncate(most);
         rows.sort_unstable();
     }
     let mut subset = RowBuffer::new(train, rows.len());
@@ -350,12 +357,61 @@ pub(super) fn evidence_start(
     plan: &Plan,
     monitor: &mut Monitor<'_>,
 ) -> Result<LatentModel> {
-    let subset = subset(train, plan.seed);
-    gaussian_start(model, (plan.hyper.warm_start, 1.0), subset.data(), monitor).map(|(model, ..)| model)
+    let subset = subset(train, WARM_ROWS, plan.seed);
+    gaussian_start(model, (plan.hyper.warm_start, 1.0), (subset.data(), false), monitor)
+        .map(|(model, ..)| model)
 }
 
 /// The collapsed β-ELBO of a Gaussian model, improved by so many iterations of L-BFGS, and the q that attains it.
 pub(super) fn gaussian_start(
+    model: LatentModel,
+    (iterations, beta): (usize, f64),
+    (subset, surrogate): (Dataset<'_>, bool),
+    monitor: &mut Monitor<'_>,
+) -> Result<(LatentModel, Normal, UpdateCounts)> {
+    let (model, iterations) = match rehearsed(&model, (iterations, beta), subset, monitor)? {
+        Some(model) if surrogate => (model, 0),
+        Some(model) => (model, iterations.min(ITERATIONS_AFTER_REHEARSAL)),
+        None => (model, iterations),
+    };
+    improved(model, (iterations, beta), subset, monitor)
+}
+
+/// A model whose hyper-parameters fit fewer rows with fewer inducing inputs; `None` where there are not many more than these.
+///
+/// # Errors
+///
+/// As for a fit.
+pub(super) fn rehearsed(
+    model: &LatentModel,
+    (iterations, beta): (usize, f64),
+    data: Dataset<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<Option<LatentModel>> {
+    let Some(layer) = model.layer().inducing() else { return Ok(None) };
+    let (m, n) = (layer.z().nrows(), data.len());
+    let work = |rows: usize, inducing: usize| rows * inducing * inducing;
+    if iterations == 0 || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING) {
+        return Ok(None);
+    }
+    let (z, few) = (layer.z(), m.min(REHEARSAL_INDUCING));
+    let z = Mat::from_fn(few, z.ncols(), |i, j| z[(i * m / few, j)]);
+    let mean = layer.mean();
+    let small = InducingPrior::new(layer.kernel().boxed_clone(), z, layer.jitter())?;
+    let small = small.with_means(mean.values.clone(), mean.fixed).factorised().map_err(|_| failed_start())?;
+    let small = LatentModel { layers: vec![small.into()], ..model.clone() };
+    let rows = subset(data, REHEARSAL_ROWS, 0);
+    let (small, ..) = improved(small, (iterations, beta), rows.data(), monitor)?;
+    let mut model = model.clone();
+    let (mut natural, found) = (model.natural(), small.natural());
+    let named = found.len() - few * layer.z().ncols();
+    natural[..named].copy_from_slice(&found[..named]);
+    model.set_natural(&natural).map_err(|_| failed_start())?;
+    Ok(Some(model))
+}
+
+/// The collapsed β-ELBO of a Gaussian model on some rows, improved by so many iterations of L-BFGS, and the q that attains it.
+fn improved(
     model: LatentModel,
     (iterations, beta): (usize, f64),
     subset: Dataset<'_>,

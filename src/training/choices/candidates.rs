@@ -19,10 +19,10 @@ const WITH_LINES: &str = "matern32(ard) + linear";
 /// With fewer rows a column, lines fit whatever they are given; so few held-out rows do not show it.
 const ROWS_A_LINE: usize = 5;
 
-/// The neighbours that choices begin with.
+/// The number of neighbours that a short fit is made with, …
 const NEIGHBOURS: usize = 50;
 
-/// Other numbers, which the same fit is judged with.
+/// … and other numbers that the same fit is judged with.
 pub(super) const COUNTS: [usize; 2] = [100, 20];
 
 /// The share of counts that are 0 from which on some of them may have another cause than the others.
@@ -36,7 +36,7 @@ const DIFFERENT: usize = 50;
 const MOST_KEPT: usize = 1_000_000;
 
 /// The options that choices begin with.
-pub(super) fn base(options: &FitOptions, open: Open, data: Dataset<'_>) -> FitOptions {
+pub(super) fn base(options: &FitOptions, open: Open) -> FitOptions {
     let mut base = FitOptions { open: Open::NOTHING, ..options.clone() };
     if open.contains(Part::Likelihood) {
         let kind = options.likelihood_kind();
@@ -46,12 +46,7 @@ pub(super) fn base(options: &FitOptions, open: Open, data: Dataset<'_>) -> FitOp
     if open.contains(Part::Kernel) {
         base.kernel = FIRST_KERNEL.into();
     }
-    if open.contains(Part::Neighbours) && data.len() <= MOST_KEPT {
-        let with = base.with_neighbours(NEIGHBOURS);
-        if with.validate().is_ok() {
-            return with;
-        }
-    }
+    // A short fit with neighbours takes ten times as long as one without, so they are tried once the parts before them are decided.
     if base.neighbours.is_none() { base.without_neighbours() } else { base }
 }
 
@@ -82,6 +77,8 @@ pub(super) fn values(
             vec![with(&|value| value.warp_target = TargetWarp::Softplus)]
         }
         Part::WarpTarget => Vec::new(),
+        // Kernels are judged by hyper-parameters of their own, which short fits with sites do not train.
+        Part::Kernel if options.neighbours.is_some() && !kind.has_gaussian_noise() => Vec::new(),
         Part::Kernel => {
             let lines = (data.len() >= ROWS_A_LINE * data.x.ncols()).then_some(WITH_LINES);
             KERNELS
@@ -90,7 +87,7 @@ pub(super) fn values(
                 .map(|kernel| with(&|value| value.kernel = kernel.into()))
                 .collect()
         }
-        Part::Neighbours if options.neighbours.is_some() => vec![options.without_neighbours()],
+        Part::Neighbours if data.len() <= MOST_KEPT => vec![options.with_neighbours(NEIGHBOURS)],
         // Without neighbours direct losses are minimised by mini-batches, which short fits cannot judge.
         Part::Objective if options.neighbours.is_some() => {
             vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]

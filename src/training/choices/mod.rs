@@ -58,7 +58,7 @@ pub(crate) fn choose(
     let Some(trials) = Trials::new((data, levels), options.seed) else {
         return Ok(Chosen::new(asked, plain, None));
     };
-    let options = base(options, open, data);
+    let options = base(options, open);
     let planned = Part::ALL
         .into_iter()
         .filter(|&part| open.contains(part))
@@ -163,10 +163,6 @@ impl Search<'_, '_> {
     fn decide(&mut self, part: Part, best: Judged, values: Vec<FitOptions>) -> Result<(Judged, Choice)> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
         let mut judged: Vec<Judged> = Vec::new();
-        if part == Part::Neighbours {
-            // One fit serves all numbers.
-            judged.extend(COUNTS.iter().filter_map(|&count| best.with_count(count, &self.trials)));
-        }
         for options in values {
             if self.session.is_late() {
                 break;
@@ -181,6 +177,14 @@ impl Search<'_, '_> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if part == Part::Neighbours
+            && let Some(fitted) = judged.first()
+        {
+            // One fit serves all numbers.
+            let others: Vec<Judged> =
+                COUNTS.iter().filter_map(|&count| fitted.with_count(count, &self.trials)).collect();
+            judged.extend(others);
         }
         let least = match part {
             Part::Likelihood if best.options.likelihood_kind().has_gaussian_noise() => CLOSED_FORM_GAIN,

@@ -5,7 +5,7 @@ use crate::collapsed::Dataset;
 use crate::error::{Error, Result};
 use crate::hyper::Session;
 use crate::model::{LatentPrior, Model, Posterior, Tried};
-use crate::options::{FitOptions, ModelKind, Plan};
+use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::owned::OwnedRows;
 use crate::training::record::record;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Rows of a short fit: an eighth of all, but no fewer and no more than these.
-const TRAINED_ON: (usize, usize) = (500, 4000);
+const TRAINED_ON: (usize, usize) = (1000, 4000);
 
 /// Epochs of the first short fit: with neighbours (after rounds that are no longer), in closed form, and by mini-batches.
 const EPOCHS: (usize, usize, usize) = (8, 30, 15);
@@ -183,7 +183,12 @@ fn short(options: &FitOptions, rows: usize, goes_on: bool) -> FitOptions {
         None => (batches, INDUCING.1),
     };
     let most = options.inducing.unwrap_or(inducing).min(inducing);
+    // Beside neighbours, likelihoods other than Gaussian are matched by sites round after round, which takes a hundred times as long as a
+    // fit without: values found without neighbours tell as well whether these help.
+    let keeps_values =
+        goes_on && options.neighbours.is_some() && !options.likelihood_kind().has_gaussian_noise();
     FitOptions {
+        hyper: if keeps_values { Some(Hyper::Fixed) } else { options.hyper },
         epochs: Some(options.epochs.unwrap_or(epochs).min(epochs)),
         // Linear models have none.
         inducing: (options.model == ModelKind::Gp).then_some(most.min(rows)),

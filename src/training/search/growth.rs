@@ -17,7 +17,7 @@ use crate::training::failure::{failed_start, unless_failed};
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::run::{Fitted, fit_from, ready};
-use crate::training::start::{Prototype, Start, gaussian_start, initial_model, subset};
+use crate::training::start::{Prototype, Start, WARM_ROWS, gaussian_start, initial_model, subset};
 use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
@@ -301,7 +301,7 @@ impl Grower<'_, '_, '_> {
         let options = &self.options;
         let trains = options.hyper_mode() != Hyper::Fixed;
         let iterations = if trains { options.warm_start.div_ceil(share) } else { 0 };
-        let rows = subset(self.train, options.seed);
+        let rows = subset(self.train, WARM_ROWS, options.seed);
         // The start takes half of what its monitor has.
         let seconds = self.left().map(|left| 2.0 * left);
         let limits = Limits {
@@ -318,7 +318,7 @@ impl Grower<'_, '_, '_> {
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);
         let (model, _, counts) =
-            gaussian_start(model, (iterations, options.beta), rows.data(), &mut monitor)?;
+            gaussian_start(model, (iterations, options.beta), (rows.data(), false), &mut monitor)?;
         self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });

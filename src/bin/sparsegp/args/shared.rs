@@ -117,8 +117,8 @@ pub struct ModelArgs {
     /// The number of inducing inputs (gp), or auto for as many as it takes [default: by the number of rows]
     ///
     /// auto: until the bounds on the log evidence are close and rise no more (Gaussian noise, up to 16384 rows), or held-out rows gain
-    /// nothing. The default is a tenth of the training rows or 5√n, the larger, within 50 and 500; a tenth within 50 and 200 beside
-    /// neighbours.
+    /// nothing. The default is a tenth of the training rows or 5√n, the larger, within 50 and 500 (300 unless noise is Gaussian); a tenth
+    /// within 50 and 200 beside neighbours.
     #[arg(long, value_name = "M|auto", value_parser = inducing)]
     pub inducing: Option<Inducing>,
     /// With --inducing auto: how close the bounds have to be, and how small the gain of a doubling, in nats per row
@@ -251,8 +251,8 @@ pub struct TrainingArgs {
     /// (M/2 (t+1)² log(π² ROWS (t+1)²/DELTA), Wei, Sheth & Khardon 2021, eq. 9) [default: L]
     #[arg(long, value_name = "SCHEDULE")]
     pub sample_schedule: Option<SizeSchedule>,
-    /// The most passes over the data, or iterations of L-BFGS [default: 50 by mini-batches for elbo with --hyper dual and 100 else,
-    /// 1500 steps at least; 500 for dlm-square; 50 beside neighbours, after shorter rounds; else 200]
+    /// The most passes over the data, or iterations of L-BFGS [default: 20 by mini-batches for elbo with --hyper dual and 100 else,
+    /// 200 steps at least; 500 for dlm-square; 50 beside neighbours, after shorter rounds; else 200]
     #[arg(long)]
     pub epochs: Option<usize>,
     /// The most mini-batch steps (elbo, dlm-log)
