@@ -1,4 +1,4 @@
-//! Draws of several outputs: together where they mix processes, independently where they do not; no files.
+//! Draws of several outputs: joint draws of outputs that mix processes, independent draws of others; no files.
 
 use super::model::TableModel;
 use super::outputs::TableOutputs;
@@ -21,7 +21,7 @@ pub struct DrawRequest {
     pub seed: u64,
     /// The place of the first row among all rows that are drawn at. Draws of targets depend on the seed and the place of the row.
     pub first_row: u64,
-    /// What to do with categories that training did not see.
+    /// The treatment of categories that training did not see.
     pub unseen: UnseenLevels,
 }
 

@@ -18,15 +18,15 @@ use std::time::Duration;
 /// Set by the first signal.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The exit status of an interrupted command, whatever the signal was.
+/// The exit status of an interrupted command, the same for every signal.
 const STATUS: i32 = 130;
 
 /// The time that a fit with a checkpoint has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What the thread of signals knows of the command. Whoever holds it decides how the process ends.
+/// The state of the command for the thread of signals. The thread that holds the lock decides how the process ends.
 struct Running {
-    /// Whether a command is running, rather than ended.
+    /// True until the command has ended.
     command: bool,
     /// Writes the checkpoint of the fit, if there is one.
     rescue: Option<Rescue>,
@@ -78,7 +78,7 @@ fn ignore_hangup() -> bool {
     false
 }
 
-/// What the thread of signals does at each of them.
+/// Ends the process at a signal, after a fit with a checkpoint had its time to end by itself.
 fn handle() {
     INTERRUPTED.store(true, Ordering::Relaxed);
     let asks = running().rescue.is_some();
