@@ -28,7 +28,6 @@ impl DensityBounds {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::likelihood::{LikelihoodKind, Observation};
 
     /// The extremes over a fine grid of f: of φ, φ′ and φ″, and of −(log φ)″.

@@ -29,7 +29,11 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], wher
     head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
     head.extend(next.iter().map(|line| row("next", line.clone())));
     head.extend(trained(model));
-    let head = output::wrapped(&head, COLUMNS);
+    let mut head = output::wrapped(&head, COLUMNS);
+    // Choices take the room that hyper-parameters leave.
+    let least = parameters::within(model, 0, where_all).len();
+    let excess = (head.len() + least).saturating_sub(LINES);
+    shorten(&mut head, "chosen", excess);
     let left = LINES.saturating_sub(head.len());
     let parameters = parameters::within(model, left, where_all);
     let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
@@ -41,6 +45,22 @@ pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], wher
     let parameters = output::table(&parameters) + &coefficients;
     let parameters: String = parameters.lines().map(|line| cut(line) + "\n").collect();
     output::table(&head) + gap + &parameters
+}
+
+/// Takes up to so many lines off the end of a wrapped row; one of them is left, with a mark.
+fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
+    let Some(start) = lines.iter().position(|line| line[0] == name) else { return };
+    let more = lines[start + 1..].iter().take_while(|line| line[0].is_empty()).count();
+    let taken = excess.min(more);
+    if taken > 0 {
+        let end = start + 1 + more;
+        lines.drain(end - taken..end);
+        let names = lines.iter().map(|line| line[0].chars().count()).max().unwrap_or_default();
+        // Two spaces follow the names, and one comes before the mark.
+        let room = COLUMNS.saturating_sub(names + 4);
+        let last = &mut lines[end - taken - 1][1];
+        *last = last.chars().take(room).chain([' ', '…']).collect();
+    }
 }
 
 /// A line that ends with the screen.
@@ -93,7 +113,7 @@ fn trained(model: &TableModel) -> Vec<Vec<String>> {
         StopReason::Converged => words::ended(summary),
         _ => words::stopped(summary),
     };
-    let mut trained = vec![row("stopped", stopped), row("objective", words::objective(model))];
+    let mut trained = vec![row("stopped", format!("{stopped}; {}", words::objective(model)))];
     trained.extend(summary.guarantee.map(|proven| row("theorem", guarantee(&proven))));
     trained.extend(summary.sampling.and_then(sampling).map(|text| row("sampling", text)));
     trained.extend(words::evidence(summary).map(|text| row("log evidence", text)));
