@@ -186,7 +186,7 @@ fn fit(data: &(Mat<f64>, Vec<f64>), options: &FitOptions, family: Family) -> Fit
         Family::Full => Normal::standard(Family::Full, 12),
         Family::Diagonal => Normal::standard(Family::Diagonal, 12),
     };
-    let start = Start { model: start, q: Some(vec![q]) };
+    let start = Start { model: start.to_prior(), q: Some(vec![q]) };
     let data = TrainingData::of(Dataset::of(x.transpose(), y));
     fit_arrays(data, options, Some(&start), &mut |_| {}).expect("a fit").summary
 }
