@@ -224,7 +224,7 @@ fn operations(models: &TableOutputs, case: &Case, folder: &Path) -> Vec<(&'stati
             let text = if page {
                 untimed(&explained_page("title", &all, "command").html())
             } else {
-                Explained::files(&all)?.map(|(_, text)| text).concat()
+                Explained::files(&all, false)?.map(|(_, text)| text).concat()
             };
             Ok((Vec::new(), text))
         })
