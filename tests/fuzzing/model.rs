@@ -1,4 +1,4 @@
-//! Model files: what is read predicts, and is written to a file that predicts the same; no fitting.
+//! Model files: what is read predicts, learns from rows and is explained, and is written to a file that says the same; no fitting.
 //!
 //! A checksum keeps damaged files out, and a fuzzer with them. So there is a text form of the file's contents that is put
 //! into a container with a right header and checksum: the JSON description on the first line, then a line per array,
@@ -8,15 +8,23 @@ use rand::SeedableRng;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
+use sparsegp::explain::Settings;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::likelihood::TargetKind;
 use sparsegp::model::Predictions;
+use sparsegp::report::{Explained, ExplainedRow, KeptRows, explained_page};
 use sparsegp::schema::{Feature, Schema, UnseenLevels};
 use sparsegp::tables::{Column, NamedColumn, Table};
 use sparsegp::tabular::TableModel;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most values of one array: files that are larger are no more interesting.
 const MOST_VALUES: usize = 4096;
+
+/// The most steps of an update.
+const MOST_STEPS: usize = 12;
 
 /// Reads bytes as a model file, and as the text form of one. Accepted is what is a model either way.
 pub fn run(bytes: &[u8]) -> bool {
@@ -41,15 +49,47 @@ fn check(file: &[u8]) -> bool {
     let again = model.to_bytes().expect("what was read can be written");
     let again = TableModel::from_bytes("again", &again).unwrap_or_else(|error| panic!("{error}"));
     let Some(table) = rows_for(model.schema()) else { return true };
-    match (predictions(&model, &table), predictions(&again, &table)) {
-        (Ok(before), Ok(after)) => assert_eq!(before, after, "a copy predicts otherwise"),
-        (Err(before), Err(after)) => assert_eq!(before, after),
-        (before, after) => panic!("{before:?} against {after:?}"),
+    for say in [predictions, after_rows, explanations] {
+        match (say(&model, &table), say(&again, &table)) {
+            (Ok(before), Ok(after)) => assert_eq!(before, after, "a copy says otherwise"),
+            (Err(before), Err(after)) => {
+                assert!(before == after && !before.contains('\n'), "{before:?} against {after:?}");
+            }
+            (before, after) => panic!("{before:?} against {after:?}"),
+        }
     }
     true
 }
 
-/// Three rows of a model's columns: near 0, far out, and the last categories. `None` when columns share a name.
+/// Everything the model predicts after it has learnt from the rows.
+fn after_rows(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
+    let (mut ignore, asked) = (|_: &Event| {}, AtomicUsize::new(0));
+    // Steps on hostile numbers may creep.
+    let poll = || asked.fetch_add(1, Ordering::Relaxed) > MOST_STEPS;
+    let mut session = Session::new(&mut ignore).with_poll(&poll);
+    let updated = model.updated(table, 0.25, &mut session).map_err(|error| error.to_string())?;
+    predictions(&updated, table)
+}
+
+/// The tables and the page of what predictions depend on.
+fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
+    let text = || -> sparsegp::Result<String> {
+        let mut kept = KeptRows::new(model);
+        kept.push_table(model, table, UnseenLevels::Zeros)?;
+        let inputs = model.schema().design(table, UnseenLevels::Zeros)?;
+        let inputs = inputs.row(0).iter().copied().collect();
+        let rows = [ExplainedRow { number: 1, inputs, exposure: 1.0 }];
+        let settings = Settings { columns: 3, repeats: 1, background: 2, orders: 2, ..Settings::default() };
+        let all = [Explained::of((model, &kept, Some("rows")), &rows, 2, &settings)];
+        // The end of the page has the time.
+        let page = explained_page("page", &all, "again").html();
+        Ok(Explained::files(&all)?.map(|(_, text)| text).concat()
+            + &page.split("Made by").next().unwrap_or_default())
+    };
+    text().map(|text| text.bytes().map(u64::from).collect()).map_err(|error| error.to_string())
+}
+
+/// Three rows of a model's columns with targets: near 0, far out, and the last categories. `None` when columns share a name.
 fn rows_for(schema: &Schema) -> Option<Table> {
     let features = schema.features().iter().map(|feature| {
         let column = match feature {
@@ -65,10 +105,20 @@ fn rows_for(schema: &Schema) -> Option<Table> {
     let exposure = schema
         .exposure_name()
         .map(|name| NamedColumn { name: name.to_owned(), column: Column::Number(vec![1.0, 1e-6, 20.0]) });
-    Table::new("rows", features.chain(exposure).collect()).ok()
+    let encoding = schema.encoding();
+    let target = match (encoding.levels(), encoding.kind()) {
+        ([], TargetKind::Count) => Column::Number(vec![0.0, 7.0, 1.0]),
+        ([], _) => Column::Number(vec![0.5, 0.25, 0.75]),
+        (levels, _) => {
+            let ends = [levels.first(), levels.last(), levels.first()];
+            Column::from_text(ends.into_iter().map(|level| level.map(String::as_str)))
+        }
+    };
+    let target = NamedColumn { name: schema.target_name().to_owned(), column: target };
+    Table::new("rows", features.chain(exposure).chain([target]).collect()).ok()
 }
 
-/// Everything a model says about every row, as the bits of its numbers.
+/// Everything a model predicts for every row, as the bits of its numbers.
 fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let predictions = model.predict(table, UnseenLevels::Zeros).map_err(|error| error.to_string())?;
     let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
