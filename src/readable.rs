@@ -65,7 +65,7 @@ pub(crate) fn grouped(text: &str) -> String {
     let mut apart = String::with_capacity(text.len() + whole.len() / 3);
     apart.push_str(&text[..start]);
     for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
             apart.push(',');
         }
         apart.push(digit);

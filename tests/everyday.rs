@@ -194,7 +194,7 @@ fn frames() -> Vec<Everyday> {
         },
         Everyday {
             name: "ratings",
-            bytes: with("a", of(["Good", "Poor", "Excellent", "Fair", ""])),
+            bytes: with("a", of(["Good", "Poor", "Excellent", "Fair", "n/a"])),
             inputs: "a a is missing x c=south",
             said: &[
                 "f: levels in the order of their meaning: 'a' (Poor < Fair < Good < Excellent)",

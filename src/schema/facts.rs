@@ -13,7 +13,7 @@ use crate::data::spread::Spread;
 use crate::error::{Error, Result};
 use crate::likelihood::TargetKind;
 use crate::tables::column::{Column, TextColumn, boolean, number_text};
-use crate::tables::marker::plain_number;
+use crate::tables::marker::{Marker, marker, plain_number};
 use crate::tables::reading::{Forms, PlainNumbers, Reading};
 use crate::tables::table::Table;
 
@@ -395,7 +395,14 @@ impl ColumnFacts {
     /// The levels of the column from low to high, if it is text whose levels have an order by their meaning.
     pub(crate) fn rating(&self) -> Option<Vec<String>> {
         let text = self.has_text() && self.numbers == 0 && !self.distinct.more;
-        text.then(|| rating_order(&self.distinct.texts())).flatten()
+        let levels = || {
+            self.distinct
+                .texts()
+                .into_iter()
+                .filter(|text| marker(text) != Some(Marker::Sure))
+                .collect::<Vec<_>>()
+        };
+        text.then(|| rating_order(&levels())).flatten()
     }
 
     /// What is wrong with a column of numbers that holds text too.

@@ -120,12 +120,12 @@ fn month_of(word: &str) -> Option<i64> {
             || word.eq_ignore_ascii_case(&name[..3])
             || (name.starts_with("Sept") && word.eq_ignore_ascii_case("sept"))
     };
-    MONTHS.iter().position(|name| named(&name)).map(|place| place as i64 + 1)
+    MONTHS.iter().position(named).map(|place| place as i64 + 1)
 }
 
 fn is_weekday(word: &str) -> bool {
     let named = |name: &&str| word.eq_ignore_ascii_case(name) || word.eq_ignore_ascii_case(&name[..3]);
-    WEEKDAYS.iter().any(|name| named(&name))
+    WEEKDAYS.iter().any(named)
 }
 
 /// The number of a day, such as 1 or 1st, or of a year.
@@ -135,8 +135,7 @@ fn day_or_year(word: &str) -> Option<i64> {
             && word.is_char_boundary(word.len() - 2)
             && word[word.len() - 2..].eq_ignore_ascii_case(end)
     };
-    let digits =
-        if ["st", "nd", "rd", "th"].iter().any(|end| ending(&end)) { &word[..word.len() - 2] } else { word };
+    let digits = if ["st", "nd", "rd", "th"].iter().any(ending) { &word[..word.len() - 2] } else { word };
     let number = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     number.then(|| digits.parse().ok()).flatten()
 }

@@ -50,11 +50,7 @@ pub(crate) fn marker(text: &str) -> Option<Marker> {
         return None;
     }
     let is = |marker: &&str| text.eq_ignore_ascii_case(marker);
-    if SURE.iter().any(|marker| is(&marker)) {
-        Some(Marker::Sure)
-    } else {
-        LIKELY.iter().any(|marker| is(&marker)).then_some(Marker::Likely)
-    }
+    if SURE.iter().any(&is) { Some(Marker::Sure) } else { LIKELY.iter().any(is).then_some(Marker::Likely) }
 }
 
 /// Returns the number of digits of a code: a whole number with a leading zero, as postal codes have it, which a number would lose.

@@ -25,7 +25,7 @@ pub(in crate::report) fn telling(task: Task) -> &'static [&'static str] {
 /// Whose figures they are, the number of rows that they are of, and the figures.
 pub(in crate::report) fn sources(test: &Evaluation) -> Vec<(&str, u64, &Report)> {
     let mut sources = vec![("test", test.rows, &test.report)];
-    sources.extend(test.train.iter().map(|train| ("training", train.rows as u64, &train.report)));
+    sources.extend(test.train.iter().map(|train| ("training", train.rows, &train.report)));
     let baselines = test.baselines.iter().flat_map(|baselines| baselines.all());
     sources.extend(baselines.map(|baseline| (baseline.name, test.rows, &baseline.report)));
     sources
