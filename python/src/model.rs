@@ -17,7 +17,7 @@ use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
 use sparsegp::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
-use sparsegp::schema::UnseenLevels;
+use sparsegp::schema::{UnseenColumn, UnseenLevels};
 use sparsegp::tabular::{Baselines, TableModel, TrainingSample};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl Model {
         }
         let fills = wanted.iter().map(|wanted| self.fill(wanted, &targets)).collect::<PyResult<Vec<_>>>()?;
         let work = |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
             let all = fills.iter().map(|(width, fill)| {
                 let mut numbers = vec![0.0; predictions.rows() * width];
                 let rows = numbers.par_chunks_exact_mut((*width).max(1)).enumerate();
@@ -165,6 +165,12 @@ impl Model {
         };
         let all = self.run(py, threads, work)?;
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
+    }
+
+    /// What a user should know about levels in a table that training did not see, in one line.
+    fn unseen_levels(&self, table: &Table) -> PyResult<Option<String>> {
+        let found = self.model.schema().unseen_levels(&table.0).map_err(raised)?;
+        Ok(UnseenColumn::told(table.0.source(), &found))
     }
 
     /// Draws of the target at every row by itself: a row per row of the table. A row's draws depend on the seed and its place alone.
@@ -178,7 +184,7 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let work = |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
             let mut numbers = vec![0.0; predictions.rows() * count];
             numbers.par_chunks_exact_mut(count.max(1)).enumerate().for_each(|(row, out)| {
                 let mut random = generator(seed, Purpose::Prediction, row as u64);
@@ -198,7 +204,7 @@ impl Model {
         table: &Table,
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
-        let work = |_: host::Host<'_>| self.model.joint(&table.0, UnseenLevels::Error);
+        let work = |_: host::Host<'_>| self.model.joint(&table.0, UnseenLevels::New);
         let (mean, covariance) = self.run(py, threads, work)?;
         Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
     }
@@ -213,7 +219,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let work = |_: host::Host<'_>| {
             let (predictions, targets) =
-                (self.model.predict(&table.0, UnseenLevels::Error)?, self.targets(table)?);
+                (self.model.predict(&table.0, UnseenLevels::New)?, self.targets(table)?);
             let rows = predictions.compare(&targets);
             Ok(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]).collect::<Vec<f64>>())
         };
@@ -313,11 +319,11 @@ impl Model {
             let beside = labelled.and(self.sample.as_ref());
             let beside = beside.and_then(|sample| Baselines::of_sample(sample, model, &mut session).ok());
             let of_table =
-                |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::Error);
+                |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::New);
             let test = labelled.map(of_table).transpose()?;
             let mut rows = KeptRows::new(model);
             if let (Some(table), None) = (table, &test) {
-                rows.push_table(model, &table.0, UnseenLevels::Error)?;
+                rows.push_table(model, &table.0, UnseenLevels::New)?;
             }
             let next = test.as_ref().map(|test| test.next(model, &python)).unwrap_or_default();
             let fit = FitReport {

@@ -16,8 +16,11 @@ use crate::tables::reading::{Reading, Readings};
 use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
 
-/// The most categories of one column; more are almost surely an identifier, and each would be an input.
-const MOST_LEVELS: usize = 1000;
+/// The most categories of one column, each of which would be an input; …
+const MOST_INPUTS: usize = 1000;
+
+/// … and where they are codes. More are almost surely an identifier.
+const MOST_LEVELS: usize = 10_000;
 
 impl Schema {
     /// [`Schema::infer`] by what is known of a table.
@@ -33,7 +36,7 @@ impl Schema {
         let left_out = left_out(facts, &names, options, &mut warnings)?;
         for name in names.into_iter().filter(|name| !left_out.contains(name)) {
             let declared = options.categorical.iter().any(|categorical| categorical == name);
-            features.push(infer_feature(facts, name, declared, &mut doubts)?);
+            features.push(infer_feature(facts, name, (declared, !options.drop_first), &mut doubts)?);
         }
         warnings.extend(doubts.told(facts.source()));
         if features.is_empty() {
@@ -144,6 +147,12 @@ impl Schema {
                     constant.push(!column.varies_in_training());
                     constant.extend(cycles.iter().flat_map(|_| [false; 2]));
                 }
+                Feature::Categorical { levels, missing, coded: true, .. } => {
+                    let all = |share: f64| share == 1.0;
+                    let missing = *missing && all(column.gap_affine(rows).shift);
+                    let one = levels.iter().any(|level| all(column.level_affine(level, rows).shift));
+                    constant.push(missing || one);
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     constant.extend(levels.map(|level| {
@@ -173,6 +182,7 @@ impl Schema {
                         calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
                     );
                 }
+                Feature::Categorical { coded: true, .. } => inputs.push(Affine::IDENTITY),
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
@@ -363,7 +373,7 @@ fn left_out<'a>(
         let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
         // Nobody writes identifiers with a currency or with thousands set apart.
         let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
-        let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
+        let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
     if found.len() == names.len() {
@@ -385,7 +395,12 @@ fn left_out<'a>(
 }
 
 /// The meaning of one column; see [`Schema::infer`] for the rule.
-fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Doubts) -> Result<Feature> {
+fn infer_feature(
+    facts: &TableFacts,
+    name: &str,
+    (declared, coded): (bool, bool),
+    doubts: &mut Doubts,
+) -> Result<Feature> {
     let column = facts.require(name)?;
     column.supported()?;
     if let Some(calendar) = column.calendar() {
@@ -401,7 +416,7 @@ fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Do
         return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
     }
     if declared {
-        return categorical(facts, name, column, doubts);
+        return categorical(facts, (name, coded), column, doubts);
     }
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
@@ -411,15 +426,26 @@ fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Do
             "correct or remove the row; if the column holds categories, say ⟨categorical {name}⟩"
         )));
     }
-    categorical(facts, name, column, doubts)
+    categorical(facts, (name, coded), column, doubts)
 }
 
-fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mut Doubts) -> Result<Feature> {
+/// The most levels of a category, whose input is a code or that has one for each.
+fn most_levels(coded: bool) -> usize {
+    if coded { MOST_LEVELS } else { MOST_INPUTS }
+}
+
+fn categorical(
+    facts: &TableFacts,
+    (name, coded): (&str, bool),
+    values: &ColumnFacts,
+    doubts: &mut Doubts,
+) -> Result<Feature> {
     let column = format!("{}: column {}", facts.source(), quoted(name));
     let mut levels = values.distinct.texts();
-    if levels.len() > MOST_LEVELS {
+    let most = most_levels(coded);
+    if levels.len() > most || values.distinct.is_cut() {
         return Err(Error::data(format!(
-            "{column} has {} categories, expected at most {MOST_LEVELS}",
+            "{column} has {} categories, expected at most {most}",
             values.distinct.count()
         ))
         .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
@@ -431,5 +457,5 @@ fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mu
         doubts.lines.push((quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0 })
+    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded })
 }

@@ -34,7 +34,7 @@ pub(super) struct CodedTable {
 impl CodedTable {
     pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
         Ok(CodedTable {
-            design: schema.design(table, UnseenLevels::Error)?,
+            design: schema.design(table, UnseenLevels::New)?,
             target: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
             weights: schema.weights(table)?.unwrap_or_default(),
@@ -83,6 +83,11 @@ impl TableRows {
             exposure: cut(&self.exposure),
             weights: cut(&self.weights),
         }
+    }
+
+    /// The same rows with one input for each level of the categories of a schema in place of codes.
+    pub fn without_codes(&self, schema: &Schema) -> TableRows {
+        TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
     }
 
     pub(super) fn scale(&mut self, scaling: &Scaling) {

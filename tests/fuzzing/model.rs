@@ -70,9 +70,9 @@ fn rows_for(schema: &Schema) -> Option<Table> {
 
 /// Everything a model says about every row, as the bits of its numbers.
 fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
-    let predictions = model.predict(table, UnseenLevels::Zeros).map_err(|error| error.to_string())?;
+    let predictions = model.predict(table, UnseenLevels::New).map_err(|error| error.to_string())?;
     let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
-    if let Ok(draws) = model.samples(table, UnseenLevels::Zeros, 2, 1) {
+    if let Ok(draws) = model.samples(table, UnseenLevels::New, 2, 1) {
         said.extend(draws.concat());
     }
     said.extend(model.coefficients().unwrap_or_default().iter().map(|coefficient| coefficient.mean));

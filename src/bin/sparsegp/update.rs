@@ -1,6 +1,7 @@
 //! `update`: a model and new rows to the model after them, with its figures at these rows before and after; no fitting.
 
 use super::args::UpdateArgs;
+use super::predict::Unfamiliar;
 use super::{interruption, output};
 use serde_json::{Map, Value, json};
 use sparsegp::Result;
@@ -18,6 +19,9 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     output::check_paths(&[&args.model_out], &[&args.data])?;
     let models = TableOutputs::load(&args.model)?;
     let table = read_table_with(&args.data, args.delimiter)?;
+    let mut unfamiliar = Unfamiliar::default();
+    models.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
+    unfamiliar.tell(&args.data);
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::listen()?);
     let updated = models.updated(&table, args.forget, &mut session)?;
@@ -43,7 +47,7 @@ struct Updated {
 
 impl Updated {
     fn of(old: &TableModel, new: &TableModel, table: &Table) -> Result<Updated> {
-        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::Error);
+        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::New);
         let (before, after) = (figures(old)?, figures(new)?);
         Ok(Updated {
             target: old.schema().target_name().to_owned(),
