@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map_err(|_| "the covariance matrix of the inducing inputs cannot be factorised")?;
     let noise = [0.003];
 
-    let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+    let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let order: Vec<u32> = (0..n as u32).collect();
     let lists = timed("search among predecessors", n, || {
         nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS)
@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let index = timed("index of all data", n, || Index::new(near.as_ref(), order.clone(), COMPARISONS));
     let new = inputs(n, dims, n);
-    let near_new = in_units_of(new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+    let near_new = in_units_of(layer.kernel(), new.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
     let posterior = (found.q.mean(), found.q.cov().full());
     let predictor = Predictor { layer: &layer, posterior, noise: &noise, data: (x.as_ref(), &y) };
     let (mean, _) =

@@ -21,22 +21,22 @@ fn every_option_has_an_effect() {
         let length = |document: &Value, d: usize| parameter(document, &format!("kernel.lengthscales.{d}"));
         let one = fit("--fix kernel.lengthscales.1=0.75");
         assert_eq!(length(&one, 1), 0.75);
-        assert_ne!(length(&one, 0), 5f64.sqrt(), "the others are trained");
+        assert_ne!(length(&one, 0), 3f64.sqrt(), "the others are trained");
         let start = fit("--fix kernel.lengthscales --fix *.variance");
-        assert!((length(&start, 0) - 5f64.sqrt()).abs() < 0.05, "{}", length(&start, 0));
+        assert!((length(&start, 0) - 3f64.sqrt()).abs() < 0.05, "{}", length(&start, 0));
         assert!(parameter(&start, "kernel.variance") > 0.9 && parameter(&start, "kernel.variance") < 1.1);
         let bounded = fit("--bounds *.lengthscales=7,8 --bounds likelihood.noise_variance=,0.001");
-        for d in 0..5 {
+        for d in 0..3 {
             assert!((7.0..=8.0).contains(&length(&bounded, d)));
         }
         assert!(parameter(&bounded, "likelihood.noise_variance") <= 0.001);
         let pulled = fit("--epochs 60 --prior kernel.lengthscales.0=lognormal(3,0.02)");
         assert!(length(&pulled, 0) > 1.5 * length(&plain, 0).min(5.0), "{}", length(&pulled, 0));
-        let tied = fit("--tie kernel.lengthscales.0,kernel.lengthscales.3");
-        assert_eq!(length(&tied, 0), length(&tied, 3));
+        let tied = fit("--tie kernel.lengthscales.0,kernel.lengthscales.2");
+        assert_eq!(length(&tied, 0), length(&tied, 2));
         assert_ne!(length(&tied, 0), length(&tied, 1));
         let off = fit("--default-priors off");
-        assert_ne!(length(&off, 4), length(&plain, 4));
+        assert_ne!(length(&off, 2), length(&plain, 2));
         assert_eq!(plain["config"]["default_priors"], true);
         assert_eq!(off["config"]["default_priors"], false);
         assert_eq!(off["hyperparameter_notes"], serde_json::json!({}));
@@ -46,12 +46,12 @@ fn every_option_has_an_effect() {
 #[test]
 fn inspect_and_the_document_tell_what_is_in_effect_and_a_later_fit_keeps_it() {
     let work = Work::new();
-    let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 \
-                   --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.2,kernel.lengthscales.3";
+    let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 --bounds kernel.lengthscales.2=0.5,9 \
+                   --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.1,kernel.lengthscales.2";
     work.run(&format!("fit data.csv --target y --quiet {QUICK} --model-out model {options}")).ok();
     let text = work.run("inspect model").ok().stdout();
     for words in
-        ["fixed", "between 0.5 and 9", "prior gamma(2,1.5)", "tied to kernel.lengthscales.2", "(weak)"]
+        ["fixed", "between 0.5 and 9", "prior gamma(2,1.5)", "tied to kernel.lengthscales.1", "(weak)"]
     {
         assert!(text.contains(words), "{words:?} in {text}");
     }
@@ -59,12 +59,12 @@ fn inspect_and_the_document_tell_what_is_in_effect_and_a_later_fit_keeps_it() {
     assert_eq!(notes["kernel.lengthscales.0"], "fixed");
     let again = work.fit("--from model --bounds kernel.variance=4,5 --default-priors off");
     assert_eq!(parameter(&again, "kernel.lengthscales.0"), 2.0);
-    assert_eq!(parameter(&again, "kernel.lengthscales.2"), parameter(&again, "kernel.lengthscales.3"));
+    assert_eq!(parameter(&again, "kernel.lengthscales.1"), parameter(&again, "kernel.lengthscales.2"));
     assert!((4.0..=5.0).contains(&parameter(&again, "kernel.variance")));
     let later = &again["hyperparameter_notes"];
     assert_eq!(later["kernel.lengthscales.1"], "between 0.5 and 9");
     assert_eq!(later["kernel.variance"], "between 4 and 5, prior gamma(2,1.5)");
-    assert_eq!(later["kernel.lengthscales.4"], Value::Null, "weak priors went");
+    assert!(!later.to_string().contains("(weak)"), "weak priors went");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_makes_no_sense_is_refused() {
         work.run(&format!("fit data.csv --target y --quiet {QUICK} {options}")).fails(2, words);
     };
     let names =
-        ["hint: the names are kernel.variance, kernel.lengthscales.0 to .4", "likelihood.noise_variance"];
+        ["hint: the names are kernel.variance, kernel.lengthscales.0 to .2", "likelihood.noise_variance"];
     for option in [
         "--fix nothing=1",
         "--fix nothing",

@@ -11,7 +11,8 @@ use parquet::schema::parser::parse_message_type;
 use parquet_file::Cells;
 use proptest::prelude::*;
 use sparsegp::Error;
-use sparsegp::schema::{Feature, Schema, SchemaOptions, UnseenLevels};
+use sparsegp::kernels::Dimension;
+use sparsegp::schema::{Feature, Schema, SchemaOptions, UnseenColumn, UnseenLevels};
 use sparsegp::tables::{
     Column, PredictedRows, PredictedTable, PredictionWriter, Table, read_csv, read_table,
 };
@@ -169,17 +170,20 @@ fn excluded_columns_may_hold_anything() {
 }
 
 #[test]
-fn categories_become_one_input_each_in_an_order_of_their_own() {
+fn categories_become_codes_in_an_order_of_their_own_or_one_input_each() {
     let text = "colour,size,flag,y\nred,10,true,1\nblue,9,FALSE,2\nred,10,True,3\n";
     let declared = SchemaOptions { categorical: vec!["size".into()], ..options("y") };
     let (schema, x, _) = train(text, &declared).unwrap();
-    assert_eq!(schema.input_names(), ["colour=blue", "colour=red", "size=9", "size=10", "flag"]);
-    let expected = [[0.0, 1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0, 1.0]];
+    assert_eq!(schema.input_names(), ["colour", "size", "flag"]);
+    let levels = Dimension::Category { levels: 2 };
+    assert_eq!(schema.dimensions(), [levels, levels, Dimension::Number]);
+    let expected = [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]];
     for (row, expected) in expected.iter().enumerate() {
         assert_eq!(input_row(&x, row), expected);
     }
     let (fewer, x, _) = train(text, &SchemaOptions { drop_first: true, ..declared }).unwrap();
     assert_eq!(fewer.input_names(), ["colour=red", "size=10", "flag"]);
+    assert_eq!(fewer.dimensions(), []);
     assert_eq!(input_row(&x, 1), [0.0, 0.0, 0.0]);
     let json = serde_json::to_string(&schema).unwrap();
     assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
@@ -201,7 +205,7 @@ fn columns_match_by_name_in_any_order_and_others_are_ignored() {
 }
 
 #[test]
-fn unseen_categories_are_refused_or_zero() {
+fn unseen_levels_are_refused_or_codes_of_their_own() {
     let declared = SchemaOptions { categorical: vec!["k".into()], ..options("y") };
     let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &declared).unwrap();
     let text = csv("c,k\nu,2.0\nw,1\n").unwrap();
@@ -210,8 +214,17 @@ fn unseen_categories_are_refused_or_zero() {
         error,
         "f.csv: row 2 (line 3), column 'c': found \"w\", expected a category seen in training: 'u', 'v'"
     );
-    let x = schema.design(&text, UnseenLevels::Zeros).unwrap();
-    assert_eq!((input_row(&x, 0), input_row(&x, 1)), (vec![1., 0., 0., 1.], vec![0., 0., 1., 0.]));
+    let x = schema.design(&text, UnseenLevels::New).unwrap();
+    assert_eq!((input_row(&x, 0), input_row(&x, 1)), (vec![0.0, 1.0], vec![2.0, 0.0]));
+    let several = csv("c,k\nw,7\nx,8\nw,1\n").unwrap();
+    let x = schema.design(&several, UnseenLevels::New).unwrap();
+    let codes: Vec<Vec<f64>> = (0..3).map(|row| input_row(&x, row)).collect();
+    assert_eq!(codes, [[2.0, 2.0], [3.0, 3.0], [2.0, 0.0]], "different levels differ");
+    let found = schema.unseen_levels(&several).unwrap();
+    assert_eq!(
+        UnseenColumn::told("f.csv", &found).unwrap(),
+        "f.csv: levels that do not occur in the training data: 'c' (3 rows, such as 'w', 'x') and 'k' (2 rows, such as '7', '8'); each is treated as a new level, unlike all others"
+    );
     let number = csv("c,k\nu,2\nv,3\n").unwrap();
     let error = schema.design(&number, UnseenLevels::Error).unwrap_err().to_string();
     assert!(
@@ -224,14 +237,18 @@ fn unseen_categories_are_refused_or_zero() {
         error,
         "f.csv: row 1 (line 2), column 'c': the value is missing, expected a category seen in training: 'u', 'v'"
     );
-    let x = schema.design(&missing, UnseenLevels::Zeros).unwrap();
-    assert_eq!(input_row(&x, 0), [0.0, 0.0, 0.0, 1.0]);
+    let x = schema.design(&missing, UnseenLevels::New).unwrap();
+    assert!(x[(0, 0)] > 1.0 && x[(0, 1)] == 1.0);
+    // In columns of linear models levels that training did not see are 0 everywhere.
+    let linear = SchemaOptions { drop_first: true, categorical: vec!["k".into()], ..options("y") };
+    let (schema, ..) = train("c,k,y\nu,1,1\nv,2,2\n", &linear).unwrap();
+    assert_eq!(input_row(&schema.design(&text, UnseenLevels::New).unwrap(), 1), [0.0, 0.0]);
 }
 
 #[test]
 fn text_in_a_numeric_feature_is_refused_when_predicting_too() {
     let (schema, ..) = train("a,y\n1,1\n2,2\n", &options("y")).unwrap();
-    let error = schema.design(&csv("a\n1\nlow\n").unwrap(), UnseenLevels::Zeros).unwrap_err();
+    let error = schema.design(&csv("a\n1\nlow\n").unwrap(), UnseenLevels::New).unwrap_err();
     assert_eq!(error.to_string(), "f.csv: row 2 (line 3), column 'a': found \"low\", expected a number");
 }
 
@@ -251,8 +268,8 @@ fn a_target_to_predict_may_be_missing_in_some_rows() {
 #[test]
 fn identifiers_are_refused_or_warned_of() {
     let rows = |n: usize| (0..n).map(|i| format!("id{i},{i}\n")).collect::<String>();
-    let many = format!("name,y\n{}", rows(1001));
-    assert_eq!(refused(&many), "f.csv: column 'name' has 1001 categories, expected at most 1000");
+    let many = format!("name,y\n{}", rows(10_001));
+    assert_eq!(refused(&many), "f.csv: column 'name' has more than 10000 categories, expected at most 10000");
     let table = csv(&format!("name,y\n{}", rows(5))).unwrap();
     let numbers = SchemaOptions { numbers: true, ..options("y") };
     let (_, warnings) = Schema::infer(&table, &numbers).unwrap();
@@ -426,9 +443,9 @@ fn a_model_of_text_and_one_of_numbers_agree_on_categories() {
     };
     assert_eq!(levels, &["0", "2", "10"]);
     let mixed = csv("k\n2\nodd\n1e1\n-0.0\n").unwrap();
-    let x = schema.design(&mixed, UnseenLevels::Zeros).unwrap();
-    let ones: Vec<Option<usize>> = (0..4).map(|r| input_row(&x, r).iter().position(|&v| v == 1.0)).collect();
-    assert_eq!(ones, [Some(1), None, Some(2), Some(0)]);
+    let x = schema.design(&mixed, UnseenLevels::New).unwrap();
+    let codes: Vec<f64> = (0..4).map(|r| x[(r, 0)]).collect();
+    assert_eq!(codes, [1.0, 3.0, 2.0, 0.0]);
 }
 
 proptest! {

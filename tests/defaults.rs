@@ -119,7 +119,7 @@ fn one(table: &Table, seed: u64, max_seconds: Option<f64>) -> sparsegp::Result<S
         keep_posterior: false,
     };
     let model = fit_table(&request, &mut |_| {})?.model;
-    let predictions = model.predict(table, UnseenLevels::Zeros)?;
+    let predictions = model.predict(table, UnseenLevels::New)?;
     assert!((0..table.rows()).all(|row| predictions.row(row).mean.is_finite()));
     let warnings = model.summary().warnings.iter().map(ToString::to_string);
     Ok(warnings.filter(|warning| warning.contains("chosen options failed")).collect())

@@ -101,8 +101,8 @@ fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
     assert_eq!(work.run("inspect m --json").json()["coefficients"], document["coefficients"]);
 
     work.write("new.csv", "colour,a\nblue,100\nblue,110\nred,110\npink,110\n");
-    work.run("predict m new.csv --out p.csv").fails(3, &["row 4", "pink"]);
-    work.run("predict m new.csv --out p.csv --unseen zeros --quantiles 0.5").ok();
+    work.run("predict m new.csv --out p.csv --unseen error").fails(3, &["row 4", "pink"]);
+    work.run("predict m new.csv --out p.csv --quantiles 0.5").ok();
     let predicted = work.read("p.csv");
     let means: Vec<f64> = predicted
         .lines()

@@ -10,6 +10,7 @@ fn limits(epochs: usize) -> Limits {
         seconds: None,
         tolerance: 0.0,
         window: 10,
+        range: None,
         plateaus: 0,
         patience: 5,
         target: None,

@@ -111,6 +111,7 @@ fn limits(epochs: usize) -> Limits {
         seconds: None,
         tolerance: 0.0,
         window: 10,
+        range: None,
         plateaus: 0,
         patience: usize::MAX,
         target: None,

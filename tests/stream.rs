@@ -104,7 +104,8 @@ fn fits_from_disk_are_as_good_as_in_memory() {
     work.write("t.csv", &table(24_000));
     let path = work.path("t.csv");
     let quick = FitOptions {
-        inducing: Some(20),
+        // Enough for each of the three colours: their codes stay what they are.
+        inducing: Some(45),
         epochs: Some(6),
         steps: StepOptions { batch_size: 500, ..StepOptions::default() },
         ..FitOptions::default()
@@ -207,7 +208,7 @@ fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
         assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{a} {b}");
     }
     for (a, b) in disk.latent().natural().iter().zip(start.latent().natural()) {
-        assert!((a - b).abs() < 1e-12 * b.abs(), "{a} {b}");
+        assert!((a - b).abs() <= 1e-12 * b.abs(), "{a} {b}");
     }
     // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.
     let unpolished = FitOptions {
@@ -255,8 +256,8 @@ fn what_is_in_memory_is_stated_and_does_not_grow_with_the_file() {
     assert_eq!((small.buffer_rows, small.most_rows), (large.buffer_rows, large.most_rows));
     // 10,240 rows to start on, 20,480 to check on, blocks of 8,192 and batches of 1,024.
     assert_eq!(small.most_rows, 2000 + 10_240 + 20_480 + 3 * 8192 + 4 * 1024);
-    // a, b, three colours, the target and the weight.
-    assert_eq!(small.most_bytes, small.most_rows * 7 * 8);
+    // a, b, the colour, the target and the weight.
+    assert_eq!(small.most_bytes, small.most_rows * 5 * 8);
     assert_eq!(plan(3000, None).buffer_rows, 3000);
 }
 

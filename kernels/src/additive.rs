@@ -1,5 +1,6 @@
 //! The additive kernel, all interactions of columns up to an order; no walk over pairs.
 
+use crate::dimension::{Dimension, NoCategories};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch};
 use crate::mapped::ActiveDims;
@@ -31,6 +32,7 @@ pub(crate) const ADDITIVE: Entry = Entry {
 pub struct Additive {
     variances: Parameter,
     lengthscales: Parameter,
+    dimensions: Vec<Dimension>,
 }
 
 impl Additive {
@@ -49,6 +51,7 @@ impl Additive {
         Additive {
             variances: Parameter::positive("variances", variances.to_vec()),
             lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
+            dimensions: Vec::new(),
         }
     }
 
@@ -71,7 +74,11 @@ impl Additive {
 
     fn form(&self, inputs: Inputs<'_>) -> Interactions<'_> {
         assert_eq!(inputs.dims(), self.dims(), "columns of the points that meet an additive kernel");
-        Interactions { variances: &self.variances.values, lengthscales: &self.lengthscales.values }
+        Interactions {
+            variances: &self.variances.values,
+            lengthscales: &self.lengthscales.values,
+            dimensions: &self.dimensions,
+        }
     }
 
     /// Adds what diagonal entries with the sum `total` of `kbar` contribute.
@@ -84,6 +91,7 @@ impl Additive {
 struct Interactions<'a> {
     variances: &'a [f64],
     lengthscales: &'a [f64],
+    dimensions: &'a [Dimension],
 }
 
 /// `z_d`.
@@ -120,6 +128,10 @@ fn begin(polynomials: &mut [Run]) {
 }
 
 impl OfDifferences for Interactions<'_> {
+    fn dimensions(&self) -> &[Dimension] {
+        self.dimensions
+    }
+
     /// `z_d`, the polynomials of every number of columns, and their adjoints.
     fn workspace(&self) -> usize {
         let dims = self.lengthscales.len();
@@ -229,6 +241,15 @@ impl Kernel for Additive {
         [&mut self.variances, &mut self.lengthscales].into_iter().for_each(visit);
     }
 
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
     /// The orders share the variance equally, so `σ_o²` starts at that share divided by the number of products of order `o`.
     /// Lengthscales start at one spread, base kernels being one-dimensional.
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
@@ -248,7 +269,10 @@ impl Kernel for Additive {
         let [variance] = self.variances.values[..] else { return Vec::new() };
         let term = |(column, &lengthscale): (usize, &f64)| -> Box<dyn Kernel> {
             let inner = Box::new(Stationary::rbf(variance, &[lengthscale]));
-            Box::new(ActiveDims::new(vec![column], inner))
+            let mut term = ActiveDims::new(vec![column], inner);
+            // A stationary kernel takes any column.
+            term.set_dimensions(&self.dimensions).ok();
+            Box::new(term)
         };
         self.lengthscales.values.iter().enumerate().map(term).collect()
     }

@@ -1,6 +1,6 @@
 //! Arc-cosine kernels: infinitely wide one-layer networks with step, ramp and squared-ramp units; no composition.
 
-use crate::distance::{PairGradient, ScaledPair};
+use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::matrix::{column, column_mut};
@@ -201,7 +201,8 @@ impl Kernel for ArcCosine {
         let mut scales = scratch.take(x.ncols() + 1);
         scales.fill(1.0);
         let factor = self.variance.at(0) * FRAC_1_PI;
-        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), &scales, self.order == 0, scratch);
+        let measure = Measure { scales: &scales, dimensions: &[] };
+        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), measure, self.order == 0, scratch);
         pair.evaluate(out.as_mut(), factor * self.angular(0.0), &|run| {
             for value in run {
                 *value = factor * self.angular(*value);
@@ -267,7 +268,8 @@ impl Kernel for ArcCosine {
         let units = x.ncols() + 1;
         let (mut left_bar, mut right_bar) =
             (std::mem::take(&mut left.units_bar), std::mem::take(&mut right.units_bar));
-        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), &scales, self.order == 0, scratch);
+        let measure = Measure { scales: &scales, dimensions: &[] };
+        let pair = ScaledPair::new(unit_inputs(inputs, &left, &right), measure, self.order == 0, scratch);
         pair.adjoint(
             k,
             MatRef::from_column_major_slice(&angular_bar, rows, cols),

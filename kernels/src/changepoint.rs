@@ -1,6 +1,7 @@
 //! A kernel that goes over from one covariance to the next along a column; no covariance of its own.
 
-use crate::compose::{reborrow, with_slots};
+use crate::compose::{reborrow, told, with_slots};
+use crate::dimension::{Dimension, NoCategories, is_category};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::{Parameter, Transform};
@@ -14,6 +15,7 @@ pub struct Changepoint {
     /// Locations, in units of the first column, and steepnesses, one over that unit.
     own: [Parameter; 2],
     children: Vec<Box<dyn Kernel>>,
+    dimensions: Vec<Dimension>,
 }
 
 /// The steepness, in spreads of the column, that training starts with.
@@ -31,6 +33,7 @@ impl Changepoint {
         let mut kernel = Changepoint {
             own: [locations, Parameter::positive("steepness", vec![START; changes])],
             children,
+            dimensions: Vec::new(),
         };
         kernel.start(1.0);
         kernel
@@ -217,6 +220,20 @@ impl Kernel for Changepoint {
         let parameters = self.own.iter().map(|parameter| parameter.name.clone()).collect();
         let own = Part { label: "changepoint".to_owned(), parameters };
         std::iter::once(own).chain(self.children.iter().flat_map(|child| child.parts())).collect()
+    }
+
+    /// Categories have no place between locations: the first column holds numbers.
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        if is_category(dimensions, 0) {
+            return Err(NoCategories { kernel: self.expression() });
+        }
+        self.children = told(&self.children, dimensions)?;
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
     }
 
     /// Every kernel starts with the whole variance. Locations start evenly between two spreads below and above 0, which suits columns

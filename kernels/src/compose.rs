@@ -1,5 +1,6 @@
 //! Kernels made of kernels: sum, product, scale; no formulae of their own.
 
+use crate::dimension::{Dimension, NoCategories};
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::matrix::{column, column_mut};
 use crate::parameter::Parameter;
@@ -29,6 +30,7 @@ impl Operation {
 pub struct Combination {
     operation: Operation,
     children: Vec<Box<dyn Kernel>>,
+    dimensions: Vec<Dimension>,
 }
 
 impl Combination {
@@ -38,7 +40,7 @@ impl Combination {
     /// If there are fewer than two.
     pub fn new(operation: Operation, children: Vec<Box<dyn Kernel>>) -> Self {
         assert!(children.len() >= 2, "a sum or product of {} kernels", children.len());
-        Combination { operation, children }
+        Combination { operation, children, dimensions: Vec::new() }
     }
 
     /// The sum of the terms.
@@ -56,6 +58,18 @@ impl Combination {
     pub fn product(factors: Vec<Box<dyn Kernel>>) -> Self {
         Combination::new(Operation::Product, factors)
     }
+}
+
+/// The children after [`Kernel::set_dimensions`].
+pub(crate) fn told(
+    children: &[Box<dyn Kernel>],
+    dimensions: &[Dimension],
+) -> Result<Vec<Box<dyn Kernel>>, NoCategories> {
+    let tell = |child: &Box<dyn Kernel>| {
+        let mut child = child.clone();
+        child.set_dimensions(dimensions).map(|()| child)
+    };
+    children.iter().map(tell).collect()
 }
 
 /// The number of parameter values of a kernel.
@@ -214,6 +228,16 @@ impl Kernel for Combination {
         self.children.iter().flat_map(|child| child.parts()).collect()
     }
 
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        self.children = told(&self.children, dimensions)?;
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {
         let count = self.children.len() as f64;
         for (i, child) in self.children.iter_mut().enumerate() {
@@ -369,6 +393,14 @@ impl Kernel for Scale {
     fn parts(&self) -> Vec<Part> {
         let own = Part { label: "scale".to_owned(), parameters: vec![self.variance.name.clone()] };
         std::iter::once(own).chain(self.inner.parts()).collect()
+    }
+
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        self.inner.set_dimensions(dimensions)
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        self.inner.dimensions()
     }
 
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {

@@ -1,8 +1,10 @@
 //! Scaled squared distances between two sets of points, and their adjoint; no kernels.
 //!
 //! `r²_ij = Σ_d (s_d (x_id − z_jd))²` with one scale (inverse lengthscale) per dimension. Points are centred on the
-//! mean of the left set before they are scaled, so an offset shared by all inputs costs no digits.
+//! mean of the left set before they are scaled, so an offset shared by all inputs costs no digits. A dimension of categories
+//! adds `s_d²` where codes differ, whatever the codes.
 
+use crate::dimension::{AddWhere, Dimension, SumWhere, is_category};
 use crate::kernel::{Inputs, Scratch};
 use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
 use crate::vector_math::{Pass, dispatch, dot};
@@ -24,15 +26,35 @@ const ROW_BLOCK: usize = 128;
 pub(crate) struct ScaledPair<'a> {
     rows: usize,
     cols: usize,
+    /// The number of dimensions of numbers.
     dims: usize,
     gram: bool,
-    scales: &'a [f64],
-    /// `rows × D`, one contiguous run per dimension.
+    measure: Measure<'a>,
+    /// Numbers of the left points, `rows × dims`, one contiguous run per dimension.
     left: Vec<f64>,
-    /// `cols × D`, one contiguous run per point.
+    /// Numbers of the right points, `cols × dims`, one contiguous run per point.
     right: Vec<f64>,
+    /// Codes of the left points and then of the right ones, one contiguous run per dimension of categories.
+    codes: [Vec<f64>; 2],
     /// Squared norms of the left points, then of the right ones; empty when differences are used.
     norms: Vec<f64>,
+}
+
+/// What distances are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Measure<'a> {
+    /// One scale per column of the points.
+    pub scales: &'a [f64],
+    /// What the columns hold; empty for numbers alone.
+    pub dimensions: &'a [Dimension],
+}
+
+impl<'a> Measure<'a> {
+    /// The columns of numbers, or of categories, with their scales.
+    fn columns(self, categories: bool) -> impl Iterator<Item = (usize, f64)> + use<'a> {
+        let all = self.scales.iter().copied().enumerate();
+        all.filter(move |&(d, _)| is_category(self.dimensions, d) == categories)
+    }
 }
 
 /// What [`ScaledPair::adjoint`] adds to.
@@ -49,33 +71,44 @@ pub(crate) struct PairGradient<'a> {
 pub(crate) type Weigh<'a> = dyn FnMut(&mut [f64], &[f64], &[f64]) + 'a;
 
 impl<'a> ScaledPair<'a> {
-    /// Centres and scales both sides of `inputs`; `scales` has one number per column of the points. `kink` says that
+    /// Centres and scales both sides of `inputs`; the measure has one scale per column of the points. `kink` says that
     /// the kernel has one at `r² = 0`, where the rounding of the product form would show as its square root.
-    pub fn new(inputs: Inputs<'_>, scales: &'a [f64], kink: bool, scratch: &mut Scratch) -> Self {
+    pub fn new(inputs: Inputs<'_>, measure: Measure<'a>, kink: bool, scratch: &mut Scratch) -> Self {
         let (left, right) = inputs.sides();
-        let (rows, cols, dims) = (left.nrows(), right.nrows(), left.ncols());
-        assert_eq!(dims, right.ncols(), "left and right points have different numbers of columns");
-        assert_eq!(dims, scales.len(), "one scale per column of the points");
+        let (rows, cols) = (left.nrows(), right.nrows());
+        assert_eq!(left.ncols(), right.ncols(), "left and right points have different numbers of columns");
+        assert_eq!(left.ncols(), measure.scales.len(), "one scale per column of the points");
+        let dims = measure.columns(false).count();
+        let categories = left.ncols() - dims;
         let gram = matches!(inputs, Inputs::Gram(_));
         let mut pair = ScaledPair {
             rows,
             cols,
             dims,
             gram,
-            scales,
+            measure,
             left: scratch.take(rows * dims),
             right: scratch.take(cols * dims),
+            codes: [scratch.take(rows * categories), scratch.take(cols * categories)],
             norms: scratch.take(0),
         };
-        for (d, &scale) in scales.iter().enumerate() {
+        for (slot, (d, scale)) in measure.columns(false).enumerate() {
             let mean = left.col(d).iter().sum::<f64>() / rows.max(1) as f64;
             // An infinite mean would turn finite points into NaN.
             let centre = if mean.is_finite() { mean } else { 0.0 };
-            for (to, &x) in pair.left[d * rows..].iter_mut().zip(left.col(d).iter()) {
+            for (to, &x) in pair.left[slot * rows..].iter_mut().zip(left.col(d).iter()) {
                 *to = (x - centre) * scale;
             }
-            for (to, &z) in pair.right.iter_mut().skip(d).step_by(dims).zip(right.col(d).iter()) {
+            for (to, &z) in pair.right.iter_mut().skip(slot).step_by(dims).zip(right.col(d).iter()) {
                 *to = (z - centre) * scale;
+            }
+        }
+        for (slot, (d, _)) in measure.columns(true).enumerate() {
+            for (points, codes) in [left, right].into_iter().zip(&mut pair.codes) {
+                codes[slot * points.nrows()..]
+                    .iter_mut()
+                    .zip(points.col(d).iter())
+                    .for_each(|(to, &x)| *to = x);
             }
         }
         if !gram && !kink && dims > DIFFERENCES_UP_TO {
@@ -106,9 +139,10 @@ impl<'a> ScaledPair<'a> {
 
     /// Hands the buffers back.
     pub fn release(self, scratch: &mut Scratch) {
-        scratch.give(self.left);
-        scratch.give(self.right);
-        scratch.give(self.norms);
+        let [left_codes, right_codes] = self.codes;
+        for buffer in [self.left, self.right, left_codes, right_codes, self.norms] {
+            scratch.give(buffer);
+        }
     }
 
     fn product_form(&self) -> bool {
@@ -159,6 +193,24 @@ impl<'a> ScaledPair<'a> {
 
     /// Writes `r²` for the columns `first..` into `panel`; of a Gram matrix only what lies above the diagonal.
     fn squared(&self, first: usize, mut panel: MatMut<'_, f64>) {
+        self.squared_of_numbers(first, panel.as_mut());
+        let [left, right] = &self.codes;
+        for (slot, (_, scale)) in self.measure.columns(true).enumerate() {
+            for j in 0..panel.ncols() {
+                let height = self.height(first + j);
+                dispatch(AddWhere {
+                    equal: false,
+                    codes: &left[slot * self.rows..][..height],
+                    code: right[slot * self.cols + first + j],
+                    value: scale * scale,
+                    out: &mut column_mut(&mut panel, j)[..height],
+                });
+            }
+        }
+    }
+
+    /// The part of `r²` that numbers make.
+    fn squared_of_numbers(&self, first: usize, mut panel: MatMut<'_, f64>) {
         let width = panel.ncols();
         if self.product_form() {
             let right = self.right_matrix(first, width);
@@ -211,6 +263,9 @@ impl<'a> ScaledPair<'a> {
         let mut right_sums = scratch.take(step * dims);
         let mut squares = scratch.take(dims);
         squares.fill(0.0);
+        // Σ_ij w_ij where codes differ.
+        let mut mismatches = scratch.take(self.measure.scales.len() - dims);
+        mismatches.fill(0.0);
         let wants_right = gradient.right.is_some();
 
         for first in (0..cols).step_by(step) {
@@ -233,6 +288,7 @@ impl<'a> ScaledPair<'a> {
                     column(kbar, first + j, &mut kbar_buffer)
                 };
                 weigh(&mut weights[j * rows..][..height], k, kbar);
+                self.add_mismatches(first + j, &weights[j * rows..][..height], &mut mismatches);
             }
             right_sums.fill(0.0);
             if self.product_form() {
@@ -275,19 +331,19 @@ impl<'a> ScaledPair<'a> {
             let target = if self.gram { &mut gradient.left } else { &mut gradient.right };
             if let Some(target) = target {
                 for j in 0..width {
-                    for (d, &scale) in self.scales.iter().enumerate() {
-                        target[(first + j, d)] -= 2.0 * scale * right_sums[j * dims + d];
+                    for (slot, (d, scale)) in self.measure.columns(false).enumerate() {
+                        target[(first + j, d)] -= 2.0 * scale * right_sums[j * dims + slot];
                     }
                 }
             }
         }
 
-        for (d, &scale) in self.scales.iter().enumerate() {
-            let sums = &mut left_sums[d * rows..][..rows];
-            let mut square = squares[d];
+        for (slot, (d, scale)) in self.measure.columns(false).enumerate() {
+            let sums = &mut left_sums[slot * rows..][..rows];
+            let mut square = squares[slot];
             if self.product_form() {
                 // Σ_ij w (x − z)² = Σ_i x_i (Σ_j w x_i − 2 Σ_j w z_j) + Σ_ij w z_j²
-                for ((sum, &x), &total) in sums.iter_mut().zip(&self.left[d * rows..]).zip(&row_sums) {
+                for ((sum, &x), &total) in sums.iter_mut().zip(&self.left[slot * rows..]).zip(&row_sums) {
                     square += x * (total * x - 2.0 * *sum);
                     *sum = total * x - *sum;
                 }
@@ -299,8 +355,22 @@ impl<'a> ScaledPair<'a> {
                 }
             }
         }
-        for buffer in [weights, both, k_buffer, kbar_buffer, left_sums, row_sums, right_sums, squares] {
+        for (&sum, (d, scale)) in mismatches.iter().zip(self.measure.columns(true)) {
+            gradient.log_scales[d] += 2.0 * scale * scale * sum;
+        }
+        for buffer in
+            [weights, both, k_buffer, kbar_buffer, left_sums, row_sums, right_sums, squares, mismatches]
+        {
             scratch.give(buffer);
+        }
+    }
+
+    /// Adds the weights of the left points (a run from the first on) whose codes differ from those of right point `j`.
+    fn add_mismatches(&self, j: usize, weights: &[f64], sums: &mut [f64]) {
+        let [left, right] = &self.codes;
+        for (slot, sum) in sums.iter_mut().enumerate() {
+            let codes = &left[slot * self.rows..][..weights.len()];
+            *sum += dispatch(SumWhere { equal: false, codes, code: right[slot * self.cols + j], weights });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Constant, white, linear and polynomial kernels; no distances.
 
+use crate::dimension::{Dimension, NoCategories, add_where_equal, is_category, sum_where_equal};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::{column, column_mut, mirror_upper};
@@ -99,6 +100,10 @@ impl Kernel for Constant {
         visit(&mut self.variance);
     }
 
+    fn set_dimensions(&mut self, _: &[Dimension]) -> Result<(), NoCategories> {
+        Ok(())
+    }
+
     fn initialise(&mut self, _spread: &[f64], target_variance: f64) {
         self.variance.start(|_| target_variance);
     }
@@ -121,12 +126,14 @@ impl Kernel for Constant {
 }
 
 /// `(Σ_d v_d x_d x'_d + offset)^degree`, the dot products by one matrix product. Not invariant to a shift of the
-/// inputs, so they are not centred. The linear kernel is the case of degree 1 without an offset.
+/// inputs, so they are not centred. The linear kernel is the case of degree 1 without an offset. In a column of categories
+/// `x_d x'_d` is 1 where codes are equal and 0 elsewhere: every level has an effect of its own, all with the same variance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomial {
     degree: u32,
     variance: Parameter,
     offset: Option<Parameter>,
+    dimensions: Vec<Dimension>,
 }
 
 impl Polynomial {
@@ -148,6 +155,7 @@ impl Polynomial {
             degree,
             variance: Parameter::positive("variance", variance.to_vec()),
             offset: Some(Parameter::positive("offset", vec![offset])),
+            dimensions: Vec::new(),
         }
     }
 
@@ -155,7 +163,7 @@ impl Polynomial {
     /// `(target / input)²`: the variances of the slopes.
     pub fn linear(variance: &[f64]) -> Self {
         let variance = Parameter::positive("variance", variance.to_vec());
-        Polynomial { degree: 1, variance, offset: None }
+        Polynomial { degree: 1, variance, offset: None, dimensions: Vec::new() }
     }
 
     fn offset(&self) -> f64 {
@@ -172,22 +180,42 @@ impl Polynomial {
     }
 
     fn base_at(&self, x: MatRef<'_, f64>, i: usize) -> f64 {
-        self.offset() + (0..x.ncols()).map(|d| self.variance.at(d) * x[(i, d)] * x[(i, d)]).sum::<f64>()
+        let product = |d: usize| {
+            let value = if self.is_category(d) { 1.0 } else { x[(i, d)] };
+            self.variance.at(d) * value * value
+        };
+        self.offset() + (0..x.ncols()).map(product).sum::<f64>()
+    }
+
+    fn is_category(&self, d: usize) -> bool {
+        is_category(&self.dimensions, d)
+    }
+
+    /// The columns of categories.
+    fn categories(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.dimensions.len()).filter(|&d| self.is_category(d))
     }
 
     /// Writes `Σ_d v_d x_d x'_d`, without the offset.
-    fn products(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
+    fn products(&self, inputs: Inputs<'_>, mut out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let (x, z) = inputs.sides();
         self.variance.check_dims(x.ncols());
         let mut weighted = scratch.take(x.nrows() * x.ncols());
         for (d, run) in weighted.chunks_exact_mut(x.nrows().max(1)).enumerate() {
-            let variance = self.variance.at(d);
+            let variance = if self.is_category(d) { 0.0 } else { self.variance.at(d) };
             for (to, &x) in run.iter_mut().zip(x.col(d).iter()) {
                 *to = variance * x;
             }
         }
         let left = MatRef::from_column_major_slice(&weighted, x.nrows(), x.ncols());
-        matmul(out, Accum::Replace, left, z.transpose(), 1.0, Par::Seq);
+        matmul(out.as_mut(), Accum::Replace, left, z.transpose(), 1.0, Par::Seq);
+        for d in self.categories() {
+            let codes = &mut weighted[..x.nrows()];
+            codes.iter_mut().zip(x.col(d).iter()).for_each(|(to, &code)| *to = code);
+            for j in 0..z.nrows() {
+                add_where_equal(codes, z[(j, d)], self.variance.at(d), column_mut(&mut out, j));
+            }
+        }
         scratch.give(weighted);
     }
 
@@ -205,19 +233,22 @@ impl Polynomial {
         let gram = matches!(inputs, Inputs::Gram(_));
         let add = |to: &mut MatMut<'_, f64>, sums: &[f64]| {
             let n = to.nrows();
-            for d in 0..to.ncols() {
+            for d in (0..to.ncols()).filter(|&d| !self.is_category(d)) {
                 for (i, sum) in sums[d * n..][..n].iter().enumerate() {
                     to[(i, d)] += self.variance.at(d) * sum;
                 }
             }
         };
         let (mut left, mut right) = (left, right);
+        if !variance.is_empty() {
+            self.categories_adjoint(inputs, weights, variance, scratch);
+        }
         let mut sums = scratch.take(x.nrows().max(z.nrows()) * x.ncols());
         let by_left = &mut sums[..x.nrows() * x.ncols()];
         let target = MatMut::from_column_major_slice_mut(by_left, x.nrows(), x.ncols());
         matmul(target, Accum::Replace, weights, z, 1.0, Par::Seq);
         if !variance.is_empty() {
-            for d in 0..x.ncols() {
+            for d in (0..x.ncols()).filter(|&d| !self.is_category(d)) {
                 let sums = &by_left[d * x.nrows()..][..x.nrows()];
                 variance[self.variance.slot(d)] +=
                     sums.iter().zip(x.col(d).iter()).map(|(a, b)| a * b).sum::<f64>();
@@ -234,6 +265,26 @@ impl Polynomial {
             add(right, by_right);
         }
         scratch.give(sums);
+    }
+
+    /// Adds the gradient in the variances of the columns of categories.
+    fn categories_adjoint(
+        &self,
+        inputs: Inputs<'_>,
+        weights: MatRef<'_, f64>,
+        variance: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
+        let (x, z) = inputs.sides();
+        let (mut codes, mut buffer) = (scratch.take(x.nrows()), scratch.take(x.nrows()));
+        for d in self.categories() {
+            codes.iter_mut().zip(x.col(d).iter()).for_each(|(to, &code)| *to = code);
+            for j in 0..z.nrows() {
+                variance[self.variance.slot(d)] +=
+                    sum_where_equal(&codes, z[(j, d)], column(weights, j, &mut buffer));
+            }
+        }
+        [codes, buffer].into_iter().for_each(|buffer| scratch.give(buffer));
     }
 }
 
@@ -302,10 +353,11 @@ impl Kernel for Polynomial {
         for (i, &kbar) in kbar.iter().enumerate() {
             let weight = kbar * self.power_slope(self.base_at(x, i));
             for d in 0..x.ncols() {
+                let value = if self.is_category(d) { 1.0 } else { x[(i, d)] };
                 if let Some(variance) = variance.get_mut(self.variance.slot(d)) {
-                    *variance += weight * x[(i, d)] * x[(i, d)];
+                    *variance += weight * value * value;
                 }
-                if let Some(points) = &mut points {
+                if let Some(points) = points.as_mut().filter(|_| !self.is_category(d)) {
                     points[(i, d)] += 2.0 * weight * self.variance.at(d) * x[(i, d)];
                 }
             }
@@ -323,6 +375,15 @@ impl Kernel for Polynomial {
     fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut Parameter)) {
         visit(&mut self.variance);
         self.offset.iter_mut().for_each(visit);
+    }
+
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
     }
 
     /// For centred inputs: the dot product and the offset share `target_variance^(1/degree)`, every dimension

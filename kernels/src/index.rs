@@ -1,5 +1,6 @@
 //! A covariance between the levels of a category or the outputs of a table in long form; no distances.
 
+use crate::dimension::{Dimension, NoCategories, any_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, expression_with};
 use crate::parameter::{Parameter, Transform};
@@ -11,13 +12,17 @@ pub(crate) const COREGION: Entry = Entry {
     arguments: &["rank"],
     parameters: &["weights", "variances"],
     build: |options| {
-        let most = u32::try_from(options.dims().max(1)).unwrap_or(u32::MAX);
-        let rank = options.integer("rank", 1, 0..=most)?;
+        // One column may hold codes of more levels, which is not known here.
+        let most = if options.dims() == 1 { MOST_RANK } else { options.dims() };
+        let rank = options.integer("rank", 1, 0..=u32::try_from(most.max(1)).unwrap_or(u32::MAX))?;
         Ok(Box::new(Coregion::new(options.dims(), rank as usize)))
     },
 };
 
-/// `k(i, j) = (W Wᵀ + diag κ)_ij` between the levels of a category, one column for each of them (Bonilla, Chai & Williams 2008; GPyTorch's
+/// The highest rank of levels that one column of codes has.
+const MOST_RANK: usize = 64;
+
+/// `k(i, j) = (W Wᵀ + diag κ)_ij` between the levels of a category: a column of its codes, or one column for each level (Bonilla, Chai & Williams 2008; GPyTorch's
 /// `IndexKernel`, GPflow's `Coregion`).
 ///
 /// The level of a point is the column with its largest positive value, which is that of the level in one-hot codes, standardised or not. A
@@ -30,6 +35,7 @@ pub struct Coregion {
     weights: Parameter,
     /// κ.
     variances: Parameter,
+    dimensions: Vec<Dimension>,
 }
 
 impl Coregion {
@@ -43,8 +49,12 @@ impl Coregion {
             fixed: false,
             given: false,
         };
-        let mut kernel =
-            Coregion { rank, weights, variances: Parameter::positive("variances", vec![1.0; levels]) };
+        let mut kernel = Coregion {
+            rank,
+            weights,
+            variances: Parameter::positive("variances", vec![1.0; levels]),
+            dimensions: Vec::new(),
+        };
         kernel.start(1.0);
         kernel
     }
@@ -82,8 +92,14 @@ impl Coregion {
 
     /// The level of every point, the number of levels for a level of its own.
     fn levels_of(&self, x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
-        self.variances.check_dims(x.ncols());
         let mut found = scratch.take(x.nrows());
+        if any_category(&self.dimensions) {
+            let known = |code: f64| (0.0..self.levels() as f64).contains(&code);
+            let codes = x.col(0).iter().map(|&code| if known(code) { code } else { self.levels() as f64 });
+            found.iter_mut().zip(codes).for_each(|(found, code)| *found = code);
+            return found;
+        }
+        self.variances.check_dims(x.ncols());
         for (i, found) in found.iter_mut().enumerate() {
             let mut largest = 0.0;
             *found = self.levels() as f64;
@@ -204,6 +220,25 @@ impl Kernel for Coregion {
         visit(&mut self.variances);
     }
 
+    /// A single column of codes has as many levels as are known; codes beyond are levels of their own.
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        if !any_category(dimensions) {
+            return Ok(());
+        }
+        let &[Dimension::Category { levels }] = dimensions else {
+            return Err(NoCategories { kernel: format!("{} of several columns", self.expression()) });
+        };
+        if self.levels() != levels {
+            *self = Coregion::new(levels, self.rank);
+        }
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
     fn initialise(&mut self, _: &[f64], target_variance: f64) {
         self.start(target_variance);
     }
@@ -213,7 +248,7 @@ impl Kernel for Coregion {
     }
 
     fn min_dims(&self) -> usize {
-        self.levels()
+        if any_category(&self.dimensions) { 1 } else { self.levels() }
     }
 
     fn boxed_clone(&self) -> Box<dyn Kernel> {

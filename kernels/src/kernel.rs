@@ -1,5 +1,6 @@
 //! The interface every covariance function meets: inputs, values, adjoints, named parameters; no formulae.
 
+use crate::dimension::{Dimension, NoCategories, any_category};
 use crate::parameter::Parameter;
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
@@ -172,6 +173,22 @@ pub trait Kernel: Send + Sync + Debug {
     /// The columns of points that values depend on; `None` for a kernel that looks at all of them.
     fn columns(&self) -> Option<Vec<usize>> {
         None
+    }
+
+    /// Tells the kernel what each column of the points holds; without a call all are numbers, and numbers alone change nothing.
+    ///
+    /// In a column of categories only equality matters: squared distances grow by 1 (in squared lengthscales) where codes differ, and
+    /// products of inputs are 1 where they are equal and 0 elsewhere, as with one-hot codes. Gradients in codes are 0.
+    ///
+    /// # Errors
+    /// When categories have no meaning for the kernel, which by default they have not; the kernel is then as it was.
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        if any_category(dimensions) { Err(NoCategories { kernel: self.expression() }) } else { Ok(()) }
+    }
+
+    /// What each column of the points holds, as far as [`Kernel::set_dimensions`] told; empty for numbers alone.
+    fn dimensions(&self) -> &[Dimension] {
+        &[]
     }
 
     /// Full names in the same order, unique within the kernel: `lengthscales` of a lone kernel, `periodic.period` or

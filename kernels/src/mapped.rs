@@ -1,6 +1,7 @@
 //! Kernels of mapped points: selected columns, monotone warps, the levels of binary columns; no covariance of their own.
 
 use crate::compose::top_level;
+use crate::dimension::{Dimension, NoCategories, is_category};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Part, Scratch};
 use crate::parameter::{Parameter, Transform};
@@ -52,6 +53,9 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
     /// The number of columns of the points that are needed, given that of the kernel inside.
     fn min_dims(&self, inner: usize) -> usize;
 
+    /// Learns what the columns of the points hold; returns what those of mapped points hold.
+    fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension>;
+
     /// The columns of the points that mapped ones depend on; `None` for all of them.
     fn columns(&self) -> Option<Vec<usize>> {
         None
@@ -63,6 +67,7 @@ pub trait InputMap: Clone + Debug + Send + Sync + 'static {
 pub struct Mapped<M> {
     map: M,
     inner: Box<dyn Kernel>,
+    dimensions: Vec<Dimension>,
 }
 
 /// Some columns, in the order given.
@@ -75,7 +80,7 @@ pub type ActiveDims = Mapped<Columns>;
 impl ActiveDims {
     /// `columns` are counted from 0.
     pub fn new(columns: Vec<usize>, inner: Box<dyn Kernel>) -> Self {
-        Mapped { map: Columns(columns), inner }
+        Mapped { map: Columns(columns), inner, dimensions: Vec::new() }
     }
 }
 
@@ -135,15 +140,20 @@ impl InputMap for Columns {
     fn columns(&self) -> Option<Vec<usize>> {
         Some(self.0.clone())
     }
+
+    fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension> {
+        self.0.iter().map(|&d| dimensions.get(d).copied().unwrap_or(Dimension::Number)).collect()
+    }
 }
 
 /// A monotone map of each column, the distribution function of Kumaraswamy (1980) between logits (Snoek et al. 2014 warp with that of the
 /// beta distribution): `w(x) = logit(1 − (1 − σ(x)^a)^b)`, σ the logistic function. Its slope is about `a` far to the left, about `b` far to
-/// the right, and `a = b = 1` leaves points as they are.
+/// the right, and `a = b = 1` leaves points as they are. Codes of categories stay what they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warp {
     /// `a` of every column, then `b` of every column.
     parameters: [Parameter; 2],
+    dimensions: Vec<Dimension>,
 }
 
 /// A warp of every column, with parameters of its own, before a kernel.
@@ -157,7 +167,8 @@ impl Warped {
     pub fn new(dims: usize, inner: Box<dyn Kernel>) -> Self {
         let (lower, upper) = Self::RANGE;
         let slopes = |name| Parameter::new(name, vec![1.0; dims], Transform::Bounded { lower, upper });
-        Mapped { map: Warp { parameters: [slopes("left_slopes"), slopes("right_slopes")] }, inner }
+        let parameters = [slopes("left_slopes"), slopes("right_slopes")];
+        Mapped { map: Warp { parameters, dimensions: Vec::new() }, inner, dimensions: Vec::new() }
     }
 }
 
@@ -213,6 +224,10 @@ impl InputMap for Warp {
     fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
         let [a, b] = &self.parameters;
         for (d, run) in to.chunks_exact_mut(x.nrows().max(1)).enumerate() {
+            if is_category(&self.dimensions, d) {
+                run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &code)| *to = code);
+                continue;
+            }
             let (a, b) = (a.values[d], b.values[d]);
             run.iter_mut().zip(x.col(d).iter()).for_each(|(to, &x)| *to = Warping::at(x, a, b).value);
         }
@@ -227,7 +242,8 @@ impl InputMap for Warp {
     ) {
         let [a, b] = &self.parameters;
         let (a_bar, b_bar) = parameters.split_at_mut(parameters.len() / 2);
-        for (d, run) in bar.chunks_exact(x.nrows().max(1)).enumerate() {
+        let runs = bar.chunks_exact(x.nrows().max(1)).enumerate();
+        for (d, run) in runs.filter(|&(d, _)| !is_category(&self.dimensions, d)) {
             for (i, &bar) in run.iter().enumerate() {
                 let warping = Warping::at(x[(i, d)], a.values[d], b.values[d]);
                 if let Some(target) = &mut target {
@@ -265,16 +281,25 @@ impl InputMap for Warp {
     fn min_dims(&self, _: usize) -> usize {
         self.parameters[0].values.len()
     }
+
+    fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension> {
+        self.dimensions = dimensions.to_vec();
+        dimensions.to_vec()
+    }
 }
 
-/// 1 where a value is positive, else 0: the levels of binary columns, standardised or not. No derivative but 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signs;
+/// 1 where a value is positive, else 0: the levels of binary columns, standardised or not. Codes of categories stay what they are. No
+/// derivative but 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    dimensions: Vec<Dimension>,
+}
 
 /// `σ² exp(−½ Σ_d [x_d, x'_d differ in sign]/ℓ_d²)`, for categories in one-hot codes and other binary columns: of a category, two columns
 /// differ wherever its levels do. `lengthscales` (one, or one per column) have no unit; `variance` is in squared units of the target.
 pub fn hamming(variance: f64, lengthscales: &[f64]) -> Mapped<Signs> {
-    Mapped { map: Signs, inner: Box::new(Stationary::rbf(variance, lengthscales)) }
+    let inner = Box::new(Stationary::rbf(variance, lengthscales));
+    Mapped { map: Signs::default(), inner, dimensions: Vec::new() }
 }
 
 impl InputMap for Signs {
@@ -284,8 +309,9 @@ impl InputMap for Signs {
 
     fn map(&self, x: MatRef<'_, f64>, to: &mut [f64]) {
         for (d, run) in to.chunks_exact_mut(x.nrows().max(1)).enumerate() {
+            let is_category = is_category(&self.dimensions, d);
             for (to, &x) in run.iter_mut().zip(x.col(d).iter()) {
-                *to = if x.is_nan() { x } else { f64::from(x > 0.0) };
+                *to = if x.is_nan() || is_category { x } else { f64::from(x > 0.0) };
             }
         }
     }
@@ -317,6 +343,11 @@ impl InputMap for Signs {
 
     fn min_dims(&self, inner: usize) -> usize {
         inner
+    }
+
+    fn learn(&mut self, dimensions: &[Dimension]) -> Vec<Dimension> {
+        self.dimensions = dimensions.to_vec();
+        dimensions.to_vec()
     }
 }
 
@@ -442,6 +473,17 @@ impl<M: InputMap> Kernel for Mapped<M> {
 
     fn columns(&self) -> Option<Vec<usize>> {
         self.map.columns()
+    }
+
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        let mut map = self.map.clone();
+        self.inner.set_dimensions(&map.learn(dimensions))?;
+        (self.map, self.dimensions) = (map, dimensions.to_vec());
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
     }
 
     fn initialise(&mut self, spread: &[f64], target_variance: f64) {

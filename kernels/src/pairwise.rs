@@ -1,5 +1,6 @@
 //! Walks over pairs of points for kernels that combine functions of the difference in each column; no formulae.
 
+use crate::dimension::{Dimension, any_category, is_category};
 use crate::kernel::{Inputs, Scratch};
 use crate::matrix::{add_transpose, column, column_mut, mirror_upper};
 use crate::vector_math::{Pass, dispatch};
@@ -15,6 +16,10 @@ const PANEL: usize = 8;
 
 /// A covariance as a function of the differences `τ_d = x_d − x'_d`. Methods must be `#[inline(always)]`.
 pub(crate) trait OfDifferences {
+    /// What the columns hold; of codes of categories the difference is 0 where they are equal, and else 1.
+    fn dimensions(&self) -> &[Dimension] {
+        &[]
+    }
     /// Runs of working memory that either method needs.
     fn workspace(&self) -> usize;
     /// The covariances at `tau`, a run per column of the points.
@@ -64,9 +69,13 @@ fn blocks(x: MatRef<'_, f64>, scratch: &mut Scratch) -> Vec<f64> {
 }
 
 #[inline(always)]
-fn differences(block: &[Run], right: MatRef<'_, f64>, j: usize, tau: &mut [Run]) {
+fn differences(block: &[Run], right: MatRef<'_, f64>, j: usize, dimensions: &[Dimension], tau: &mut [Run]) {
     for (d, (tau, x)) in tau.iter_mut().zip(block).enumerate() {
         let z = right[(j, d)];
+        if is_category(dimensions, d) {
+            tau.iter_mut().zip(x).for_each(|(tau, x)| *tau = if *x == z { 0.0 } else { 1.0 });
+            continue;
+        }
         for (tau, x) in tau.iter_mut().zip(x) {
             *tau = x - z;
         }
@@ -90,7 +99,7 @@ impl<F: OfDifferences> Pass for Column<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
         for (block, out) in self.left.chunks_exact(self.tau.len()).zip(self.out.chunks_mut(LANES)) {
-            differences(block, self.right, self.j, self.tau);
+            differences(block, self.right, self.j, self.form.dimensions(), self.tau);
             let values = self.form.value::<S>(self.tau, self.work);
             out.copy_from_slice(&values[..out.len()]);
         }
@@ -160,8 +169,13 @@ impl<F: OfDifferences> Pass for ColumnAdjoint<'_, F> {
         for ((block, left_bar), kbar) in sides.zip(self.kbar.chunks(LANES)) {
             let mut padded = [0.0; LANES];
             padded[..kbar.len()].copy_from_slice(kbar);
-            differences(block, self.right, self.j, self.tau);
+            differences(block, self.right, self.j, self.form.dimensions(), self.tau);
             self.form.adjoint::<S>(self.tau, &padded, self.tau_bar, self.parameters, self.work);
+            if any_category(self.form.dimensions()) {
+                let of_codes = self.tau_bar.iter_mut().enumerate();
+                let of_codes = of_codes.filter(|(d, _)| is_category(self.form.dimensions(), *d));
+                of_codes.for_each(|(_, bar)| *bar = [0.0; LANES]);
+            }
             add(left_bar, self.tau_bar);
             add(self.right_bar, self.tau_bar);
         }

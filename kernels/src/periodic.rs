@@ -1,6 +1,6 @@
 //! Periodic and cosine kernels, through sines and cosines of each point; no distances of the points themselves.
 
-use crate::distance::PairGradient;
+use crate::distance::{Measure, PairGradient};
 use crate::entry::Entry;
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::matrix::mirror_upper;
@@ -84,7 +84,7 @@ impl Periodic {
 
     fn scaled<'a>(&self, scales: &'a [f64]) -> Scaled<'a> {
         let c = Coefficients { variance: self.variance.at(0), alpha: 1.0 };
-        Scaled { profile: Profile::SquaredExponential, c, scales }
+        Scaled { profile: Profile::SquaredExponential, c, measure: Measure { scales, dimensions: &[] } }
     }
 
     /// From the gradient in the features of one side to that in its points and in the periods.

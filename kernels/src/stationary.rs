@@ -1,6 +1,7 @@
 //! Kernels of the scaled distance: squared exponential, Matérn, rational quadratic, Wendland; no composition.
 
-use crate::distance::{PairGradient, ScaledPair};
+use crate::dimension::{Dimension, NoCategories};
+use crate::distance::{Measure, PairGradient, ScaledPair};
 use crate::entry::{Build, Entry, Options, ParseError};
 use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
 use crate::parameter::Parameter;
@@ -394,13 +395,13 @@ impl Passes {
 pub(crate) struct Scaled<'a> {
     pub profile: Profile,
     pub c: Coefficients,
-    pub scales: &'a [f64],
+    pub measure: Measure<'a>,
 }
 
 impl Scaled<'_> {
     /// Writes the covariance matrix.
     pub fn evaluate(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
-        let pair = ScaledPair::new(inputs, self.scales, self.profile.has_kink(), scratch);
+        let pair = ScaledPair::new(inputs, self.measure, self.profile.has_kink(), scratch);
         let passes = self.profile.passes();
         pair.evaluate(out, self.c.variance, &|run| (passes.value)(run, self.c));
         pair.release(scratch);
@@ -415,7 +416,7 @@ impl Scaled<'_> {
         gradient: PairGradient<'_>,
         scratch: &mut Scratch,
     ) -> WeightedSums {
-        let pair = ScaledPair::new(inputs, self.scales, self.profile.has_kink(), scratch);
+        let pair = ScaledPair::new(inputs, self.measure, self.profile.has_kink(), scratch);
         let passes = self.profile.passes();
         let mut sums = WeightedSums::default();
         let mut weigh = |run: &mut [f64], k: &[f64], kbar: &[f64]| {
@@ -439,6 +440,7 @@ pub struct Stationary {
     variance: Parameter,
     lengthscales: Parameter,
     alpha: Option<Parameter>,
+    dimensions: Vec<Dimension>,
 }
 
 impl Stationary {
@@ -451,6 +453,7 @@ impl Stationary {
             variance: Parameter::positive("variance", vec![variance]),
             lengthscales: Parameter::positive("lengthscales", lengthscales.to_vec()),
             alpha: alpha.then(|| Parameter::positive("alpha", vec![1.0])),
+            dimensions: Vec::new(),
         }
     }
 
@@ -492,6 +495,10 @@ impl Stationary {
         Coefficients { variance: self.variance.at(0), alpha }
     }
 
+    fn scaled<'a>(&'a self, c: Coefficients, scales: &'a [f64]) -> Scaled<'a> {
+        Scaled { profile: self.profile, c, measure: Measure { scales, dimensions: &self.dimensions } }
+    }
+
     fn scales(&self, dims: usize, scratch: &mut Scratch) -> Vec<f64> {
         self.lengthscales.check_dims(dims);
         let mut scales = scratch.take(dims);
@@ -505,8 +512,7 @@ impl Stationary {
 impl Kernel for Stationary {
     fn eval(&self, inputs: Inputs<'_>, out: MatMut<'_, f64>, scratch: &mut Scratch) {
         let scales = self.scales(inputs.dims(), scratch);
-        let c = self.coefficients(inputs.dims());
-        Scaled { profile: self.profile, c, scales: &scales }.evaluate(inputs, out, scratch);
+        self.scaled(self.coefficients(inputs.dims()), &scales).evaluate(inputs, out, scratch);
         scratch.give(scales);
     }
 
@@ -524,8 +530,7 @@ impl Kernel for Stationary {
         log_scales.fill(0.0);
         let c = self.coefficients(dims);
         let pair = PairGradient { log_scales: &mut log_scales, left: grad.left, right: grad.right };
-        let scaled = Scaled { profile: self.profile, c, scales: &scales };
-        let sums = scaled.adjoint(inputs, k, kbar, pair, scratch);
+        let sums = self.scaled(c, &scales).adjoint(inputs, k, kbar, pair, scratch);
         if let [variance, rest @ ..] = grad.parameters {
             *variance += sums.value / c.variance.max(f64::MIN_POSITIVE);
             for (d, log_scale) in log_scales.iter().enumerate() {
@@ -557,6 +562,15 @@ impl Kernel for Stationary {
         visit(&mut self.variance);
         visit(&mut self.lengthscales);
         self.alpha.iter_mut().for_each(visit);
+    }
+
+    fn set_dimensions(&mut self, dimensions: &[Dimension]) -> Result<(), NoCategories> {
+        self.dimensions = dimensions.to_vec();
+        Ok(())
+    }
+
+    fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
     }
 
     /// Lengthscales of Wendland kernels, which are 0 beyond one of them, start as many times longer as it takes to resemble the

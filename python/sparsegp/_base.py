@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from functools import partial
 
 import numpy as np
@@ -57,6 +58,9 @@ PARAMETERS = """kernel : str or Kernel, optional
     ordered : dict of str to list, optional
         Columns of a table that have ordered levels, each with its levels from the least to the most: one input that counts them.
         Ordered categories of pandas are such columns unless ``categorical`` names them.
+    unseen : {"new", "error"}, default="new"
+        How levels of categories that training did not see are treated when predicting: each as a level unlike all others, so that
+        predictions fall back to what all levels share, with a warning; or as an error.
     options : dict, optional
         Any other option of the command line's ``fit``, by its name with ``_`` for ``-``.
     callbacks : list of callable, optional
@@ -132,6 +136,7 @@ class Estimator(BaseEstimator):
         """The table of rows to predict or to learn from, with columns of targets and weights where there are some."""
         model = self._fitted()
         table, _ = self._rows(X, reset=False)
+        self._tell_unseen(model, table)
         names, more = self._columns, []
         if names["exposure"] is not None:
             if exposure is None and names["exposure"] not in table.names:
@@ -151,6 +156,19 @@ class Estimator(BaseEstimator):
         if more:
             table = table.with_columns(_sparsegp.Table.of_columns("y", more))
         return model, table
+
+    def _tell_unseen(self, model, table):
+        """Warns of levels of categories that training did not see, or refuses them."""
+        # Estimators that an earlier version pickled have no such parameter.
+        unseen = getattr(self, "unseen", "new")
+        if unseen not in ("new", "error"):
+            raise ValueError(f"unseen is {unseen!r}, expected 'new' or 'error'")
+        told = model.unseen_levels(table)
+        if told is not None and unseen == "error":
+            found, _, _ = told.rpartition("; ")
+            raise ValueError(f"{found}; unseen='new' treats each as a level unlike all others")
+        if told is not None:
+            warnings.warn(told, UserWarning, stacklevel=4)
 
     # Fitting.
 

@@ -16,7 +16,7 @@ from .likelihoods import CustomLikelihood
 RENAMED = {"n_inducing": "inducing", "random_state": "seed"}
 
 #: Parameters that are not options of the engine.
-OWN = {"options", "categorical", "ordered", "callbacks", "verbose", "n_threads", "beta", "random_state"}
+OWN = {"options", "categorical", "ordered", "unseen", "callbacks", "verbose", "n_threads", "beta", "random_state"}
 
 _NUMBER, _WHOLE, _TEXT = (numbers.Real,), (numbers.Integral,), (str,)
 _TEXTS = (str, list, tuple)
@@ -52,6 +52,7 @@ TYPES = {
     "options": (dict,),
     "categorical": (list, tuple),
     "ordered": (dict,),
+    "unseen": _TEXT,
     "callbacks": (list, tuple),
     "verbose": (bool, np.bool_, *_WHOLE),
     "n_threads": _WHOLE,

@@ -42,6 +42,7 @@ class _Parameters:
         standardize=True,
         categorical=None,
         ordered=None,
+        unseen="new",
         options=None,
         callbacks=None,
         verbose=False,
@@ -74,6 +75,7 @@ class _Parameters:
         self.standardize = standardize
         self.categorical = categorical
         self.ordered = ordered
+        self.unseen = unseen
         self.options = options
         self.callbacks = callbacks
         self.verbose = verbose

@@ -17,7 +17,7 @@ use sparsegp::hyper::Session;
 use sparsegp::latent::Layer;
 use sparsegp::model::Predictions;
 use sparsegp::report::{DataSummary, Document, Evaluation, FitReport, KeptRows, fit_page};
-use sparsegp::schema::UnseenLevels;
+use sparsegp::schema::{UnseenColumn, UnseenLevels};
 use sparsegp::tabular::{Baselines, TableModel, TrainingSample};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Model {
         let rooms =
             fills.iter().map(|(width, _)| zeros(table.0.rows(), *width)).collect::<PyResult<Vec<_>>>()?;
         let work = |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
             let all = fills.iter().zip(rooms).map(|((width, fill), mut numbers)| {
                 let rows = numbers.par_chunks_exact_mut((*width).max(1)).enumerate();
                 rows.for_each(|(row, out)| fill(&predictions, row, out));
@@ -166,6 +166,12 @@ impl Model {
         };
         let all = self.run(py, threads, work)?;
         all.into_iter().map(|(numbers, width)| rows_of(py, numbers, width)).collect()
+    }
+
+    /// What a user should know about levels in a table that training did not see, in one line.
+    fn unseen_levels(&self, table: &Table) -> PyResult<Option<String>> {
+        let found = self.model.schema().unseen_levels(&table.0).map_err(raised)?;
+        Ok(UnseenColumn::told(table.0.source(), &found))
     }
 
     /// Draws of the target at every row by itself: a row per row of the table. A row's draws depend on the seed and its place alone.
@@ -180,7 +186,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let mut numbers = zeros(table.0.rows(), count)?;
         let work = move |_: host::Host<'_>| {
-            let predictions = self.model.predict(&table.0, UnseenLevels::Error)?;
+            let predictions = self.model.predict(&table.0, UnseenLevels::New)?;
             numbers.par_chunks_exact_mut(count.max(1)).enumerate().for_each(|(row, out)| {
                 let mut random = generator(seed, Purpose::Prediction, row as u64);
                 out.iter_mut().for_each(|out| *out = predictions.draw(row, &mut random));
@@ -206,8 +212,8 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>)> {
         let work = |_: host::Host<'_>| match process {
-            None => self.model.joint(&table.0, UnseenLevels::Error),
-            Some(process) => self.model.joint_of_process(&table.0, UnseenLevels::Error, process),
+            None => self.model.joint(&table.0, UnseenLevels::New),
+            Some(process) => self.model.joint_of_process(&table.0, UnseenLevels::New, process),
         };
         let (mean, covariance) = self.run(py, threads, work)?;
         Ok((PyArray1::from_vec(py, mean), matrix(py, covariance.as_ref())?))
@@ -223,7 +229,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let work = |_: host::Host<'_>| {
             let (predictions, targets) =
-                (self.model.predict(&table.0, UnseenLevels::Error)?, self.targets(table)?);
+                (self.model.predict(&table.0, UnseenLevels::New)?, self.targets(table)?);
             let rows = predictions.compare(&targets);
             Ok(rows.iter().flat_map(|row| [row.pit.0, row.pit.1]).collect::<Vec<f64>>())
         };
@@ -323,11 +329,11 @@ impl Model {
             let beside = labelled.and(self.sample.as_ref());
             let beside = beside.and_then(|sample| Baselines::of_sample(sample, model, &mut session).ok());
             let of_table =
-                |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::Error);
+                |table: &Table| Evaluation::of_table(model, beside.as_ref(), &table.0, UnseenLevels::New);
             let test = labelled.map(of_table).transpose()?;
             let mut rows = KeptRows::new(model);
             if let (Some(table), None) = (table, &test) {
-                rows.push_table(model, &table.0, UnseenLevels::Error)?;
+                rows.push_table(model, &table.0, UnseenLevels::New)?;
             }
             let next = test.as_ref().map(|test| test.next(model, &python)).unwrap_or_default();
             let fit = FitReport {

@@ -111,14 +111,14 @@ pub fn output_functions<'py>(
     let work = |_: Host<'_>| {
         let mut means = vec![0.0; table.0.rows() * width];
         for (p, model) in outputs.models().enumerate() {
-            let predictions = model.predict(&table.0, UnseenLevels::Error)?;
+            let predictions = model.predict(&table.0, UnseenLevels::New)?;
             for row in 0..predictions.rows() {
                 let at = predictions.row(row);
                 // Noise around a mixture of processes is Gaussian, so that the mean is the function's.
                 means[row * width + p] = if outputs.are_mixed() { at.mean } else { at.latent_mean };
             }
         }
-        Ok((means, outputs.covariances(&table.0, UnseenLevels::Error)?))
+        Ok((means, outputs.covariances(&table.0, UnseenLevels::New)?))
     };
     let Some(model) = models.first() else { return Err(PyValueError::new_err("there are no models")) };
     let (means, covariances) = model.run(py, threads, work)?;

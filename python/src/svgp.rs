@@ -62,7 +62,7 @@ impl State {
     fn new(options: &FitOptions, inducing: &LentMatrix<'_>, levels: usize) -> PyResult<State> {
         let (z, registry) = (points(inducing), &options.registry);
         let inputs = z.ncols();
-        let kernel = registry.kernel(&options.kernel, inputs).map_err(raised)?;
+        let kernel = options.kernel_of(inputs).map_err(raised)?;
         let likelihood = registry.likelihood(options.likelihood_kind(), levels).map_err(raised)?;
         let functions = likelihood.functions();
         let layer = InducingPrior::new(kernel, z, options.jitter).map_err(raised)?;

@@ -268,7 +268,7 @@ impl<'a> Plan<'a> {
         let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
         let table = table.with_values(schema.target_name());
         // Bad cells are found here, where their places in the file are known.
-        schema.design(&table, UnseenLevels::Error)?;
+        schema.design(&table, UnseenLevels::New)?;
         let task = schema.encoding().task();
         let likelihood =
             settings.options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind));

@@ -7,6 +7,7 @@ use super::moments::Moments;
 use super::warp::{InputWarp, NormalScores, TargetMap, TargetWarp};
 use crate::error::Result;
 use crate::quadrature::Integrator;
+use sparsegp_kernels::Dimension;
 
 /// How far from the centre, in standard deviations, an input is still told apart: beyond it the squares of differences
 /// would overflow, while every kernel has long forgotten where it is.
@@ -146,6 +147,19 @@ impl Scaling {
     /// Whether numbers from a file make sense together: maps for all inputs or none.
     pub(crate) fn is_consistent(&self) -> bool {
         self.scores.is_empty() || self.scores.len() == self.inputs.len()
+    }
+
+    /// The same scaling with codes of categories left as they are.
+    pub(crate) fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
+        for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
+            if let Some(affine) = self.inputs.get_mut(input) {
+                *affine = Affine::IDENTITY;
+            }
+            if let Some(scores) = self.scores.get_mut(input) {
+                *scores = None;
+            }
+        }
+        self
     }
 
     /// The same inputs with the target left as it is (for likelihoods whose target has a meaning of its own).

@@ -20,6 +20,11 @@ pub struct InputColumn {
 pub enum InputKind {
     /// The number itself, and after it, where cells were missing in training, whether this one is.
     Number,
+    /// The code of a category.
+    Codes {
+        /// The names of the categories, in the order of their codes.
+        names: Vec<String>,
+    },
     /// One for each category, 1 where a row has it and 0 elsewhere. A row that has none of them is of the one that makes no input, if
     /// the first name is its.
     Categories {
@@ -48,10 +53,14 @@ impl InputColumn {
             let kind = match feature {
                 Feature::Numeric { .. } => InputKind::Number,
                 Feature::Date { .. } => InputKind::Date,
-                Feature::Categorical { levels, missing, .. } => InputKind::Categories {
-                    names: levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect(),
-                    first_is_none: schema.drops_first(),
-                },
+                Feature::Categorical { levels, missing, coded, .. } => {
+                    let names: Vec<String> =
+                        levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect();
+                    match coded {
+                        true => InputKind::Codes { names },
+                        false => InputKind::Categories { names, first_is_none: schema.drops_first() },
+                    }
+                }
             };
             InputColumn { name: feature.name().to_owned(), inputs, kind }
         };
@@ -60,7 +69,14 @@ impl InputColumn {
 
     /// The inputs of every category that some row may have, with its name; none for other kinds.
     pub(super) fn categories(&self) -> Vec<(String, Vec<f64>)> {
-        let InputKind::Categories { names, first_is_none } = &self.kind else { return Vec::new() };
+        let (names, first_is_none) = match &self.kind {
+            InputKind::Codes { names } => {
+                let category = |(code, name): (usize, &String)| (name.clone(), vec![code as f64]);
+                return names.iter().enumerate().map(category).collect();
+            }
+            InputKind::Categories { names, first_is_none } => (names, first_is_none),
+            InputKind::Number | InputKind::Date => return Vec::new(),
+        };
         let skipped = usize::from(*first_is_none);
         let category = |(index, name): (usize, &String)| {
             let mut inputs = vec![0.0; self.inputs.len()];

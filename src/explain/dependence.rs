@@ -127,7 +127,7 @@ impl Explainer<'_> {
         let of_row =
             |row: usize| about.inputs.clone().map(|input| rows.x[(row, input)]).collect::<Vec<f64>>();
         match about.kind {
-            InputKind::Categories { .. } => {
+            InputKind::Codes { .. } | InputKind::Categories { .. } => {
                 let categories = about.categories().into_iter().take(SETTINGS).enumerate();
                 let setting = |(place, (name, inputs)): (usize, (String, Vec<f64>))| Setting {
                     value: place as f64,

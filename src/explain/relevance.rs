@@ -144,8 +144,10 @@ impl Explainer<'_> {
         let inputs = rows.inputs_of(&few);
         let slopes = self.slopes(scaled(self.model, inputs.transpose()).transpose());
         let steps = self.steps();
-        let of_column = |column: &InputColumn| {
-            column.inputs.clone().map(|input| slopes[input] * steps[input].powi(2)).sum::<f64>()
+        // Of codes there are no derivatives: their columns are kept, as far as there is room.
+        let of_column = |column: &InputColumn| match column.kind {
+            InputKind::Codes { .. } => f64::INFINITY,
+            _ => column.inputs.clone().map(|input| slopes[input] * steps[input].powi(2)).sum::<f64>(),
         };
         let mut scores: Vec<(f64, f64)> =
             self.columns.iter().map(|column| (of_column(column), 0.0)).collect();

@@ -3,8 +3,8 @@
 //! Everything here is a pure function of the data, the options and the seed. Parallel loops run over blocks of a
 //! fixed size and every reduction is made in block order, so the number of threads never changes a result.
 
-use super::InducingLayer;
 use super::pivots::{Pivoting, RESIDUAL_FLOOR};
+use super::{Embedding, InducingLayer};
 use crate::error::{Error, Result};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -14,7 +14,7 @@ use rand::seq::{SliceRandom, index};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sparsegp_kernels::Kernel;
+use sparsegp_kernels::{Dimension, Kernel};
 use std::fmt;
 use std::str::FromStr;
 
@@ -96,7 +96,8 @@ impl FromStr for InducingInit {
 ///
 /// `M' = min(m, number of distinct points)`; the greedy choice may return fewer, when the kernel at its present
 /// parameters leaves no variance to explain. Points within rounding of each other (about 1.5e-8 standard deviations
-/// of the columns) count as one, and no two rows of `Z` are that close. Distances are taken after scaling each
+/// of the columns) count as one, and no two rows of `Z` are that close. Columns that the kernel knows as categories have codes of rows of `x`:
+/// a centre takes those of the row that is nearest to it, levels being as far apart as two typical numbers. Distances are taken after scaling each
 /// input by its standard deviation, so the units of the data do not matter to `KMeans`; `kernel` matters to `Greedy`
 /// alone. When all distinct points fit into `m`, `KMeans` and `Random` return exactly those.
 ///
@@ -120,7 +121,7 @@ pub fn choose_inducing(
         return Err(Error::usage("the number of inducing inputs must be at least 1"));
     }
     let x = x.transpose();
-    let frame = Frame::of(x)?;
+    let frame = Frame::of(x)?.with_codes(kernel.dimensions());
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let limit = match init {
         InducingInit::KMeans | InducingInit::Random => m.saturating_mul(ROWS_PER_CENTRE).max(KMEANS_ROWS),
@@ -129,7 +130,13 @@ pub fn choose_inducing(
     let mut candidates = Candidates::draw(x, &frame, m, limit, &mut rng);
     match init {
         InducingInit::KMeans if candidates.rows.len() > m => {
-            Ok(frame.unscale(k_means(&candidates.scaled(x, &frame), &candidates.counts, m, &mut rng)))
+            let embedding = Embedding::new(kernel.dimensions(), x.nrows());
+            let points = candidates.scaled(x, &frame);
+            Ok(frame.unscale(if embedding.is_identity() {
+                k_means(&points, &candidates.counts, m, &mut rng)
+            } else {
+                k_means_of_codes(&points, &embedding, &candidates.counts, m, &mut rng)
+            }))
         }
         InducingInit::KMeans => Ok(gather(x, &candidates.rows)),
         InducingInit::Greedy => {
@@ -248,6 +255,14 @@ impl Frame {
         Ok(Frame { centre, scale })
     }
 
+    /// The same frame in which codes stay what they are.
+    fn with_codes(mut self, dimensions: &[Dimension]) -> Frame {
+        for (d, _) in dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category()) {
+            (self.centre[d], self.scale[d]) = (0.0, 1.0);
+        }
+        self
+    }
+
     fn scaled(&self, d: usize, value: f64) -> f64 {
         (value - self.centre[d]) / self.scale[d]
     }
@@ -341,6 +356,25 @@ fn k_means(points: &Mat<f64>, weights: &[f64], m: usize, rng: &mut ChaCha8Rng) -
     let centres = lloyd(points, weights, start.clone());
     // Seeds are distinct points of the data; means are distinct only nearly always.
     if all_distinct(centres.as_ref(), rng) { centres } else { start }
+}
+
+/// [`k_means`] of points some columns of which are codes: a centre has the codes of the point that is nearest to it.
+fn k_means_of_codes(
+    points: &Mat<f64>,
+    embedding: &Embedding,
+    weights: &[f64],
+    m: usize,
+    rng: &mut ChaCha8Rng,
+) -> Mat<f64> {
+    // Two numbers of variance 1 are √2 apart.
+    let apart = [1.0, std::f64::consts::FRAC_1_SQRT_2];
+    let units: Vec<f64> = (0..points.ncols()).map(|d| apart[usize::from(embedding.is_category(d))]).collect();
+    let space = embedding.coordinates(points.as_ref(), &units);
+    let seeds = plus_plus(&space, weights, m, rng);
+    let centres = lloyd(&space, weights, rows_of(&space, &seeds));
+    let nearest: Vec<usize> = assign(&centres, space.as_ref()).into_iter().map(|(row, _)| row).collect();
+    let found = embedding.points(&centres, (points.as_ref(), &nearest));
+    if all_distinct(found.as_ref(), rng) { found } else { rows_of(points, &seeds) }
 }
 
 /// Whether no two rows of already scaled points are the same.

@@ -1,5 +1,6 @@
 //! The latent layer: who produces the feature rows a_i, residual variances and offsets of the latent linear model; no y.
 
+mod embedding;
 pub mod inducing;
 pub mod init;
 mod layer;
@@ -7,6 +8,7 @@ mod layers;
 pub mod linear;
 mod pivots;
 
+pub(crate) use embedding::Embedding;
 pub use inducing::{InducingLayer, InducingPrior, Jitter};
 pub use init::{InducingInit, choose_inducing, more_inducing};
 pub use layer::Layer;

@@ -5,11 +5,14 @@ use crate::error::Result;
 use crate::hyper::{Constraints, FreeVector, PriorChoice, range_words};
 use crate::latent::InducingPrior;
 use crate::latent::inducing::FactorizationFailure;
-use sparsegp_kernels::{Kernel, Prior};
+use sparsegp_kernels::{Dimension, Kernel, Prior};
 use std::collections::HashSet;
 
 /// The standard deviation of the logarithm of a lengthscale under its weak prior: that of Hvarfner, Hellsten & Nardi (2024).
 const WEAK_SIGMA: f64 = 1.732_050_807_568_877_2;
+
+/// What stands for the spread of a category: that of two equally frequent levels (of many, it is 0.7).
+const SPREAD_OF_LEVELS: f64 = 0.5;
 
 impl LatentPrior {
     /// Puts constraints into effect, on top of those that are in effect; `weak_priors` says whether lengthscales about which
@@ -93,11 +96,15 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
 }
 
 /// The lengthscales of stationary kernels that compare inputs by distance, by name within the kernel, with their start on
-/// inputs of unit spread.
+/// numbers of unit spread.
 fn weak_lengthscales(kernel: &dyn Kernel, dims: usize) -> Vec<(String, f64)> {
     let mut unit = kernel.boxed_clone();
     unit.for_each_parameter_mut(&mut |p| (p.fixed, p.given) = (false, false));
-    unit.initialise(&vec![1.0; dims], 1.0);
+    let spread = |d: usize| match kernel.dimensions().get(d) {
+        Some(Dimension::Category { .. }) => SPREAD_OF_LEVELS,
+        Some(Dimension::Number) | None => 1.0,
+    };
+    unit.initialise(&(0..dims).map(spread).collect::<Vec<f64>>(), 1.0);
     // Those of a periodic kernel are of the sine of distances.
     let by_distance =
         kernel.parts().into_iter().flat_map(|part| vec![part.label != "periodic"; part.parameters.len()]);

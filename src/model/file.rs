@@ -5,6 +5,7 @@ use super::fitted::Model;
 use super::latent::LatentPrior;
 use super::nearby::{Nearby, NearbyRows};
 use super::posterior::{Factors, Posterior, Roots};
+use super::restored::restore;
 use super::search::{BetaCurve, Search};
 use super::summary::FitSummary;
 use super::unusable::{Checked, Unusable, check_predictions};
@@ -23,7 +24,7 @@ use safetensors::tensor::{SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sparsegp_kernels::{Parameter, Transform};
+use sparsegp_kernels::{Dimension, Parameter};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
@@ -35,8 +36,8 @@ const FORMAT: &str = "sparsegp-model";
 /// The version of the format; files of a higher one are refused.
 pub(super) const VERSION: u32 = 7;
 
-/// The version of a file without noise variances of single rows beside Gaussian noise.
-const WITHOUT_ROW_NOISE: u32 = 6;
+/// The version of a file without categories as inputs of their own, and without noise variances of single rows beside Gaussian noise.
+const WITHOUT_CATEGORIES: u32 = 6;
 
 /// The version of a file of a model with one latent process.
 const WITHOUT_PROCESSES: u32 = 5;
@@ -55,6 +56,9 @@ pub(crate) const SEVERAL: &[u8; 8] = b"sgp-many";
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
+
+/// Far more levels than a column of categories has: some kernels take memory for each.
+const MOST_LEVELS: usize = 1 << 20;
 
 /// Keys of the container's metadata.
 mod key {
@@ -164,7 +168,8 @@ impl Model {
             (Some(nearby), _) if nearby.noise().is_some() && self.latent.noise_variance().is_some() => {
                 VERSION
             }
-            _ if self.q.len() > 1 => WITHOUT_ROW_NOISE,
+            _ if self.options.dimensions.iter().any(|of| of.is_category()) => VERSION,
+            _ if self.q.len() > 1 => WITHOUT_CATEGORIES,
             _ if self.scaling.is_warped() => WITHOUT_PROCESSES,
             (Some(_), _) => WITHOUT_WARPS,
             (None, Some(_)) => WITH_COLUMNS,
@@ -408,10 +413,18 @@ fn assemble(description: Description, arrays: &Arrays<'_>, registry: &Registry) 
     if !description.scaling.is_consistent() {
         return Err(Unusable::damaged("its maps are for another number of inputs"));
     }
+    let known = &description.options.dimensions;
+    if !(known.is_empty() || known.len() == dims) {
+        return Err(Unusable::damaged("it says of another number of inputs what they hold"));
+    }
+    if known.iter().any(|of| of.levels() > MOST_LEVELS) {
+        return Err(Unusable::damaged("a category has more levels than any fit makes"));
+    }
     let several = !description.more_layers.is_empty();
     let described = std::iter::once(&description.layer).chain(&description.more_layers).enumerate();
     let layers = described.map(|(index, described)| {
-        layer(described, &|name| name::of(name, index, several), arrays, (dims, registry))
+        let about = Inputs { dims, dimensions: &description.options.dimensions, registry };
+        layer(described, &|name| name::of(name, index, several), arrays, about)
     });
     let (layers, fixed): (Vec<Layer<_>>, Vec<bool>) =
         layers.collect::<Checked<Vec<_>>>()?.into_iter().unzip();
@@ -498,12 +511,19 @@ fn beside(
     Ok(posterior.with_neighbours(layer, Arc::new(nearby), q))
 }
 
+/// What a layer is about.
+struct Inputs<'a> {
+    dims: usize,
+    dimensions: &'a [Dimension],
+    registry: &'a Registry,
+}
+
 /// The layer, and whether its inducing inputs are fixed.
 fn layer(
     description: &LayerDescription,
     named: &dyn Fn(&str) -> String,
     arrays: &Arrays<'_>,
-    (dims, registry): (usize, &Registry),
+    Inputs { dims, dimensions, registry }: Inputs<'_>,
 ) -> Checked<(Layer<InducingPrior>, bool)> {
     match description {
         LayerDescription::Inducing { kernel, kernel_parameters, mean, fix_inducing, jitter } => {
@@ -511,6 +531,7 @@ fn layer(
                 Some(name) => Unusable::Unknown(format!("the kernel '{name}'")),
                 None => Unusable::damaged(error),
             })?;
+            kernel.set_dimensions(dimensions).map_err(Unusable::damaged)?;
             restore(kernel_parameters, &mut |visit| kernel.for_each_parameter_mut(visit))?;
             let inducing = named(name::INDUCING);
             let m = arrays.shape(&inducing)?.first().copied().unwrap_or(0);
@@ -569,31 +590,4 @@ fn likelihood(description: &Description, registry: &Registry) -> Checked<Observa
     }
     restore(&description.likelihood_parameters, &mut |visit| likelihood.for_each_parameter_mut(visit))?;
     Ok(likelihood)
-}
-
-/// Visits the parameters that stored ones are put into.
-type Visit<'a> = dyn FnMut(&mut dyn FnMut(&mut Parameter)) + 'a;
-
-/// Replaces parameters by stored ones of the same names and lengths.
-fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
-    let mut rest = stored.iter();
-    let mut matches = true;
-    for_each(&mut |parameter| match rest.next() {
-        Some(stored) if fits(stored, parameter) => parameter.clone_from(stored),
-        _ => matches = false,
-    });
-    if matches && rest.next().is_none() {
-        Ok(())
-    } else {
-        Err(Unusable::damaged("its parameters are not those of its kernel and likelihood"))
-    }
-}
-
-/// Whether a stored parameter can take the place of another. Training may have ended on the edge of a range, but never with
-/// a negative scale.
-fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
-    let signed = parameter.transform == Transform::Identity;
-    stored.name == parameter.name
-        && stored.values.len() == parameter.values.len()
-        && stored.values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
 }

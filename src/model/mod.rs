@@ -14,6 +14,7 @@ mod mixed;
 mod nearby;
 mod posterior;
 mod predictions;
+mod restored;
 mod search;
 mod summary;
 mod unusable;

@@ -94,7 +94,7 @@ impl Nearby {
     /// The rows, of which a prediction takes the `count` nearest, near by the layer's kernel.
     pub fn new(layer: &InducingLayer, rows: NearbyRows, count: usize) -> Nearby {
         let units = half_lengths(layer.kernel(), rows.x.as_ref().transpose());
-        let near = in_units_of(rows.x.as_ref().transpose(), &units);
+        let near = in_units_of(layer.kernel(), rows.x.as_ref().transpose(), &units);
         let index = Index::new(near.as_ref(), (0..rows.y.len() as u32).collect(), COMPARISONS);
         Nearby { rows, count, units, index }
     }
@@ -146,7 +146,7 @@ impl Nearby {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
         let predictor = Predictor { layer, posterior, noise, data: self.data() };
-        let near = in_units_of(x, &self.units);
+        let near = in_units_of(layer.kernel(), x, &self.units);
         predictor.marginals(x, (&self.index, near.as_ref()), count)
     }
 
@@ -160,7 +160,7 @@ impl Nearby {
     ) -> (Vec<f64>, Vec<f64>) {
         let (posterior, all) = ((q.mean(), q.cov().full()), [noise.unwrap_or(f64::NAN)]);
         let noise = self.noise().unwrap_or(&all);
-        let near = in_units_of(self.data().0, &self.units);
+        let near = in_units_of(layer.kernel(), self.data().0, &self.units);
         let (order, lists) = nearest_others(near.as_ref(), rows, count, COMPARISONS);
         let predictor = Predictor { layer, posterior, noise, data: self.data() };
         let (mean, variance) = predictor.left_out(&order, &lists, &vec![1.0 / beta; self.len()]);
@@ -176,7 +176,7 @@ impl Nearby {
         x: MatRef<'_, f64>,
         mut count: usize,
     ) -> Mat<f64> {
-        let near = in_units_of(x, &self.units);
+        let near = in_units_of(layer.kernel(), x, &self.units);
         let mut given = loop {
             let lists = self.index.nearest(near.as_ref(), count).1;
             let mut all: Vec<u32> = (0..x.nrows()).flat_map(|row| lists.get(row)).copied().collect();

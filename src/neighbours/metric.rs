@@ -1,8 +1,8 @@
 //! The metric in which neighbours are near: each input in units of the distance at which the prior's correlation has halved; no search.
 
+use crate::latent::Embedding;
 use faer::{Mat, MatMut, MatRef};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Scratch};
-use std::ops::Range;
 
 /// Rows at which correlations are looked at.
 const SAMPLE: usize = 24;
@@ -18,6 +18,8 @@ const MOST_ALONE: usize = 256;
 /// kernel with a lengthscale for each input these are proportional to the lengthscales. Of more than 256 inputs one alone is moved, and
 /// the others follow from the slopes of the log correlation between rows that differ in all inputs, which the adjoint gives at once.
 ///
+/// Of a category it is what two levels are one over that apart: `ρ = 2^(−r²)` at a distance of r, as of a squared exponential.
+///
 /// # Panics
 ///
 /// When the kernel needs another number of inputs.
@@ -26,24 +28,37 @@ pub fn half_lengths(kernel: &dyn Kernel, x: MatRef<'_, f64>) -> Vec<f64> {
     let count = n.min(SAMPLE);
     let rows = Mat::from_fn(count, dims, |i, d| x[(i * n / count.max(1), d)]);
     let mut at = Correlations::new(kernel, rows);
-    if dims > MOST_ALONE {
-        return by_slopes(&mut at);
+    let is_category = |d: &usize| kernel.dimensions().get(*d).is_some_and(|of| of.is_category());
+    let (codes, numbers): (Vec<usize>, Vec<usize>) = (0..dims).partition(is_category);
+    let mut lengths = vec![f64::INFINITY; dims];
+    if numbers.len() > MOST_ALONE {
+        lengths = by_slopes(&mut at, &numbers);
+    } else {
+        numbers.iter().for_each(|&d| lengths[d] = half_length(&mut |distance| at.mean(&[d], distance)));
     }
-    (0..dims).map(|d| half_length(&mut |distance| at.mean(d..d + 1, distance))).collect()
+    codes.iter().for_each(|&d| lengths[d] = length_of_levels(at.mean(&[d], 1.0)));
+    lengths
+}
+
+/// The half length of a category between whose levels rows have this correlation.
+fn length_of_levels(correlation: f64) -> f64 {
+    /// Levels are no further apart than rows of this correlation.
+    const LEAST: f64 = 1e-6;
+    if correlation < 1.0 { 1.0 / (-correlation.max(LEAST).log2()).sqrt() } else { f64::INFINITY }
 }
 
 /// Half lengths in time linear in the inputs. With `r² = Σ_d (δ_d/ℓ_d)²` the slope of `ln ρ(r²)` along input d is `2 (ln ρ)′ δ_d/ℓ_d²`, so
 /// at equal `δ_d` slopes are to each other as squared inverse lengths.
-fn by_slopes(at: &mut Correlations<'_>) -> Vec<f64> {
+fn by_slopes(at: &mut Correlations<'_>, numbers: &[usize]) -> Vec<f64> {
     let dims = at.rows.ncols();
     let mut lengths = vec![f64::INFINITY; dims];
-    let together = half_length(&mut |distance| at.mean(0..dims, distance));
+    let together = half_length(&mut |distance| at.mean(numbers, distance));
     if together.is_infinite() {
         return lengths;
     }
-    let falls = at.falls(together);
+    let falls = at.falls(numbers, together);
     let Some(steepest) = (0..dims).max_by(|&a, &b| falls[a].total_cmp(&falls[b])) else { return lengths };
-    let shortest = half_length(&mut |distance| at.mean(steepest..steepest + 1, distance));
+    let shortest = half_length(&mut |distance| at.mean(&[steepest], distance));
     for (length, &fall) in lengths.iter_mut().zip(&falls).filter(|(_, fall)| **fall > 0.0) {
         *length = shortest * (falls[steepest] / fall).sqrt();
     }
@@ -102,34 +117,34 @@ impl<'a> Correlations<'a> {
     }
 
     /// Moves every row along these inputs.
-    fn shift(&mut self, inputs: Range<usize>, distance: f64) {
-        for d in inputs {
+    fn shift(&mut self, inputs: &[usize], distance: f64) {
+        for &d in inputs {
             (0..self.rows.nrows()).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)] + distance);
         }
     }
 
     /// The mean correlation of the rows with themselves moved along these inputs.
-    fn mean(&mut self, inputs: Range<usize>, distance: f64) -> f64 {
+    fn mean(&mut self, inputs: &[usize], distance: f64) -> f64 {
         let n = self.rows.nrows();
-        self.shift(inputs.clone(), distance);
+        self.shift(inputs, distance);
         let between = self.cross(false);
         self.variance[1] = self.cross(true);
-        for d in inputs {
+        for &d in inputs {
             (0..n).for_each(|i| self.moved[(i, d)] = self.rows[(i, d)]);
         }
         let correlation = |i: usize| between[i] / (self.variance[0][i] * self.variance[1][i]).sqrt();
         (0..n).map(correlation).filter(|c| c.is_finite()).sum::<f64>() / n.max(1) as f64
     }
 
-    /// How fast the log correlation of the rows with themselves, moved along all inputs, falls with the move along each, summed over the rows.
-    fn falls(&mut self, distance: f64) -> Vec<f64> {
+    /// How fast the log correlation of the rows with themselves, moved along these inputs, falls with the move along each, summed over the rows.
+    fn falls(&mut self, inputs: &[usize], distance: f64) -> Vec<f64> {
         let dims = self.rows.ncols();
-        self.shift(0..dims, distance);
+        self.shift(inputs, distance);
         let mut slopes = Mat::zeros(self.rows.nrows(), dims);
         // d ln ρ = dk(x, x′)/k(x, x′) − ½ dk(x′, x′)/k(x′, x′), and moving both arguments of the latter counts each.
         self.add_slopes(slopes.as_mut(), false, 1.0);
         self.add_slopes(slopes.as_mut(), true, -1.0);
-        self.shift(0..dims, 0.0);
+        self.shift(inputs, 0.0);
         let fall = |d: usize| -slopes.col(d).iter().filter(|slope| slope.is_finite()).sum::<f64>();
         (0..dims).map(fall).collect()
     }
@@ -147,9 +162,10 @@ impl<'a> Correlations<'a> {
     }
 }
 
-/// The rows `x` (`n × D`) in units of these distances; an input whose distance is infinite does not count.
-pub fn in_units_of(x: MatRef<'_, f64>, distances: &[f64]) -> Mat<f64> {
-    Mat::from_fn(x.nrows(), x.ncols(), |i, d| x[(i, d)] / distances[d])
+/// The rows `x` (`n × D`) in units of these distances, as the kernel sees them: a row per row, a column per number, several for a category, at
+/// whose levels rows are one over its distance apart. An input whose distance is infinite does not count.
+pub fn in_units_of(kernel: &dyn Kernel, x: MatRef<'_, f64>, distances: &[f64]) -> Mat<f64> {
+    Embedding::new(kernel.dimensions(), x.ncols()).coordinates(x, distances)
 }
 
 #[cfg(test)]
@@ -194,7 +210,7 @@ mod tests {
             });
             let alone = half_lengths(kernel.as_ref(), x.as_ref());
             let mut at = Correlations::new(kernel.as_ref(), x.clone());
-            for (slope, alone) in by_slopes(&mut at).iter().zip(&alone) {
+            for (slope, alone) in by_slopes(&mut at, &[0, 1, 2, 3, 4]).iter().zip(&alone) {
                 let same = slope == alone || (slope / alone - 1.0).abs() < 1e-5;
                 assert!(same, "{expression}: {slope} by slopes, {alone} alone");
             }
@@ -205,14 +221,16 @@ mod tests {
     fn many_inputs_are_not_moved_one_by_one() {
         let x = Mat::from_fn(9, MOST_ALONE + 1, |i, d| ((i * (d + 3)) % 17) as f64 / 5.0);
         let kernel = parse("rbf(ard)", x.ncols()).expect("a kernel");
-        let slopes = by_slopes(&mut Correlations::new(kernel.as_ref(), x.clone()));
+        let all: Vec<usize> = (0..x.ncols()).collect();
+        let slopes = by_slopes(&mut Correlations::new(kernel.as_ref(), x.clone()), &all);
         assert_eq!(half_lengths(kernel.as_ref(), x.as_ref()), slopes);
     }
 
     #[test]
     fn inputs_that_do_not_matter_have_no_distance() {
         let x = Mat::from_fn(3, 2, |i, d| (i + d) as f64);
-        let scaled = in_units_of(x.as_ref(), &[2.0, f64::INFINITY]);
+        let kernel = parse("rbf", 2).expect("a kernel");
+        let scaled = in_units_of(kernel.as_ref(), x.as_ref(), &[2.0, f64::INFINITY]);
         assert_eq!((scaled[(2, 0)], scaled[(2, 1)]), (1.0, 0.0));
     }
 }

@@ -19,7 +19,7 @@
 //! let layer = InducingPrior::new(parse("matern52", 1)?, z, Jitter::DEFAULT)?.factorised().expect("a factor");
 //! let (noise, order): ([f64; 1], Vec<u32>) = ([0.01], (0..400).collect());
 //!
-//! let near = in_units_of(x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
+//! let near = in_units_of(layer.kernel(), x.as_ref(), &half_lengths(layer.kernel(), x.as_ref()));
 //! let source = Source { x: x.as_ref(), y: &y, noise: &noise, queries: None };
 //! let evidence = |k: usize| {
 //!     let lists = nearest_before(near.as_ref(), (&order, &order), k, COMPARISONS);

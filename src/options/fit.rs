@@ -5,6 +5,7 @@ use super::open::Open;
 use super::steps::StepOptions;
 use super::words::{Hyper, HyperOptimizer, LossKind, MeanKind, ModelKind, ObjectiveKind};
 use crate::data::{InputWarp, TargetWarp};
+use crate::error::{Error, Result};
 use crate::gradient::Precision;
 use crate::hyper::{Constraints, StopRange};
 use crate::latent::{InducingInit, Jitter};
@@ -13,6 +14,7 @@ use crate::objective::{Estimator, Loss, Objective};
 use crate::registry::Registry;
 use crate::variational::{Average, Family, QUpdate, Schedule};
 use serde::{Deserialize, Serialize};
+use sparsegp_kernels::{Dimension, Kernel};
 
 /// All settings of a fit. [`FitOptions::default`] is what the command line uses when nothing is said; write others as below, since
 /// options may be added.
@@ -57,6 +59,9 @@ pub struct FitOptions {
     pub quadrature_nodes: Option<usize>,
     /// The kernel in the text grammar.
     pub kernel: String,
+    /// What each input holds, a number or the code of a category; empty for numbers alone. A fit to a table says so itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dimensions: Vec<Dimension>,
     /// The prior mean.
     pub mean: MeanKind,
     /// The number of inducing inputs; by the number of data when absent.
@@ -141,6 +146,7 @@ impl Default for FitOptions {
             estimator: Estimator::Exact,
             quadrature_nodes: None,
             kernel: "rbf(ard)".into(),
+            dimensions: Vec::new(),
             mean: MeanKind::Constant,
             inducing: None,
             growth: None,
@@ -193,6 +199,29 @@ const MOST_BY_STEPS: usize = 300;
 const COLLAPSED_ROWS: usize = 100_000;
 
 impl FitOptions {
+    /// The kernel for `d` inputs, which knows what they hold.
+    ///
+    /// # Errors
+    ///
+    /// A usage error when its text cannot be read, or categories have no meaning for it.
+    pub fn kernel_of(&self, d: usize) -> Result<Box<dyn Kernel>> {
+        self.told(self.registry.kernel(&self.kernel, d)?, d)
+    }
+
+    /// A kernel after it was told what each of `d` inputs holds.
+    pub(crate) fn told(&self, mut kernel: Box<dyn Kernel>, d: usize) -> Result<Box<dyn Kernel>> {
+        let known = self.dimensions.len();
+        if !(known == 0 || known == d) {
+            return Err(Error::usage(format!("⟨dimensions⟩ are those of {known} inputs, expected {d}")));
+        }
+        kernel.set_dimensions(&self.dimensions).map_err(|error| {
+            Error::usage(format!("⟨kernel⟩: {error}")).hint(
+                "apply it to columns of numbers, as in ⟨kernel 'periodic[hour] * matern32(ard)'⟩, or leave columns of text out with ⟨exclude⟩",
+            )
+        })?;
+        Ok(kernel)
+    }
+
     /// Whether the objective is one of mini-batches, with a q of its own.
     pub fn has_own_q(&self) -> bool {
         !self.objective.is_closed()

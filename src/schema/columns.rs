@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Dimension;
 
 use super::calendar::Cycle;
 use super::odd::odd_values;
@@ -42,7 +43,9 @@ pub enum Feature {
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
     },
-    /// One input per category, 1 where the row has it and 0 elsewhere; for linear models all but the first category.
+    /// A category. For Gaussian processes one input, the code of the level: the levels seen in training count from 0, and missing cells come
+    /// next where training had some; levels that training did not see have codes beyond. For linear models (and in models fitted by
+    /// versions before 0.2) one input per level, 1 where the row has it and 0 elsewhere; for linear models all but the first level.
     Categorical {
         /// The name of the column.
         name: String,
@@ -51,6 +54,9 @@ pub enum Feature {
         /// Whether missing cells are a category of their own, the last one.
         #[serde(default, skip_serializing_if = "is_false")]
         missing: bool,
+        /// Whether it makes one input, a code, instead of one for each level.
+        #[serde(default, skip_serializing_if = "is_false")]
+        coded: bool,
     },
 }
 
@@ -63,9 +69,20 @@ impl Feature {
     /// Whether the last of its inputs is 1 where the cell is missing and 0 elsewhere.
     pub fn tells_missing(&self) -> bool {
         match self {
+            Feature::Categorical { coded: true, .. } => false,
             Feature::Numeric { missing, .. }
             | Feature::Date { missing, .. }
             | Feature::Categorical { missing, .. } => *missing,
+        }
+    }
+
+    /// The number of codes that training knows, where the input is a code.
+    pub(crate) fn codes(&self) -> Option<usize> {
+        match self {
+            Feature::Categorical { levels, missing, coded: true, .. } => {
+                Some(levels.len() + usize::from(*missing))
+            }
+            _ => None,
         }
     }
 
@@ -93,7 +110,7 @@ pub struct SchemaOptions {
     pub categorical: Vec<String>,
     /// Columns of text whose values are levels in an order, with these levels, the lowest first: an input counts them from 0.
     pub ordered: Vec<(String, Vec<String>)>,
-    /// Whether the first category makes no input (for linear models, whose intercept stands for it).
+    /// Whether categories make one input for every level but the first (for linear models, whose intercept stands for it), not a code.
     pub drop_first: bool,
     /// The kind of target; `None` takes counts where there is an exposure, and else finds it by the values (see [`TargetEncoding::infer`]).
     pub target_kind: Option<TargetKind>,
@@ -142,14 +159,16 @@ impl SplitBy {
     }
 }
 
-/// What to do with a category that training did not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What to do with a level of a category that training did not see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnseenLevels {
+    /// It is a level that differs from all others, so that predictions fall back to what all levels share, with wider intervals. Where
+    /// levels have inputs of their own, as in linear models, all of them are zero.
+    #[default]
+    New,
     /// An error that names the row and the value.
     Error,
-    /// All inputs of the column are zero.
-    Zeros,
 }
 
 /// The columns a model was trained on; part of the model file.
@@ -304,7 +323,28 @@ impl Schema {
         self.features.iter().map(|feature| self.width(feature)).sum()
     }
 
-    /// The name of each input: the column's, or `column=category`.
+    /// What each input holds, a number or a code; empty for numbers alone.
+    pub fn dimensions(&self) -> Vec<Dimension> {
+        let of_feature = |feature: &Feature| match feature.codes() {
+            Some(levels) => vec![Dimension::Category { levels }],
+            None => vec![Dimension::Number; self.width(feature)],
+        };
+        let all: Vec<Dimension> = self.features.iter().flat_map(of_feature).collect();
+        if all.iter().any(|dimension| dimension.is_category()) { all } else { Vec::new() }
+    }
+
+    /// The same columns with one input for each level of a category.
+    pub(crate) fn without_codes(&self) -> Schema {
+        let mut schema = self.clone();
+        for feature in &mut schema.features {
+            if let Feature::Categorical { coded, .. } = feature {
+                *coded = false;
+            }
+        }
+        schema
+    }
+
+    /// The name of each input: the column's, or `column=category` where each category has an input.
     pub fn input_names(&self) -> Vec<String> {
         let mut names = Vec::with_capacity(self.dims());
         for feature in &self.features {
@@ -317,6 +357,7 @@ impl Schema {
                         names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
                     }
                 }
+                Feature::Categorical { name, coded: true, .. } => names.push(name.clone()),
                 Feature::Categorical { name, levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     names.extend(levels.map(|level| format!("{name}={level}")));
@@ -421,6 +462,7 @@ impl Schema {
         let own = match feature {
             Feature::Numeric { .. } => 1,
             Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
+            Feature::Categorical { coded: true, .. } => 1,
             Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
         };
         own + usize::from(feature.tells_missing())

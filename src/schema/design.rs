@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use faer::Mat;
+use faer::{Mat, MatRef};
 
 use super::calendar::{Calendar, Cycle, years};
+use super::check::folded;
 use super::columns::{Feature, Schema, UnseenLevels};
 use super::facts::Positive;
 use crate::data::Scaling;
@@ -16,8 +17,8 @@ use crate::tables::table::{Table, listed, quoted, shown};
 
 impl Schema {
     /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
-    /// others are ignored. The mean of training stands in for a missing number; missing text is a category of its own where training
-    /// had some, else one that training did not see.
+    /// others are ignored. The mean of training stands in for a missing number; missing text is a level of its own where training
+    /// had some, else one that training did not see. Different levels that training did not see have different codes within a table.
     ///
     /// # Errors
     ///
@@ -59,7 +60,10 @@ impl Schema {
                         design[(row, *offset)] = table.finite(row, name, values[row])?
                     }
                     Input::Category(input) => {
-                        if let Some(level) = input.level(table, row, unseen)?
+                        let level = input.level(table, row, unseen)?;
+                        if input.coded {
+                            design[(row, *offset)] = level as f64;
+                        } else if level < input.known()
                             && let Some(level) = level.checked_sub(self.first_level())
                         {
                             design[(row, offset + level)] = 1.0;
@@ -69,6 +73,56 @@ impl Schema {
             }
         }
         Ok(design)
+    }
+
+    /// The inputs `x` (`n × D`) of these columns with one input for each level in place of codes.
+    pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let columns: Vec<(usize, Option<usize>)> = self
+            .features
+            .iter()
+            .flat_map(|feature| match feature.codes() {
+                Some(codes) => (0..codes).map(Some).collect(),
+                None => vec![None; self.width(feature)],
+            })
+            .scan(0, |next, level: Option<usize>| {
+                // All levels of a category read one input.
+                let at = match level {
+                    None | Some(0) => std::mem::replace(next, *next + 1),
+                    Some(_) => *next - 1,
+                };
+                Some((at, level))
+            })
+            .collect();
+        Mat::from_fn(x.nrows(), columns.len(), |row, column| match columns[column] {
+            (input, None) => x[(row, input)],
+            (input, Some(level)) => f64::from(x[(row, input)] == level as f64),
+        })
+    }
+
+    /// The columns of categories in which a table has levels that training did not see, or missing cells where training had none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
+    pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
+        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
+        let mut found = Vec::new();
+        for feature in self.features.iter().filter(|feature| matches!(feature, Feature::Categorical { .. })) {
+            let Input::Category(input) = Input::new(table, feature, None)? else { continue };
+            let mut unseen = UnseenColumn { column: input.name.to_owned(), rows: 0, levels: Vec::new() };
+            for row in 0..table.rows() {
+                if input.level(table, row, UnseenLevels::New)? < input.known() {
+                    continue;
+                }
+                unseen.rows += 1;
+                let level = input.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned);
+                if unseen.levels.len() < UnseenColumn::MOST && !unseen.levels.contains(&level) {
+                    unseen.levels.push(level);
+                }
+            }
+            found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
+        }
+        Ok(found)
     }
 
     /// Settles what the training rows alone decide of a schema that was found in a whole table: the means that stand in for missing cells,
@@ -229,9 +283,10 @@ impl<'a> Input<'a> {
                 let fill = fill.unwrap_or(*origin);
                 Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
             }
-            Feature::Categorical { name, levels, missing } => {
-                let cells = Cells::new(table, name, levels)?;
-                Ok(Input::Category(CategoryInput { name, levels, missing: *missing, cells }))
+            Feature::Categorical { name, levels, missing, coded } => {
+                let known = levels.len() + usize::from(*missing);
+                let cells = Cells::new(table, name, levels, known)?;
+                Ok(Input::Category(CategoryInput { name, levels, missing: *missing, coded: *coded, cells }))
             }
         }
     }
@@ -242,22 +297,69 @@ struct CategoryInput<'a> {
     name: &'a str,
     levels: &'a [String],
     missing: bool,
+    coded: bool,
     cells: Cells<'a>,
 }
 
-/// The cells of a categorical feature, with the category of each distinct value.
+/// The cells of a categorical feature, with the code of each distinct value; those of values that training did not see count on from the
+/// codes that it knows.
 enum Cells<'a> {
-    Text { text: &'a TextColumn, of_code: Vec<Option<usize>> },
+    Text { text: &'a TextColumn, of_code: Vec<usize> },
     Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
 }
 
+/// A column of categories with levels that training did not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnseenColumn {
+    /// The name of the column.
+    pub column: String,
+    /// The number of rows that have such a level, or a missing cell where training had none.
+    pub rows: usize,
+    /// Some of the levels, in the order of their first rows.
+    pub levels: Vec<String>,
+}
+
+impl UnseenColumn {
+    /// The most levels that are named.
+    pub const MOST: usize = 3;
+
+    /// Takes in what later rows of the same column have.
+    pub fn merge(&mut self, later: UnseenColumn) {
+        self.rows += later.rows;
+        for level in later.levels {
+            if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
+                self.levels.push(level);
+            }
+        }
+    }
+
+    /// What is told of such columns of a source, in one line; nothing of none.
+    pub fn told(source: &str, columns: &[UnseenColumn]) -> Option<String> {
+        let words = |unseen: &UnseenColumn| {
+            let rows = if unseen.rows == 1 { "row" } else { "rows" };
+            let levels = listed(unseen.levels.iter().map(String::as_str));
+            format!("{} ({} {rows}, such as {levels})", quoted(&unseen.column), unseen.rows)
+        };
+        let told = folded(columns.iter().map(words));
+        (!columns.is_empty()).then(|| {
+            format!(
+                "{source}: levels that do not occur in the training data: {told}; each is treated as a new level, unlike all others"
+            )
+        })
+    }
+}
+
 impl<'a> Cells<'a> {
-    fn new(table: &'a Table, name: &str, levels: &[String]) -> Result<Cells<'a>> {
+    fn new(table: &'a Table, name: &str, levels: &[String], known: usize) -> Result<Cells<'a>> {
         match table.require(name)? {
             Column::Number(values) => {
                 let numbers = levels.iter().enumerate();
                 let of_bits = numbers.filter_map(|(index, level)| Some((bits(level.parse().ok()?), index)));
-                Ok(Cells::Numbers { values, of_bits: of_bits.collect() })
+                let (mut of_bits, mut next) = (of_bits.collect::<HashMap<u64, usize>>(), known);
+                for &value in values.iter().filter(|value| !value.is_nan()) {
+                    of_bits.entry(bits(value)).or_insert_with(|| counted(&mut next));
+                }
+                Ok(Cells::Numbers { values, of_bits })
             }
             Column::Text(text) => {
                 let index: HashMap<&str, usize> =
@@ -265,8 +367,12 @@ impl<'a> Cells<'a> {
                 let same = |level: &str| index.get(level).copied();
                 // Model files of before codes kept their zeros have them as numbers.
                 let number = |level: &String| same(&number_text(level.parse().ok()?));
-                let of_code = text.levels().iter().map(|level| same(level).or_else(|| number(level)));
-                Ok(Cells::Text { text, of_code: of_code.collect() })
+                let mut next = known;
+                let mut code = |level: &String| {
+                    same(level).or_else(|| number(level)).unwrap_or_else(|| counted(&mut next))
+                };
+                let of_code = text.levels().iter().map(&mut code).collect();
+                Ok(Cells::Text { text, of_code })
             }
             Column::Time(_) => Err(table.unsupported(name, "date")),
             Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
@@ -274,47 +380,57 @@ impl<'a> Cells<'a> {
     }
 }
 
+/// The next number of a count.
+fn counted(next: &mut usize) -> usize {
+    *next += 1;
+    *next - 1
+}
+
+/// The code of a missing cell where training had none: beyond those of all levels, and exact in single precision.
+const MISSING_CODE: usize = 1 << 30;
+
+/// What messages call a missing cell.
+const MISSING: &str = "a missing cell";
+
 /// The bits of a number by which equal numbers are equal: both zeros are one category.
 fn bits(value: f64) -> u64 {
     if value == 0.0 { 0 } else { value.to_bits() }
 }
 
 impl CategoryInput<'_> {
-    /// The category of a row; `None` for one that training did not see and that may be ignored.
-    fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<Option<usize>> {
-        let (level, value) = match &self.cells {
-            Cells::Text { text, of_code } => match text.code(row) {
-                Some(code) => (of_code[code], Cow::Borrowed(text.get(row).unwrap_or_default())),
-                None => return self.level_of_missing(table, row, unseen),
-            },
-            Cells::Numbers { values, .. } if values[row].is_nan() => {
-                return self.level_of_missing(table, row, unseen);
-            }
-            Cells::Numbers { values, of_bits } => match of_bits.get(&bits(values[row])) {
-                Some(&level) => (Some(level), Cow::Borrowed("")),
-                None => (None, number_text(values[row])),
-            },
-        };
-        if level.is_some() || unseen == UnseenLevels::Zeros {
-            return Ok(level);
-        }
-        Err(self.unseen(format!("{}: found {}", table.place(row, self.name), shown(&value))))
+    /// The number of codes that training knows.
+    fn known(&self) -> usize {
+        self.levels.len() + usize::from(self.missing)
     }
 
-    /// The category of a missing cell, which comes after the others.
-    fn level_of_missing(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<Option<usize>> {
-        match unseen {
-            _ if self.missing => Ok(Some(self.levels.len())),
-            UnseenLevels::Zeros => Ok(None),
-            UnseenLevels::Error => {
-                Err(self.unseen(format!("{}: the value is missing", table.place(row, self.name))))
-            }
+    /// The code of a row, from [`CategoryInput::known`] on for a level that training did not see. Missing cells come after the levels.
+    fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
+        let code = match &self.cells {
+            Cells::Text { text, of_code } => text.code(row).map(|code| of_code[code]),
+            Cells::Numbers { values, of_bits } => of_bits.get(&bits(values[row])).copied(),
+        };
+        // Where training had none, a missing cell is a level of its own too, after all others of the table.
+        let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
+        if code < self.known() || unseen == UnseenLevels::New {
+            return Ok(code);
+        }
+        let found = self
+            .cell(row)
+            .map_or_else(|| "the value is missing".to_owned(), |cell| format!("found {}", shown(&cell)));
+        Err(self.unseen(format!("{}: {found}", table.place(row, self.name))))
+    }
+
+    /// The cell of a row, unless it is missing.
+    fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
+        match &self.cells {
+            Cells::Text { text, .. } => text.get(row).map(Cow::Borrowed),
+            Cells::Numbers { values, .. } => (!values[row].is_nan()).then(|| number_text(values[row])),
         }
     }
 
     fn unseen(&self, found: String) -> Error {
         let levels = listed(self.levels.iter().map(String::as_str));
         Error::data(format!("{found}, expected a category seen in training: {levels}"))
-            .hint("⟨unseen zeros⟩ treats unseen categories as none of the known ones")
+            .hint("⟨unseen new⟩ treats it as a level unlike all others")
     }
 }

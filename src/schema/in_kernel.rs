@@ -2,15 +2,26 @@
 
 use super::Schema;
 use crate::error::{Error, Result};
+use crate::options::FitOptions;
 use std::ops::Range;
 
 impl Schema {
+    /// The options for the inputs of these columns: the kernel in numbers of inputs, and what each input holds.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::kernel_of_inputs`].
+    pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
+        let kernel = self.kernel_of_inputs(&options.kernel)?;
+        Ok(FitOptions { kernel, dimensions: self.dimensions(), ..options })
+    }
+
     /// The text with the numbers of inputs in place of the names of columns; that of a category or a date stands for all of its inputs.
     ///
     /// # Errors
     ///
     /// A usage error for a name of no column that is an input.
-    pub(crate) fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
+    fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
         let mut rest = kernel;
         let mut text = String::new();
         while let Some((before, after)) = rest.split_once('[') {

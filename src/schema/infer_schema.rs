@@ -18,8 +18,11 @@ use crate::tables::table::{quoted, shown};
 use crate::tables::written::with_point;
 use crate::tables::{DateOrder, ReadOptions};
 
-/// The most categories of one column; more are almost surely an identifier, and each would be an input.
-const MOST_LEVELS: usize = 1000;
+/// The most categories of one column, each of which would be an input; …
+const MOST_INPUTS: usize = 1000;
+
+/// … and where they are codes. More are almost surely an identifier.
+const MOST_LEVELS: usize = 10_000;
 
 impl Schema {
     /// [`Schema::infer`] by what is known of a table.
@@ -37,7 +40,7 @@ impl Schema {
         let declared = |name: &str| options.categorical.iter().any(|categorical| categorical == name);
         check_cells(facts, names.iter().copied().filter(|name| !declared(name)))?;
         for name in names {
-            features.push(infer_feature(facts, name, declared(name), &mut doubts)?);
+            features.push(infer_feature(facts, name, (declared(name), !options.drop_first), &mut doubts)?);
         }
         warnings.extend(doubts.told(facts.source()));
         if features.is_empty() {
@@ -149,6 +152,12 @@ impl Schema {
                     constant.push(!column.varies_in_training());
                     constant.extend(cycles.iter().flat_map(|_| [false; 2]));
                 }
+                Feature::Categorical { levels, missing, coded: true, .. } => {
+                    let all = |share: f64| share == 1.0;
+                    let missing = *missing && all(column.gap_affine(rows).shift);
+                    let one = levels.iter().any(|level| all(column.level_affine(level, rows).shift));
+                    constant.push(missing || one);
+                }
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     constant.extend(levels.map(|level| {
@@ -178,6 +187,7 @@ impl Schema {
                         calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
                     );
                 }
+                Feature::Categorical { coded: true, .. } => inputs.push(Affine::IDENTITY),
                 Feature::Categorical { levels, .. } => {
                     let levels = levels.iter().skip(self.first_level());
                     inputs.extend(levels.map(|level| column.level_affine(level, rows)));
@@ -386,7 +396,7 @@ fn left_out<'a>(
         let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
         // Nobody writes identifiers with a currency or with thousands set apart.
         let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
-        let reason = reason(name, facts.require(name)?, MOST_LEVELS, follows);
+        let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);
         found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
     }
     if found.len() == names.len() {
@@ -412,7 +422,12 @@ fn left_out<'a>(
 }
 
 /// The meaning of one column; see [`Schema::infer`] for the rule.
-fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Doubts) -> Result<Feature> {
+fn infer_feature(
+    facts: &TableFacts,
+    name: &str,
+    (declared, coded): (bool, bool),
+    doubts: &mut Doubts,
+) -> Result<Feature> {
     let column = facts.require(name)?;
     column.supported()?;
     if let Some(calendar) = column.calendar() {
@@ -428,12 +443,12 @@ fn infer_feature(facts: &TableFacts, name: &str, declared: bool, doubts: &mut Do
         return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
     }
     if declared {
-        return categorical(facts, name, column, doubts);
+        return categorical(facts, (name, coded), column, doubts);
     }
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
-    categorical(facts, name, column, doubts)
+    categorical(facts, (name, coded), column, doubts)
 }
 
 /// Checks that no column of numbers holds text; one error for all such columns.
@@ -455,12 +470,23 @@ fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> 
     )))
 }
 
-fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mut Doubts) -> Result<Feature> {
+/// The most levels of a category, whose input is a code or that has one for each.
+fn most_levels(coded: bool) -> usize {
+    if coded { MOST_LEVELS } else { MOST_INPUTS }
+}
+
+fn categorical(
+    facts: &TableFacts,
+    (name, coded): (&str, bool),
+    values: &ColumnFacts,
+    doubts: &mut Doubts,
+) -> Result<Feature> {
     let column = format!("{}: column {}", facts.source(), quoted(name));
     let mut levels = values.distinct.texts();
-    if levels.len() > MOST_LEVELS {
+    let most = most_levels(coded);
+    if levels.len() > most || values.distinct.is_cut() {
         return Err(Error::data(format!(
-            "{column} has {} categories, expected at most {MOST_LEVELS}",
+            "{column} has {} categories, expected at most {most}",
             values.distinct.count()
         ))
         .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
@@ -472,5 +498,5 @@ fn categorical(facts: &TableFacts, name: &str, values: &ColumnFacts, doubts: &mu
         doubts.lines.push((quoted(name), shown(level)));
     }
     levels.sort_by(|a, b| level_order(a, b));
-    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0 })
+    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded })
 }

@@ -144,8 +144,8 @@ impl TrainingSample {
     /// The linear model, with the likelihood of the fit's target, or Gaussian noise for all numbers that are no counts.
     fn linear(&self, model: &TableModel, session: &mut Session<'_>) -> Result<Option<TableModel>> {
         let Some(most) = linear_rows(model).filter(|_| !session.is_late()) else { return Ok(None) };
-        let train = self.rows.first(most);
-        let (options, schema) = (linear_options(model), model.schema());
+        let train = self.rows.first(most).without_codes(model.schema());
+        let (options, schema) = (linear_options(model), model.schema().without_codes());
         let scaling = scaling_of(&options, train.inputs(), &train.targets)?;
         let scaled = train.scaled(&scaling);
         let levels = schema.encoding().levels().len();
@@ -154,7 +154,7 @@ impl TrainingSample {
         Ok(match fit_arrays_in(data, &options, None, session) {
             Ok(fitted) => {
                 let rows = train.targets.len();
-                Some(TableModel::of(fitted, (schema.clone(), scaling), &options, rows, Vec::new()))
+                Some(TableModel::of(fitted, (schema, scaling), &options, rows, Vec::new()))
             }
             // A baseline is a help: nothing ends because there is none.
             Err(_) => None,
@@ -164,7 +164,7 @@ impl TrainingSample {
 
 /// The most rows of the linear baseline of a model; none where it has none.
 fn linear_rows(model: &TableModel) -> Option<usize> {
-    let inputs = model.inputs();
+    let inputs = model.schema().without_codes().dims();
     if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm {
         return None;
     }

@@ -95,7 +95,7 @@ pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Resu
     if request.start.is_none() {
         schema.settle(table, &rows.train, request.columns.known.is_some())?;
     }
-    let options = FitOptions { kernel: schema.kernel_of_inputs(&options.kernel)?, ..options };
+    let options = schema.options_of(options)?;
     let data = CodedTable::of(&schema, table)?;
     let mut train = data.part(rows.train.clone());
     check_training_target(&schema, table, &train.targets)?;

@@ -45,7 +45,7 @@ use std::path::Path;
 /// let model = fit_table(&request, &mut |_| {})?.model;
 ///
 /// // Columns are found by name, categories make an input each.
-/// assert_eq!(model.schema().input_names(), ["hour", "side=left", "side=right"]);
+/// assert_eq!(model.schema().input_names(), ["hour", "side"]);
 /// let predictions = model.predict(&rows(3, 5)?, UnseenLevels::Error)?;
 /// assert!((predictions.row(0).mean - 8.0).abs() < 0.5);
 /// # Ok::<(), sparsegp::Error>(())
@@ -148,7 +148,7 @@ impl TableModel {
     }
 
     /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`]. Categories that did not
-    /// occur in training are taken as [`UnseenLevels::Zeros`].
+    /// occur in training are taken as [`UnseenLevels::New`].
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl TableModel {
             let (source, target) = (table.source(), self.schema.target_name());
             return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
         }
-        let rows = CodedTable::with(&self.schema, &labelled, UnseenLevels::Zeros)?;
+        let rows = CodedTable::of(&self.schema, &labelled)?;
         let model = update(&self.model, rows.dataset(), forget, session)?;
         Ok(TableModel { schema: self.schema.clone(), model })
     }
@@ -309,6 +309,9 @@ impl TableModel {
         let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
         if schema.dims() != model.inputs() {
             return Err(damaged_model(name, &"its columns are for another number of inputs"));
+        }
+        if schema.dimensions() != model.options().dimensions {
+            return Err(damaged_model(name, &"its columns hold other categories than its inputs"));
         }
         let levels = schema.encoding().levels().len();
         let likelihood = &model.latent().likelihood;

@@ -155,8 +155,8 @@ fn together(
     // One meaning of the inputs for all outputs.
     let mut base = base.clone();
     base.settle(table, &all, true)?;
-    let options = FitOptions { kernel: base.kernel_of_inputs(&options.kernel)?, ..options };
-    let x = base.design(table, UnseenLevels::Error)?;
+    let options = base.options_of(options)?;
+    let x = base.design(table, UnseenLevels::New)?;
     base.take_means(&Scaling::standardise(x.as_ref(), &[]));
     let weights = base.weights(table)?.unwrap_or_default();
     let of_target =
@@ -167,7 +167,7 @@ fn together(
     for schema in &schemas {
         let mut column = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
         let scaling = match options.standardize {
-            true => Scaling::standardise(x.as_ref(), &known(&column)),
+            true => Scaling::standardise(x.as_ref(), &known(&column)).without_codes(&options.dimensions),
             false => Scaling::none(x.ncols()),
         };
         scaling.scale_target(&mut column);

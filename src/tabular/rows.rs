@@ -33,13 +33,8 @@ pub(super) struct CodedTable {
 
 impl CodedTable {
     pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
-        CodedTable::with(schema, table, UnseenLevels::Error)
-    }
-
-    /// The coded table whose unseen levels are taken as `unseen` says.
-    pub(super) fn with(schema: &Schema, table: &Table, unseen: UnseenLevels) -> Result<CodedTable> {
         Ok(CodedTable {
-            design: schema.design(table, unseen)?,
+            design: schema.design(table, UnseenLevels::New)?,
             target: target_of(schema, table)?,
             exposure: schema.exposure(table)?.unwrap_or_default(),
             weights: schema.weights(table)?.unwrap_or_default(),
@@ -88,6 +83,11 @@ impl TableRows {
             exposure: cut(&self.exposure),
             weights: cut(&self.weights),
         }
+    }
+
+    /// The same rows with one input for each level of the categories of a schema in place of codes.
+    pub fn without_codes(&self, schema: &Schema) -> TableRows {
+        TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
     }
 
     pub(super) fn scale(&mut self, scaling: &Scaling) {

@@ -76,7 +76,7 @@ impl Sampled {
         options.validate()?;
         let levels = surveyed.schema.encoding().levels().len();
         let Surveyed { schema, mut warnings, two_values, train, validation, .. } = surveyed;
-        let options = FitOptions { kernel: schema.kernel_of_inputs(&options.kernel)?, ..options };
+        let options = schema.options_of(options)?;
         warnings.extend(two_values.and_then(|values| two_valued(&schema, values)));
         let part = |sample: Sample| -> Result<TableRows> {
             let mut part = CodedTable::of(&schema, &sample.table)?.part((0..sample.rows.len()).collect());

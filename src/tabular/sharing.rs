@@ -166,7 +166,7 @@ fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
     for model in models.models() {
         let schema = model.schema();
         let targets = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
-        let predictions = model.predict(table, UnseenLevels::Zeros)?;
+        let predictions = model.predict(table, UnseenLevels::New)?;
         for (row, target) in targets.iter().enumerate().filter(|(_, target)| !target.is_nan()) {
             losses[row] -= predictions.log_density(row, *target);
         }

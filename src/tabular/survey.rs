@@ -204,7 +204,7 @@ impl TableSums {
         }
         schema.exposure(block)?;
         schema.weights(block)?;
-        schema.design(block, UnseenLevels::Error).map(|_| ())
+        schema.design(block, UnseenLevels::New).map(|_| ())
     }
 
     /// The rows to train on that were taken in.

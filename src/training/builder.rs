@@ -143,14 +143,18 @@ impl ModelBuilder {
 
     /// Everything that a fit takes, on the scale that the model sees.
     fn prepare(&self, x: MatRef<'_, f64>, y: &[f64]) -> Result<Prepared> {
-        let mut prototype = Prototype::of(&self.options, x.ncols(), levels(y))?;
+        let mut options = self.options.clone();
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| options.dimensions.is_empty()) {
+            // Who brings a kernel may have told it what inputs hold.
+            options.dimensions = kernel.dimensions().to_vec();
+        }
+        let mut prototype = Prototype::of(&options, x.ncols(), levels(y))?;
         if let Some(kernel) = &self.kernel {
-            prototype.kernel = Some(kernel.clone());
+            prototype.kernel = Some(options.told(kernel.clone(), x.ncols())?);
         }
         if let Some(likelihood) = &self.likelihood {
             prototype.likelihood = likelihood.clone();
         }
-        let mut options = self.options.clone();
         options.likelihood = Some(LikelihoodKind::of(&prototype.likelihood));
         options.validate()?;
         let train = OwnedRows {

@@ -65,7 +65,7 @@ pub fn fit_outputs(
     };
     let outputs: Box<dyn JointLikelihood> =
         Box::new(Outputs::new(names.iter().enumerate().map(output).collect()));
-    let kernel = options.registry.kernel(&options.kernel, rows.x.ncols())?;
+    let kernel = options.kernel_of(rows.x.ncols())?;
     let prototype = Prototype { kernel: Some(kernel), likelihood: outputs.into() };
     // What is looked at where an observation is one number.
     let y: Vec<f64> = rows.targets.chunks_exact(width).map(mean).collect();
@@ -106,7 +106,7 @@ pub fn fit_shared_outputs(
     }
     let trains = options.hyper != Some(Hyper::Fixed);
     let options = FitOptions { hyper: Some(Hyper::Collapsed), ..options };
-    let kernel = options.registry.kernel(&options.kernel, rows.x.ncols())?;
+    let kernel = options.kernel_of(rows.x.ncols())?;
     let noise: Box<dyn Likelihood> = Box::new(Gaussian::new(1.0));
     let prototype = Prototype { kernel: Some(kernel), likelihood: noise.into() };
     let mut plan = Plan::new(&options, &prototype.likelihood, rows.x.nrows())?;

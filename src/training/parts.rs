@@ -16,6 +16,7 @@ use crate::variational::{Factor, Normal};
 use faer::{Mat, MatRef};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use sparsegp_kernels::Dimension;
 use std::sync::{Mutex, PoisonError};
 
 /// Training rows in parts that are held elsewhere, on the scale the model sees: whoever implements this hands a [`Round`] to the holders of
@@ -178,6 +179,7 @@ struct LayerShape {
     inducing: (usize, usize),
     means: usize,
     jitter: Jitter,
+    dimensions: Vec<Dimension>,
 }
 
 impl ModelAt {
@@ -188,7 +190,8 @@ impl ModelAt {
             })?;
             let (kernel, inducing) = (layer.kernel().expression(), layer.z().shape());
             let (means, jitter) = (layer.mean().values.len(), layer.jitter());
-            Ok(LayerShape { kernel, inducing, means, jitter })
+            let dimensions = layer.kernel().dimensions().to_vec();
+            Ok(LayerShape { kernel, inducing, means, jitter, dimensions })
         };
         Ok(ModelAt {
             layers: model.layers.iter().map(shape).collect::<Result<_>>()?,
@@ -210,8 +213,9 @@ impl ModelAt {
         let likelihood = registry.likelihood(kind, self.levels)?;
         let layer = |shape: LayerShape| {
             let (m, d) = shape.inducing;
-            let layer =
-                InducingPrior::new(registry.kernel(&shape.kernel, d)?, Mat::zeros(m, d), shape.jitter)?;
+            let mut kernel = registry.kernel(&shape.kernel, d)?;
+            kernel.set_dimensions(&shape.dimensions).map_err(|error| unreadable(&error))?;
+            let layer = InducingPrior::new(kernel, Mat::zeros(m, d), shape.jitter)?;
             Ok(Layer::from(layer.with_means(vec![0.0; shape.means], false)))
         };
         let layers = self.layers.into_iter().map(layer).collect::<Result<Vec<_>>>()?;

@@ -30,5 +30,6 @@ pub(crate) fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());
     }
+    let scaling = scaling.without_codes(&options.dimensions);
     if options.likelihood_kind().scales_target() { scaling } else { scaling.with_original_target() }
 }

@@ -19,7 +19,8 @@ use crate::variational::{Family, Normal};
 use faer::Mat;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, StandardNormal};
-use sparsegp_kernels::{Kernel, Parameter};
+use sparsegp_kernels::{Dimension, Kernel, Parameter};
+use std::collections::HashMap;
 
 /// What a fit starts from instead of the data.
 #[derive(Clone)]
@@ -47,7 +48,7 @@ impl Prototype {
     /// A usage error when the kernel's text cannot be read, or the likelihood is not known.
     pub fn of(options: &FitOptions, d: usize, levels: usize) -> Result<Prototype> {
         let kernel = match options.model {
-            ModelKind::Gp => Some(options.registry.kernel(&options.kernel, d)?),
+            ModelKind::Gp => Some(options.kernel_of(d)?),
             ModelKind::Glm => None,
         };
         Ok(Prototype { kernel, likelihood: options.registry.likelihood(options.likelihood_kind(), levels)? })
@@ -67,7 +68,8 @@ pub(super) fn initial_model(train: Dataset<'_>, plan: &Plan, prototype: &Prototy
     match (&plan.layer, &prototype.kernel) {
         (LayerPlan::Sparse { inducing, init, fix, jitter }, Some(kernel)) => {
             let responses = working_responses(&likelihood, train.targets);
-            let spread: Vec<f64> = (0..d).map(|i| variance(train.x.col(i).iter().copied()).sqrt()).collect();
+            let spread: Vec<f64> =
+                (0..d).map(|i| spread(train.x.col(i).iter(), kernel.dimensions().get(i))).collect();
             let mut kernels = Vec::new();
             let shared = shares_layer(&likelihood);
             for responses in if shared { vec![responses.concat()] } else { responses } {
@@ -184,6 +186,22 @@ fn working_responses(likelihood: &ObservationModel, targets: Targets<'_>) -> Vec
 /// The population variance, 0 of no values.
 fn variance(values: impl IntoIterator<Item = f64>) -> f64 {
     Moments::of(values).variance().unwrap_or(0.0)
+}
+
+/// How far apart the values of an input are: the standard deviation of numbers, half of whose mean squared difference is its square. Of a
+/// category, half of the share of pairs of rows that differ is.
+fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimension>) -> f64 {
+    if !dimension.is_some_and(|dimension| dimension.is_category()) {
+        return variance(values.copied()).sqrt();
+    }
+    let (mut counts, mut n) = (HashMap::new(), 0.0);
+    for &code in values {
+        *counts.entry(code as usize).or_insert(0.0) += 1.0;
+        n += 1.0;
+    }
+    // Summed as whole numbers, in any order.
+    let same: f64 = counts.values().map(|count: &f64| count * count).sum();
+    if n > 0.0 { (0.5 * (1.0 - same / (n * n))).sqrt() } else { 0.0 }
 }
 
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.

@@ -75,8 +75,8 @@ fn after_rows(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
 fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
     let text = || -> sparsegp::Result<String> {
         let mut kept = KeptRows::new(model);
-        kept.push_table(model, table, UnseenLevels::Zeros)?;
-        let inputs = model.schema().design(table, UnseenLevels::Zeros)?;
+        kept.push_table(model, table, UnseenLevels::New)?;
+        let inputs = model.schema().design(table, UnseenLevels::New)?;
         let inputs = inputs.row(0).iter().copied().collect();
         let rows = [ExplainedRow { number: 1, inputs, exposure: 1.0 }];
         let settings = Settings { columns: 3, repeats: 1, background: 2, orders: 2, ..Settings::default() };
@@ -120,9 +120,9 @@ fn rows_for(schema: &Schema) -> Option<Table> {
 
 /// Everything a model predicts for every row, as the bits of its numbers.
 fn predictions(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
-    let predictions = model.predict(table, UnseenLevels::Zeros).map_err(|error| error.to_string())?;
+    let predictions = model.predict(table, UnseenLevels::New).map_err(|error| error.to_string())?;
     let mut said: Vec<f64> = (0..predictions.rows()).flat_map(|row| of_row(&predictions, row)).collect();
-    if let Ok(draws) = model.samples(table, UnseenLevels::Zeros, 2, 1) {
+    if let Ok(draws) = model.samples(table, UnseenLevels::New, 2, 1) {
         said.extend(draws.concat());
     }
     said.extend(model.coefficients().unwrap_or_default().iter().map(|coefficient| coefficient.mean));

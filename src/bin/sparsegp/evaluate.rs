@@ -2,7 +2,7 @@
 
 use super::args::EvaluateArgs;
 use super::output;
-use super::predict::{BLOCK_ROWS, Filled};
+use super::predict::{BLOCK_ROWS, Unfamiliar};
 use serde_json::{Map, Value, json};
 use sparsegp::files::AtomicFile;
 use sparsegp::report::{DataSummary, Document, Evaluation, Evaluator, words};
@@ -18,14 +18,14 @@ pub fn evaluate(
     (data, delimiter): (&Path, Option<u8>),
     unseen: UnseenLevels,
 ) -> Result<Evaluation> {
-    let (mut filled, mut all, mut used) = (Filled::default(), 0, 0);
+    let (mut unfamiliar, mut all, mut used) = (Unfamiliar::default(), 0, 0);
     let target = model.schema().target_name();
     let mut evaluator = Evaluator::new(model, baselines).keeping_rows();
     for block in model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()? {
         let block = block?;
         let labelled = block.with_values(target);
         (all, used) = (all + block.rows(), used + labelled.rows());
-        filled.add(model, &labelled);
+        unfamiliar.add(model, &labelled)?;
         evaluator.push_table(&labelled, unseen)?;
     }
     let name = data.display();
@@ -39,7 +39,7 @@ pub fn evaluate(
             all - used
         ));
     }
-    filled.tell(data);
+    unfamiliar.tell(data);
     Ok(evaluator.finish())
 }
 

@@ -1,7 +1,7 @@
 //! `explain`: what a saved model's predictions depend on, as tables and a report; no estimates.
 
 use super::args::{DEFAULT_ROWS, ExplainArgs};
-use super::predict::{BLOCK_ROWS, Filled};
+use super::predict::{BLOCK_ROWS, Unfamiliar};
 use super::{output, page};
 use sparsegp::explain::Settings;
 use sparsegp::files::AtomicFile;
@@ -57,12 +57,12 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
 
 /// Some rows of the data, and those that are asked for.
 fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<ExplainedRow>)> {
-    let (mut kept, mut rows, mut filled) = (KeptRows::new(model), Vec::new(), Filled::default());
+    let (mut kept, mut rows, mut unfamiliar) = (KeptRows::new(model), Vec::new(), Unfamiliar::default());
     let (schema, unseen) = (model.schema(), args.unseen.unseen);
     let mut count = 0;
     for block in schema.open_with(&args.data, BLOCK_ROWS, (args.delimiter, &[]))?.ahead()? {
         let block = block?;
-        filled.add(model, &block);
+        unfamiliar.add(model, &block)?;
         kept.push_table(model, &block, unseen)?;
         let here = count..count + block.rows() as u64;
         let wanted: Vec<u64> =
@@ -88,7 +88,7 @@ fn read(args: &ExplainArgs, model: &TableModel) -> Result<(KeptRows, Vec<Explain
     if let Some(last) = last {
         return Err(Error::usage(format!("--rows asks for row {last}, {name} has {count}")));
     }
-    filled.tell(&args.data);
+    unfamiliar.tell(&args.data);
     Ok((kept, rows))
 }
 

@@ -183,7 +183,7 @@ pub fn fit(
         } else if args.output.wants_page() {
             let mut rows = KeptRows::new(&fit.model);
             let labelled = table.with_values(fit.model.schema().target_name());
-            rows.push_table(&fit.model, &labelled, UnseenLevels::Zeros)?;
+            rows.push_table(&fit.model, &labelled, UnseenLevels::New)?;
             *kept = Some(rows);
         }
     }

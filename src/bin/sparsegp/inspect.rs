@@ -71,9 +71,9 @@ fn features(model: &TableModel) -> Vec<Vec<String>> {
             let missing = if feature.tells_missing() { ", or missing" } else { "" };
             vec![format!("  {name}"), format!("number{missing}")]
         }
-        Feature::Categorical { name, levels, .. } => {
+        Feature::Categorical { name, levels, missing, .. } => {
             let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
-            let missing = if feature.tells_missing() { ", and one of missing cells" } else { "" };
+            let missing = if *missing { ", and one of missing cells" } else { "" };
             vec![
                 format!("  {name}"),
                 format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")),

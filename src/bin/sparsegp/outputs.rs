@@ -99,7 +99,7 @@ fn check(args: &FitArgs) -> Result<()> {
 /// Some of the rows that a model was trained on, for a report without test rows.
 fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
     let mut rows = KeptRows::new(model);
-    rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::Zeros)?;
+    rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::New)?;
     Ok(rows)
 }
 

@@ -5,7 +5,7 @@ use super::output;
 use rayon::prelude::*;
 use sparsegp::likelihood::TargetKind;
 use sparsegp::model::{Model, Predictions};
-use sparsegp::schema::UnseenLevels;
+use sparsegp::schema::{UnseenColumn, UnseenLevels};
 use sparsegp::tables::{
     Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
 };
@@ -258,25 +258,38 @@ fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
     }
 }
 
-/// Missing cells that the mean stands in for although training met none in their column.
+/// What the cells of a file hold that training did not meet: missing numbers, for which the mean stands in, and new levels.
 #[derive(Default)]
-pub struct Filled(BTreeMap<String, usize>);
+pub struct Unfamiliar {
+    filled: BTreeMap<String, usize>,
+    levels: Vec<UnseenColumn>,
+}
 
-impl Filled {
+impl Unfamiliar {
     /// Takes in those of a block.
-    pub fn add(&mut self, model: &TableModel, block: &Table) {
+    pub fn add(&mut self, model: &TableModel, block: &Table) -> Result<()> {
         for (name, count) in model.schema().silent_gaps(block) {
-            *self.0.entry(name.to_owned()).or_default() += count;
+            *self.filled.entry(name.to_owned()).or_default() += count;
         }
+        for found in model.schema().unseen_levels(block)? {
+            match self.levels.iter_mut().find(|known| known.column == found.column) {
+                Some(known) => known.merge(found),
+                None => self.levels.push(found),
+            }
+        }
+        Ok(())
     }
 
-    /// Says how many there were, in one line of standard error.
+    /// Says how many there were, in a line of standard error for each of the two kinds.
     pub fn tell(&self, data: &Path) {
         const MOST: usize = 5;
+        if let Some(told) = UnseenColumn::told(&data.display().to_string(), &self.levels) {
+            output::note(&format!("warning: {told}"));
+        }
         let mut names: Vec<String> =
-            self.0.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
-        if self.0.len() > MOST {
-            names.push(format!("{} more", self.0.len() - MOST));
+            self.filled.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
+        if self.filled.len() > MOST {
+            names.push(format!("{} more", self.filled.len() - MOST));
         }
         if !names.is_empty() {
             output::note(&format!(
@@ -323,10 +336,10 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         Ok(table.csv_safe(args.csv_safe))
     };
     check_names(&table(&[])?)?;
-    let (mut out, mut first, mut filled) = (None, 0, Filled::default());
+    let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
     for block in blocks.ahead()? {
         let block = block?;
-        models.first().into_iter().for_each(|model| filled.add(model, &block));
+        models.first().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
         let drawn = all_draws(&outputs, &block, args, first)?;
         let rows = columns.rows((&block, first), unseen, &drawn)?;
         let ready = match out {
@@ -336,7 +349,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         out = Some(ready.write_rows(rows)?);
         first += block.rows() as u64;
     }
-    filled.tell(&args.data);
+    unfamiliar.tell(&args.data);
     match out {
         Some(out) => out.finish(),
         None => writer(&args.out, table(&[])?)?.finish(),

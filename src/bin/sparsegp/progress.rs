@@ -307,6 +307,7 @@ mod tests {
             seconds,
             tolerance: 0.0,
             window: 10,
+            range: None,
             plateaus: 0,
             patience: 10,
             target: None,

@@ -1,6 +1,7 @@
 //! `update`: a model and new rows to the model after them, with its figures at these rows before and after; no fitting.
 
 use super::args::UpdateArgs;
+use super::predict::Unfamiliar;
 use super::{interruption, output};
 use serde_json::{Map, Value, json};
 use sparsegp::Result;
@@ -19,6 +20,9 @@ pub fn run(args: &UpdateArgs) -> Result<()> {
     let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
     let how = ReadOptions { delimiter: args.delimiter, missing: missing.unwrap_or_default() };
     let table = read_table_with(&args.data, &how)?;
+    let mut unfamiliar = Unfamiliar::default();
+    models.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
+    unfamiliar.tell(&args.data);
     let mut quiet = |_: &Event| {};
     let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
     let updated = models.updated(&table, args.forget, &mut session)?;
@@ -51,7 +55,7 @@ struct Updated {
 
 impl Updated {
     fn of(old: &TableModel, new: &TableModel, table: &Table) -> Result<Updated> {
-        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::Zeros);
+        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::New);
         let (before, after) = (figures(old)?, figures(new)?);
         Ok(Updated {
             target: old.schema().target_name().to_owned(),

@@ -80,11 +80,13 @@ pub(super) fn values(
         // Kernels are judged by hyper-parameters of their own, which short fits with sites do not train.
         Part::Kernel if options.neighbours.is_some() && !kind.has_gaussian_noise() => Vec::new(),
         Part::Kernel => {
-            let lines = (data.len() >= ROWS_A_LINE * data.x.ncols()).then_some(WITH_LINES);
+            let lines = (data.len() >= ROWS_A_LINE * data.x.ncols()).then(|| WITH_LINES.to_owned());
             KERNELS
                 .into_iter()
+                .map(str::to_owned)
                 .chain(lines)
-                .map(|kernel| with(&|value| value.kernel = kernel.into()))
+                .chain(with_effects(options))
+                .map(|kernel| with(&|value| value.kernel.clone_from(&kernel)))
                 .collect()
         }
         Part::Neighbours if data.len() <= MOST_KEPT => vec![options.with_neighbours(NEIGHBOURS)],
@@ -99,6 +101,14 @@ pub(super) fn values(
         prototype.and_then(|prototype| Plan::new(value, &prototype.likelihood, data.len())).is_ok()
     };
     values.into_iter().filter(|value| value != options && can_be_fitted(value)).collect()
+}
+
+/// The kernel in which every level of a category has an effect that adds to the rest, with a variance for each category.
+fn with_effects(options: &FitOptions) -> Option<String> {
+    let inputs = options.dimensions.iter().enumerate().filter(|(_, dimension)| dimension.is_category());
+    let inputs: Vec<String> = inputs.map(|(input, _)| input.to_string()).collect();
+    let effects = if inputs.len() > 1 { "linear(ard)" } else { "linear" };
+    (!inputs.is_empty()).then(|| format!("{FIRST_KERNEL} + {effects}[{}]", inputs.join(", ")))
 }
 
 /// Other likelihoods of targets of the same kind; those that have zeros of their own where there are some, and those of several functions

@@ -46,8 +46,8 @@ pub(in crate::training) fn with_new_rows(
     let Known { model, nearby, evidence, forget } = known;
     let layer = layer(model)?;
     let mut rows = Joined::of(nearby, new, (model.likelihood.gaussian_noise(), forget));
-    let near =
-        in_units_of(rows.x.as_ref().transpose(), &half_lengths(layer.kernel(), rows.x.as_ref().transpose()));
+    let x = rows.x.as_ref().transpose();
+    let near = in_units_of(layer.kernel(), x, &half_lengths(layer.kernel(), x));
     let near = near.as_ref();
     let order: Vec<u32> = (0..rows.y.len() as u32).collect();
     let added = &order[rows.kept..];

@@ -113,7 +113,7 @@ impl<'a> NeighbourObjective<'a> {
     /// Looks up `k` neighbours of so many rows each, by the kernel as it stands, and matches sites where there are any.
     pub fn look_up(&mut self, terms: usize, k: usize) {
         let Some(layer) = self.at.model.layer().inducing() else { return };
-        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let near = near.as_ref();
         self.rows = self.sample(terms);
         let rows = &self.rows;
@@ -215,7 +215,7 @@ impl<'a> NeighbourObjective<'a> {
     /// `mean e²/V` of the predictions of some rows, each from its nearest others, under the q that was solved for last.
     fn spread_of_errors(&self) -> Option<f64> {
         let (layer, noise) = (self.at.model.layer().inducing()?, self.at.model.likelihood.gaussian_noise()?);
-        let near = in_units_of(self.data.x, &half_lengths(layer.kernel(), self.data.x));
+        let near = in_units_of(layer.kernel(), self.data.x, &half_lengths(layer.kernel(), self.data.x));
         let rows = self.sample(CALIBRATED_ON);
         let (order, lists) = nearest_others(near.as_ref(), &rows, self.plan.count, COMPARISONS);
         let (mean, variance) = self.left_out((&order, &lists))?;

@@ -156,8 +156,8 @@ pub struct HeldOutArgs {
     /// The share of the rows held out to report on [default: 0, with --split-by or --split-time 0.2 unless other rows are held out]
     #[arg(long, value_name = "SHARE")]
     pub test_fraction: Option<f64>,
-    /// In --test: a category not seen in training is an error, or makes all inputs of its column zero
-    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error", requires = "test")]
+    /// How levels of --test that training did not see are treated: as new levels, unlike all others, or as an error
+    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new", requires = "test")]
     pub unseen: UnseenLevels,
 }
 

@@ -99,11 +99,11 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// What to do with categories that training did not see.
+/// What to do with levels of categories that training did not see.
 #[derive(Debug, Args)]
 pub struct UnseenArgs {
-    /// A category not seen in training is an error, or makes all inputs of its column zero
-    #[arg(long, value_parser = words(&["error", "zeros"], unseen), default_value = "error")]
+    /// How levels of categories that training did not see are treated: as new levels, unlike all others, or as an error
+    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
     pub unseen: UnseenLevels,
 }
 

@@ -18,7 +18,7 @@ pub fn betas(text: &str) -> sparsegp::Result<Betas> {
 }
 
 pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
-    Ok(if word == "zeros" { UnseenLevels::Zeros } else { UnseenLevels::Error })
+    Ok(if word == "error" { UnseenLevels::Error } else { UnseenLevels::New })
 }
 
 /// A character that may separate columns.

@@ -1,0 +1,124 @@
+//! What a column of the points holds: a number, or the code of a category, which is equal to another one or not; no kernels.
+
+use crate::vector_math::{Pass, dispatch};
+use pulp::Simd;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What one column of the points holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    /// A number.
+    Number,
+    /// The code of a category, a whole number: codes are equal or not, and nothing else about them matters.
+    Category {
+        /// The number of levels that are known. They have the codes from 0 on; any other code is a level that was never seen.
+        levels: usize,
+    },
+}
+
+impl Dimension {
+    /// Whether the column holds codes of categories.
+    pub fn is_category(self) -> bool {
+        matches!(self, Dimension::Category { .. })
+    }
+}
+
+impl Dimension {
+    /// The number of known levels, 0 of a number.
+    pub fn levels(self) -> usize {
+        match self {
+            Dimension::Number => 0,
+            Dimension::Category { levels } => levels,
+        }
+    }
+}
+
+/// Whether column `d` holds codes; an empty list stands for numbers alone.
+pub(crate) fn is_category(dimensions: &[Dimension], d: usize) -> bool {
+    dimensions.get(d).is_some_and(|dimension| dimension.is_category())
+}
+
+/// Whether any column holds codes.
+pub(crate) fn any_category(dimensions: &[Dimension]) -> bool {
+    dimensions.iter().any(|dimension| dimension.is_category())
+}
+
+/// A kernel for which codes of categories have no meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoCategories {
+    /// The expression of the kernel.
+    pub kernel: String,
+}
+
+impl fmt::Display for NoCategories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the kernel {} has no meaning for categories", self.kernel)
+    }
+}
+
+impl std::error::Error for NoCategories {}
+
+/// Adds a number to a run wherever the codes of a run of left points differ from that of one right point (or equal it).
+pub(crate) struct AddWhere<'a> {
+    /// Whether equal codes count, or different ones.
+    pub equal: bool,
+    pub codes: &'a [f64],
+    pub code: f64,
+    pub value: f64,
+    pub out: &'a mut [f64],
+}
+
+impl Pass for AddWhere<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        let (if_equal, if_different) = if self.equal { (self.value, 0.0) } else { (0.0, self.value) };
+        for (out, &code) in self.out.iter_mut().zip(self.codes) {
+            *out += if code == self.code { if_equal } else { if_different };
+        }
+    }
+}
+
+/// Independent partial sums, so that the sums do not serialise the loop.
+const LANES: usize = 8;
+
+/// The sum of the weights of left points whose codes differ from that of one right point (or equal it).
+pub(crate) struct SumWhere<'a> {
+    /// Whether equal codes count, or different ones.
+    pub equal: bool,
+    pub codes: &'a [f64],
+    pub code: f64,
+    pub weights: &'a [f64],
+}
+
+impl Pass for SumWhere<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> f64 {
+        let counted = |code: f64, weight: f64| if (code == self.code) == self.equal { weight } else { 0.0 };
+        let (codes, codes_rest) = self.codes.as_chunks::<LANES>();
+        let (weights, weights_rest) = self.weights.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (codes, weights) in codes.iter().zip(weights) {
+            for lane in 0..LANES {
+                sums[lane] += counted(codes[lane], weights[lane]);
+            }
+        }
+        let rest = codes_rest.iter().zip(weights_rest).map(|(&code, &weight)| counted(code, weight));
+        sums.iter().sum::<f64>() + rest.sum::<f64>()
+    }
+}
+
+/// Adds `value` to `out` wherever codes are equal.
+pub(crate) fn add_where_equal(codes: &[f64], code: f64, value: f64, out: &mut [f64]) {
+    dispatch(AddWhere { equal: true, codes, code, value, out });
+}
+
+/// The sum of the weights wherever codes are equal.
+pub(crate) fn sum_where_equal(codes: &[f64], code: f64, weights: &[f64]) -> f64 {
+    dispatch(SumWhere { equal: true, codes, code, weights })
+}

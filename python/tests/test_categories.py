@@ -1,0 +1,49 @@
+"""Categories in tables: levels that training did not see, in every way that estimators predict."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import cross_val_score
+from sparsegp import BayesianLinearRegressor, SparseGPClassifier, SparseGPRegressor
+
+FIT = {"auto": "none", "n_inducing": 20, "epochs": 5}
+
+
+def frame(rows, levels):
+    i = np.arange(rows)
+    city = pd.Series([f"city {k}" for k in i * 31 % levels])
+    X = pd.DataFrame({"a": (i * 13 % 97) / 30, "city": city})
+    return X, np.sin(X["a"]) + i * 31 % levels % 5
+
+
+def new():
+    """A level that training has, two that it has not, and a missing one."""
+    return pd.DataFrame({"a": [1.0, 1.0, 1.0, 1.0], "city": ["city 3", "Rome", "Oslo", None]})
+
+
+@pytest.mark.parametrize("estimator", [SparseGPRegressor, BayesianLinearRegressor])
+def test_unseen_levels_are_new_levels_with_one_warning_or_errors(estimator):
+    X, y = frame(150, 12)
+    given = FIT if estimator is SparseGPRegressor else {"auto": "none"}
+    model = estimator(**given).fit(X, y)
+    with pytest.warns(UserWarning, match=r"'city' \(3 rows, such as 'Rome', 'Oslo', 'a missing cell'\)") as told:
+        mean, std = model.predict(new(), return_std=True)
+    assert len(told) == 1 and np.isfinite(mean).all()
+    if estimator is SparseGPRegressor:
+        assert mean[1] == mean[2] and std[1] > std[0]
+    with pytest.raises(ValueError, match="unseen='new'"):
+        model.set_params(unseen="error").predict(new())
+    with pytest.raises(ValueError, match="expected 'new' or 'error'"):
+        model.set_params(unseen="zeros").predict(X)
+
+
+def test_folds_with_levels_of_their_own_have_scores():
+    X, y = frame(120, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for target, estimator in [(y, SparseGPRegressor(**FIT)), (np.asarray(y > 2), SparseGPClassifier(**FIT))]:
+            for columns in [X, X.astype({"city": "category"})]:
+                scores = cross_val_score(estimator, columns, target, cv=5, error_score="raise")
+                assert np.isfinite(scores).all()

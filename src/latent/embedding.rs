@@ -1,0 +1,132 @@
+//! Coordinates in which points with categories are compared by Euclidean distances; numbers stay coordinates; no kernels.
+
+use faer::{Mat, MatRef};
+use sparsegp_kernels::Dimension;
+
+/// Categories of up to so many levels have a coordinate for each; more levels share so many, whose signs are random for each level.
+const MOST_AXES: usize = 32;
+
+/// How the columns of points become coordinates. Levels of a category lie at equal distances: exactly so when every level has an axis of
+/// its own, otherwise within a fifth or so, as random vectors of 32 signs do.
+pub(crate) struct Embedding {
+    columns: Vec<Axes>,
+}
+
+/// The coordinates of one column.
+#[derive(Clone, Copy)]
+enum Axes {
+    /// The number itself.
+    Number,
+    /// One for every level.
+    Levels(usize),
+    /// Random signs.
+    Signs,
+}
+
+impl Axes {
+    fn count(self) -> usize {
+        match self {
+            Axes::Number => 1,
+            Axes::Levels(levels) => levels,
+            Axes::Signs => MOST_AXES,
+        }
+    }
+
+    /// Coordinate `axis` of a value, levels being 1 apart.
+    fn coordinate(self, axis: usize, value: f64) -> f64 {
+        match self {
+            Axes::Number => value,
+            Axes::Levels(_) if value == axis as f64 => std::f64::consts::FRAC_1_SQRT_2,
+            Axes::Levels(_) => 0.0,
+            // Two vectors of n signs differ in about n/2 of them, where they are 2 apart.
+            Axes::Signs => sign(value as u64, axis) / (2.0 * MOST_AXES as f64).sqrt(),
+        }
+    }
+}
+
+/// A random sign for every code and axis (the finaliser of SplitMix64; Steele, Lea & Flood 2014).
+fn sign(code: u64, axis: usize) -> f64 {
+    let mut bits = code.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    if bits >> axis & 1 == 0 { -1.0 } else { 1.0 }
+}
+
+impl Embedding {
+    /// Of points with `dims` columns, of which `dimensions` says what they hold (numbers where it is empty).
+    pub fn new(dimensions: &[Dimension], dims: usize) -> Embedding {
+        let axes = |d: usize| match dimensions.get(d) {
+            Some(&Dimension::Category { levels }) if levels <= MOST_AXES => Axes::Levels(levels),
+            Some(Dimension::Category { .. }) => Axes::Signs,
+            Some(Dimension::Number) | None => Axes::Number,
+        };
+        Embedding { columns: (0..dims).map(axes).collect() }
+    }
+
+    /// Whether points are their own coordinates.
+    pub fn is_identity(&self) -> bool {
+        self.columns.iter().all(|axes| matches!(axes, Axes::Number))
+    }
+
+    /// Whether a column holds codes.
+    pub fn is_category(&self, d: usize) -> bool {
+        !matches!(self.columns[d], Axes::Number)
+    }
+
+    /// The coordinates of the rows of `x` (`n × D`): numbers divided by `units`, levels of a category one over its unit apart.
+    pub fn coordinates(&self, x: MatRef<'_, f64>, units: &[f64]) -> Mat<f64> {
+        let axes: Vec<(usize, Axes, usize)> = (0..self.columns.len())
+            .flat_map(|d| (0..self.columns[d].count()).map(move |axis| (d, axis)))
+            .map(|(d, axis)| (d, self.columns[d], axis))
+            .collect();
+        Mat::from_fn(x.nrows(), axes.len(), |i, c| {
+            let (d, of, axis) = axes[c];
+            of.coordinate(axis, x[(i, d)]) / units[d]
+        })
+    }
+
+    /// Points (`n × D`) whose numbers are those of the coordinates and whose codes are those of the rows `codes` of `x`.
+    pub fn points(&self, coordinates: &Mat<f64>, (x, codes): (MatRef<'_, f64>, &[usize])) -> Mat<f64> {
+        let firsts: Vec<usize> = self
+            .columns
+            .iter()
+            .scan(0, |next, axes| {
+                let first = *next;
+                *next += axes.count();
+                Some(first)
+            })
+            .collect();
+        Mat::from_fn(coordinates.nrows(), self.columns.len(), |i, d| match self.columns[d] {
+            Axes::Number => coordinates[(i, firsts[d])],
+            _ => x[(codes[i], d)],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_equally_far_apart_and_numbers_stay_what_they_are() {
+        for levels in [2, 5, 32, 670] {
+            let embedding =
+                Embedding::new(&[Dimension::Number, Dimension::Category { levels }, Dimension::Number], 3);
+            let x = Mat::from_fn(40, 3, |i, d| if d == 1 { (i % levels) as f64 } else { i as f64 });
+            let found = embedding.coordinates(x.as_ref(), &[2.0, 0.25, f64::INFINITY]);
+            let distance = |i: usize, j: usize| {
+                let squares = (1..found.ncols() - 1).map(|c| (found[(i, c)] - found[(j, c)]).powi(2));
+                squares.sum::<f64>().sqrt()
+            };
+            assert_eq!((found[(3, 0)], found[(3, found.ncols() - 1)]), (1.5, 0.0));
+            let apart: Vec<f64> = (0..levels.min(40))
+                .flat_map(|i| (0..i).map(move |j| (i, j)))
+                .map(|(i, j)| distance(i, j))
+                .collect();
+            let mean = apart.iter().sum::<f64>() / apart.len() as f64;
+            let tolerance = if levels <= MOST_AXES { 1e-12 } else { 2.0 };
+            assert!(apart.iter().all(|apart| (apart - 4.0).abs() < tolerance) && (mean - 4.0).abs() < 0.2);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Stored parameters put into the place of those of a kernel or a likelihood; no files.
+
+use super::unusable::{Checked, Unusable};
+use sparsegp_kernels::{Parameter, Transform};
+
+/// Visits the parameters that stored ones are put into.
+type Visit<'a> = dyn FnMut(&mut dyn FnMut(&mut Parameter)) + 'a;
+
+/// Replaces parameters by stored ones of the same names and lengths.
+pub(super) fn restore(stored: &[Parameter], for_each: &mut Visit<'_>) -> Checked<()> {
+    let mut rest = stored.iter();
+    let mut matches = true;
+    for_each(&mut |parameter| match rest.next() {
+        Some(stored) if fits(stored, parameter) => parameter.clone_from(stored),
+        _ => matches = false,
+    });
+    if matches && rest.next().is_none() {
+        Ok(())
+    } else {
+        Err(Unusable::damaged("its parameters are not those of its kernel and likelihood"))
+    }
+}
+
+/// Whether a stored parameter can take the place of another. Training may have ended on the edge of a range, but never with
+/// a negative scale.
+fn fits(stored: &Parameter, parameter: &Parameter) -> bool {
+    let signed = parameter.transform == Transform::Identity;
+    stored.name == parameter.name
+        && stored.values.len() == parameter.values.len()
+        && stored.values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
+}
