@@ -161,7 +161,7 @@ fn fit(text: &str, kernel: &str, columns: SchemaOptions) -> sparsegp::Result<Tab
 fn cities(rows: usize, levels: usize, gaps: bool) -> String {
     let row = |i: usize| {
         let (a, level) = (((i * 13) % 97) as f64 / 30.0, (i * 31) % levels);
-        let city = if gaps && i % 7 == 0 { String::new() } else { format!("city {level}") };
+        let city = if gaps && i.is_multiple_of(7) { String::new() } else { format!("city {level}") };
         format!("{a},{city},{}\n", a.sin() + (level % 5) as f64 + 0.05 * (i % 3) as f64)
     };
     format!("a,city,y\n{}", (0..rows).map(row).collect::<String>())

@@ -162,7 +162,7 @@ fn far_rows() -> String {
     let u = unit(300, 0);
     let row = |i: usize| {
         let (a, b) = (u[(i, 0)], u[(i, 1)]);
-        let far = if i % 11 == 0 { [-0.8, 0.8][i % 2] } else { 0.0 };
+        let far = if i.is_multiple_of(11) { [-0.8, 0.8][i % 2] } else { 0.0 };
         format!("{a},{b},{}\n", (1.5 * (6.0 * a).sin() + b + 0.05 * noise(i) + far).exp())
     };
     format!("a,b,y\n{}", (0..300).map(row).collect::<String>())

@@ -175,13 +175,23 @@ fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
     (number(&document, "/test/nll"), next)
 }
 
+/// A fit whose summary says what to try next, and the options that follow it.
+struct Followed<'a> {
+    header: &'a str,
+    row: &'a dyn Fn(usize) -> String,
+    rows: usize,
+    options: &'a str,
+    advice: &'a str,
+    words: &'a str,
+}
+
 #[test]
 fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
     let u = |i: usize, k: usize| {
         ((i as f64 * [0.7548776662, 0.5698402909, 0.8191725134, 0.3247179572][k]) % 1.0) - 0.5
     };
     let wide = |i: usize| {
-        let far = if i % 97 == 0 { 40.0 * u(i, 3) } else { 0.0 };
+        let far = if i.is_multiple_of(97) { 40.0 * u(i, 3) } else { 0.0 };
         format!("{},{}\n", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
     };
     // More columns than rows can tell apart, of which the target is a sum.
@@ -193,19 +203,33 @@ fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
     };
     let useless =
         |i: usize| format!("{},{},{}\n", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
-    let cases: [(&str, &dyn Fn(usize) -> String, usize, &str, &str, &str); 3] = [
-        ("a,y", &wide, 600, "", "--likelihood student-t", "too wide"),
-        ("a,b,c,d,y", &lines, 60, "--kernel matern12 --epochs 1", "--model glm", "a linear model"),
-        (
-            "a,b,y",
-            &useless,
-            500,
-            "--features b --kernel rbf(lengthscales=0.01) --hyper fixed",
-            "--features a",
-            "the mean alone",
-        ),
+    let cases = [
+        Followed {
+            header: "a,y",
+            row: &wide,
+            rows: 600,
+            options: "",
+            advice: "--likelihood student-t",
+            words: "too wide",
+        },
+        Followed {
+            header: "a,b,c,d,y",
+            row: &lines,
+            rows: 60,
+            options: "--kernel matern12 --epochs 1",
+            advice: "--model glm",
+            words: "a linear model",
+        },
+        Followed {
+            header: "a,b,y",
+            row: &useless,
+            rows: 500,
+            options: "--features b --kernel rbf(lengthscales=0.01) --hyper fixed",
+            advice: "--features a",
+            words: "the mean alone",
+        },
     ];
-    for (header, row, rows, options, advice, words) in cases {
+    for Followed { header, row, rows, options, advice, words } in cases {
         let work = Work::empty();
         work.write("data.csv", &format!("{header}\n{}", (0..rows).map(row).collect::<String>()));
         let (nll, next) = tried(&work, options);

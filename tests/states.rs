@@ -133,7 +133,7 @@ impl Case {
 
     /// The fit that was interrupted at its first epoch, and resumed.
     fn resumed(&self, table: &Table, path: &Path) -> Option<TableOutputs> {
-        let identity = || -> Identity { vec![("case".into(), self.name.clone().into())] };
+        let identity = || -> Identity { vec![("case".into(), self.name.clone())] };
         let flag = AtomicBool::new(false);
         let mut interrupt = |event: &Event| {
             if matches!(event, Event::Epoch { .. }) {

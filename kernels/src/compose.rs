@@ -65,11 +65,9 @@ pub(crate) fn told(
     children: &[Box<dyn Kernel>],
     dimensions: &[Dimension],
 ) -> Result<Vec<Box<dyn Kernel>>, NoCategories> {
-    let tell = |child: &Box<dyn Kernel>| {
-        let mut child = child.clone();
-        child.set_dimensions(dimensions).map(|()| child)
-    };
-    children.iter().map(tell).collect()
+    let mut told = children.to_vec();
+    told.iter_mut().try_for_each(|child| child.set_dimensions(dimensions))?;
+    Ok(told)
 }
 
 /// The number of parameter values of a kernel.

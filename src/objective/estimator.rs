@@ -187,7 +187,7 @@ impl Estimator {
             Estimator::Smoothed { samples, nu, .. } => {
                 datum.averaged(Averaging { nu, ..Averaging::path(samples) }, scratch, random)
             }
-            Estimator::Product { samples } => datum.from_product(samples, scratch, random),
+            Estimator::Product { samples } => datum.of_product(samples, scratch, random),
             _ => {
                 let LatentDatum { likelihood, at, marginal, wanted } = datum;
                 let (own, integrator) = (&mut scratch.own[..wanted], &mut scratch.integrator);

@@ -175,14 +175,14 @@ impl JointScratch {
             }
             likelihood.log_density(at, f, &mut self.slope);
             likelihood.curvature(at, f, &mut self.curved);
-            for c in 0..functions {
+            for (c, &value) in f.iter().enumerate() {
                 let slope = self.slope[c];
                 // φ″/φ = (log φ)″ + ((log φ)′)².
                 let second = self.curved[c] + slope * slope;
                 let marginal = (self.mean[c], self.variance[c]);
                 self.by_mean[c] += weight * slope;
                 self.by_mean_twice[c] += weight * second;
-                self.by_variance[c] += weight * averaging.variance_slope(f[c], marginal, slope, second);
+                self.by_variance[c] += weight * averaging.variance_slope(value, marginal, slope, second);
             }
             if !self.own.is_empty() {
                 likelihood.own_gradient(at, f, weight, &mut self.own);

@@ -116,7 +116,7 @@ impl LatentDatum<'_> {
 
     /// uPS: `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f; μ, v) p(y|f)`; the value is the log of the average
     /// acceptance, which estimates `E p(y|f)` without bias.
-    pub fn from_product(&self, samples: usize, scratch: &mut LossScratch, random: &mut ChaCha8Rng) -> Gain {
+    pub fn of_product(&self, samples: usize, scratch: &mut LossScratch, random: &mut ChaCha8Rng) -> Gain {
         let LatentDatum { likelihood, at, marginal: (mu, v), wanted } = *self;
         let LossScratch { own, samples: f, value, counts, integrator, .. } = scratch;
         let sampler = ProductSampler::new(likelihood, at, (mu, v));

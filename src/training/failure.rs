@@ -70,7 +70,7 @@ pub(super) fn explained(error: Error, model: &LatentPrior, train: Dataset<'_>) -
         return error;
     }
     match huge_data(train).or_else(|| out_of_range(model)).or_else(|| ill_conditioned(model)) {
-        Some(cause) => cause.error(&error.marked()),
+        Some(cause) => cause.error(error.marked()),
         None => error,
     }
 }

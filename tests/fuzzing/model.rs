@@ -84,7 +84,7 @@ fn explanations(model: &TableModel, table: &Table) -> Result<Vec<u64>, String> {
         // The end of the page has the time.
         let page = explained_page("page", &all, "again").html();
         Ok(Explained::files(&all, false)?.map(|(_, text)| text).concat()
-            + &page.split("Made by").next().unwrap_or_default())
+            + page.split("Made by").next().unwrap_or_default())
     };
     text().map(|text| text.bytes().map(u64::from).collect()).map_err(|error| error.to_string())
 }

@@ -73,11 +73,11 @@ fn projected_natural_gradients_stay_below_their_bounds() {
             let mut factorizer = Factorizer::new(d);
             let (mut s, _) = inverse(&start_cov, &mut factorizer);
             let mut eta = vec![0.0; d];
-            for t in 0..=steps {
+            for (t, sum) in sums.iter_mut().enumerate() {
                 let q = Natural { eta: eta.clone(), precision: s.clone() };
                 let (mean, _) = q.moments(&mut factorizer);
                 let [a, b] = kl(&mode, &target_cov, (&mean, &s), &mut factorizer);
-                sums[t] += (a + b) / runs as f64;
+                *sum += (a + b) / runs as f64;
                 let step = if decreasing { 2.0 / (t as f64 + 2.0) } else { 0.2 };
                 // The average of N samples is off by a normal of covariance S/N.
                 let (cov, _) = inverse(&s, &mut factorizer);
