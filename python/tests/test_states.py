@@ -109,7 +109,7 @@ def test_every_operation_says_the_same_in_every_state(name, tmp_path):
     for state, model in kept:
         found = said(model, X[110:], y[110:])
         for operation, answer in wanted.items():
-            assert np.array_equal(found[operation], answer), (state, operation)
+            np.testing.assert_equal(found[operation], answer, err_msg=f"{state}, {operation}")
     after = []
     for _, model in [*kept, ("fitted", fitted)]:
         once = learned(model, X[70:100], y[70:100], 0.0)
