@@ -89,9 +89,8 @@ def fit_sparsegp(options, name, seed):
     if run.returncode != 0:
         return {"error": (run.stderr.strip().splitlines() or ["no message"])[-1], "cpu": seconds}
     document = json.loads(metrics.read_text())
-    figures = document["test"]["metrics"] if "metrics" in document["test"] else document["test"]
-    error = figures.get("error_rate", figures.get("error", figures.get("rmse")))
-    choices = document.get("search", {}).get("choices") or document.get("choices") or {}
+    figures, choices = document["test"], document["fit"]["choices"] or {}
+    error = figures["rmse"] if figures["error_rate"] is None else figures["error_rate"]
     return {"nll": figures["nll"], "error_of_mean": error, "cpu": seconds, "choices": choices.get("seconds")}
 
 
