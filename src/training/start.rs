@@ -409,7 +409,9 @@ pub(super) fn rehearsed(
     let Some(layer) = model.layer().inducing() else { return Ok(None) };
     let (m, n) = (layer.z().nrows(), data.len());
     let work = |rows: usize, inducing: usize| rows * inducing * inducing;
-    if iterations == 0 || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING) {
+    // Fewer inducing inputs alone favour lengthscales that are too long, and no later step leaves those.
+    let small = n < 2 * REHEARSAL_ROWS || work(n, m) < 4 * work(REHEARSAL_ROWS, REHEARSAL_INDUCING);
+    if iterations == 0 || small {
         return Ok(None);
     }
     let (z, few) = (layer.z(), m.min(REHEARSAL_INDUCING));
