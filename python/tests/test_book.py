@@ -73,7 +73,7 @@ def parts(text: str) -> list[list[str]]:
 
 def agrees(shown: str, printed: str) -> bool:
     """Whether a text with gaps is what was printed."""
-    wanted, (words,) = parts(shown), parts(printed.replace(GAP, "..."))
+    wanted, (words,) = parts(shown), parts(re.sub(rf"(?<!\S){GAP}(?!\S)", "...", printed))
     place = 0
     for index, part in enumerate(wanted):
         starts = range(place, len(words) - len(part) + 1) if index else [0]
