@@ -11,7 +11,7 @@ use super::neighbours::train_neighbours;
 use super::outcome::TakenBack;
 use super::rows::{BatchSource, TrainingRows};
 use super::solve::{SolveLimits, Sweep, full_objective, solve_q};
-use super::start::{Start, evidence_start, rehearsed, warm_start};
+use super::start::{Start, evidence_start, warm_start};
 use super::theorem::with_proven_steps;
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
@@ -112,13 +112,7 @@ fn train(
         hold_likelihood(&mut model);
     }
     let trained = match &plan.way {
-        Way::Collapsed(bound) => {
-            if fresh && plan.hyper.trains && plan.loss != LossKind::Square {
-                let of = (plan.hyper.warm_start, plan.beta);
-                model = rehearsed(&model, of, rows.start_sample(), &mut monitor)?.unwrap_or(model);
-            }
-            train_collapsed(model, rows, *bound, plan, &mut monitor)?
-        }
+        Way::Collapsed(bound) => train_collapsed(model, rows, *bound, plan, &mut monitor)?,
         Way::Neighbours(neighbours) => {
             train_neighbours(model, rows, (plan, neighbours, fresh), &mut monitor)?
         }

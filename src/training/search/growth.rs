@@ -318,7 +318,7 @@ impl Grower<'_, '_, '_> {
         let mut session = self.session.silent();
         let mut monitor = session.monitor(limits);
         let (model, _, counts) =
-            gaussian_start(model, (iterations, options.beta), (rows.data(), false), &mut monitor)?;
+            gaussian_start(model, (iterations, options.beta), rows.data(), &mut monitor)?;
         self.rollbacks += counts.rollbacks;
         let n = self.train.len() as f64;
         let mut objective = CollapsedObjective::new(model, self.train, CollapsedBound::Elbo { beta: 1.0 });
