@@ -84,7 +84,7 @@ fn worded(text: &str, order: DateOrder) -> Option<Worded<'_>> {
             first_is_month = numbers.is_empty();
             month = Some(number);
         } else if let Some(number) = day_or_year(word) {
-            numbers.push((number, word.len()));
+            numbers.push(number);
         } else if !is_weekday(word) || month.is_some() || !numbers.is_empty() {
             return None;
         }
@@ -128,8 +128,8 @@ fn is_weekday(word: &str) -> bool {
     WEEKDAYS.iter().any(named)
 }
 
-/// The number of a day, such as 1 or 1st, or of a year.
-fn day_or_year(word: &str) -> Option<i64> {
+/// The number of a day, such as 1 or 1st, or of a year, and how many digits it has.
+fn day_or_year(word: &str) -> Option<(i64, usize)> {
     let ending = |end: &&str| {
         word.len() > 2
             && word.is_char_boundary(word.len() - 2)
@@ -137,7 +137,7 @@ fn day_or_year(word: &str) -> Option<i64> {
     };
     let digits = if ["st", "nd", "rd", "th"].iter().any(ending) { &word[..word.len() - 2] } else { word };
     let number = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| digits.parse().ok()).flatten()
+    number.then(|| digits.parse().ok()).flatten().map(|number| (number, digits.len()))
 }
 
 /// The days since 1970 of a date.
