@@ -22,7 +22,7 @@ const MOST_NODES: usize = 1 << 15;
 /// The most threads for each core.
 const THREADS_PER_CORE: usize = 16;
 
-/// Refuses no threads and more than [`THREADS_PER_CORE`] for every core, which would only wait for each other.
+/// Refuses no threads and more than 16 for every core, which would only wait for each other.
 ///
 /// # Errors
 ///
