@@ -89,6 +89,7 @@ pub mod objective;
 pub mod options;
 pub mod prelude;
 pub mod quadrature;
+#[cfg(any(feature = "tables", feature = "report"))]
 mod readable;
 pub mod registry;
 #[cfg(feature = "report")]
