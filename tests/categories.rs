@@ -119,6 +119,19 @@ fn inducing_inputs_have_codes_of_rows_and_stay_there() {
     }
 }
 
+/// A code that is off by rounding is the code of no level.
+#[test]
+fn no_number_of_inducing_inputs_lets_rounding_move_codes() {
+    let (x, y) = data(200);
+    for inducing in 20..100 {
+        let how = FitOptions { inducing: Some(inducing), epochs: Some(2), ..options() };
+        let model = fitted(FitOptions { hyper: Some(Hyper::Collapsed), ..how }, &x, &y);
+        let z = model.latent().layer().inducing().expect("a sparse GP").z();
+        let codes: Vec<f64> = z.col(1).iter().copied().collect();
+        assert!(codes.iter().all(|code| code.fract() == 0.0), "{inducing} inducing inputs: {codes:?}");
+    }
+}
+
 #[test]
 fn which_level_has_which_code_changes_no_prediction() {
     let (x, y) = data(120);

@@ -104,7 +104,6 @@ fn fits_from_disk_are_as_good_as_in_memory() {
     work.write("t.csv", &table(24_000));
     let path = work.path("t.csv");
     let quick = FitOptions {
-        // Enough for each of the three colours: their codes stay what they are.
         inducing: Some(45),
         epochs: Some(6),
         steps: StepOptions { batch_size: 500, ..StepOptions::default() },
@@ -128,12 +127,11 @@ fn fits_from_disk_are_as_good_as_in_memory() {
         let memory_nll =
             memory.model.predict_part(held_out).report(&held_out.targets).nll.expect("a density");
         assert_same_rows_held_out(&disk, &memory);
-        // Six epochs on other batches, from another start, may end better: of classes, the fit in memory ends at a lengthscale that ignores the
-        // colour.
+        // Six epochs on other batches, from another start.
         let gap = disk_nll(&disk) - memory_nll;
-        assert!(gap < 0.02, "{target} {}: {gap} nats a row", options.model);
+        assert!(gap.abs() < 0.02, "{target} {}: {gap} nats a row", options.model);
         let (a, b) = (disk.model.summary(), memory.model.summary());
-        assert!(a.objective < b.objective + 0.04, "{target}: {} and {}", a.objective, b.objective);
+        assert!((a.objective - b.objective).abs() < 0.04, "{target}: {} and {}", a.objective, b.objective);
         assert_eq!(disk.model.model_kind(), options.model);
         assert_eq!(disk.validation.is_some(), options.validation_fraction > 0.0);
     }

@@ -101,14 +101,17 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
         }
         self.likelihood.for_each_parameter(&mut |p| out.extend(Descriptor::of("likelihood", &p.name, p)));
         for (layer, prefix) in self.layers.iter().zip(&prefixes) {
-            let Some(z) = layer.prior().map(InducingPrior::z) else { continue };
+            let Some(prior) = layer.prior() else { continue };
+            let (z, dimensions) = (prior.z(), prior.kernel().dimensions());
             for j in 0..z.ncols() {
                 let unit = inducing_unit(z, j);
+                // A code that rounding moved would be that of another level.
+                let is_code = dimensions.get(j).is_some_and(|dimension| dimension.is_category());
                 out.extend((0..z.nrows()).map(|i| Descriptor {
                     name: format!("{prefix}{INDUCING}{i}.{j}"),
                     transform: Transform::Identity,
                     prior: None,
-                    fixed: self.fix_inducing,
+                    fixed: self.fix_inducing || is_code,
                     tie: None,
                     unit,
                 }));
