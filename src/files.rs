@@ -227,14 +227,27 @@ pub(crate) fn hexadecimal(hash: Sha256) -> String {
 ///
 /// When it cannot be opened, or is a folder, device or socket; `name` is what messages call it.
 pub(crate) fn open_input(path: &Path, name: &str) -> Result<File> {
-    let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
-    let kind = path.metadata().map_err(unreadable)?.file_type();
+    check_input(path, name)?;
+    File::open(path).map_err(|error| unreadable(name, &error))
+}
+
+/// Checks that a file can be read from, as [`open_input`] does, without opening it.
+///
+/// # Errors
+///
+/// When it does not exist, or is a folder, device or socket.
+pub(crate) fn check_input(path: &Path, name: &str) -> Result<()> {
+    let kind = path.metadata().map_err(|error| unreadable(name, &error))?.file_type();
     let what = match () {
         () if kind.is_dir() => "a folder",
-        () if kind.is_file() || is_pipe(kind) => return File::open(path).map_err(unreadable),
+        () if kind.is_file() || is_pipe(kind) => return Ok(()),
         () => "a device or socket",
     };
     Err(Error::data(format!("{name}: is {what}, expected a file")))
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Error {
+    Error::data(format!("{name}: cannot be read: {error}"))
 }
 
 #[cfg(unix)]

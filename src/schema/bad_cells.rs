@@ -13,9 +13,17 @@ const MOST_NAMED: usize = 3;
 /// The cells of a column that hold text other than numbers and markers of missing cells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct BadCells {
-    /// The rows of the first few, with their places and texts in words.
-    first: Vec<(usize, String)>,
+    /// The first few, in the order of rows.
+    first: Vec<BadCell>,
     count: usize,
+}
+
+/// One cell: its row in the file, where that is in words, and its text as it is shown.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct BadCell {
+    row: usize,
+    place: String,
+    text: String,
 }
 
 impl BadCells {
@@ -27,7 +35,7 @@ impl BadCells {
     pub(super) fn push(&mut self, table: &Table, row: usize, name: &str, text: &str) {
         self.count += 1;
         if self.first.len() < MOST_NAMED {
-            self.first.push((table.row(row), format!("{}: {}", table.cell(row, name), shown(text))));
+            self.first.push(BadCell { row: table.row(row), place: table.cell(row, name), text: shown(text) });
         }
     }
 
@@ -35,8 +43,18 @@ impl BadCells {
     pub(super) fn merge(&mut self, other: BadCells) {
         self.count += other.count;
         self.first.extend(other.first);
-        self.first.sort_by_key(|(row, _)| *row);
+        self.first.sort_by_key(|cell| cell.row);
         self.first.truncate(MOST_NAMED);
+    }
+
+    /// How many cells there are, with the text of the first one.
+    pub(super) fn words(&self) -> String {
+        let text = self.first.first().map_or("", |cell| &cell.text);
+        if self.count == 1 {
+            format!("1 cell of text, {text},")
+        } else {
+            format!("{} cells of text such as {text}", self.count)
+        }
     }
 
     /// The error for several cells of a table; nothing for one, which has an error of its own.
@@ -44,11 +62,10 @@ impl BadCells {
         if self.count < 2 {
             return None;
         }
-        let mut named: Vec<&str> = self.first.iter().map(|(_, words)| words.as_str()).collect();
-        let more = self.count - named.len();
-        let more = format!("{more} more");
+        let mut named: Vec<String> =
+            self.first.iter().map(|cell| format!("{}: {}", cell.place, cell.text)).collect();
         if self.count > named.len() {
-            named.push(&more);
+            named.push(format!("{} more", self.count - named.len()));
         }
         Some(Error::data(format!(
             "{source}: {} cells hold text, expected numbers: {}",

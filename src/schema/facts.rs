@@ -83,6 +83,12 @@ fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
     *first = first.take().or(later);
 }
 
+/// The fewest cells that tell text by mistake from text that names categories ...
+const FEWEST_CELLS: usize = 20;
+
+/// ... and the share of numbers among them from which on other text is a mistake.
+const NUMBERS_OF_A_NUMBER: f64 = 0.9;
+
 /// What is known of one column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ColumnFacts {
@@ -379,8 +385,26 @@ impl ColumnFacts {
     pub(crate) fn reading(&self) -> Option<(Reading, String)> {
         let dates = self.demand == Demand::None;
         let read = self.has_text() && self.supported().is_ok();
-        let reading = self.forms.reading(self.plain_numbers()).filter(|_| read)?;
-        (dates || matches!(reading.0, Reading::Number { .. })).then_some(reading)
+        let reading = self.forms.reading(self.plain_numbers()).filter(|_| read);
+        let strays = || {
+            let words = format!("({} taken as missing)", self.bad.words());
+            (Reading::Number { decimal_comma: false, unit: None, open: true }, words)
+        };
+        reading
+            .filter(|(reading, _)| dates || matches!(reading, Reading::Number { .. }))
+            .or_else(|| (dates && read && self.has_strays()).then(strays))
+    }
+
+    /// Whether the column is one of numbers with a few cells of text, in so many rows that those are no reason to take numbers for names.
+    fn has_strays(&self) -> bool {
+        self.shows_a_kind()
+            && self.numbers as f64 >= NUMBERS_OF_A_NUMBER * self.present as f64
+            && self.code().is_none()
+    }
+
+    /// Whether there are enough cells to tell mistakes from categories.
+    pub(super) fn shows_a_kind(&self) -> bool {
+        self.present >= FEWEST_CELLS
     }
 
     fn plain_numbers(&self) -> Option<PlainNumbers> {
@@ -410,7 +434,7 @@ impl ColumnFacts {
         &self.bad
     }
 
-    /// Whether a column with text is one of numbers with mistakes in it.
+    /// Whether a column with text holds more numbers than other text.
     pub(super) fn is_mostly_numbers(&self) -> bool {
         self.numbers * 2 >= self.present && self.code().is_none()
     }

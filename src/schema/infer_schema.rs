@@ -351,6 +351,8 @@ struct Doubts {
     identifiers: Vec<String>,
     /// Those with a category of several lines, with that.
     lines: Vec<(String, String)>,
+    /// Those that hold more numbers than other text, with the first of that.
+    mixed: Vec<(String, String)>,
 }
 
 impl Doubts {
@@ -376,7 +378,10 @@ impl Doubts {
                 folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
             )),
         };
-        identifiers.into_iter().chain(lines).collect()
+        let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
+        let mixed = (!self.mixed.is_empty())
+            .then(|| format!("{source}: numbers beside text are categories: {}", folded(mixed)));
+        identifiers.into_iter().chain(lines).chain(mixed).collect()
     }
 }
 
@@ -448,16 +453,19 @@ fn infer_feature(
     if !column.has_text() || column.is_boolean() {
         return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
     }
+    if column.is_mostly_numbers() {
+        doubts.mixed.push((quoted(name), column.bad_cells().words()));
+    }
     categorical(facts, (name, coded), column, doubts)
 }
 
-/// Checks that no column of numbers holds text; one error for all such columns.
+/// Checks that no column of numbers holds text, where rows are too few to show what text stands for; one error for all such columns.
 fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let (mut bad, mut wrong) = (BadCells::default(), Vec::new());
     for name in names {
         let column = facts.require(name)?;
         let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
-        if free && column.is_mostly_numbers() {
+        if free && column.is_mostly_numbers() && !column.shows_a_kind() {
             bad.merge(column.bad_cells().clone());
             wrong.push((name, column));
         }

@@ -162,7 +162,7 @@ impl CsvRows {
     pub(crate) fn open(source: &str, input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Result<CsvRows> {
         let (dialect, input) = sample(input, delimiter);
         let mut records = Records::new(input, dialect.delimiter);
-        for _ in 0..1 + usize::from(dialect.says_delimiter) {
+        for _ in 0..1 + usize::from(dialect.says_delimiter) + dialect.titles.len() {
             if !records.next().map_err(|error| read_error(source, 0, &error))? {
                 return Err(Error::data(format!("{source} is empty, expected a header row and data")));
             }
@@ -181,6 +181,12 @@ impl CsvRows {
                 .collect(),
             foreign: false,
         };
+        if let Some(first) = dialect.titles.first() {
+            let lines = dialect.titles.len();
+            let what = if lines == 1 { "1 line is".to_owned() } else { format!("{lines} lines are") };
+            rows.notes
+                .push(format!("{source}: {what} left out above the names of the columns: {}", shown(first)));
+        }
         rows.names = rows.header(&dialect.layout)?;
         Ok(rows)
     }

@@ -14,6 +14,10 @@ const SAMPLE_BYTES: u64 = 1 << 16;
 /// Records that are looked at.
 const SAMPLE_RECORDS: usize = 500;
 
+/// The most lines of a title, and the rows below the names of the columns that tell these from a title.
+const MOST_TITLES: usize = 20;
+const ROWS_BELOW: usize = 2;
+
 /// What may separate columns, the likelier first where several would do.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
@@ -26,6 +30,8 @@ pub(super) struct Dialect {
     pub decimal_comma: Option<String>,
     /// Whether the first record says what separates columns, as spreadsheets write it.
     pub says_delimiter: bool,
+    /// The lines above the names of the columns that hold a title or remarks.
+    pub titles: Vec<String>,
     /// Where the names of columns are.
     pub layout: Layout,
     /// The encoding, if it is not UTF-8.
@@ -86,12 +92,14 @@ fn begin(mut input: Box<dyn Read + Send>) -> (Vec<u8>, std::io::Result<usize>, B
 impl Dialect {
     fn of(head: &[u8], delimiter: Option<u8>) -> Dialect {
         let (said, head) = said_delimiter(head);
+        let (titles, head) = titles(head, delimiter.or(said));
         let delimiter = delimiter.or(said).unwrap_or_else(|| delimiter_of(head));
         let records = records(head, delimiter);
         Dialect {
             delimiter,
             decimal_comma: decimal_comma(&records, delimiter),
             says_delimiter: said.is_some(),
+            titles,
             layout: Layout::of(&records),
             encoding: None,
         }
@@ -108,6 +116,41 @@ fn said_delimiter(head: &[u8]) -> (Option<u8>, &[u8]) {
         [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] => (Some(*delimiter), &text[end..]),
         _ => (None, head),
     }
+}
+
+/// The lines above the names of the columns, which have one cell where those below have several or begin with `#`, and what comes after
+/// them. None where the next line is not one of names, or the lines after it are too few to tell.
+fn titles(head: &[u8], delimiter: Option<u8>) -> (Vec<String>, &[u8]) {
+    let given = delimiter.map(|delimiter| [delimiter]);
+    let marks: &[u8] = given.as_ref().map_or(&DELIMITERS, |given| given);
+    let cells = |line: &[u8]| 1 + line.iter().filter(|byte| marks.contains(byte)).count();
+    let filled = |line: &[u8]| {
+        let end = line.iter().rposition(|byte| !byte.is_ascii_whitespace() && !marks.contains(byte));
+        cells(&line[..end.map_or(0, |end| end + 1)])
+    };
+    let mut lines = head.split_inclusive(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let (mut titles, mut next) = (Vec::new(), lines.next());
+    while let Some(line) = next.filter(|_| titles.len() <= MOST_TITLES) {
+        next = lines.next();
+        let remark = line.starts_with(b"#") && next.is_some_and(|next| cells(next) != cells(line));
+        if filled(line) > 1 && !remark {
+            let after: Vec<&[u8]> = next.into_iter().chain(lines).take(ROWS_BELOW).collect();
+            let names = line
+                .split(|byte| marks.contains(byte))
+                .all(|name| std::str::from_utf8(name).is_ok_and(|name| name.trim().parse::<f64>().is_err()));
+            if !titles.is_empty()
+                && names
+                && after.len() == ROWS_BELOW
+                && after.iter().all(|row| filled(row) > 1)
+            {
+                let start = line.as_ptr().addr() - head.as_ptr().addr();
+                return (titles, &head[start..]);
+            }
+            break;
+        }
+        titles.push(String::from_utf8_lossy(line.trim_ascii()).into_owned());
+    }
+    (Vec::new(), head)
 }
 
 /// The first records, the header first; blank lines are none.
@@ -190,5 +233,26 @@ mod tests {
         assert_eq!(of("sep=;\na,b;c\n1,5;2\n"), (';', Some("1,5".into())));
         assert_eq!(of("\u{feff}\"sep=|\"\r\na,b|c\r\n1|2\r\n"), plain('|'));
         assert!(!Dialect::of(b"sep=1,b\n1,2\n", None).says_delimiter);
+    }
+
+    #[test]
+    fn titles_are_lines_of_one_cell_above_names() {
+        let of = |text: &str| Dialect::of(text.as_bytes(), None).titles.join(" / ");
+        assert_eq!(of("Sales of 2020\n\na;b\n1;2\n3;4\n"), "Sales of 2020");
+        assert_eq!(
+            of("# made by R, on Monday\nby region,,\na,b,c\n1,2,3\n3,4,5\n"),
+            "# made by R, on Monday / by region,,"
+        );
+        for none in [
+            "a\n1\n2\n3\n",
+            "a,b\n1,2\n3,4\n",
+            "#a,b\n1,2\n3,4\n",
+            "a\n1,2\n3,4\n5,6\n",
+            "t\na,b\n1,2\n",
+            "a,,\n1,2,3\n4,5,6\n7,8,9\n",
+        ] {
+            assert_eq!(of(none), "", "{none}");
+        }
+        assert_eq!(Dialect::of(b"t\na;b\n1;2\n3;4\n", None).delimiter, b';');
     }
 }

@@ -20,6 +20,9 @@ pub enum Reading {
         decimal_comma: bool,
         /// The currency, or "%": 12.5 % is 12.5.
         unit: Option<String>,
+        /// Whether other text is a missing cell rather than an error.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        open: bool,
     },
     /// As dates, with times of day or without.
     Date {
@@ -56,8 +59,9 @@ impl Reading {
     /// What a text that is no plain number says.
     fn value(&self, text: &str) -> Option<f64> {
         match self {
-            Reading::Number { decimal_comma, .. } => {
-                written::parse(text, *decimal_comma).map(|written| written.value)
+            Reading::Number { decimal_comma, open, .. } => {
+                let value = written::parse(text, *decimal_comma).map(|written| written.value);
+                value.or(open.then_some(f64::NAN))
             }
             Reading::Date { order } => instant::seconds(text, *order),
             Reading::Ordered { levels, open } => {
@@ -207,7 +211,7 @@ impl Forms {
         }
         let missing = self.marker.as_ref().map(|marker| format!("{marker:?} is missing"));
         let Some(first) = &self.first else {
-            let reading = Reading::Number { decimal_comma: false, unit: None };
+            let reading = Reading::Number { decimal_comma: false, unit: None, open: false };
             return missing
                 .filter(|_| plain.is_some_and(|plain| plain.range.0 < plain.range.1))
                 .map(|words| (reading, format!("({words})")));
@@ -223,7 +227,7 @@ impl Forms {
             };
             let percent = if self.unit.as_deref() == Some("%") { ", in percent" } else { "" };
             let words = format!("({shown:?} is {value}{percent}{also}{missing})");
-            return Some((Reading::Number { decimal_comma, unit: self.unit.clone() }, words));
+            return Some((Reading::Number { decimal_comma, unit: self.unit.clone(), open: false }, words));
         }
         if plain.is_some() {
             return None;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::files::check_input;
 use crate::schema::{Schema, SchemaOptions};
 use crate::tables::table::absent;
 use crate::tables::{column_names, large_size, read_table_with};
@@ -23,7 +24,7 @@ pub fn check_test_file(
     start: Option<&Schema>,
 ) -> Result<()> {
     let source = test.display().to_string();
-    test.metadata().map_err(|error| Error::data(format!("{source}: cannot be read: {error}")))?;
+    check_input(test, &source)?;
     let Some(names) = column_names(test, columns.delimiter)? else { return Ok(()) };
     let listed = || names.iter().map(String::as_str);
     let has = |name: &str| names.iter().any(|known| known == name);
