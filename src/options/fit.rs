@@ -195,6 +195,9 @@ const LEAST_STEPS: usize = 200;
 /// (`lending_club`: 0.2106, 0.2105 and 0.2105 with 100, 200 and 400; `phishing`, of 68 columns: 0.112 with 120, 0.101 with 240).
 const MOST_BY_STEPS: usize = 300;
 
+/// The most inducing inputs beside neighbours, which carry what these do not, where nothing was said.
+const MOST_BESIDE_NEIGHBOURS: usize = 100;
+
 /// The most rows on which an ELBO with Gaussian noise is collapsed unless something else was asked for.
 const COLLAPSED_ROWS: usize = 100_000;
 
@@ -424,9 +427,8 @@ impl FitOptions {
 
     /// The number of inducing inputs for `n` data.
     pub fn inducing_for(&self, n: usize) -> usize {
-        // Neighbours carry what inducing inputs do not, so that fewer are enough.
         if self.neighbours.is_some() {
-            return self.inducing.unwrap_or((n / 10).clamp(50, 200)).min(n);
+            return self.inducing.unwrap_or((n / 10).clamp(50, MOST_BESIDE_NEIGHBOURS)).min(n);
         }
         let most = if self.likelihood_kind().has_gaussian_noise() { 500 } else { MOST_BY_STEPS };
         let root = 5.0 * (n as f64).sqrt();

@@ -81,6 +81,7 @@ impl Given {
             (Part::WarpTarget, self.has("warp_target")),
             (Part::Neighbours, self.has("neighbours")),
             (Part::Objective, self.has("objective") || self.has("beta")),
+            (Part::Inducing, self.has("inducing")),
         ];
         let named = named.into_iter().filter_map(|(part, named)| named.then_some(part));
         all.without(&named.collect::<Vec<_>>())

@@ -23,18 +23,21 @@ word_option! {
         Neighbours = "neighbours",
         /// The ELBO or the predictive log loss.
         Objective = "objective",
+        /// How many inducing inputs there are, where there are no neighbours.
+        Inducing = "inducing",
     }
 }
 
 impl Part {
     /// All parts, in the order in which they are decided.
-    pub const ALL: [Part; 6] = [
+    pub const ALL: [Part; 7] = [
         Part::WarpInputs,
         Part::WarpTarget,
         Part::Likelihood,
         Part::Neighbours,
         Part::Kernel,
         Part::Objective,
+        Part::Inducing,
     ];
 }
 
@@ -111,6 +114,7 @@ impl FitOptions {
             Part::Kernel => self.kernel.clone(),
             Part::Neighbours => self.neighbours.map_or("none".to_owned(), |count| count.to_string()),
             Part::Objective => self.objective.to_string(),
+            Part::Inducing => self.inducing.map_or("default".to_owned(), |count| count.to_string()),
         }
     }
 
@@ -127,6 +131,7 @@ impl FitOptions {
                 None => own.without_neighbours(),
             },
             Part::Objective => FitOptions { objective: other.objective, ..own },
+            Part::Inducing => FitOptions { inducing: other.inducing, ..own },
         }
     }
 }

@@ -94,7 +94,8 @@ pub(super) fn values(
         Part::Objective if options.neighbours.is_some() => {
             vec![with(&|value| value.objective = ObjectiveKind::DlmLog)]
         }
-        Part::Neighbours | Part::Objective => Vec::new(),
+        // Compared with half of the inducing inputs of a short fit, by a rule of its own.
+        Part::Neighbours | Part::Objective | Part::Inducing => Vec::new(),
     };
     let can_be_fitted = |value: &FitOptions| {
         let prototype = Prototype::of(value, data.x.ncols(), levels);

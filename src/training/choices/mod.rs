@@ -15,7 +15,7 @@ use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, base, values};
 pub(crate) use fallback::Chosen;
 use std::time::Instant;
-use trial::{Judged, Trials};
+use trial::{INDUCING, Judged, Trials};
 
 /// A value is taken for another one when it lowers the log loss of held-out rows by more than this many nats a row, …
 const LEAST_GAIN: f64 = 0.002;
@@ -63,7 +63,7 @@ pub(crate) fn choose(
         .into_iter()
         .filter(|&part| open.contains(part))
         .map(|part| values(part, &options, (data, levels)).len());
-    let planned = 1 + planned.sum::<usize>();
+    let planned = 1 + planned.sum::<usize>() + usize::from(open.contains(Part::Inducing));
     let mut search = Search { trials, started: Instant::now(), session, done: 0, planned };
     search.enter("a first fit");
     let mut best = match search.trials.judge(&options, None, search.session) {
@@ -80,6 +80,11 @@ pub(crate) fn choose(
             (best, choice) = search.decide(part, best, values)?;
             parts.push(choice);
         }
+    }
+    if open.contains(Part::Inducing) && !search.session.is_late() {
+        let choice;
+        (best, choice) = search.decide_inducing(best, data.len())?;
+        parts.extend(choice);
     }
     let choices = Choices {
         training_rows: search.trials.train_rows(),
@@ -159,6 +164,36 @@ impl Search<'_, '_> {
         self.session.enter(Stage::Choice { part, rows, number, of, left });
     }
 
+    /// The best options with few inducing inputs, where a short fit with half of its own is as good; the default number otherwise.
+    fn decide_inducing(&mut self, best: Judged, n: usize) -> Result<(Judged, Option<Choice>)> {
+        let options = &best.options;
+        let few = few_inducing(self.trials.train_rows(), n);
+        if options.neighbours.is_some()
+            || options.inducing.is_some()
+            || options.growth.is_some()
+            || few >= options.inducing_for(n)
+        {
+            return Ok((best, None));
+        }
+        self.enter(Part::Inducing.word());
+        let half = FitOptions { inducing: Some(INDUCING.1 / 2), ..options.clone() };
+        let half = match self.trials.judge(&half, Some(&best), self.session) {
+            Ok(half) => half,
+            Err(error) if error.kind() == ErrorKind::Fit => return Ok((best, None)),
+            Err(error) => return Err(error),
+        };
+        if self.session.is_late() || half.loss() > best.loss() + NEGLIGIBLE {
+            return Ok((best, None));
+        }
+        let tried = vec![
+            Tried { value: few.to_string(), ..best.tried() },
+            Tried { value: (few / 2).to_string(), ..half.tried() },
+        ];
+        let mut best = best;
+        best.options.inducing = Some(few);
+        Ok((best, Some(Choice { part: Part::Inducing, tried })))
+    }
+
     /// The best value of a part, and what was found of all of them.
     fn decide(&mut self, part: Part, best: Judged, values: Vec<FitOptions>) -> Result<(Judged, Choice)> {
         let mut tried = vec![Tried { value: best.options.word_of(part), ..best.tried() }];
@@ -203,6 +238,12 @@ impl Search<'_, '_> {
         }
         Ok((best, Choice { part, tried }))
     }
+}
+
+/// So many inducing inputs for `n` rows as do what those of a short fit do for `rows`: where half of them suffice, a function is smooth, and
+/// needs a number that grows slowly with the rows (Burt, Rasmussen & van der Wilk 2020).
+fn few_inducing(rows: usize, n: usize) -> usize {
+    (INDUCING.1 as f64 * (n as f64 / rows as f64).cbrt()).round() as usize
 }
 
 /// Why a value with a lower loss than the present one is not taken; `None` for one that is, and for one whose loss is no lower.

@@ -27,7 +27,7 @@ const EPOCHS: (usize, usize, usize) = (8, 30, 15);
 const EPOCHS_ON: (usize, usize, usize) = (6, 20, 10);
 
 /// Inducing inputs of a short fit beside neighbours, and without.
-const INDUCING: (usize, usize) = (50, 100);
+pub(super) const INDUCING: (usize, usize) = (50, 100);
 
 /// The rows of short fits, in the user's units.
 pub(super) struct Trials {
