@@ -150,7 +150,7 @@ impl Scaling {
     }
 
     /// The same scaling with codes of categories left as they are.
-    pub(crate) fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
+    pub fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
         for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
             if let Some(affine) = self.inputs.get_mut(input) {
                 *affine = Affine::IDENTITY;

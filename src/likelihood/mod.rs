@@ -133,9 +133,7 @@ pub use observation_model::ObservationModel;
 pub use ordinal::Ordinal;
 pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use student_t::StudentT;
-#[cfg(feature = "tables")]
-pub(crate) use target::HIGHEST_WHOLE;
-pub use target::{TargetKind, Task};
+pub use target::{HIGHEST_WHOLE, TargetKind, Task};
 
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;

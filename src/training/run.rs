@@ -46,7 +46,7 @@ pub struct Fitted {
 
 impl Fitted {
     /// Takes in what was chosen before the fit, and what of it was given up.
-    pub(crate) fn decided_by(&mut self, chosen: Chosen) {
+    pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);
         let Some(choices) = choices else { return };

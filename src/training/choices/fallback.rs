@@ -18,7 +18,7 @@ const MORE_JITTER: Jitter = Jitter::Relative(1e-4);
 
 /// Options with every open part decided, and what is left to give up if a fit with them fails.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen {
+pub struct Chosen {
     /// The options to fit with.
     pub options: FitOptions,
     /// The options before anything was decided.

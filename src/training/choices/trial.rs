@@ -8,7 +8,6 @@ use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::owned::OwnedRows;
-use crate::training::record::record;
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
@@ -91,7 +90,7 @@ impl Trials {
         let data = TrainingData { train: train.dataset(), validation: None, levels: self.levels };
         let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
         let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
-        let model = Arc::new(record(fitted, scaling, &short, self.train_rows()));
+        let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
         let (losses, errors) = self.losses(&model, model.posterior())?;
         let seconds = started.elapsed().as_secs_f64();
         Ok(Judged { options: options.clone(), losses, errors, seconds, model })
