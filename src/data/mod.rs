@@ -8,7 +8,8 @@ mod size_schedule;
 mod split;
 mod warp;
 
-pub use batches::{BatchPlan, BatchStream};
+pub use batches::BatchPlan;
+pub(crate) use batches::BatchStream;
 pub use moments::Moments;
 pub use random::{Purpose, generator, part_generator};
 pub use scaling::{Affine, Scaling};

@@ -156,7 +156,7 @@ impl InducingPrior {
     /// # Panics
     ///
     /// If `more` has another number of columns.
-    pub fn extended(&self, more: MatRef<'_, f64>) -> Self {
+    pub(crate) fn extended(&self, more: MatRef<'_, f64>) -> Self {
         let ((old, d), m) = (self.z.shape(), self.z.nrows() + more.nrows());
         assert_eq!(more.ncols(), d, "columns of the inducing inputs");
         InducingPrior {
@@ -273,7 +273,7 @@ impl InducingLayer {
     }
 
     /// The jitter of the factor; larger than the requested one where the ladder had to be climbed.
-    pub fn used_jitter(&self) -> Jitter {
+    pub(crate) fn used_jitter(&self) -> Jitter {
         self.used_jitter
     }
 

@@ -62,10 +62,10 @@ const MOST_LEVELS: usize = 1 << 20;
 
 /// Keys of the container's metadata.
 mod key {
-    pub const FORMAT: &str = "format";
-    pub const VERSION: &str = "version";
+    pub(crate) const FORMAT: &str = "format";
+    pub(crate) const VERSION: &str = "version";
     pub const MODEL: &str = "model";
-    pub const CHECKSUM: &str = "sha256";
+    pub(crate) const CHECKSUM: &str = "sha256";
 }
 
 /// Everything but the arrays.

@@ -27,7 +27,7 @@ pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, Induc
 pub use latent::{LatentModel, LatentPrior};
 pub use mixed::MixedUse;
 pub use nearby::{Nearby, NearbyRows};
-pub use posterior::{Marginals, Posterior, Root, Roots, Score};
+pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use summary::{FitSummary, StepGuarantee, Update};

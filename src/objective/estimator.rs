@@ -96,11 +96,11 @@ const ALL: [&EstimatorFacts; 10] = [
 ];
 
 /// The most samples that a gradient is computed from; their error falls with the root of their number, their memory rises with it.
-pub const MOST_SAMPLES: usize = 10_000;
+pub(crate) const MOST_SAMPLES: usize = 10_000;
 
 impl Estimator {
     /// How many samples of w a batch takes, for estimators that draw them.
-    pub fn weight_samples(self) -> Option<usize> {
+    pub(crate) fn weight_samples(self) -> Option<usize> {
         match self {
             Estimator::Price { samples }
             | Estimator::Energy { samples }
@@ -160,7 +160,7 @@ impl Estimator {
     }
 
     /// How the estimators that state something are written, `price:L, reparam:L or stl:L`.
-    pub fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
+    pub(crate) fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
         let usages: Vec<&str> = ALL.iter().filter(|facts| states(facts)).map(|facts| facts.usage).collect();
         either(&usages)
     }

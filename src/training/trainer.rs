@@ -155,7 +155,7 @@ impl Trainer {
     }
 
     /// Steps in an epoch.
-    pub fn steps_per_epoch(&self) -> usize {
+    pub(crate) fn steps_per_epoch(&self) -> usize {
         self.training.steps_per_epoch()
     }
 

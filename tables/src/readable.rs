@@ -12,7 +12,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// Returns a number with so many significant digits, without zeros at the end of a fraction.
-pub fn significant(value: f64, digits: usize) -> String {
+pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
     }

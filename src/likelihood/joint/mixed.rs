@@ -48,7 +48,7 @@ impl Mixed {
     }
 
     /// The same, without the mixing.
-    pub fn into_likelihood(self) -> Box<dyn Likelihood> {
+    pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
         self.likelihood
     }
 

@@ -51,17 +51,17 @@ impl Contender {
     }
 
     /// Whether the hyper-parameters of the ELBO fit stay as they are.
-    pub fn is_fixed(self) -> bool {
+    pub(crate) fn is_fixed(self) -> bool {
         matches!(self, Contender::DlmLogFixed | Contender::DlmSquareFixed)
     }
 
     /// Whether it starts from the ELBO fit of the same rows.
-    pub fn follows_elbo(self) -> bool {
+    pub(crate) fn follows_elbo(self) -> bool {
         self.chooses_beta() && self != Contender::DlmLogScratch
     }
 
     /// Whether it has a β to choose; the others have β = 1.
-    pub fn chooses_beta(self) -> bool {
+    pub(crate) fn chooses_beta(self) -> bool {
         !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
     }
 
@@ -186,12 +186,12 @@ impl Settings {
     }
 
     /// The grid of a contender, if it has one to choose from.
-    pub fn grid_of(&self, contender: Contender) -> Option<&Betas> {
+    pub(crate) fn grid_of(&self, contender: Contender) -> Option<&Betas> {
         self.betas.as_ref().filter(|_| contender.chooses_beta())
     }
 
     /// Which models of the ELBO fits other fits go on from.
-    pub fn kept_starts(&self) -> &'static [Seen] {
+    pub(crate) fn kept_starts(&self) -> &'static [Seen] {
         if self.betas.is_some() { &[Seen::All, Seen::AllButValidation] } else { &[Seen::All] }
     }
 
@@ -293,7 +293,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The numbers of training rows, rising.
-    pub fn sizes(&self) -> &[usize] {
+    pub(crate) fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
@@ -303,7 +303,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The units that are reported, in the order of the results.
-    pub fn reported(&self) -> Vec<Unit> {
+    pub(crate) fn reported(&self) -> Vec<Unit> {
         self.units(&self.settings.contenders)
     }
 

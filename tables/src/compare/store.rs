@@ -116,7 +116,7 @@ impl Store {
     /// # Errors
     ///
     /// As for [`TableModel::load`].
-    pub fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
+    pub(crate) fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
         TableModel::load(&self.model_path(unit, seen))
     }
 

@@ -58,7 +58,7 @@ impl Group {
     }
 
     /// How much higher the test NLL of another group is, over the repeats that both have; `None` where there are none.
-    pub fn lead_over(&self, other: &Group) -> Option<Estimate> {
+    pub(crate) fn lead_over(&self, other: &Group) -> Option<Estimate> {
         let own = |repeat| self.nlls.iter().find(|(known, _)| *known == repeat).map(|(_, nll)| nll);
         Estimate::of(other.nlls.iter().filter_map(|(repeat, nll)| Some(nll - own(*repeat)?)))
     }

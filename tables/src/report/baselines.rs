@@ -48,7 +48,7 @@ pub struct BaselineFigures {
 
 impl BaselineFigures {
     /// Whether its NLL is below the model's by more than the standard error of their difference.
-    pub fn is_better(&self) -> bool {
+    pub(crate) fn is_better(&self) -> bool {
         self.nll_gain.zip(self.nll_gain_error).is_some_and(|(gain, error)| gain < -error)
     }
 }
@@ -70,7 +70,7 @@ impl BaselineReport {
 }
 
 /// Gathers the figures of baselines on the rows that a model is judged on.
-pub struct BesideModel<'a> {
+pub(crate) struct BesideModel<'a> {
     baselines: &'a Baselines,
     schema: &'a Schema,
     constant: Tally,

@@ -14,7 +14,7 @@ use sparsegp::objective::EstimatorCounts;
 use sparsegp::options::{FitOptions, ModelKind};
 
 /// The version of the document's shape.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// The metrics document. Keys that do not apply are null, never absent, and so are numbers that are not finite.
 #[derive(Clone, Debug, Serialize)]
@@ -62,7 +62,7 @@ pub struct DataSummary {
 
 /// What the fit did.
 #[derive(Clone, Debug, Serialize)]
-pub struct FitFigures {
+pub(crate) struct FitFigures {
     objective: f64,
     objective_sum: f64,
     estimated_on: Option<usize>,

@@ -225,7 +225,7 @@ impl KeptRows {
     }
 
     /// Those that have a target.
-    pub fn labelled(&self) -> KeptRows {
+    pub(crate) fn labelled(&self) -> KeptRows {
         let known: Vec<usize> = (0..self.targets.len()).filter(|&row| !self.targets[row].is_nan()).collect();
         let exposed = !self.exposure.is_empty();
         KeptRows {

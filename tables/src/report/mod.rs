@@ -9,13 +9,11 @@ mod html;
 mod next;
 pub mod words;
 
-pub use baselines::{BaselineFigures, BaselineReport, BesideModel, TrainFigures};
-pub use document::{DataSummary, Document, FitFigures, SCHEMA};
+pub use baselines::{BaselineFigures, BaselineReport, TrainFigures};
+pub use document::{DataSummary, Document};
 pub use evaluation::{Evaluation, Evaluator, KeptRows};
-pub use figures::{
-    Band, CurveSeries, Curves, Drawing, Interval, Observed, Plane, Regions, Series, Surface, bands,
-    calibration, coverage, curves, intervals, regions, reliability, roc, surface, trace,
-};
+pub(crate) use figures::intervals;
+pub use figures::{CurveSeries, Curves, Drawing, Observed, Series, calibration, coverage, curves, trace};
 pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};
 pub use html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
 pub use next::{Facts, next};

@@ -56,7 +56,7 @@ impl From<Levels> for Distinct {
 
 impl Distinct {
     /// Takes in the values of later rows.
-    pub fn take_in(&mut self, levels: Vec<Level>) {
+    pub(crate) fn take_in(&mut self, levels: Vec<Level>) {
         for Level { text, place, training, rows } in levels {
             if let Some(index) = self.text(&text, || place) {
                 self.levels[index].training += training;
@@ -80,7 +80,7 @@ impl Distinct {
     }
 
     /// The standard deviation of the places of the values over the training rows.
-    pub fn spread_of_places(&self) -> f64 {
+    pub(crate) fn spread_of_places(&self) -> f64 {
         let rows = self.levels.iter().map(|level| level.training).sum::<u64>().max(1) as f64;
         let moment = |power: i32| -> f64 {
             let each = self.levels.iter().enumerate();

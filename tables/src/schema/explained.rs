@@ -5,7 +5,7 @@ use sparsegp::explain::{InputColumn, InputKind};
 
 impl Schema {
     /// The columns that explanations of a model of this schema are about, one a feature.
-    pub fn input_columns(&self) -> Vec<InputColumn> {
+    pub(crate) fn input_columns(&self) -> Vec<InputColumn> {
         let mut start = 0;
         let column = |feature: &Feature| {
             let inputs = start..start + self.width(feature);

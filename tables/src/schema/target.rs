@@ -107,7 +107,7 @@ impl TargetEncoding {
 
     /// What people call the constant means of the classes' functions, `mean.LABEL`, with the names that they have as values:
     /// none for other targets.
-    pub fn mean_names(&self) -> Vec<(String, String)> {
+    pub(crate) fn mean_names(&self) -> Vec<(String, String)> {
         let classes = if self.kind == TargetKind::Class { &self.levels[..] } else { &[] };
         let name =
             |(place, label): (usize, &String)| (format!("mean.{label}"), format!("mean.constant.{place}"));

@@ -35,7 +35,7 @@ impl<T: Send + 'static> Ahead<T> {
     }
 
     /// Ends the thread after the item at hand, and waits for it.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         // Without its receiver the thread cannot hand over its next item and ends.
         drop(self.items);
         let _ = self.thread.join();

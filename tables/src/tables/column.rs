@@ -160,7 +160,7 @@ impl TextColumn {
     }
 
     /// For each row the index of its value in [`levels`](Self::levels), or `None` where it is missing.
-    pub fn codes(&self) -> impl ExactSizeIterator<Item = Option<usize>> + '_ {
+    pub(crate) fn codes(&self) -> impl ExactSizeIterator<Item = Option<usize>> + '_ {
         self.codes.iter().map(|&code| (code != MISSING).then_some(code))
     }
 
@@ -170,7 +170,7 @@ impl TextColumn {
     }
 
     /// The number of rows that hold a value.
-    pub fn present(&self) -> usize {
+    pub(crate) fn present(&self) -> usize {
         self.codes.iter().filter(|&&code| code != MISSING).count()
     }
 
@@ -180,14 +180,8 @@ impl TextColumn {
     }
 
     /// The first row (from 0) whose value does not read as a number.
-    pub fn first_text(&self) -> usize {
+    pub(crate) fn first_text(&self) -> usize {
         self.first_text
-    }
-
-    /// The values as 0 and 1 (NaN where missing) when all of them are `true` or `false`, in any case.
-    pub fn as_booleans(&self) -> Option<Vec<f64>> {
-        let values: Vec<f64> = self.levels.iter().map(|level| boolean(level)).collect::<Option<_>>()?;
-        Some(self.codes.iter().map(|&code| values.get(code).copied().unwrap_or(f64::NAN)).collect())
     }
 
     fn take(&self, rows: &[usize]) -> TextColumn {
@@ -486,16 +480,6 @@ mod tests {
         assert_eq!(text.get(2), None);
         assert_eq!(text.get(99), None);
         assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 7, 5));
-    }
-
-    #[test]
-    fn booleans_are_zero_and_one_only_when_all_are() {
-        let Column::Text(text) = column(&["true", "FALSE", "", "True"]) else { panic!("not text") };
-        let values = text.as_booleans().expect("booleans");
-        assert_eq!((values[0], values[1], values[3]), (1.0, 0.0, 1.0));
-        assert!(values[2].is_nan());
-        let Column::Text(text) = column(&["true", "maybe"]) else { panic!("not text") };
-        assert_eq!(text.as_booleans(), None);
     }
 
     #[test]

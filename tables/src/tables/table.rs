@@ -271,7 +271,7 @@ impl Table {
     /// # Errors
     ///
     /// When there is none; the hint lists the names that look alike.
-    pub fn require(&self, name: &str) -> Result<&Column> {
+    pub(crate) fn require(&self, name: &str) -> Result<&Column> {
         self.column(name).ok_or_else(|| {
             absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
         })

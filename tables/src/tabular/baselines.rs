@@ -270,7 +270,7 @@ impl Constant {
     /// # Errors
     ///
     /// When a target or an exposure is absent, missing or none that the model can have.
-    pub fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
+    pub(crate) fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
         let exposure = schema.exposure(table)?.unwrap_or_default();
         Ok(self.compare(&target_of(schema, table)?, &exposure))
     }

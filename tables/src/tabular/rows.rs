@@ -86,7 +86,7 @@ impl TableRows {
     }
 
     /// The same rows with one input for each level of the categories of a schema in place of codes.
-    pub fn without_codes(&self, schema: &Schema) -> TableRows {
+    pub(crate) fn without_codes(&self, schema: &Schema) -> TableRows {
         TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
     }
 

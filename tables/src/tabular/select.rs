@@ -12,7 +12,7 @@ use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, refit_optio
 /// # Errors
 ///
 /// As for [`fit_table_in`], when the first fit fails.
-pub fn fit_grid(
+pub(crate) fn fit_grid(
     request: &FitRequest<'_>,
     betas: &Betas,
     session: &mut Session<'_>,
@@ -59,7 +59,7 @@ pub fn select_beta(
 /// # Errors
 ///
 /// As for [`select_beta`].
-pub fn refit_best(
+pub(crate) fn refit_best(
     request: &FitRequest<'_>,
     fits: &[GridFit<TableFit>],
     session: &mut Session<'_>,

@@ -64,7 +64,7 @@ pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
 /// order. `None` without points.
 ///
 /// [`Metrics::reliability`]: sparsegp::metrics::Metrics::reliability
-pub fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
+pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
     let points: Vec<_> = points.iter().filter(|(x, y, n)| x.is_finite() && y.is_finite() && *n > 0).collect();
     if points.is_empty() {
         return None;
@@ -96,7 +96,7 @@ pub fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
 /// probability; the points as [`Metrics::roc`] has them. `None` without points.
 ///
 /// [`Metrics::roc`]: sparsegp::metrics::Metrics::roc
-pub fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
+pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
     let points = points.iter().map(|&(x, y)| (x, y, f64::NAN)).collect();
     curves(&Curves {
         axes: ("false positive rate".into(), "true positive rate".into()),

@@ -85,12 +85,12 @@ impl Drawing {
     }
 
     /// What it is called.
-    pub fn title(&self) -> &str {
+    pub(crate) fn title(&self) -> &str {
         &self.title
     }
 
     /// What it shows, in words.
-    pub fn description(&self) -> &str {
+    pub(crate) fn description(&self) -> &str {
         &self.description
     }
 

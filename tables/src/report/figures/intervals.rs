@@ -10,7 +10,7 @@ const ROW: u32 = 46;
 
 /// A number with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// What it is of.
     pub name: String,
     /// The number.
@@ -21,7 +21,7 @@ pub struct Interval {
 
 /// Intervals in their order from the top, with a line at 0 where that is in their range; `axis` says what they are of, and `from_zero`
 /// that a bar from 0 shows each number. `None` when there are none, or one is not finite.
-pub fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> Option<Drawing> {
+pub(crate) fn intervals(axis: &str, intervals: &[Interval], from_zero: bool) -> Option<Drawing> {
     let numbers = || intervals.iter().flat_map(|i| [i.ends.0, i.middle, i.ends.1]);
     if intervals.is_empty() || !numbers().all(f64::is_finite) {
         return None;

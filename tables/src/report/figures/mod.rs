@@ -11,13 +11,15 @@ mod series;
 mod surface;
 mod svg;
 
-pub use calibration::{calibration, coverage, reliability, roc};
+pub use calibration::{calibration, coverage};
+pub(crate) use calibration::{reliability, roc};
 pub use curves::{CurveSeries, Curves, curves, trace};
 pub use drawing::Drawing;
-pub use intervals::{Interval, intervals};
+pub(crate) use intervals::{Interval, intervals};
 pub use regression::Observed;
-pub use series::{Band, Series, bands};
-pub use surface::{Plane, Regions, Surface, regions, surface};
+pub use series::Series;
+pub(crate) use series::{Band, bands};
+pub(crate) use surface::{Plane, Regions, Surface, regions, surface};
 
 use axis::{Axis, Scale};
 use drawing::Canvas;

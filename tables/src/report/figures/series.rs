@@ -55,7 +55,7 @@ fn outline(points: &[(f64, f64, f64, f64)], colour: RGBAColor) -> Polygon<(f64, 
 
 /// A curve with the ends of its intervals.
 #[derive(Clone, Debug, Default)]
-pub struct Band {
+pub(crate) struct Band {
     /// What the legend calls it; one alone may have no name.
     pub name: String,
     /// Input, number, lower and upper end, in the order of the input.
@@ -63,7 +63,7 @@ pub struct Band {
 }
 
 /// Curves with their bands, and marks at the lower edge where data are; `None` without finite points.
-pub fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<Drawing> {
+pub(crate) fn bands(axes: (&str, &str), bands: &[Band], data: &[f64]) -> Option<Drawing> {
     let points = || bands.iter().flat_map(|band| &band.points);
     let x = range(points().map(|point| point.0))?;
     let y = range(points().flat_map(|point| [point.1, point.2, point.3]))?;

@@ -21,7 +21,7 @@ const SCALE: u32 = 150;
 
 /// A rectangle of two inputs in cells, with what lies in it.
 #[derive(Clone, Debug, Default)]
-pub struct Plane {
+pub(crate) struct Plane {
     /// The names of the axes.
     pub axes: (String, String),
     /// The range of the horizontal input.
@@ -40,7 +40,7 @@ pub struct Plane {
 
 /// A number over a rectangle of two inputs, with data points.
 #[derive(Clone, Debug, Default)]
-pub struct Surface {
+pub(crate) struct Surface {
     /// The rectangle.
     pub plane: Plane,
     /// What the number is.
@@ -56,7 +56,7 @@ pub struct Surface {
 
 /// The most probable class over a rectangle of two inputs, with data points.
 #[derive(Clone, Debug, Default)]
-pub struct Regions {
+pub(crate) struct Regions {
     /// The rectangle.
     pub plane: Plane,
     /// The place of the most probable class and its probability at the centre of each cell, row after row from the lowest.
@@ -68,7 +68,7 @@ pub struct Regions {
 ///
 /// At most 60 × 60 cells and 2000 points are drawn, taken evenly from those given. `None` when there are no cells, when
 /// their number is not that of the resolution, or when a range is empty.
-pub fn surface(surface: &Surface) -> Option<Drawing> {
+pub(crate) fn surface(surface: &Surface) -> Option<Drawing> {
     let (low, high) = surface.range;
     let share = |value: f64| ((value - low) / (high - low)).clamp(0.0, 1.0);
     if !(high - low).is_finite() || high <= low {
@@ -97,7 +97,7 @@ pub fn surface(surface: &Surface) -> Option<Drawing> {
 /// The region of every class in its colour, the paler the less probable the class is, with points of all classes.
 ///
 /// Cells, points and `None` as for [`surface`].
-pub fn regions(regions: &Regions) -> Option<Drawing> {
+pub(crate) fn regions(regions: &Regions) -> Option<Drawing> {
     let classes = regions.plane.classes.len().max(1);
     let paint = |cell: usize| {
         let (class, probability) = regions.cells[cell];

@@ -141,7 +141,7 @@ impl<'a> Explained<'a> {
 
     /// A row per setting of a column and number that it changes: the target, the column, what is explained, the value or category, the mean
     /// and the ends of its 95 % interval; a header first.
-    pub fn dependence_table(&self) -> Vec<Vec<String>> {
+    pub(crate) fn dependence_table(&self) -> Vec<Vec<String>> {
         let header = ["target", "column", "of", "value", "mean", "lower", "upper"];
         let rows = self.dependence.iter().flat_map(|dependence| {
             let curves = dependence.curves.iter();
@@ -164,7 +164,7 @@ impl<'a> Explained<'a> {
 
     /// A row per row that is explained and column: the target, the number of the row, what is explained, its mean over the
     /// background, the prediction, the column, what it adds, and the standard error of that, empty where it is exact; a header first.
-    pub fn contribution_table(&self) -> Vec<Vec<String>> {
+    pub(crate) fn contribution_table(&self) -> Vec<Vec<String>> {
         let header =
             ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
         let rows = self.contributions.iter().flat_map(|(number, about)| {

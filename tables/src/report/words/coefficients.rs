@@ -6,7 +6,7 @@ use sparsegp::model::Coefficient;
 
 /// The coefficients of a linear model as rows of a table with a header, at most `most` of them: then those farthest from 0 in
 /// standard deviations come first, and the text beside the table says so. `None` for other models.
-pub fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
+pub(crate) fn coefficient_table(model: &TableModel, most: usize) -> Option<(Vec<Vec<String>>, String)> {
     let mut coefficients = model.coefficients()?;
     let all = coefficients.len();
     let units = match model.latent().likelihood.scales_target() {

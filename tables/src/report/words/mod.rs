@@ -8,12 +8,14 @@ mod search;
 
 pub use beside::{confusion_line, confusion_table, full, short};
 pub(super) use beside::{sources, telling};
-pub use coefficients::{coefficient_table, coefficient_text};
+pub(crate) use coefficients::coefficient_table;
+pub use coefficients::coefficient_text;
 pub use overview::{coefficient_count, ended, evidence, objective, overview, prior, stopped};
 pub(super) use search::search_figure;
 pub use search::search_rows;
 
-pub use crate::readable::{count, duration, number, significant};
+pub(crate) use crate::readable::significant;
+pub use crate::readable::{count, duration, number};
 
 use sparsegp::metrics::Report;
 
