@@ -1,6 +1,6 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint back to (m, S), θ and Z; no updates.
 //!
-//! MATH, "The SVGP layer". The columns of the batch are cut into blocks that run in parallel, each on one thread,
+//! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch are cut into blocks that run in parallel, each on one thread,
 //! which those without a block help with its products; the sums over data then run over output tiles. Results do not
 //! depend on the number of threads, because the blocks and the strips of their products do not.
 

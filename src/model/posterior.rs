@@ -39,7 +39,7 @@ impl Marginals {
     }
 }
 
-/// Everything a prediction needs (MATH, section 3): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
+/// Everything that a prediction needs (docs/mathematics.md#one-step-the-order-of-products): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
 /// `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1) `Q₋` is absent when `S ⪯ I`, as it is for every
 /// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
 #[derive(Clone)]

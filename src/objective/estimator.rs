@@ -11,7 +11,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How gradients are computed. Those of the log predictive density from samples of f for each datum (Wei, Sheth & Khardon
-/// 2021; MATH, section 4); those of the expected log density from samples of w for all data of a batch (MATH, section 5).
+/// 2021; docs/objectives.md#monte-carlo-gradients-of-the-log-loss); those of the expected log density from samples of w for all data of a
+/// batch (docs/update-rules.md#the-rules).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]

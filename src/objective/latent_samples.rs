@@ -1,4 +1,4 @@
-//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021; MATH, section 4); no quadrature.
+//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021); no quadrature.
 
 use super::facts::{Draws, EstimatorFacts};
 use super::rejection::ProductSampler;

@@ -21,7 +21,7 @@ use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
+/// Which loss ℓ(y, μ, v) of a datum is summed (docs/mathematics.md#objectives).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {

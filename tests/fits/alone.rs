@@ -14,7 +14,7 @@ fn numbers(path: &Path, columns: &[&str]) -> Vec<Vec<f64>> {
     lines.map(|line| places.iter().map(|&at| line[at].parse().expect("a number")).collect()).collect()
 }
 
-/// The same file and the same predictions as in `tests/model_file.rs`, which reads the rows as a table.
+/// The same file and the same predictions as in `tables/tests/tables/model_file.rs`, which reads the rows as a table.
 #[test]
 fn a_model_of_a_table_is_a_model_of_its_columns() {
     let path =

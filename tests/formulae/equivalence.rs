@@ -51,7 +51,7 @@ fn one_natural_gradient_step_on_all_data_is_the_collapsed_optimum() {
     }
 }
 
-/// The natural gradient on the canonical form `(η₁, η₂) = (S⁻¹m, −½S⁻¹)`, in expectation coordinates, MATH section 5.
+/// The natural gradient on the canonical form `(η₁, η₂) = (S⁻¹m, −½S⁻¹)`, in expectation coordinates (docs/mathematics.md#moving-q).
 #[test]
 fn natural_gradient_is_variational_newton() {
     let (x, y) = data(2, 2, 40);

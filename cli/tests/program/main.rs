@@ -7,6 +7,7 @@ mod cli;
 mod columnar;
 mod compare;
 mod constraints_cli;
+mod documentation;
 mod draws;
 mod everyday;
 mod figures;
