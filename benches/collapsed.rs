@@ -1,15 +1,13 @@
 //! Criterion benchmarks of collapsed bounds: one evaluation of value and gradient.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::{model, points, targets};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sparsegp::collapsed::CollapsedBound;
 use sparsegp::collapsed::Dataset;
 use sparsegp::hyper::HyperObjective;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::training::CollapsedObjective;
+use sparsegp_testkit::shapes::{model, points, targets};
 use std::hint::black_box;
 
 fn bounds(c: &mut Criterion) {

@@ -1,12 +1,10 @@
 //! Criterion benchmarks of covariance functions: values and adjoints of a block, by kernel and number of inputs.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::points;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
 use sparsegp::kernels::{Gradient, Inputs, Kernel, Scratch, Stationary};
+use sparsegp_testkit::shapes::points;
 use std::hint::black_box;
 
 const ROWS: usize = 512;

@@ -1,9 +1,6 @@
 //! Criterion benchmarks of the algebra of a layer: structured products, factorisations, the adjoint of `K_uu`.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::model;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::{Accum, Mat};
 use sparsegp::latent::LayerScratch;
@@ -11,6 +8,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::linalg::{
     Factorizer, Part, Shape, block_product, gram_of_inverse, invert_lower, product, spread,
 };
+use sparsegp_testkit::shapes::model;
 
 const SIZES: [usize; 3] = [100, 512, 1024];
 

@@ -1,13 +1,11 @@
 //! Criterion benchmarks of likelihoods: the loss of a block of data with its derivatives, one thread.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::{points, targets_for};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sparsegp::data::{Purpose, generator};
 use sparsegp::likelihood::{LikelihoodKind, ObservationModel};
 use sparsegp::objective::{Derivatives, LossScratch, Objective, Targets};
+use sparsegp_testkit::shapes::{points, targets_for};
 use std::hint::black_box;
 
 const ROWS: usize = 1024;

@@ -1,15 +1,13 @@
 //! Criterion benchmarks of predictions: latent means and variances, means alone, and quantiles.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::{model, points};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::Mat;
 use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::model::Posterior;
 use sparsegp::quadrature::Integrator;
 use sparsegp::variational::Normal;
+use sparsegp_testkit::shapes::{model, points};
 use std::hint::black_box;
 
 fn marginals(c: &mut Criterion) {

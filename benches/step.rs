@@ -1,9 +1,6 @@
 //! Criterion benchmarks of whole training steps: by shape, by likelihood, by rule.
 #![allow(missing_docs)] // criterion's macros make public functions without any
 
-mod common;
-
-use common::{model, points, targets_for};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use sparsegp::gradient::Batch;
@@ -11,6 +8,7 @@ use sparsegp::likelihood::LikelihoodKind;
 use sparsegp::objective::Objective;
 use sparsegp::training::VariationalModel;
 use sparsegp::variational::{Family, NaturalGradient, Normal, Rules, SquareRoot, UpdateRule};
+use sparsegp_testkit::shapes::{model, points, targets_for};
 use std::hint::black_box;
 
 type Rule = fn(&Normal) -> Box<dyn UpdateRule>;

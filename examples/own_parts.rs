@@ -2,19 +2,14 @@
 //!
 //! `cargo run --release --example own_parts -- model.safetensors`, then the same again.
 
-#[path = "../kernels/tests/support/additive.rs"]
-mod additive;
-#[path = "../tests/common/laplace.rs"]
-mod laplace;
-
 use faer::{Mat, mat};
 use sparsegp::prelude::*;
 use std::path::Path;
 
 fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "model.safetensors".into());
-    let registry = Registry::default().with_kernel(additive::Additive::ENTRY)?;
-    let registry = registry.with_likelihood(|_| Box::new(laplace::Laplace::new(1.0)))?;
+    let registry = Registry::default().with_kernel(sparsegp_testkit::additive::Additive::ENTRY)?;
+    let registry = registry.with_likelihood(|_| Box::new(sparsegp_testkit::laplace::Laplace::new(1.0)))?;
     if !Path::new(&path).exists() {
         let x = Mat::from_fn(600, 2, |i, d| 3.0 * ((17 * i + 5 * d) as f64 * 0.377).sin());
         let outlier = |i: usize| if i.is_multiple_of(10) { 2.0 } else { 0.05 * (i as f64).cos() };

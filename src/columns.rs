@@ -35,7 +35,7 @@ fn column_mut<'b, T>(a: &'b mut MatMut<'_, T>, j: usize) -> &'b mut [T] {
 }
 
 /// `out_j += a_jᵀ b_j` for every column `j` of two column-major matrices.
-pub fn add_column_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) {
+pub(crate) fn add_column_dots(a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -61,7 +61,7 @@ pub fn add_moments(a: MatRef<'_, f64>, (x, t): (&[f64], MatRef<'_, f64>), mu: &m
 }
 
 /// `out_j += a_jᵀ x` for every column `j`.
-pub fn add_transposed_matvec(a: MatRef<'_, f64>, x: &[f64], out: &mut [f64]) {
+pub(crate) fn add_transposed_matvec(a: MatRef<'_, f64>, x: &[f64], out: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -177,7 +177,7 @@ pub fn transpose(a: MatRef<'_, f64>, out: MatMut<'_, f64>) {
 }
 
 /// `(a, b) ← (a + bᵀ, (a + bᵀ)ᵀ)`.
-pub fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
+pub(crate) fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
     let (m, n) = a.shape();
     Arch::new().dispatch(
         #[inline(always)]
@@ -199,7 +199,7 @@ pub fn add_transposes(mut a: MatMut<'_, f64>, mut b: MatMut<'_, f64>) {
 }
 
 /// The largest entry in size; infinite where an entry is not finite.
-pub fn largest(a: MatRef<'_, f64>) -> f64 {
+pub(crate) fn largest(a: MatRef<'_, f64>) -> f64 {
     if a.row_stride() != 1 {
         // Of a view across columns; those of a step lie along them.
         return largest(a.to_owned().as_ref());
@@ -226,7 +226,7 @@ pub fn largest(a: MatRef<'_, f64>) -> f64 {
 }
 
 /// `out += Σ_j w_j a_j ∘ a_j`: the diagonal of `a diag(w) aᵀ`.
-pub fn add_weighted_squares(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
+pub(crate) fn add_weighted_squares(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -240,7 +240,7 @@ pub fn add_weighted_squares(a: MatRef<'_, f64>, w: &[f64], out: &mut [f64]) {
 }
 
 /// `out_j = d ∘ a_j`.
-pub fn scale_rows(a: MatRef<'_, f64>, d: &[f64], mut out: MatMut<'_, f64>) {
+pub(crate) fn scale_rows(a: MatRef<'_, f64>, d: &[f64], mut out: MatMut<'_, f64>) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -280,7 +280,7 @@ pub fn add(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>) {
 }
 
 /// `t_j ← t_j + w_j a_j`.
-pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64]) {
+pub(crate) fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -294,7 +294,7 @@ pub fn add_scaled_columns(mut t: MatMut<'_, f64>, a: MatRef<'_, f64>, w: &[f64])
 }
 
 /// `out_{p_j} += a_j` for the places `p`.
-pub fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f64>) {
+pub(crate) fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f64>) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -308,7 +308,7 @@ pub fn scatter(mut out: MatMut<'_, f64>, places: &[u32], a: MatRef<'_, f64>) {
 }
 
 /// `out_j = a_{p_j}` for the places `p`.
-pub fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64>) {
+pub(crate) fn gather(a: MatRef<'_, f64>, places: &[u32], mut out: MatMut<'_, f64>) {
     for (j, &place) in places.iter().enumerate() {
         column_mut(&mut out, j).copy_from_slice(column(&a, place as usize));
     }

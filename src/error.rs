@@ -162,7 +162,7 @@ impl Error {
     }
 
     /// The message with its options marked, for a message of which it is a part.
-    pub(crate) fn marked(&self) -> &str {
+    pub fn marked(&self) -> &str {
         &self.message
     }
 

@@ -190,7 +190,7 @@ fn without_path(error: std::io::Error) -> std::io::Error {
 }
 
 /// The error for a write that failed.
-pub(crate) fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
+pub fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{}: writing failed: {error}", path.display()))
         .hint("check that the disk has space; no partial file was left")
 }
@@ -217,7 +217,7 @@ fn sync_folder(path: &Path) {
 }
 
 /// What `hash` has come to, in hexadecimal.
-pub(crate) fn hexadecimal(hash: Sha256) -> String {
+pub fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn hexadecimal(hash: Sha256) -> String {
 /// # Errors
 ///
 /// When it cannot be opened, or is a folder, device or socket; `name` is what messages call it.
-pub(crate) fn open_input(path: &Path, name: &str) -> Result<File> {
+pub fn open_input(path: &Path, name: &str) -> Result<File> {
     check_input(path, name)?;
     File::open(path).map_err(|error| unreadable(name, &error))
 }
@@ -236,7 +236,7 @@ pub(crate) fn open_input(path: &Path, name: &str) -> Result<File> {
 /// # Errors
 ///
 /// When it does not exist, or is a folder, device or socket.
-pub(crate) fn check_input(path: &Path, name: &str) -> Result<()> {
+pub fn check_input(path: &Path, name: &str) -> Result<()> {
     let kind = path.metadata().map_err(|error| unreadable(name, &error))?.file_type();
     let what = match () {
         () if kind.is_dir() => "a folder",

@@ -1,4 +1,7 @@
-//! Sparse Gaussian processes: regression, classification and counts with calibrated predictions, from arrays or from files.
+//! Sparse Gaussian processes: regression, classification and counts with calibrated predictions, from arrays.
+//!
+//! This crate may know numbers in rows, models and model files; it knows no columns of tables, no pages and no command line, which are
+//! `sparsegp-tables` and `sparsegp-cli`.
 //!
 //! A sparse GP stands for the data by M inducing inputs, so that training costs O(nM²). This crate has SVGP on mini-batches with natural
 //! gradients and other update rules, on the ELBO or on the predictive loss itself; the collapsed bounds VFE and FITC; and the
@@ -34,10 +37,7 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | [`compare`], [`report`] | objectives side by side; the metrics document and the HTML report |
 //! | [`explain`] | what predictions depend on: relevance of columns, partial dependence, contributions |
-//! | [`tabular`] | fits to tables and files, and their predictions |
-//! | [`schema`], [`tables`] | what columns mean; files to tables of typed columns |
 //! | [`training`] | how: [`ModelBuilder`](training::ModelBuilder), [`Trainer`](training::Trainer), rows and batches, the loop, diagnosis, searches |
 //! | [`model`] | what a model is and tells: [`Model`](model::Model), latent processes, posterior, predictions, summary, warnings, the file |
 //! | [`options`] | what is asked: [`FitOptions`](options::FitOptions), checked and made into a [`Plan`](options::Plan) |
@@ -50,26 +50,14 @@
 //! | [`linalg`], [`columns`], [`files`], [`error`], [`registry`] | structured products; passes over columns; output files; errors; names of kernels and likelihoods |
 //! | [`kernels`] | covariance functions, a crate of its own |
 //!
-//! # Features
+//! The feature `linfa`, off by default, adds estimators for datasets of linfa 0.8 and arrays of ndarray 0.16.
 //!
-//! All but `linfa` are on by default. With `default-features = false` the library has everything that works on arrays, model files included.
-//!
-//! | feature | what it adds | what it implies |
-//! | --- | --- | --- |
-//! | `tables` | CSV files, gzip-compressed or not; fits to tables and files: [`tables`], [`schema`], [`tabular`], [`compare`] | |
-//! | `parquet` | Parquet and Arrow files in [`tables`] | `tables` |
-//! | `report` | figures and HTML pages: [`report`]; with `tables` the metrics document and the pages of [`compare`] | |
-//! | `cli` | the program `sparsegp` | `tables`, `parquet`, `report` |
-//! | `linfa` | estimators for datasets of linfa 0.8 and arrays of ndarray 0.16 | |
-//!
-//! A model file that was written by a fit to a table opens as a [`Model`](model::Model) without `tables`: it then knows its inputs by
-//! their order, not by the names of columns.
+//! A model file that was written by a fit to a table opens as a [`Model`](model::Model) too: it then knows its inputs by their order, not
+//! by the names of columns.
 
 pub mod checkpoint;
 pub mod collapsed;
 pub mod columns;
-#[cfg(feature = "tables")]
-pub mod compare;
 pub mod data;
 pub mod error;
 pub mod explain;
@@ -89,17 +77,7 @@ pub mod objective;
 pub mod options;
 pub mod prelude;
 pub mod quadrature;
-#[cfg(any(feature = "tables", feature = "report"))]
-mod readable;
 pub mod registry;
-#[cfg(feature = "report")]
-pub mod report;
-#[cfg(feature = "tables")]
-pub mod schema;
-#[cfg(feature = "tables")]
-pub mod tables;
-#[cfg(feature = "tables")]
-pub mod tabular;
 mod threads;
 pub mod training;
 pub mod variational;
@@ -114,8 +92,6 @@ pub use sparsegp_kernels as kernels;
 mod book {
     #[doc = include_str!("../README.md")]
     mod readme {}
-    #[doc = include_str!("../docs/start-rust.md")]
-    mod start {}
     #[doc = include_str!("../docs/extending.md")]
     mod extending {}
 }

@@ -7,6 +7,4 @@ pub use crate::likelihood::{Likelihood, LikelihoodKind};
 pub use crate::model::{Model, Prediction, Predictions};
 pub use crate::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
 pub use crate::registry::Registry;
-#[cfg(feature = "tables")]
-pub use crate::tabular::{FitRequest, TableFit, TableModel, fit_table};
 pub use crate::training::{ModelBuilder, Trainer};

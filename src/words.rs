@@ -9,6 +9,8 @@ pub(crate) fn either(words: &[&str]) -> String {
 }
 
 /// Declares an option with a fixed set of words, read and written by them.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! word_option {
     ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*

@@ -1,7 +1,7 @@
-//! Fuzzes what `tests/fuzzing/checkpoint.rs` does with an input; no checks.
+//! Fuzzes what `tables/tests/tables/fuzzing/checkpoint.rs` does with an input; no checks.
 #![no_main]
 
-#[path = "../../tests/fuzzing/mod.rs"]
+#[path = "../../tables/tests/tables/fuzzing/mod.rs"]
 mod fuzzing;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

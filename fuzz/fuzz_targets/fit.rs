@@ -1,7 +1,7 @@
-//! Fuzzes what `tests/fuzzing/fit.rs` does with an input; nothing of its own.
+//! Fuzzes what `tables/tests/tables/fuzzing/fit.rs` does with an input; nothing of its own.
 #![no_main]
 
-#[path = "../../tests/fuzzing/mod.rs"]
+#[path = "../../tables/tests/tables/fuzzing/mod.rs"]
 mod fuzzing;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

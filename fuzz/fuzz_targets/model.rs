@@ -1,7 +1,7 @@
-//! Fuzzes what `tests/fuzzing/model.rs` does with an input, with mutations that keep the description JSON; no checks.
+//! Fuzzes what `tables/tests/tables/fuzzing/model.rs` does with an input, with mutations that keep the description JSON; no checks.
 #![no_main]
 
-#[path = "../../tests/fuzzing/mod.rs"]
+#[path = "../../tables/tests/tables/fuzzing/mod.rs"]
 mod fuzzing;
 
 use rand::{RngExt, SeedableRng};

@@ -10,8 +10,8 @@ use numpy::PyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sparsegp::hyper::Session;
-use sparsegp::schema::{SchemaOptions, UnseenLevels};
-use sparsegp::tabular::{
+use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+use sparsegp_tables::tabular::{
     DrawRequest, FitRequest, OutputsRequest, Sharing, TableModel, TableOutputs, fit_outputs_in,
 };
 use std::path::PathBuf;

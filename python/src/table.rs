@@ -5,7 +5,7 @@ use numpy::ndarray::Axis;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sparsegp::tables::{Column, NamedColumn, Table as Columns, read_csv};
+use sparsegp_tables::tables::{Column, NamedColumn, Table as Columns, read_csv};
 use std::io::Cursor;
 
 /// Rows of a matrix that are made columns of together.

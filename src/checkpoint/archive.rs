@@ -32,7 +32,7 @@ impl Archive {
     }
 
     /// Whether state is replaced by what is here.
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.at.is_some()
     }
 
@@ -42,12 +42,12 @@ impl Archive {
     }
 
     /// Says that what was read makes no sense.
-    pub fn refuse(&mut self) {
+    pub(crate) fn refuse(&mut self) {
         self.intact = false;
     }
 
     /// Whether what was read so far makes sense.
-    pub fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.intact
     }
 
@@ -121,7 +121,7 @@ impl Archive {
     }
 
     /// Bytes of any length.
-    pub fn blob(&mut self, blob: &mut Vec<u8>) {
+    pub(crate) fn blob(&mut self, blob: &mut Vec<u8>) {
         let mut length = blob.len() as u64;
         self.value(&mut length);
         let Some(at) = self.at else {

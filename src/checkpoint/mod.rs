@@ -204,7 +204,7 @@ impl Checkpoint {
     }
 
     /// Whether it is time to save the state of the stage under way: in the file, or in memory for a [`Rescue`].
-    pub fn is_due(&mut self) -> bool {
+    pub(crate) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         self.asked = (now >= self.next_kept).then_some(now);
         self.asked.is_some() || self.is_time_to_write()
@@ -228,7 +228,7 @@ impl Checkpoint {
     }
 
     /// Takes in the last state of the stage under way; the next one begins.
-    pub fn finish_stage(&mut self, state: Vec<u8>) {
+    pub(crate) fn finish_stage(&mut self, state: Vec<u8>) {
         self.put(Stage { whole_fit: false, state });
         self.at += 1;
         if self.is_time_to_write() {
@@ -300,12 +300,12 @@ impl Checkpoint {
     }
 
     /// Notes that a state did not fit the stage it was for.
-    pub fn note_damage(&mut self) {
+    pub(crate) fn note_damage(&mut self) {
         self.damaged = true;
     }
 
     /// The error for states that did not fit.
-    pub fn damage(&self) -> Option<Error> {
+    pub(crate) fn damage(&self) -> Option<Error> {
         self.damaged.then(|| damaged(&self.path.display().to_string(), "a state does not fit its stage"))
     }
 

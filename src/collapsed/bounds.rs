@@ -31,7 +31,7 @@ pub(super) fn shrunk_inverse(gram: &Mat<f64>, tau: f64) -> Result<(Mat<f64>, f64
     Ok((factor, log_det))
 }
 
-/// The collapsed β-ELBO as a quantity to minimise (the negative of Titsias' bound at β = 1), MATH "Closed forms":
+/// The collapsed β-ELBO as a quantity to minimise (the negative of Titsias' bound at β = 1; docs/mathematics.md#closed-forms):
 ///
 /// ```text
 /// J = (n/2) log 2πσ² + t/(2σ²) + (β/2) [ log|B| + cᵀc/s − φᵀB⁻¹φ/s² ],   s = βσ², B = I + Φ/s
@@ -118,7 +118,7 @@ fn elbo_of(
     Ok(BoundValue { value, q, adjoint, noise_bar })
 }
 
-/// The square-loss DLM objective at its minimiser (Wei, Sheth & Khardon 2021; MATH "Closed forms"):
+/// The square-loss DLM objective at its minimiser (Wei, Sheth & Khardon 2021; docs/mathematics.md#closed-forms):
 ///
 /// ```text
 /// J = ½ Σ w_i (y_i − μ_i)² + (β/2) mᵀm = ½ (cᵀc − φᵀm),   m = (Φ + βI)⁻¹ φ
@@ -155,7 +155,7 @@ pub struct UpperBound {
     pub noise_bar: f64,
 }
 
-/// An upper bound on the log evidence (Titsias 2014; MATH "Closed forms"), with its derivatives:
+/// An upper bound on the log evidence (Titsias 2014; docs/mathematics.md#closed-forms), with its derivatives:
 ///
 /// ```text
 /// U = −½ log|Q + σ²I| − ½ cᵀ(Q + τI)⁻¹c − (n/2) log 2π,   Q = AᵀA, τ = σ² + t

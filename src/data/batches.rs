@@ -47,7 +47,7 @@ impl BatchPlan {
 ///
 /// Those of an epoch depend on the seed and the epoch alone, so that the stream can go to any batch.
 #[derive(Clone, Debug)]
-pub struct BatchStream {
+pub(crate) struct BatchStream {
     plan: BatchPlan,
     per_epoch: usize,
     n: usize,
@@ -86,7 +86,7 @@ impl BatchStream {
     }
 
     /// Goes on after the first `batches` batches; false for more than any fit draws.
-    pub fn go_to(&mut self, batches: usize) -> bool {
+    pub(crate) fn go_to(&mut self, batches: usize) -> bool {
         const MOST: usize = 1 << 30;
         if batches > MOST {
             return false;

@@ -4,39 +4,58 @@ use serde::{Deserialize, Serialize};
 
 /// Welford's recurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Moments {
-    pub(super) count: u64,
-    pub(super) mean: f64,
-    pub(super) squares: f64,
+pub struct Moments {
+    count: u64,
+    mean: f64,
+    squares: f64,
 }
 
 impl Moments {
     /// Of these values.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Moments {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Moments {
         let mut moments = Moments::default();
         values.into_iter().for_each(|value| moments.push(value));
         moments
     }
 
-    pub(crate) fn push(&mut self, value: f64) {
+    /// Takes in a value.
+    pub fn push(&mut self, value: f64) {
         self.count += 1;
         let before = value - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (value - self.mean);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// The number of values.
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The mean, `None` of no values.
-    pub(crate) fn mean(&self) -> Option<f64> {
+    pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
     /// The population variance (divided by the count), `None` of no values.
-    pub(crate) fn variance(&self) -> Option<f64> {
+    pub fn variance(&self) -> Option<f64> {
         (self.count > 0).then(|| self.squares / self.count as f64)
+    }
+
+    /// Takes in the values that `other` took in (Chan, Golub & LeVeque 1979).
+    pub fn merge(&mut self, other: Moments) {
+        if other.count == 0 {
+            return;
+        }
+        let count = self.count + other.count;
+        let (between, share) = (other.mean - self.mean, other.count as f64 / count as f64);
+        self.mean += between * share;
+        self.squares += other.squares + between * between * share * self.count as f64;
+        self.count = count;
+    }
+
+    /// The moments of the same values times `ratio`, moved by `shift`.
+    pub fn mapped(self, ratio: f64, shift: f64) -> Moments {
+        Moments { mean: self.mean * ratio + shift, squares: self.squares * ratio * ratio, ..self }
     }
 }
 

@@ -130,7 +130,7 @@ impl Scaling {
     }
 
     /// Whether inputs or target have maps besides shift and scale.
-    pub fn is_warped(&self) -> bool {
+    pub(crate) fn is_warped(&self) -> bool {
         !self.scores.is_empty() || !self.map.is_none()
     }
 
@@ -150,7 +150,7 @@ impl Scaling {
     }
 
     /// The same scaling with codes of categories left as they are.
-    pub(crate) fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
+    pub fn without_codes(mut self, dimensions: &[Dimension]) -> Scaling {
         for (input, _) in dimensions.iter().enumerate().filter(|(_, of)| of.is_category()) {
             if let Some(affine) = self.inputs.get_mut(input) {
                 *affine = Affine::IDENTITY;
@@ -219,12 +219,12 @@ impl Scaling {
     }
 
     /// A target as the model sees it.
-    pub fn scaled_target(&self, y: f64) -> f64 {
+    pub(crate) fn scaled_target(&self, y: f64) -> f64 {
         self.target.apply(self.map.apply(y))
     }
 
     /// The target of a scaled one, such as a quantile or a draw, in original units.
-    pub fn unscaled_target(&self, scaled: f64) -> f64 {
+    pub(crate) fn unscaled_target(&self, scaled: f64) -> f64 {
         self.map.invert(self.target.invert(scaled))
     }
 
@@ -239,7 +239,11 @@ impl Scaling {
     }
 
     /// Mean and variance of the target, whose scaled value has these and is normal if the target has a map.
-    pub fn unscale_moments(&self, (mean, variance): (f64, f64), integrator: &mut Integrator) -> (f64, f64) {
+    pub(crate) fn unscale_moments(
+        &self,
+        (mean, variance): (f64, f64),
+        integrator: &mut Integrator,
+    ) -> (f64, f64) {
         self.map.moments((self.unscale_mean(mean), self.unscale_variance(variance)), integrator)
     }
 

@@ -103,8 +103,7 @@ impl Roles {
     /// # Errors
     ///
     /// As for [`Roles::new`], and when no group would be left to train on.
-    #[cfg(feature = "tables")]
-    pub(crate) fn of_groups(groups: &[u32], test: f64, validation: f64, seed: u64) -> Result<Roles> {
+    pub fn of_groups(groups: &[u32], test: f64, validation: f64, seed: u64) -> Result<Roles> {
         check_fractions(test, validation)?;
         let n = groups.len();
         let mut sizes = vec![0usize; groups.iter().max().map_or(0, |&last| last as usize + 1)];
@@ -138,8 +137,7 @@ impl Roles {
     /// # Errors
     ///
     /// As for [`Roles::new`].
-    #[cfg(feature = "tables")]
-    pub(crate) fn of_times(times: &[f64], test: f64, validation: f64) -> Result<Roles> {
+    pub fn of_times(times: &[f64], test: f64, validation: f64) -> Result<Roles> {
         check_fractions(test, validation)?;
         let n = times.len();
         let mut sorted = times.to_vec();
@@ -165,7 +163,6 @@ impl Roles {
         }))
     }
 
-    #[cfg(feature = "tables")]
     fn of_rows(n: usize, role: impl Fn(usize) -> Role) -> Roles {
         let mut roles = Roles { rows: Some(n), ..Roles::default() };
         for (set, wanted) in [(&mut roles.test, Role::Test), (&mut roles.validation, Role::Validation)] {
@@ -176,8 +173,7 @@ impl Roles {
     }
 
     /// The same roles for those of `n` rows that are listed, in their order.
-    #[cfg(feature = "tables")]
-    pub(crate) fn among(self, rows: &[u32], n: usize) -> Roles {
+    pub fn among(self, rows: &[u32], n: usize) -> Roles {
         if self.rows.is_none() {
             return self;
         }

@@ -195,7 +195,7 @@ impl TargetMap {
     }
 
     /// `log dz/dy`: what a density of z takes to be one of y.
-    pub fn log_slope(&self, y: f64) -> f64 {
+    pub(crate) fn log_slope(&self, y: f64) -> f64 {
         if self.is_none() { 0.0 } else { self.slope(self.on_curve(y)).ln() }
     }
 

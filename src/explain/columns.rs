@@ -1,7 +1,5 @@
 //! The columns that explanations are about, each of one input or several; no predictions.
 
-#[cfg(feature = "tables")]
-use crate::schema::{Feature, Schema};
 use std::ops::Range;
 
 /// A column of the data with the inputs that it makes.
@@ -41,30 +39,6 @@ impl InputColumn {
     /// A number.
     pub fn number(name: &str, input: usize) -> InputColumn {
         InputColumn { name: name.to_owned(), inputs: input..input + 1, kind: InputKind::Number }
-    }
-
-    /// The features of a schema.
-    #[cfg(feature = "tables")]
-    pub fn of_schema(schema: &Schema) -> Vec<InputColumn> {
-        let mut start = 0;
-        let column = |feature: &Feature| {
-            let inputs = start..start + schema.width(feature);
-            start = inputs.end;
-            let kind = match feature {
-                Feature::Numeric { .. } => InputKind::Number,
-                Feature::Date { .. } => InputKind::Date,
-                Feature::Categorical { levels, missing, coded, .. } => {
-                    let names: Vec<String> =
-                        levels.iter().cloned().chain(missing.then(|| "(missing)".to_owned())).collect();
-                    match coded {
-                        true => InputKind::Codes { names },
-                        false => InputKind::Categories { names, first_is_none: schema.drops_first() },
-                    }
-                }
-            };
-            InputColumn { name: feature.name().to_owned(), inputs, kind }
-        };
-        schema.features().iter().map(column).collect()
     }
 
     /// The inputs of every category that some row may have, with its name; none for other kinds.

@@ -2,7 +2,7 @@
 
 use super::relevance::shuffled;
 use super::{Explainer, Rows, Scale, Settings};
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::data::{Purpose, generator};
 use crate::likelihood::TargetKind;
 use faer::{Mat, MatRef};

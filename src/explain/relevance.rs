@@ -2,7 +2,7 @@
 
 use super::output::scaled;
 use super::{Explainer, InputColumn, InputKind, Rows, Settings};
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::data::{Purpose, generator};
 use crate::latent::{InducingPrior, Layer};
 use faer::{Mat, MatRef};

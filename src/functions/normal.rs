@@ -89,7 +89,7 @@ impl Pass for LogCdfInPlace<'_> {
 }
 
 /// Writes `log Φ(x_k)` and replaces `x_k` by its hazard.
-pub fn log_cdf_in_place(x: &mut [f64], value: &mut [f64]) {
+pub(crate) fn log_cdf_in_place(x: &mut [f64], value: &mut [f64]) {
     dispatch(LogCdfInPlace { x, value });
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn upper_tails_in_place(z: &mut [f64], density: &mut [f64]) {
 }
 
 /// Writes `log Φ(s x_k)` and its derivative in `x_k` for a sign s.
-pub fn log_cdf(sign: f64, x: &[f64], value: &mut [f64], derivative: &mut [f64]) {
+pub(crate) fn log_cdf(sign: f64, x: &[f64], value: &mut [f64], derivative: &mut [f64]) {
     derivative.iter_mut().zip(x).for_each(|(s, x)| *s = sign * x);
     log_cdf_in_place(derivative, value);
     derivative.iter_mut().for_each(|hazard| *hazard *= sign);

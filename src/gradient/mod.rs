@@ -1,6 +1,6 @@
 //! One pass over a batch: features, marginals, losses, and the whole adjoint back to (m, S), θ and Z; no updates.
 //!
-//! MATH, "The SVGP layer". The columns of the batch are cut into blocks that run in parallel, each on one thread,
+//! The formulae are in docs/mathematics.md#one-step-the-order-of-products. The columns of the batch are cut into blocks that run in parallel, each on one thread,
 //! which those without a block help with its products; the sums over data then run over output tiles. Results do not
 //! depend on the number of threads, because the blocks and the strips of their products do not.
 
@@ -196,7 +196,7 @@ impl BatchPass {
 
     /// Whether features are kept from one run to the next, between which batch and layers stay the same then: where a batch is one window
     /// and no gradient goes through them, they need not be computed again.
-    pub fn keep_features(&mut self, keep: bool) {
+    pub(crate) fn keep_features(&mut self, keep: bool) {
         self.features = if keep { Features::Kept(None) } else { Features::Passing };
     }
 
@@ -211,12 +211,12 @@ impl BatchPass {
     }
 
     /// The seed, and the number of the run that is under way or comes next.
-    pub fn next_run(&self) -> (u64, u64) {
+    pub(crate) fn next_run(&self) -> (u64, u64) {
         (self.seed, self.runs)
     }
 
     /// Draws `count` samples of w per run from here on, where the estimator draws any.
-    pub fn set_samples(&mut self, count: usize) {
+    pub(crate) fn set_samples(&mut self, count: usize) {
         if let Some(sampling) = &mut self.sampling {
             sampling.set_count(count);
             let (m, slopes) = (self.processes[0].mean.len(), sampling.slopes());
@@ -232,13 +232,13 @@ impl BatchPass {
     }
 
     /// Goes on drawing and counting where `other` is, which was used for the same problem with other buffers.
-    pub fn go_on_from(&mut self, other: &BatchPass) {
+    pub(crate) fn go_on_from(&mut self, other: &BatchPass) {
         (self.seed, self.runs, self.counts) = (other.seed, other.runs, other.counts);
         self.set_samples(other.samples());
     }
 
     /// Passes where drawing and counting have come to through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let (mut samples, mut counts) = (self.samples(), self.counts);
         archive.value(&mut self.runs);
         archive.value(&mut samples);
@@ -384,7 +384,7 @@ impl BatchPass {
     }
 
     /// That part as it comes through the marginals, which is what θ sees of it, whatever the estimator of the gradient in (m, S).
-    pub fn marginal_gradient(&self, process: usize) -> DataGradient<'_> {
+    pub(crate) fn marginal_gradient(&self, process: usize) -> DataGradient<'_> {
         let sums = &self.sums.processes[process];
         let curvature = sums.curvature.as_ref().map(Matrix::as_ref);
         DataGradient { mean: &sums.mean, cov: sums.cov.as_ref(), curvature, path: None }
@@ -531,7 +531,7 @@ impl BatchPass {
 }
 
 /// Writes the term of `G` of a process whose q moves with θ, lower triangle, from its number and its gradient.
-pub type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
+pub(crate) type Moving<'a> = dyn FnMut(usize, DataGradient<'_>, MatMut<'_, f64>) + 'a;
 
 /// Where `G` of a process is made.
 fn square_of<'a>(room: &'a mut ProcessRoom, sums: &'a mut ProcessSums) -> &'a mut Mat<f64> {

@@ -84,7 +84,7 @@ impl Adam {
     }
 
     /// The same, when no more steps are taken.
-    pub fn into_theta(self) -> Vec<f64> {
+    pub(crate) fn into_theta(self) -> Vec<f64> {
         self.theta
     }
 
@@ -146,7 +146,7 @@ impl Adam {
     }
 
     /// Whether it is of `n` numbers and these options, as what was read from a file has to be.
-    pub fn suits(&self, n: usize, options: AdamOptions) -> bool {
+    pub(crate) fn suits(&self, n: usize, options: AdamOptions) -> bool {
         let counts = [self.failures_in_a_row, self.rollbacks, self.steps];
         counts.iter().all(|&count| count <= MOST)
             && self.options == options
@@ -193,14 +193,14 @@ impl AdamMoments {
     }
 
     /// Passes the moments through an archive; their number stays.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.numbers(&mut self.first);
         archive.numbers(&mut self.second);
         archive.value(&mut self.count);
     }
 
     /// Forgets everything, as after a roll-back.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.first.fill(0.0);
         self.second.fill(0.0);
         self.count = 0;

@@ -263,7 +263,7 @@ impl Constraints {
     }
 
     /// The first option that says something about training alone, which values that nobody trains have no use for.
-    pub fn about_training(&self) -> Option<&'static str> {
+    pub(crate) fn about_training(&self) -> Option<&'static str> {
         let fixed_at_start = self.fix.iter().any(|fix| fix.value.is_none());
         [
             ("⟨prior⟩", !self.priors.is_empty()),

@@ -29,7 +29,7 @@ impl InverseHessian {
     }
 
     /// Takes in a step; no more than `memory` are kept, and the last one always is.
-    pub fn learn(&mut self, from: &Point, to: &Point, memory: usize) {
+    pub(crate) fn learn(&mut self, from: &Point, to: &Point, memory: usize) {
         while self.pairs.len() >= memory.max(1) {
             self.pairs.pop_front();
         }
@@ -40,7 +40,7 @@ impl InverseHessian {
     }
 
     /// The search direction `−H g`, by the two-loop recursion (algorithm 7.4).
-    pub fn descent(&self, gradient: &[f64]) -> Vec<f64> {
+    pub(crate) fn descent(&self, gradient: &[f64]) -> Vec<f64> {
         let mut r = gradient.to_vec();
         let mut alpha = vec![0.0; self.pairs.len()];
         for (Pair { s, y, rho }, alpha) in self.pairs.iter().zip(&mut alpha).rev() {
@@ -57,7 +57,7 @@ impl InverseHessian {
     }
 
     /// Whether it is of vectors of `n` numbers, and of no more steps than `memory`.
-    pub fn suits(&self, n: usize, memory: usize) -> bool {
+    pub(crate) fn suits(&self, n: usize, memory: usize) -> bool {
         self.pairs.len() <= memory.max(1)
             && self.pairs.iter().all(|pair| pair.s.len() == n && pair.y.len() == n)
     }

@@ -24,7 +24,7 @@ pub(super) struct Evaluations {
 
 impl Evaluations {
     /// Whether they are of points of `n` numbers and counts make sense.
-    pub fn suits(&self, n: usize) -> bool {
+    pub(crate) fn suits(&self, n: usize) -> bool {
         self.count <= MOST
             && self.failures <= MOST
             && self.trials.suits(n)

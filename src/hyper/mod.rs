@@ -26,11 +26,13 @@ pub use event::{Event, Stage, time};
 pub use lbfgs::{LbfgsOptions, minimize_lbfgs};
 pub use monitor::Monitor;
 pub use session::{Listener, Session};
+pub(crate) use settings::PriorChoice;
+pub use settings::ValueSettings;
 pub(crate) use settings::range_words;
-pub use settings::{PriorChoice, ValueSetting, ValueSettings};
 pub use stochastic::{EpochMean, FullBatch, Reached, StochasticObjective, minimize_adam};
 pub use stopping::{Limits, Record, StopRange, StopReason};
-pub use vector::{Descriptor, FreeVector, INDUCING, stem};
+pub(crate) use vector::INDUCING;
+pub use vector::{Descriptor, FreeVector, stem};
 
 use crate::checkpoint::Archive;
 

@@ -130,7 +130,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// The saved state of the stage that begins, if there is one. What is read from it goes to [`Monitor::resumed`].
-    pub fn begin_stage(&mut self) -> Option<Archive> {
+    pub(crate) fn begin_stage(&mut self) -> Option<Archive> {
         self.session.checkpoint()?.begin()
     }
 
@@ -145,7 +145,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Saves the state of the stage under way as `write` writes it, if it is time to or the fit was interrupted.
-    pub fn save_if_due(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
+    pub(crate) fn save_if_due(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
         let interrupted = self.stopped() == Some(StopReason::Interrupted);
         if self.session.checkpoint().is_some_and(|checkpoint| interrupted || checkpoint.is_due()) {
             self.save(write, Checkpoint::save);
@@ -153,7 +153,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Keeps the last state of a stage as `write` writes it, unless it was interrupted.
-    pub fn end_stage(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
+    pub(crate) fn end_stage(&mut self, write: impl FnOnce(&mut Monitor<'a>, &mut Archive)) {
         if self.stopped() != Some(StopReason::Interrupted) {
             self.save(write, Checkpoint::finish_stage);
         }
@@ -183,7 +183,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// Passes the trace and what decides about stopping through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let mut seconds = self.elapsed().as_secs_f64();
         archive.value(&mut seconds);
         self.stopping.archive(archive);

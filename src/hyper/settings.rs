@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 /// Where the prior of a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum PriorChoice {
+pub(crate) enum PriorChoice {
     /// The weak prior that nobody asked for.
     Default(Prior),
     /// Asked for.
@@ -29,7 +29,7 @@ impl PriorChoice {
 /// What is said about one value; what is not said is as its parameter has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ValueSetting {
+pub(crate) struct ValueSetting {
     /// The range within its bounds.
     pub transform: Option<Transform>,
     /// Its prior; files know it as `belief`.
@@ -50,7 +50,7 @@ pub struct ValueSettings {
 
 impl ValueSettings {
     /// What is said about a value.
-    pub fn setting(&self, name: &str) -> Option<&ValueSetting> {
+    pub(crate) fn setting(&self, name: &str) -> Option<&ValueSetting> {
         self.by_name.get(name)
     }
 
@@ -69,7 +69,7 @@ impl ValueSettings {
     }
 
     /// Replaces the weak priors by these, where nothing was said.
-    pub fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
+    pub(crate) fn set_default_priors(&mut self, priors: impl IntoIterator<Item = (String, Prior)>) {
         for setting in self.by_name.values_mut() {
             setting.prior = setting.prior.filter(|prior| !matches!(prior, PriorChoice::Default(_)));
         }
@@ -80,7 +80,7 @@ impl ValueSettings {
     }
 
     /// Whether every setting is of one of these values and its numbers make sense.
-    pub fn suits(&self, descriptors: &[Descriptor]) -> bool {
+    pub(crate) fn suits(&self, descriptors: &[Descriptor]) -> bool {
         let sound = |setting: &ValueSetting| {
             let (lower, upper) = setting.transform.map_or((0.0, 1.0), Transform::range);
             lower < upper && setting.prior.and_then(PriorChoice::prior).is_none_or(Prior::is_proper)

@@ -92,7 +92,7 @@ pub struct Limits {
 
 impl Limits {
     /// So many epochs and no other limit.
-    pub fn of_epochs(epochs: usize) -> Self {
+    pub(crate) fn of_epochs(epochs: usize) -> Self {
         Limits {
             epochs,
             steps: None,
@@ -217,17 +217,17 @@ impl Stopping {
     }
 
     /// Ends it for `reason` even so.
-    pub fn overrule(&mut self, reason: StopReason) {
+    pub(crate) fn overrule(&mut self, reason: StopReason) {
         self.reason = Some(reason);
     }
 
     /// Whether the time limit has passed after so many seconds.
-    pub fn out_of_time(&self, seconds: f64) -> bool {
+    pub(crate) fn out_of_time(&self, seconds: f64) -> bool {
         self.limits.seconds.is_some_and(|limit| seconds >= limit)
     }
 
     /// Whether the limit of steps is reached with so many.
-    pub fn out_of_steps(&self, taken: usize) -> bool {
+    pub(crate) fn out_of_steps(&self, taken: usize) -> bool {
         self.limits.steps.is_some_and(|most| taken >= most)
     }
 
@@ -299,7 +299,7 @@ impl Stopping {
     }
 
     /// Passes the epochs and what decides about stopping through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         archive.value(&mut self.records);
         archive.value(&mut self.best_validation);
         archive.value(&mut self.plateaus);

@@ -13,7 +13,7 @@ pub(super) struct Point {
 
 impl Point {
     /// Whether it is of `n` numbers.
-    pub fn suits(&self, n: usize) -> bool {
+    pub(crate) fn suits(&self, n: usize) -> bool {
         self.theta.len() == n && self.gradient.len() == n
     }
 }
@@ -39,12 +39,12 @@ impl Trials {
     const LATEST: usize = 2;
 
     /// A search begins, or begins again.
-    pub fn begin_search(&mut self) {
+    pub(crate) fn begin_search(&mut self) {
         self.met = self.earlier;
     }
 
     /// The search ended: of its points the latest stay.
-    pub fn end_search(&mut self) {
+    pub(crate) fn end_search(&mut self) {
         self.points.truncate(self.met);
         self.points.drain(..self.met.saturating_sub(Self::LATEST));
         (self.earlier, self.met) = (self.points.len(), self.points.len());
@@ -75,7 +75,7 @@ impl Trials {
     }
 
     /// Whether all points are of `n` numbers and counts make sense.
-    pub fn suits(&self, n: usize) -> bool {
+    pub(crate) fn suits(&self, n: usize) -> bool {
         self.earlier <= self.points.len().min(Self::LATEST)
             && self.points.len() <= MOST
             && self.points.iter().all(|point| point.suits(n))

@@ -37,13 +37,13 @@ impl Descriptor {
     }
 
     /// Whether the value has a name that users may say: all but the inducing inputs.
-    pub fn is_named(&self) -> bool {
+    pub(crate) fn is_named(&self) -> bool {
         !self.name.split_inclusive('.').any(|part| part == INDUCING)
     }
 }
 
 /// What the names of inducing inputs begin with, behind the name of a function where each has a layer of its own.
-pub const INDUCING: &str = "inducing.";
+pub(crate) const INDUCING: &str = "inducing.";
 
 /// The name of the parameter that a numbered value belongs to: `kernel.lengthscales` of `kernel.lengthscales.3`. `None` for a
 /// parameter of one value.
@@ -120,20 +120,20 @@ impl FreeVector {
     }
 
     /// Writes the tied entries of `natural` that follow another.
-    pub fn follow(&self, natural: &mut [f64]) {
+    pub(crate) fn follow(&self, natural: &mut [f64]) {
         for &(index, slot) in &self.followers {
             natural[index] = natural[self.free[slot].index];
         }
     }
 
     /// `−Σ log p` over the free numbers with a prior (natural density, up to constants).
-    pub fn penalty(&self, natural: &[f64]) -> f64 {
+    pub(crate) fn penalty(&self, natural: &[f64]) -> f64 {
         let term = |f: &Free| Some(f.prior?.log_density(natural[f.index]).0);
         -self.free.iter().filter_map(term).sum::<f64>()
     }
 
     /// [`FreeVector::penalty`] at a free vector, beside the fixed ones of these natural parameters.
-    pub fn penalty_at(&self, theta: &[f64], natural: &[f64]) -> f64 {
+    pub(crate) fn penalty_at(&self, theta: &[f64], natural: &[f64]) -> f64 {
         let mut natural = natural.to_vec();
         self.unpack(theta, &mut natural);
         self.penalty(&natural)

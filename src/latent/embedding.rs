@@ -65,7 +65,7 @@ impl Embedding {
     }
 
     /// Whether points are their own coordinates.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         self.columns.iter().all(|axes| matches!(axes, Axes::Number))
     }
 
@@ -75,7 +75,7 @@ impl Embedding {
     }
 
     /// The coordinates of the rows of `x` (`n × D`): numbers divided by `units`, levels of a category one over its unit apart.
-    pub fn coordinates(&self, x: MatRef<'_, f64>, units: &[f64]) -> Mat<f64> {
+    pub(crate) fn coordinates(&self, x: MatRef<'_, f64>, units: &[f64]) -> Mat<f64> {
         let axes: Vec<(usize, Axes, usize)> = (0..self.columns.len())
             .flat_map(|d| (0..self.columns[d].count()).map(move |axis| (d, axis)))
             .map(|(d, axis)| (d, self.columns[d], axis))

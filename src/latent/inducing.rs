@@ -6,6 +6,7 @@ use crate::linalg::{self, Factorizer, Shape, add_diagonal, trace};
 use faer::{Mat, MatMut, MatRef};
 use serde::{Deserialize, Serialize};
 use sparsegp_kernels::{Gradient, Inputs, Kernel, Parameter, Scratch, Transform};
+use std::fmt;
 use std::ops::Deref;
 
 /// What is added to the diagonal of `K_uu` before it is factorised.
@@ -25,6 +26,16 @@ impl Jitter {
 
     /// The largest relative jitter that the ladder climbs to.
     const CEILING: f64 = 1e-4;
+}
+
+impl fmt::Display for Jitter {
+    /// Writes a relative jitter as a number, and an absolute one as `abs:` and a number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Jitter::Relative(value) => write!(f, "{value:e}"),
+            Jitter::Absolute(value) => write!(f, "abs:{value:e}"),
+        }
+    }
 }
 
 /// `K_uu` could not be factorised even with the largest jitter.
@@ -145,7 +156,7 @@ impl InducingPrior {
     /// # Panics
     ///
     /// If `more` has another number of columns.
-    pub fn extended(&self, more: MatRef<'_, f64>) -> Self {
+    pub(crate) fn extended(&self, more: MatRef<'_, f64>) -> Self {
         let ((old, d), m) = (self.z.shape(), self.z.nrows() + more.nrows());
         assert_eq!(more.ncols(), d, "columns of the inducing inputs");
         InducingPrior {
@@ -262,7 +273,7 @@ impl InducingLayer {
     }
 
     /// The jitter of the factor; larger than the requested one where the ladder had to be climbed.
-    pub fn used_jitter(&self) -> Jitter {
+    pub(crate) fn used_jitter(&self) -> Jitter {
         self.used_jitter
     }
 

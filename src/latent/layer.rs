@@ -66,7 +66,7 @@ impl<G: AsRef<InducingPrior>> Layer<G> {
     }
 
     /// The number of columns that inputs have.
-    pub fn input_dims(&self) -> usize {
+    pub(crate) fn input_dims(&self) -> usize {
         match self {
             Layer::Inducing(layer) => layer.as_ref().as_ref().z().ncols(),
             Layer::Linear(layer) => layer.input_dims(),

@@ -37,7 +37,7 @@ impl<'a, G> Layers<'a, G> {
     }
 
     /// The number of processes.
-    pub fn processes(self) -> usize {
+    pub(crate) fn processes(self) -> usize {
         self.processes
     }
 
@@ -62,7 +62,7 @@ impl<'a, G> Layers<'a, G> {
     }
 
     /// The processes that share a layer.
-    pub fn members(self, layer: usize) -> Range<usize> {
+    pub(crate) fn members(self, layer: usize) -> Range<usize> {
         if self.all.len() == 1 { 0..self.processes } else { layer..layer + 1 }
     }
 }
@@ -75,7 +75,7 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
     }
 
     /// The rows of a process in what stands below each other for all processes.
-    pub fn process_rows(self, process: usize) -> Range<usize> {
+    pub(crate) fn process_rows(self, process: usize) -> Range<usize> {
         if self.all.len() > 1 {
             return self.rows(process);
         }
@@ -89,12 +89,12 @@ impl<G: AsRef<InducingPrior>> Layers<'_, G> {
     }
 
     /// The dimensions of all processes together.
-    pub fn process_dim(self) -> usize {
+    pub(crate) fn process_dim(self) -> usize {
         self.process_rows(self.processes - 1).end
     }
 
     /// Whether features go through a whitening, which is so for all layers or for none.
-    pub fn whitens(self) -> bool {
+    pub(crate) fn whitens(self) -> bool {
         self.all[0].prior().is_some()
     }
 }

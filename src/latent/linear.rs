@@ -103,7 +103,7 @@ impl LinearLayer {
     }
 
     /// The number of columns that inputs have.
-    pub fn input_dims(&self) -> usize {
+    pub(crate) fn input_dims(&self) -> usize {
         self.prior_mean.len() - usize::from(self.intercept)
     }
 
@@ -136,7 +136,7 @@ impl LinearLayer {
     }
 
     /// Puts back a basis that [`LinearLayer::basis`] gave; an error when it does not have one row per coefficient.
-    pub fn with_basis(mut self, basis: Mat<f64>) -> Result<Self> {
+    pub(crate) fn with_basis(mut self, basis: Mat<f64>) -> Result<Self> {
         if basis.nrows() != self.prior_mean.len() {
             let (rows, p) = (basis.nrows(), self.prior_mean.len());
             return Err(Error::usage(format!("the basis has {rows} rows, expected {p}")));
@@ -147,7 +147,7 @@ impl LinearLayer {
 
     /// The offset, features (M) and residual variance of the linear functional `cᵀβ` of the coefficients (c of length p):
     /// under q(w) = N(m, S) it has mean `o + aᵀm` and variance `r + aᵀSa`.
-    pub fn functional(&self, c: &[f64]) -> (f64, Vec<f64>, f64) {
+    pub(crate) fn functional(&self, c: &[f64]) -> (f64, Vec<f64>, f64) {
         let p = self.prior_mean.len();
         let mut scaled = Mat::from_fn(p, 1, |i, _| c[i]);
         self.scale(scaled.as_mut());

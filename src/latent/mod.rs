@@ -59,7 +59,7 @@ impl LayerGradient {
     }
 }
 
-/// The producer of `(a_i, r_i, o_i)` (MATH: the latent linear model), whitened so that the prior is `w ~ N(0, I)`.
+/// The producer of `(a_i, r_i, o_i)` (docs/mathematics.md#the-latent-linear-model), whitened so that the prior is `w ~ N(0, I)`.
 ///
 /// For a datum `x`, raw features `k(x)` (dimension M) become `a = W k`, and under `q(w) = N(m, S)`
 ///

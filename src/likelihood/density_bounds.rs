@@ -18,12 +18,6 @@ impl DensityBounds {
     pub(super) fn symmetric(density: f64, slope: f64, curvature: f64) -> Self {
         DensityBounds { density, slope: (-slope, slope), curvature: (-curvature, curvature) }
     }
-
-    /// `B* = max(B, |b′|, |B′|, |b″|, |B″|)`.
-    pub fn largest(&self) -> f64 {
-        let sides = [self.slope.0, self.slope.1, self.curvature.0, self.curvature.1];
-        sides.iter().fold(self.density, |largest, side| largest.max(side.abs()))
-    }
 }
 
 #[cfg(test)]

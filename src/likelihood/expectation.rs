@@ -83,7 +83,7 @@ impl Integrator {
 
     /// Appends `count` draws of the normalised product `N(f; μ, v) p(y|f)` to `out`, by inverting its distribution
     /// function, tabulated at the nodes and linear between them.
-    pub fn product_samples<L: Likelihood + ?Sized>(
+    pub(crate) fn product_samples<L: Likelihood + ?Sized>(
         &mut self,
         likelihood: &L,
         at: Observation,

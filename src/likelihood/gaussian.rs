@@ -4,7 +4,7 @@ use super::{
     Build, DensityBounds, Entry, Likelihood, LikelihoodKind, Local, Observation, TargetKind, named,
     own_parameters,
 };
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::functions::normal;
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;

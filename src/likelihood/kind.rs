@@ -20,7 +20,7 @@ pub struct LikelihoodKind {
 
 /// Makes a likelihood for targets with so many ordered levels or classes (of no matter to other targets).
 #[derive(Clone, Copy, Debug)]
-pub enum Build {
+pub(crate) enum Build {
     /// One of one latent function.
     One(fn(usize) -> Box<dyn Likelihood>),
     /// One of several.

@@ -21,7 +21,8 @@ pub(super) struct LogRate {
 impl LogRate {
     /// `exp(k u − e^u)` is entire but grows beyond the strip of half-width π/2: the error of a rule is
     /// `|Γ(k + 2πi/step)|/Γ(k)`, 1e-13 for k = 1 and this step.
-    pub const RESOLUTION: Resolution = Resolution { strip: 4.0, step: 0.28, concave: true, pole: None };
+    pub(crate) const RESOLUTION: Resolution =
+        Resolution { strip: 4.0, step: 0.28, concave: true, pole: None };
 
     /// Values and derivatives in f over a slice.
     pub fn log_density(self, f: &[f64], value: &mut [f64], first: &mut [f64]) {

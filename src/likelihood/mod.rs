@@ -126,16 +126,15 @@ pub(crate) use crps::continuous as continuous_crps;
 pub use density_bounds::DensityBounds;
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
+pub(crate) use kind::Build;
 use kind::Entry;
-pub use kind::{Build, LikelihoodKind};
+pub use kind::LikelihoodKind;
 pub use negative_binomial::NegativeBinomial;
 pub use observation_model::ObservationModel;
 pub use ordinal::Ordinal;
 pub use poisson::{PoissonExp, PoissonSoftplus};
 pub use student_t::StudentT;
-#[cfg(feature = "tables")]
-pub(crate) use target::HIGHEST_WHOLE;
-pub use target::{TargetKind, Task};
+pub use target::{HIGHEST_WHOLE, TargetKind, Task};
 
 use crate::quadrature::{Integrator, Resolution};
 use rand_chacha::ChaCha8Rng;

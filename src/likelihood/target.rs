@@ -53,7 +53,7 @@ impl fmt::Display for TargetKind {
 }
 
 /// The whole numbers that a 64-bit float tells apart go up to 2^53.
-pub(crate) const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+pub const HIGHEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl TargetKind {
     /// Whether a coded target is of this kind.

@@ -109,7 +109,7 @@ fn with_own(likelihood: &dyn Likelihood, i: usize, value: f64) -> Box<dyn Likeli
 /// # Errors
 ///
 /// Names the first clause that is violated.
-pub fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
+pub(crate) fn check_parameters(likelihood: &dyn Likelihood) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
@@ -272,7 +272,7 @@ fn slowly((mu, v): (f64, f64), kink: f64, g: &mut dyn FnMut(&[f64], &mut [f64]))
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> Verdict {
+pub(crate) fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: (f64, f64)) -> Verdict {
     let what = || format!("at {at}, μ = {}, v = {}", marginal.0, marginal.1);
     let mut integrator = Integrator::default();
     let mut evaluate =
@@ -315,7 +315,7 @@ pub fn check_integrals(likelihood: &dyn Likelihood, at: Observation, marginal: (
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_predictions(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
+pub(crate) fn check_predictions(likelihood: &dyn Likelihood, exposure: f64, marginal: (f64, f64)) -> Verdict {
     check_conditional(likelihood, exposure, marginal.0)?;
     check_moments(likelihood, exposure, marginal.0)?;
     check_averages(likelihood, exposure, marginal)?;

@@ -16,7 +16,8 @@ use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use triangles::add_transpose;
-pub use triangles::{add_diagonal, add_outer_lower, clear_upper, copy_lower, reflect_lower};
+pub use triangles::clear_upper;
+pub(crate) use triangles::{add_diagonal, add_outer_lower, copy_lower, reflect_lower};
 
 /// Which entries of an operand may differ from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum Shape {
 
 impl Shape {
     /// The shape of the transposed operand.
-    pub fn transposed(self) -> Shape {
+    pub(crate) fn transposed(self) -> Shape {
         match self {
             Shape::Full => Shape::Full,
             Shape::Lower => Shape::Upper,
@@ -405,7 +406,7 @@ pub fn solve_lower(l: MatRef<'_, f64>, x: &mut [f64]) {
 }
 
 /// `x ← L⁻ᵀ x` for a lower-triangular factor; its upper triangle is not looked at.
-pub fn solve_lower_transposed(l: MatRef<'_, f64>, x: &mut [f64]) {
+pub(crate) fn solve_lower_transposed(l: MatRef<'_, f64>, x: &mut [f64]) {
     solve_upper_triangular_in_place(l.transpose(), faer::ColMut::from_slice_mut(x).as_mat_mut(), Par::Seq);
 }
 
@@ -415,7 +416,7 @@ pub fn log_det(l: MatRef<'_, f64>) -> f64 {
 }
 
 /// `L · Lᵀ`, both triangles.
-pub fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
+pub(crate) fn outer_of_lower(l: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     product(out.as_mut(), Part::Lower, Accum::Replace, (l, Shape::Lower), (l.transpose(), Shape::Upper), 1.0);
     reflect_lower(out);
 }
@@ -435,7 +436,7 @@ pub fn qr_factor(mut a: Mat<f64>) -> Mat<f64> {
 }
 
 /// An orthonormal basis (`p × n`) of a space that contains the columns of `a` (`p × n`, n ≤ p).
-pub fn thin_orthonormal(a: Mat<f64>) -> Mat<f64> {
+pub(crate) fn thin_orthonormal(a: Mat<f64>) -> Mat<f64> {
     a.qr().compute_thin_Q()
 }
 
@@ -449,7 +450,7 @@ pub fn symmetric_eigen(a: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
 /// Memory for eigendecompositions of symmetric matrices of one size, so that repeating them allocates nothing.
 ///
 /// Sequential for the same reason as [`qr_factor`].
-pub struct EigenSolver {
+pub(crate) struct EigenSolver {
     values: Vec<f64>,
     vectors: Mat<f64>,
     diagonal: faer::diag::Diag<f64>,
@@ -472,7 +473,7 @@ impl EigenSolver {
 
     /// `a = V diag(d) Vᵀ` (lower triangle read), the values ascending; false when the iteration fails, which it does only
     /// on numbers that are not finite.
-    pub fn decompose(&mut self, a: MatRef<'_, f64>) -> bool {
+    pub(crate) fn decompose(&mut self, a: MatRef<'_, f64>) -> bool {
         let stack = MemStack::new(&mut self.memory);
         let (values, vectors) = (self.diagonal.as_mut(), Some(self.vectors.as_mut()));
         if self_adjoint_evd(a, values, vectors, Par::Seq, stack, Default::default()).is_err() {
@@ -488,17 +489,17 @@ impl EigenSolver {
     }
 
     /// The vectors V, a column each.
-    pub fn vectors(&self) -> MatRef<'_, f64> {
+    pub(crate) fn vectors(&self) -> MatRef<'_, f64> {
         self.vectors.as_ref()
     }
 
     /// Replaces each value d by `f(d)`.
-    pub fn map_values(&mut self, f: impl Fn(f64) -> f64) {
+    pub(crate) fn map_values(&mut self, f: impl Fn(f64) -> f64) {
         self.values.iter_mut().for_each(|d| *d = f(*d));
     }
 
     /// `V diag(f(d)) Vᵀ` into `out`, both triangles.
-    pub fn rebuild(&mut self, f: impl Fn(f64) -> f64, mut out: MatMut<'_, f64>) {
+    pub(crate) fn rebuild(&mut self, f: impl Fn(f64) -> f64, mut out: MatMut<'_, f64>) {
         self.scaled.copy_from(&self.vectors);
         for (column, d) in self.scaled.as_mut().col_iter_mut().zip(&self.values) {
             let scale = f(*d);
@@ -528,6 +529,6 @@ pub fn gram_norm(a: MatRef<'_, f64>) -> f64 {
 }
 
 /// Whether every entry is finite.
-pub fn all_finite(a: MatRef<'_, f64>) -> bool {
+pub(crate) fn all_finite(a: MatRef<'_, f64>) -> bool {
     (0..a.ncols()).all(|j| a.col(j).iter().all(|x| x.is_finite()))
 }

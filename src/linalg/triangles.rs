@@ -6,7 +6,7 @@ use faer::{MatMut, MatRef};
 use rayon::prelude::*;
 
 /// Copies the lower triangle onto the upper one.
-pub fn reflect_lower(a: MatMut<'_, f64>) {
+pub(crate) fn reflect_lower(a: MatMut<'_, f64>) {
     let small = |mut a: MatMut<'_, f64>| {
         for j in 0..a.nrows() {
             for i in j + 1..a.nrows() {
@@ -59,7 +59,7 @@ fn for_mirror_images(
 }
 
 /// Copies the lower triangle of `a` into that of `out`.
-pub fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
+pub(crate) fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
     for j in 0..a.ncols() {
         let rows = a.nrows() - j;
         out.as_mut().col_mut(j).subrows_mut(j, rows).copy_from(a.col(j).subrows(j, rows));
@@ -67,7 +67,7 @@ pub fn copy_lower(a: MatRef<'_, f64>, mut out: MatMut<'_, f64>) {
 }
 
 /// Adds `x yᵀ` to the lower triangle.
-pub fn add_outer_lower(mut a: MatMut<'_, f64>, x: &[f64], y: &[f64]) {
+pub(crate) fn add_outer_lower(mut a: MatMut<'_, f64>, x: &[f64], y: &[f64]) {
     for (j, y) in y.iter().enumerate() {
         let column = a.as_mut().col_mut(j);
         column.iter_mut().zip(x).skip(j).for_each(|(a, x)| *a += x * y);
@@ -83,7 +83,7 @@ pub fn clear_upper(mut a: MatMut<'_, f64>) {
 }
 
 /// Adds `value` to the diagonal.
-pub fn add_diagonal(mut a: MatMut<'_, f64>, value: f64) {
+pub(crate) fn add_diagonal(mut a: MatMut<'_, f64>, value: f64) {
     for i in 0..a.nrows() {
         a[(i, i)] += value;
     }

@@ -1,7 +1,7 @@
 //! Whether predictive distributions are as wide as they say: integral transforms, coverage, intervals; no point forecasts.
 
 use super::{BINS, Compared, Coverage, Report, bin, finite, unit};
-use crate::data::moments::Moments;
+use crate::data::Moments;
 
 /// The probabilities of the central intervals whose coverage is reported.
 const CENTRAL: [f64; 4] = [0.5, 0.8, 0.9, 0.95];

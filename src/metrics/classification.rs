@@ -1,7 +1,7 @@
 //! How good predicted probabilities of classes are: ranking, squared error and calibration; no other targets.
 
 use super::{BINS, ClassScores, Report, bin, finite, unit};
-use crate::data::moments::Moments;
+use crate::data::Moments;
 
 /// The part about the probability of the positive class, or of the most probable one of several.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ mod calibration;
 mod classification;
 mod confusion;
 
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::likelihood::Task;
 use calibration::Calibration;
 use classification::Classes;

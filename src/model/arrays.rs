@@ -7,18 +7,18 @@ use safetensors::tensor::{Dtype, SafeTensors};
 
 /// Names of arrays.
 pub(super) mod name {
-    pub const INDUCING: &str = "inducing_inputs";
-    pub const BASIS: &str = "basis";
-    pub const DEVIATIONS: &str = "prior_deviations";
-    pub const PRIOR_MEAN: &str = "prior_mean";
-    pub const COVARIANCE: &str = "q_covariance";
+    pub(crate) const INDUCING: &str = "inducing_inputs";
+    pub(crate) const BASIS: &str = "basis";
+    pub(crate) const DEVIATIONS: &str = "prior_deviations";
+    pub(crate) const PRIOR_MEAN: &str = "prior_mean";
+    pub(crate) const COVARIANCE: &str = "q_covariance";
     pub const MEAN: &str = "q_mean";
-    pub const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
-    pub const NEIGHBOUR_NOISE: &str = "neighbour_noise";
-    pub const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
-    pub const INCREASE: &str = "variance_increase";
-    pub const REDUCTION: &str = "variance_reduction";
-    pub const WEIGHTS: &str = "weights";
+    pub(crate) const NEIGHBOUR_INPUTS: &str = "neighbour_inputs";
+    pub(crate) const NEIGHBOUR_NOISE: &str = "neighbour_noise";
+    pub(crate) const NEIGHBOUR_TARGETS: &str = "neighbour_targets";
+    pub(crate) const INCREASE: &str = "variance_increase";
+    pub(crate) const REDUCTION: &str = "variance_reduction";
+    pub(crate) const WEIGHTS: &str = "weights";
 
     /// The name of an array of which there is one for each of several layers or processes: `weights.0`, `weights.1`, ….
     pub fn of(name: &str, index: usize, several: bool) -> String {
@@ -52,7 +52,7 @@ impl Array {
     }
 
     /// The same in single precision, whose numbers the values are.
-    pub fn rounded(self, single: bool) -> Array {
+    pub(crate) fn rounded(self, single: bool) -> Array {
         if !single {
             return self;
         }

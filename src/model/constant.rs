@@ -13,7 +13,7 @@ use faer::Mat;
 const DEVIATION: f64 = 1e-150;
 
 /// The same prediction everywhere.
-pub(crate) struct ConstantModel {
+pub struct ConstantModel {
     scaling: Scaling,
     posterior: Posterior,
 }

@@ -52,7 +52,7 @@ const WITHOUT_NEIGHBOURS: u32 = 3;
 const WITH_COLUMNS: u32 = 2;
 
 /// What a file of several models begins with; eight bytes that no model file begins with, since they would be the length of its header.
-pub(crate) const SEVERAL: &[u8; 8] = b"sgp-many";
+pub const SEVERAL: &[u8; 8] = b"sgp-many";
 
 /// The longest header that is read: far more than any model needs, far less than the memory of a machine.
 const LONGEST_HEADER: u64 = 64 << 20;
@@ -62,10 +62,10 @@ const MOST_LEVELS: usize = 1 << 20;
 
 /// Keys of the container's metadata.
 mod key {
-    pub const FORMAT: &str = "format";
-    pub const VERSION: &str = "version";
+    pub(crate) const FORMAT: &str = "format";
+    pub(crate) const VERSION: &str = "version";
     pub const MODEL: &str = "model";
-    pub const CHECKSUM: &str = "sha256";
+    pub(crate) const CHECKSUM: &str = "sha256";
 }
 
 /// Everything but the arrays.
@@ -160,8 +160,12 @@ impl Model {
         self.to_bytes_with(None)
     }
 
-    /// The same with the columns of the table it was fitted to.
-    pub(crate) fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
+    /// Returns the contents of a model file that also holds a description of the columns that the inputs were made from.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::to_bytes`].
+    pub fn to_bytes_with(&self, schema: Option<Value>) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::fit(format!("the model cannot be saved: {error}"));
         let version = match (self.posterior.neighbours(), &schema) {
@@ -202,12 +206,13 @@ impl Model {
         Model::from_bytes_with(name, bytes, &Registry::default()).map(|(model, _)| model)
     }
 
-    /// The same with what `registry` knows by name, and with the columns of the table it was fitted to, if it was one.
-    pub(crate) fn from_bytes_with(
-        name: &str,
-        bytes: &[u8],
-        registry: &Registry,
-    ) -> Result<(Model, Option<Value>)> {
+    /// Reads the contents of a model file with the kernels and likelihoods that `registry` knows by name. Returns the model and the
+    /// description of its columns, if the file holds one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::load`].
+    pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<(Model, Option<Value>)> {
         read(bytes, registry).map_err(|why| why.about(name))
     }
 
@@ -323,7 +328,7 @@ impl Checksum {
 /// # Errors
 ///
 /// When it cannot be read, or is of another kind by its first bytes.
-pub(crate) fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
+pub fn read_model_file(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
     let mut file = open_input(path, &name)?;

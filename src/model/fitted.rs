@@ -149,6 +149,11 @@ impl Model {
         self.beta_curve.as_ref()
     }
 
+    /// Keeps how scores depended on β when the model's β was chosen.
+    pub fn set_beta_curve(&mut self, curve: BetaCurve) {
+        self.beta_curve = Some(curve);
+    }
+
     /// How the start of the fit was found: inducing inputs that were added until there were enough, or restarts.
     pub fn search(&self) -> &Search {
         &self.search
@@ -193,8 +198,8 @@ impl Model {
         Ok(self.predict_rows(x, exposure.to_owned()))
     }
 
-    /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum).
-    pub(crate) fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
+    /// Predicts at inputs in original units that are known to be usable (`n × D`, a row per datum); [`predict`](Self::predict) checks them.
+    pub fn predict_rows(&self, x: MatRef<'_, f64>, exposure: Vec<f64>) -> Predictions<'_> {
         self.predict_by(&self.posterior, x, exposure)
     }
 
@@ -239,9 +244,13 @@ impl Model {
         self.output_samples(x, (count, seed), 0)
     }
 
-    /// The same for one of several outputs, by its place among them: an output that mixes processes shares the draws of the processes with
+    /// Draws like [`samples`](Self::samples) for one of several outputs, by its place among them: an output that mixes processes shares the draws of the processes with
     /// the other outputs, and any other output has random numbers of its own.
-    pub(crate) fn output_samples(
+    ///
+    /// # Errors
+    ///
+    /// As for [`samples`](Self::samples).
+    pub fn output_samples(
         &self,
         x: MatRef<'_, f64>,
         (count, seed): (usize, u64),

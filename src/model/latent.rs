@@ -59,7 +59,7 @@ impl<G: AsRef<InducingPrior>> LatentModel<G> {
     }
 
     /// The number of latent processes, each with a posterior of its own.
-    pub fn processes(&self) -> usize {
+    pub(crate) fn processes(&self) -> usize {
         self.likelihood.functions()
     }
 

@@ -55,14 +55,14 @@ impl LinearLayer {
     }
 
     /// Mean and variance of the linear functional `cᵀβ` under q(w).
-    pub fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
+    pub(crate) fn functional_moments(&self, c: &[f64], q: &Normal) -> (f64, f64) {
         let (offset, a, residual) = self.functional(c);
         moments((offset, &a, residual), q)
     }
 
     /// The same prior for the training inputs `x` (`n × D`) and covariances of a family: reduced where there are fewer
     /// data than coefficients, unless the family is one of the coefficients' own coordinates.
-    pub fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
+    pub(crate) fn suited_to(&self, x: MatRef<'_, f64>, family: Family) -> LinearLayer {
         let whole = self.clone().whole();
         match family {
             Family::Full => whole.reduced_to(x),

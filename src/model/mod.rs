@@ -2,7 +2,6 @@
 
 mod arrays;
 mod coefficients;
-#[cfg(feature = "tables")]
 mod constant;
 mod constraints;
 mod file;
@@ -21,19 +20,16 @@ mod unusable;
 mod warning;
 
 pub use coefficients::Coefficient;
-#[cfg(feature = "tables")]
-pub(crate) use constant::ConstantModel;
-#[cfg(feature = "tables")]
-pub(crate) use file::{SEVERAL, read_model_file};
+pub use constant::ConstantModel;
+pub use file::{SEVERAL, read_model_file};
 pub use fitted::Model;
 pub use inducing_curve::{Certificate, Criterion, GrowthEnd, InducingCurve, InducingPoint};
 pub use latent::{LatentModel, LatentPrior};
 pub use mixed::MixedUse;
 pub use nearby::{Nearby, NearbyRows};
-pub use posterior::{Marginals, Posterior, Root, Roots, Score};
+pub use posterior::{Marginals, Posterior, Score};
 pub use predictions::{Prediction, Predictions};
 pub use search::{BetaCurve, BetaPoint, Choice, Choices, Restart, Search, Tried};
 pub use summary::{FitSummary, StepGuarantee, Update};
-#[cfg(feature = "tables")]
-pub(crate) use unusable::damaged_model;
+pub use unusable::damaged_model;
 pub use warning::{Input, Warning};

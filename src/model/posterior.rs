@@ -39,7 +39,7 @@ impl Marginals {
     }
 }
 
-/// Everything a prediction needs (MATH, section 3): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
+/// Everything that a prediction needs (docs/mathematics.md#one-step-the-order-of-products): `μ = o + kᵀ Wᵀm`, `v = base − ‖Q₊k‖² + ‖Q₋k‖²` where
 /// `Wᵀ(κI − S)W = Q₊ᵀQ₊ − Q₋ᵀQ₋`. For inducing points (`W = L⁻¹`, κ = 1) `Q₋` is absent when `S ⪯ I`, as it is for every
 /// optimum of the ELBO; for linear features (`W = I`, κ = 0) `Q₊` is, and `Q₋` is the root of S.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ pub struct Posterior {
 
 /// What predictions of a latent process are made of; what a model file stores so that they come back bit for bit.
 #[derive(Clone, Debug)]
-pub struct Factors {
+pub(crate) struct Factors {
     /// `Wᵀm`.
     pub weights: Vec<f64>,
     /// `Q₊` and `Q₋`.
@@ -71,7 +71,7 @@ struct Neighbours {
 
 /// `Q₊` and `Q₋`.
 #[derive(Clone, Debug, Default)]
-pub struct Roots {
+pub(crate) struct Roots {
     /// `Q₊`: what the data take off the prior variance.
     pub reduction: Option<Root>,
     /// `Q₋`: what is added to it.
@@ -80,7 +80,7 @@ pub struct Roots {
 
 /// A matrix Q of which only `QᵀQ` matters.
 #[derive(Clone, Debug)]
-pub enum Root {
+pub(crate) enum Root {
     /// Upper triangular.
     Upper(Mat<f64>),
     /// Diagonal.
@@ -151,7 +151,7 @@ impl Posterior {
     }
 
     /// From stored parts, of every process; see [`Posterior::factors`].
-    pub fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
+    pub(crate) fn from_factors(model: &LatentPrior, factors: Vec<Factors>) -> Self {
         let (layers, likelihood) = (model.layers.clone(), model.likelihood.clone());
         Posterior { layers, likelihood, factors, neighbours: None }
     }
@@ -168,7 +168,7 @@ impl Posterior {
     }
 
     /// The same posterior with another number of neighbours, where it has any.
-    pub fn with_count(&self, count: usize) -> Option<Posterior> {
+    pub(crate) fn with_count(&self, count: usize) -> Option<Posterior> {
         let neighbours = self.neighbours.as_ref()?;
         Some(Posterior { neighbours: Some(Neighbours { count, ..neighbours.clone() }), ..self.clone() })
     }
@@ -180,7 +180,7 @@ impl Posterior {
     }
 
     /// What predictions of every process are made of.
-    pub fn factors(&self) -> &[Factors] {
+    pub(crate) fn factors(&self) -> &[Factors] {
         &self.factors
     }
 
@@ -301,7 +301,7 @@ impl Posterior {
     }
 
     /// The same of a function.
-    pub fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
+    pub(crate) fn means_of(&self, process: usize, x: MatRef<'_, f64>) -> Vec<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.marginals(given, x, count).0;
         }
@@ -330,7 +330,7 @@ impl Posterior {
     }
 
     /// The same of a function.
-    pub fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
+    pub(crate) fn covariance_of(&self, process: usize, x: MatRef<'_, f64>) -> Mat<f64> {
         if let Some((nearby, count, given)) = self.beside() {
             return nearby.covariance(given, x, count);
         }

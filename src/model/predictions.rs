@@ -140,7 +140,7 @@ impl Predictions<'_> {
     }
 
     /// A draw of every latent function at a row, on the scale the model sees.
-    pub(crate) fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
+    pub fn draw_functions(&self, row: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
         let latent = self.latent.row(row);
         let draw = |(mu, v): (&f64, &f64)| {
             let z: f64 = StandardNormal.sample(random);
@@ -150,7 +150,7 @@ impl Predictions<'_> {
     }
 
     /// A draw of y at a row given the latent functions there.
-    pub(crate) fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
+    pub fn draw_given(&self, row: usize, functions: &[f64], random: &mut ChaCha8Rng) -> f64 {
         let y = self.posterior.likelihood().sample(functions, self.exposure_at(row), random);
         self.defined(self.scaling.unscaled_target(y))
     }

@@ -47,7 +47,7 @@ impl Unusable {
 }
 
 /// The error for a model file whose parts contradict each other.
-pub(crate) fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
+pub fn damaged_model(name: &str, what: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{name}: the model file is damaged: {what}"))
         .hint("copy it again from where it came from, or fit again")
 }

@@ -70,7 +70,7 @@ impl Windows {
     }
 
     /// Windows of `most` members of queries in this order, for these neighbours of theirs among `n` data.
-    pub fn of_queries(order: &[u32], lists: &Lists, n: usize, most: usize) -> Windows {
+    pub(crate) fn of_queries(order: &[u32], lists: &Lists, n: usize, most: usize) -> Windows {
         Windows::of(order, lists, Places { own: false, of: vec![UNUSED; n] }, most)
     }
 

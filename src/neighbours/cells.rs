@@ -26,13 +26,13 @@ pub(super) enum Parts {
 
 impl Group {
     /// The squared distance between the boxes of two groups, 0 where they meet.
-    pub fn squared_distance(&self, other: &Group) -> f64 {
+    pub(crate) fn squared_distance(&self, other: &Group) -> f64 {
         let gap = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.1).max(b.0 - a.1).max(0.0);
         self.bounds.iter().zip(&other.bounds).map(|pair| gap(pair).powi(2)).sum()
     }
 
     /// The squared distance from the middle of the box of another group to this one's.
-    pub fn squared_distance_to_middle(&self, other: &Group) -> f64 {
+    pub(crate) fn squared_distance_to_middle(&self, other: &Group) -> f64 {
         let gap = |(a, b): (&(f64, f64), &(f64, f64))| {
             let middle = 0.5 * b.0 + 0.5 * b.1;
             (a.0 - middle).max(middle - a.1).max(0.0)

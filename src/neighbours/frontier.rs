@@ -31,7 +31,7 @@ pub(super) struct Frontier {
 
 impl Frontier {
     /// Goes back to the whole of `groups`, for the queries of the cell `queries`.
-    pub fn reset(&mut self, groups: &[Group], queries: &Group) {
+    pub(crate) fn reset(&mut self, groups: &[Group], queries: &Group) {
         self.ahead.clear();
         if !groups.is_empty() {
             self.push(groups, queries, 0);
@@ -43,7 +43,7 @@ impl Frontier {
     }
 
     /// The next cell, as an index into `groups`, of those nearer than `farthest` (a squared distance) to the box of the queries.
-    pub fn next_cell(&mut self, groups: &[Group], queries: &Group, farthest: f64) -> Option<usize> {
+    pub(crate) fn next_cell(&mut self, groups: &[Group], queries: &Group, farthest: f64) -> Option<usize> {
         while let Some(Reverse((_, at))) = self.ahead.pop() {
             if groups[at].squared_distance(queries) >= farthest {
                 continue;

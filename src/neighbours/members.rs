@@ -123,13 +123,13 @@ impl Members {
     }
 
     /// Makes room for what flows back into the members that are loaded.
-    pub fn clear_adjoint(&mut self) {
+    pub(crate) fn clear_adjoint(&mut self) {
         let (m, u) = (self.a.nrows(), self.count);
         room(&mut self.a_bar, m, u).fill(0.0);
     }
 
     /// Adds the adjoints (`M × u'` each, for blocks of u' members) of some blocks' features.
-    pub fn add_blocks(&mut self, blocks: &[(&Block, MatRef<'_, f64>)]) {
+    pub(crate) fn add_blocks(&mut self, blocks: &[(&Block, MatRef<'_, f64>)]) {
         let count = self.count;
         if self.a.nrows() == 0 {
             return;

@@ -16,7 +16,7 @@ impl Nearest {
 
     /// The squared distance that a point has to be nearer than.
     #[inline(always)]
-    pub fn farthest(&self) -> f64 {
+    pub(crate) fn farthest(&self) -> f64 {
         match self.found.last() {
             Some(&(distance, _)) if self.found.len() == self.most => distance,
             _ if self.most == 0 => f64::NEG_INFINITY,

@@ -68,7 +68,7 @@ impl Index {
 
     /// The `k` nearest indexed points of every row of `queries` (`Q × D`), with an order of the queries in which near ones follow each
     /// other.
-    pub fn nearest(&self, queries: MatRef<'_, f64>, k: usize) -> (Vec<u32>, Lists) {
+    pub(crate) fn nearest(&self, queries: MatRef<'_, f64>, k: usize) -> (Vec<u32>, Lists) {
         let mut order: Vec<u32> = (0..queries.nrows() as u32).collect();
         let groups = cut(queries, &mut order);
         let found = self.search(queries, (&order, &groups), k, Allowed::All);

@@ -11,7 +11,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How gradients are computed. Those of the log predictive density from samples of f for each datum (Wei, Sheth & Khardon
-/// 2021; MATH, section 4); those of the expected log density from samples of w for all data of a batch (MATH, section 5).
+/// 2021; docs/objectives.md#monte-carlo-gradients-of-the-log-loss); those of the expected log density from samples of w for all data of a
+/// batch (docs/update-rules.md#the-rules).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -96,11 +97,11 @@ const ALL: [&EstimatorFacts; 10] = [
 ];
 
 /// The most samples that a gradient is computed from; their error falls with the root of their number, their memory rises with it.
-pub const MOST_SAMPLES: usize = 10_000;
+pub(crate) const MOST_SAMPLES: usize = 10_000;
 
 impl Estimator {
     /// How many samples of w a batch takes, for estimators that draw them.
-    pub fn weight_samples(self) -> Option<usize> {
+    pub(crate) fn weight_samples(self) -> Option<usize> {
         match self {
             Estimator::Price { samples }
             | Estimator::Energy { samples }
@@ -160,7 +161,7 @@ impl Estimator {
     }
 
     /// How the estimators that state something are written, `price:L, reparam:L or stl:L`.
-    pub fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
+    pub(crate) fn those(states: impl Fn(&EstimatorFacts) -> bool) -> String {
         let usages: Vec<&str> = ALL.iter().filter(|facts| states(facts)).map(|facts| facts.usage).collect();
         either(&usages)
     }

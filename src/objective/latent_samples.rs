@@ -1,4 +1,4 @@
-//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021; MATH, section 4); no quadrature.
+//! log E p(y|f) and its derivatives from samples of f for each datum (Wei, Sheth & Khardon 2021); no quadrature.
 
 use super::facts::{Draws, EstimatorFacts};
 use super::rejection::ProductSampler;
@@ -56,7 +56,7 @@ impl Averaging {
     }
 
     /// Turns log densities of samples into their weights `φ_l/(Σ φ + Lν)`; `log (ν + mean φ)`, or `None` if no density is a positive number.
-    pub fn weigh(self, log_densities: &mut [f64]) -> Option<f64> {
+    pub(crate) fn weigh(self, log_densities: &mut [f64]) -> Option<f64> {
         // The largest term is taken out first, so that no ratio is 0/0.
         let top = log_densities.iter().copied().fold(self.nu.ln(), f64::max);
         if !top.is_finite() {
@@ -71,7 +71,7 @@ impl Averaging {
     }
 
     /// The share of a sample f in `∂/∂v`, from `(log φ)′` and `φ″/φ` there.
-    pub fn variance_slope(self, f: f64, (mu, v): (f64, f64), slope: f64, second: f64) -> f64 {
+    pub(crate) fn variance_slope(self, f: f64, (mu, v): (f64, f64), slope: f64, second: f64) -> f64 {
         match self.slope {
             // Samples of a point are all at μ, where the two forms have one limit.
             VarianceSlope::Path if v > 0.0 => 0.5 * slope * (f - mu) / v,
@@ -116,7 +116,12 @@ impl LatentDatum<'_> {
 
     /// uPS: `E (f − μ)/v` and `½ E ((f − μ)²/v − 1)/v` over samples of the product `N(f; μ, v) p(y|f)`; the value is the log of the average
     /// acceptance, which estimates `E p(y|f)` without bias.
-    pub fn of_product(&self, samples: usize, scratch: &mut LossScratch, random: &mut ChaCha8Rng) -> Gain {
+    pub(crate) fn of_product(
+        &self,
+        samples: usize,
+        scratch: &mut LossScratch,
+        random: &mut ChaCha8Rng,
+    ) -> Gain {
         let LatentDatum { likelihood, at, marginal: (mu, v), wanted } = *self;
         let LossScratch { own, samples: f, value, counts, integrator, .. } = scratch;
         let sampler = ProductSampler::new(likelihood, at, (mu, v));

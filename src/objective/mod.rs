@@ -8,9 +8,10 @@ mod piecewise;
 mod rejection;
 mod sample_size;
 
-pub use estimator::{Estimator, MOST_SAMPLES};
+pub use estimator::Estimator;
+pub(crate) use estimator::MOST_SAMPLES;
 pub use facts::{Draws, EntropyPart, EstimatorCounts, EstimatorFacts};
-pub use piecewise::PiecewiseBound;
+pub(crate) use piecewise::PiecewiseBound;
 pub use sample_size::{DensityMoments, failure_at, samples_for_step};
 
 use crate::likelihood::{Likelihood, Local, Observation, ObservationModel};
@@ -20,7 +21,7 @@ use latent_samples::LatentDatum;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// Which loss ℓ(y, μ, v) of a datum is summed (MATH, section 2).
+/// Which loss ℓ(y, μ, v) of a datum is summed (docs/mathematics.md#objectives).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
@@ -76,7 +77,7 @@ impl Objective {
     }
 
     /// The objective with `samples` samples of f for each datum, if its estimator draws any.
-    pub fn with_latent_samples(self, samples: usize) -> Self {
+    pub(crate) fn with_latent_samples(self, samples: usize) -> Self {
         let loss = match self.loss {
             Loss::LogPredictive(estimator) => Loss::LogPredictive(estimator.with_latent_samples(samples)),
             loss => loss,
@@ -85,7 +86,7 @@ impl Objective {
     }
 
     /// Whether `∂²ℓ/∂μ²` is something else than `2 ∂ℓ/∂v`, which it is for expected losses (Price's theorem).
-    pub fn has_own_curvature(&self) -> bool {
+    pub(crate) fn has_own_curvature(&self) -> bool {
         matches!(self.loss, Loss::LogPredictive(_))
     }
 

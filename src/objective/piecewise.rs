@@ -36,18 +36,17 @@ const REACH: f64 = 39.0;
 /// A piecewise quadratic upper bound on `log(1 + eˣ)` with the smallest largest error that its number of pieces admits.
 ///
 /// With it `E_{N(f; μ, v)} log p(y|f)` of logistic regression has a lower bound in closed form, below the exact value by no
-/// more than [`max_error`](Self::max_error), whatever μ and v (Marlin, Khan & Murphy 2011, "Piecewise bounds for estimating
+/// more than that error, whatever μ and v (Marlin, Khan & Murphy 2011, "Piecewise bounds for estimating
 /// Bernoulli-logistic latent Gaussian models").
 ///
 /// Neighbouring pieces need not meet: the bound of smallest error jumps by ε between most of them. The expectation is smooth
 /// for `v > 0`, but its derivatives are those of the bound, not within ε of the exact ones, once √v is well below
 /// the length of a piece.
 #[derive(Clone, Debug)]
-pub struct PiecewiseBound {
+pub(crate) struct PiecewiseBound {
     pieces: Vec<Quadratic>,
     /// What changes from one piece to the next, centred on where the former ends.
     steps: Vec<Quadratic>,
-    max_error: f64,
 }
 
 /// `value + slope d + curvature d²` with `d = x − centre`.
@@ -61,7 +60,7 @@ struct Quadratic {
 
 impl PiecewiseBound {
     /// How many pieces there may be.
-    pub const PIECES: std::ops::RangeInclusive<usize> = 3..=100;
+    pub(crate) const PIECES: std::ops::RangeInclusive<usize> = 3..=100;
 
     /// The bound with `pieces` pieces R, the two outermost of which are linear.
     ///
@@ -109,16 +108,18 @@ impl PiecewiseBound {
         }
         pieces.push(linear(1.0));
         let steps = places.iter().zip(pieces.windows(2)).map(|(&at, pair)| pair[1].less(pair[0], at));
-        PiecewiseBound { steps: steps.collect(), pieces, max_error }
+        PiecewiseBound { steps: steps.collect(), pieces }
     }
 
     /// The largest error ε: the bound exceeds `log(1 + eˣ)` by 0 to ε.
-    pub fn max_error(&self) -> f64 {
-        self.max_error
+    #[cfg(test)]
+    fn max_error(&self) -> f64 {
+        self.pieces[0].value
     }
 
     /// The bound on `log(1 + eˣ)` at x.
-    pub fn at(&self, x: f64) -> f64 {
+    #[cfg(test)]
+    fn at(&self, x: f64) -> f64 {
         self.pieces[self.place(x)].at(x)
     }
 

@@ -299,7 +299,7 @@ impl FitOptions {
     }
 
     /// The epoch limit for `n` data: few data have few steps in an epoch, and more epochs.
-    pub fn epoch_limit_for(&self, n: usize) -> usize {
+    pub(crate) fn epoch_limit_for(&self, n: usize) -> usize {
         let limit = self.epoch_limit();
         if self.epochs.is_some() || self.is_collapsed() || self.hyper_mode() == Hyper::Alternating {
             return limit;
@@ -335,7 +335,7 @@ impl FitOptions {
 
     /// Whether a fit ends with full-batch steps on q: unless that was denied, or another q was asked for than the one
     /// that minimises the objective.
-    pub fn polishes(&self) -> bool {
+    pub(crate) fn polishes(&self) -> bool {
         let steps = &self.steps;
         let free =
             steps.average == Average::None && !self.estimator.is_sampled() && !steps.update.rule().projects;

@@ -20,7 +20,7 @@ impl Growth {
     pub const TOLERANCE: f64 = 0.01;
 
     /// The most inducing inputs for `n` data.
-    pub fn most_for(&self, n: usize) -> usize {
+    pub(crate) fn most_for(&self, n: usize) -> usize {
         self.most.unwrap_or((n / 2).clamp(1, Growth::MOST)).min(n)
     }
 

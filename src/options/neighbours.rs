@@ -1,7 +1,7 @@
 //! What nearest neighbours beside inducing inputs leave in a model; no search.
 
 /// The most neighbours: their covariance matrix is factorised for every row.
-pub const MOST_NEIGHBOURS: usize = 500;
+pub(crate) const MOST_NEIGHBOURS: usize = 500;
 
 /// Which training rows a model keeps, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

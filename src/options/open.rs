@@ -106,7 +106,7 @@ stored_as_text!(Open);
 
 impl FitOptions {
     /// What the options say of a part, as its own option is written.
-    pub fn word_of(&self, part: Part) -> String {
+    pub(crate) fn word_of(&self, part: Part) -> String {
         match part {
             Part::Likelihood => self.likelihood_kind().to_string(),
             Part::WarpInputs => self.warp_inputs.to_string(),
@@ -119,7 +119,7 @@ impl FitOptions {
     }
 
     /// The options with one part as `other` has it.
-    pub fn with_part_of(&self, part: Part, other: &FitOptions) -> FitOptions {
+    pub(crate) fn with_part_of(&self, part: Part, other: &FitOptions) -> FitOptions {
         let own = self.clone();
         match part {
             Part::Likelihood => FitOptions { likelihood: other.likelihood, ..own },

@@ -45,7 +45,7 @@ pub fn fit_arrays_in(
 }
 
 /// What a fit begins with.
-pub(crate) enum Origin<'a> {
+pub enum Origin<'a> {
     /// Another model, with its likelihood.
     Start(&'a Start),
     /// A kernel and a likelihood that have yet to see data.
@@ -66,7 +66,7 @@ impl Origin<'_> {
 /// # Errors
 ///
 /// As for [`fit_arrays_in`], and when rows cannot be read.
-pub(crate) fn fit_rows(
+pub fn fit_rows(
     rows: &dyn TrainingRows,
     options: &FitOptions,
     origin: Origin<'_>,

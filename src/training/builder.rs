@@ -4,7 +4,6 @@ use super::arrays::{Origin, fit_rows};
 use super::check::check_data;
 use super::choices::{Chosen, choose};
 use super::owned::{OwnedData, OwnedRows};
-use super::record::record;
 use super::scaling::scaling_of;
 use super::start::Prototype;
 use super::trainer::Trainer;
@@ -114,7 +113,7 @@ impl ModelBuilder {
                 fitted => {
                     let mut fitted = fitted?;
                     fitted.decided_by(chosen);
-                    return Ok(record(fitted, scaling, &options.decided_for(y.len()), y.len()));
+                    return Ok(fitted.into_model(scaling, &options.decided_for(y.len()), y.len()));
                 }
             }
         }

@@ -78,7 +78,7 @@ impl<'a> CollapsedObjective<'a> {
     }
 
     /// The same on rows in parts that are held elsewhere.
-    pub fn of_parts(model: LatentModel, parts: &'a dyn PartedRows, bound: CollapsedBound) -> Self {
+    pub(crate) fn of_parts(model: LatentModel, parts: &'a dyn PartedRows, bound: CollapsedBound) -> Self {
         let statistics = Statistics::zeros(model.layer().dim());
         CollapsedObjective::of_rows(model, RowSums::There { parts: Parts(parts), statistics }, bound)
     }
@@ -106,7 +106,7 @@ impl<'a> CollapsedObjective<'a> {
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
-    pub fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
+    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
         self.validation = Some((validation, score));
         self
     }

@@ -4,7 +4,7 @@ use super::geometry::{Crowding, Neighbours, irrelevant, sample, spread};
 use super::outcome::TakenBack;
 use super::row_buffer::RowBuffer;
 use crate::collapsed::Dataset;
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::hyper::{Outcome, Record, StopReason};
 use crate::latent::{InducingLayer, Jitter};
 use crate::likelihood::{Gaussian, Likelihood, TargetKind};

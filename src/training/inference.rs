@@ -312,11 +312,6 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// Goes on from another q, or one for each process.
-    pub fn replace_q(&mut self, q: impl Into<Vec<Normal>>) {
-        self.motion.replace_q(q.into());
-    }
-
     /// The objective of the last iterate on all data, a sum.
     pub fn objective(&mut self) -> f64 {
         let rows = self.source.all();
@@ -345,7 +340,7 @@ impl<'a> Inference<'a> {
     }
 
     /// Steps in the first pass over the data.
-    pub fn steps_per_epoch(&self) -> usize {
+    pub(crate) fn steps_per_epoch(&self) -> usize {
         self.source.per_epoch()
     }
 

@@ -5,7 +5,7 @@ mod arrays;
 mod batch_training;
 mod builder;
 mod check;
-pub(crate) mod choices;
+pub mod choices;
 mod collapsed;
 mod diagnose;
 mod extrapolation;
@@ -32,28 +32,18 @@ mod trainer;
 mod update;
 mod variational;
 
-pub use arrays::{fit_arrays, fit_arrays_in};
+pub use arrays::{Origin, fit_arrays, fit_arrays_in, fit_rows};
 pub use builder::ModelBuilder;
 pub use collapsed::CollapsedObjective;
 pub use inference::{Inference, InferenceOptions};
 pub use neighbours::NeighbourObjective;
 pub use outputs::{OutputRows, fit_outputs, fit_shared_outputs};
-pub use parts::{PartedPortion, PartedRows, Parts, Round, Sums};
+pub use parts::{PartedPortion, PartedRows, Parts, Round, Sums, unreadable};
+pub use row_buffer::RowBuffer;
 pub use rows::{AllRows, BatchSource, Portion, TrainingData, TrainingRows};
 pub use run::Fitted;
-pub use start::{Prototype, Start};
+pub use scaling::{asks_for_warps, scaling_of, suited};
+pub use start::{Prototype, Start, WARM_ROWS};
 pub use trainer::Trainer;
 pub use update::update;
 pub use variational::VariationalModel;
-
-/// What fits to tables and files need besides.
-#[cfg(feature = "tables")]
-pub(crate) use self::{
-    arrays::{Origin, fit_rows},
-    choices::{Chosen, choose},
-    parts::unreadable,
-    record::record,
-    row_buffer::RowBuffer,
-    scaling::{asks_for_warps, scaling_of, suited},
-    start::WARM_ROWS,
-};

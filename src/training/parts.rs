@@ -234,7 +234,8 @@ impl ModelAt {
     }
 }
 
-pub(crate) fn unreadable(why: &dyn std::fmt::Display) -> Error {
+/// The error for the bytes of a question to a part, or of its answer, that cannot be read.
+pub fn unreadable(why: &dyn std::fmt::Display) -> Error {
     Error::data(format!("what was asked of a part, or answered, cannot be read: {why}"))
         .hint("have one version of sparsegp everywhere")
 }

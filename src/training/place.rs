@@ -30,7 +30,7 @@ impl Place {
     }
 
     /// Moves to `theta`; `None` where the model cannot be evaluated there.
-    pub fn move_to(&mut self, theta: &[f64]) -> Option<()> {
+    pub(crate) fn move_to(&mut self, theta: &[f64]) -> Option<()> {
         self.free.unpack(theta, &mut self.natural);
         if !self.natural.iter().all(|x| x.is_finite()) {
             return None;
@@ -59,7 +59,7 @@ impl Place {
     }
 
     /// Passes the best place through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let length = self.free.len();
         archive.option(&mut self.kept, || vec![0.0; length], |kept, archive| archive.numbers(kept));
     }

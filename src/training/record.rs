@@ -9,19 +9,21 @@ use crate::options::{FitOptions, StepOptions};
 use crate::variational::{Family, Normal};
 use faer::MatRef;
 
-/// The model that a fit with these options to so many rows ended with, of data on this scale.
-pub(crate) fn record(fitted: Fitted, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
-    Model {
-        options: as_used(options, &fitted, rows),
-        scaling,
-        latent: fitted.model,
-        q: fitted.q,
-        posterior: fitted.posterior,
-        summary: fitted.summary,
-        rows,
-        program: env!("CARGO_PKG_VERSION").to_owned(),
-        beta_curve: None,
-        search: fitted.search,
+impl Fitted {
+    /// Returns the model that this fit with `options` to so many rows ended with, of data on this scale.
+    pub fn into_model(self, scaling: Scaling, options: &FitOptions, rows: usize) -> Model {
+        Model {
+            options: as_used(options, &self, rows),
+            scaling,
+            latent: self.model,
+            q: self.q,
+            posterior: self.posterior,
+            summary: self.summary,
+            rows,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            beta_curve: None,
+            search: self.search,
+        }
     }
 }
 

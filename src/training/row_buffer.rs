@@ -5,7 +5,7 @@ use crate::objective::Targets;
 use faer::{Mat, RowRef};
 
 /// Room for some rows; nothing is allocated once it has held its largest number.
-pub(crate) struct RowBuffer {
+pub struct RowBuffer {
     /// A column per row.
     columns: Mat<f64>,
     y: Vec<f64>,
@@ -16,12 +16,12 @@ pub(crate) struct RowBuffer {
 
 impl RowBuffer {
     /// Room for up to `most` rows of `data`.
-    pub(crate) fn new(data: Dataset<'_>, most: usize) -> Self {
+    pub fn new(data: Dataset<'_>, most: usize) -> Self {
         RowBuffer::of_dims(data.x.ncols(), most)
     }
 
     /// Room for `most` rows of `dims` inputs.
-    pub(crate) fn of_dims(dims: usize, most: usize) -> Self {
+    pub fn of_dims(dims: usize, most: usize) -> Self {
         let room = || Vec::with_capacity(most);
         RowBuffer {
             columns: Mat::zeros(dims, most),
@@ -33,7 +33,7 @@ impl RowBuffer {
     }
 
     /// Forgets all rows.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.y.clear();
         self.exposure.clear();
         self.weights.clear();
@@ -41,7 +41,7 @@ impl RowBuffer {
     }
 
     /// Adds a row, for which there must be room: its inputs, its target, and exposure and weight as far as they are given.
-    pub(crate) fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
+    pub fn push(&mut self, x: RowRef<'_, f64>, y: f64, exposure: Option<f64>, weight: Option<f64>) {
         self.columns.col_mut(self.y.len()).copy_from(x.transpose());
         self.y.push(y);
         self.exposure.extend(exposure);
@@ -49,7 +49,7 @@ impl RowBuffer {
     }
 
     /// Copies `rows` of `data`.
-    pub(crate) fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
+    pub fn take(&mut self, data: Dataset<'_>, rows: &[usize]) {
         if rows.len() > self.columns.ncols() {
             self.columns = Mat::zeros(data.x.ncols(), rows.len().max(2 * self.columns.ncols()));
         }
@@ -63,7 +63,7 @@ impl RowBuffer {
     }
 
     /// The rows last taken.
-    pub(crate) fn data(&self) -> Dataset<'_> {
+    pub fn data(&self) -> Dataset<'_> {
         let targets =
             Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &self.outputs };
         Dataset { x: self.columns.transpose().subrows(0, self.y.len()), targets }

@@ -46,7 +46,7 @@ pub struct Fitted {
 
 impl Fitted {
     /// Takes in what was chosen before the fit, and what of it was given up.
-    pub(crate) fn decided_by(&mut self, chosen: Chosen) {
+    pub fn decided_by(&mut self, chosen: Chosen) {
         let (choices, warning) = chosen.into_record();
         self.summary.warnings.extend(warning);
         let Some(choices) = choices else { return };
@@ -411,7 +411,7 @@ pub(super) fn batch_model(
     steps: &StepPlan,
     seed: u64,
 ) -> VariationalModel {
-    // The direct form's M³ products outweigh what it saves on small batches (MATH, section 3).
+    // The direct form's M³ products outweigh what it saves on small batches (docs/mathematics.md#one-step-the-order-of-products).
     let guard = (steps.batch_size >= 2 * model.layer().dim()).then_some(VariationalModel::DIRECT_GUARD);
     VariationalModel::new(model, q, steps.objective, steps.batch_size)
         .with_direct_guard(guard)

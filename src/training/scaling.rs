@@ -6,7 +6,7 @@ use crate::options::FitOptions;
 use faer::MatRef;
 
 /// Whether options ask for more than shift and scale.
-pub(crate) fn asks_for_warps(options: &FitOptions) -> bool {
+pub fn asks_for_warps(options: &FitOptions) -> bool {
     options.warp_inputs != InputWarp::None || options.warp_target != TargetWarp::None
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn asks_for_warps(options: &FitOptions) -> bool {
 /// # Errors
 ///
 /// A data error when the target does not suit its warp.
-pub(crate) fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
+pub fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) -> Result<Scaling> {
     let scaling = if asks_for_warps(options) {
         Scaling::warped(x, y, (options.warp_inputs, options.warp_target))?
     } else {
@@ -26,7 +26,7 @@ pub(crate) fn scaling_of(options: &FitOptions, x: MatRef<'_, f64>, y: &[f64]) ->
 }
 
 /// The scaling of a fit, `scaling` being what standardises everything.
-pub(crate) fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
+pub fn suited(options: &FitOptions, scaling: Scaling) -> Scaling {
     if !options.standardize {
         return Scaling::none(scaling.dims());
     }

@@ -6,7 +6,7 @@ use super::row_buffer::RowBuffer;
 use super::solve::{SolveLimits, Sweep, UpdateCounts, solve_q};
 use super::variational::VariationalModel;
 use crate::collapsed::{CollapsedBound, Dataset};
-use crate::data::moments::Moments;
+use crate::data::Moments;
 use crate::data::{Purpose, generator};
 use crate::error::{Error, Result};
 use crate::hyper::{LbfgsOptions, Limits, Monitor, minimize_lbfgs};
@@ -205,7 +205,7 @@ fn spread<'a>(values: impl Iterator<Item = &'a f64>, dimension: Option<&Dimensio
 }
 
 /// The most rows of a warm start: enough to place lengthscales and inducing inputs, few enough to be quick.
-pub(crate) const WARM_ROWS: usize = 10_240;
+pub const WARM_ROWS: usize = 10_240;
 
 /// Rows and inducing inputs on which the hyper-parameters of a surrogate are rehearsed: they travel far there, in steps that cost little. Fits with
 /// Gaussian noise have no rehearsal: with 300 inducing inputs on `co2_weekly` it ended at lengthscales that are too long (test NLL 2.16 instead of 0.47).

@@ -6,7 +6,6 @@ use super::check::check_data;
 use super::inference::InferenceOptions;
 use super::outcome::TakenBack;
 use super::owned::{OwnedData, OwnedRows};
-use super::record::record;
 use super::rows::{MemoryBatches, TrainingData, TrainingRows};
 use super::run::{
     Ended, Trained, adam_options, batch_model, finish, polished, ready, solves_in_one_step, with_best_q,
@@ -156,7 +155,7 @@ impl Trainer {
     }
 
     /// Steps in an epoch.
-    pub fn steps_per_epoch(&self) -> usize {
+    pub(crate) fn steps_per_epoch(&self) -> usize {
         self.training.steps_per_epoch()
     }
 
@@ -261,7 +260,7 @@ impl Trainer {
         };
         let n = rows.train.y.len();
         let fitted = finish(trained, &rows, &plan, (&trace, started.elapsed().as_secs_f64()));
-        Ok(record(fitted, scaling, &options.decided_for(n), n))
+        Ok(fitted.into_model(scaling, &options.decided_for(n), n))
     }
 
     /// A step by whatever evaluates a batch.

@@ -99,7 +99,7 @@ impl VariationalModel {
     }
 
     /// Draws `count` samples per evaluation from here on, of w or of f for each datum, if the estimator draws any.
-    pub fn set_samples(&mut self, count: usize) {
+    pub(crate) fn set_samples(&mut self, count: usize) {
         self.objective = self.objective.with_latent_samples(count);
         self.pass.set_samples(count);
     }
@@ -110,7 +110,7 @@ impl VariationalModel {
     }
 
     /// Sets the iteration t = 0, 1, … of the evaluations that follow, by which smoothing decays (smooth-bmc:L:NU/t).
-    pub fn set_iteration(&mut self, iteration: usize) {
+    pub(crate) fn set_iteration(&mut self, iteration: usize) {
         self.iteration = iteration;
     }
 
@@ -120,7 +120,7 @@ impl VariationalModel {
     }
 
     /// The most data that an evaluation takes at once.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 

@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// The rule, with the factor `C` it carries and its moments.
-pub struct AdamRule {
+pub(crate) struct AdamRule {
     factor: Mat<f64>,
     /// `tril(H C)`.
     energy: Mat<f64>,

@@ -20,7 +20,7 @@ use faer::{Mat, MatMut, MatRef};
 
 /// How a step deals with the entropy `−β Σ log C_ii`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub(crate) enum Finish {
     /// By its proximal operator (Domke, Garrigos & Gower 2023).
     Proximal,
     /// By its gradient, and the diagonal clamped to at least 1e-10 (Wu & Gardner 2024, appendix F).
@@ -53,7 +53,7 @@ impl Finish {
 }
 
 /// The rule, with the factor C it carries and its buffers.
-pub struct CholeskyDescent {
+pub(crate) struct CholeskyDescent {
     finish: Finish,
     factor: Mat<f64>,
     candidate: Mat<f64>,

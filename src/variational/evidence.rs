@@ -9,7 +9,7 @@ use faer::Mat;
 /// Gaussian noise makes such factors of the data themselves, which add up over rows; for other noise it is the data's best Gaussian
 /// stand-in, so that later rows are learnt from by `Σ ℓ_i + β KL(q ‖ p t)` (Bui, Nguyen & Turner 2017, at inducing inputs that stay).
 #[derive(Clone, Debug)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// `Λ = S⁻¹ − I`.
     pub precision: Matrix,
     /// `λ = S⁻¹ m`.

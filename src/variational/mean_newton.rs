@@ -56,7 +56,7 @@ impl MeanNewton {
     }
 
     /// Moves m by `scale · P⁻¹ ĝ`; false, m being as before, when P is not positive definite, which only rounding can cause.
-    pub fn move_mean(&mut self, q: &mut Normal, gradient: &[f64], scale: f64) -> bool {
+    pub(crate) fn move_mean(&mut self, q: &mut Normal, gradient: &[f64], scale: f64) -> bool {
         let Some(hessian) = &self.hessian else { return false };
         linalg::copy_lower(hessian.as_ref(), self.factor.as_mut());
         if self.factorizer.cholesky(self.factor.as_mut()).is_err() {
@@ -69,12 +69,12 @@ impl MeanNewton {
     }
 
     /// Forgets P.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.hessian = None;
     }
 
     /// Passes P through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         let m = self.direction.len();
         archive.option(&mut self.hessian, || Mat::zeros(m, m), |p, archive| archive.matrix(p));
         if self.hessian.is_some() && self.factor.nrows() != m {

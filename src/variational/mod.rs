@@ -24,12 +24,10 @@ mod square_root;
 mod together;
 mod wasserstein;
 
-pub use adam::AdamRule;
 pub use average::{Average, IterateAverage};
 pub use carry::Parameterization;
-pub use cholesky_descent::{CholeskyDescent, Finish};
 pub use diagonal::DiagonalRule;
-pub use evidence::Evidence;
+pub(crate) use evidence::Evidence;
 pub use limits::Guard;
 pub use natural::NaturalGradient;
 pub use normal::{Family, Matrix, MatrixRef, Normal};

@@ -88,7 +88,7 @@ impl Matrix {
     }
 
     /// Adds a multiple of another matrix of the same family and size.
-    pub fn add_scaled(&mut self, other: MatrixRef<'_>, factor: f64) {
+    pub(crate) fn add_scaled(&mut self, other: MatrixRef<'_>, factor: f64) {
         match (self, other) {
             (Matrix::Full(own), MatrixRef::Full(other)) => {
                 let columns = own.col_iter_mut().zip(other.col_iter());
@@ -104,7 +104,7 @@ impl Matrix {
     }
 
     /// Adds `value` to the diagonal.
-    pub fn add_diagonal(&mut self, value: f64) {
+    pub(crate) fn add_diagonal(&mut self, value: f64) {
         match self {
             Matrix::Full(all) => linalg::add_diagonal(all.as_mut(), value),
             Matrix::Diagonal(diagonal) => diagonal.iter_mut().for_each(|d| *d += value),

@@ -60,14 +60,14 @@ stored_as_text!(QUpdate);
 
 impl QUpdate {
     /// The words of the rules that state something, `prox-sgd, proj-sgd or bw-gd`.
-    pub fn those(states: impl Fn(&Rule) -> bool) -> String {
+    pub(crate) fn those(states: impl Fn(&Rule) -> bool) -> String {
         let rules = Self::ALL.iter().map(|update| update.rule()).filter(|rule| states(rule));
         let words: Vec<&str> = rules.map(|rule| rule.word).collect();
         either(&words)
     }
 
     /// The schedule of its steps when none is given, next to the learning rate of hyper-parameters.
-    pub fn default_schedule(self, learning_rate: f64) -> Schedule {
+    pub(crate) fn default_schedule(self, learning_rate: f64) -> Schedule {
         Schedule::Constant(self.rule().default_step.unwrap_or(learning_rate))
     }
 }
@@ -109,7 +109,7 @@ impl RuleOptions {
     }
 
     /// The posterior nearest to `q` that satisfies the constraints of the rule (projected-ngvi), or `q` itself.
-    pub fn admit(&self, q: Normal) -> Normal {
+    pub(crate) fn admit(&self, q: Normal) -> Normal {
         if !self.rule.projects {
             return q;
         }
@@ -128,7 +128,7 @@ impl RuleOptions {
     }
 
     /// The posteriors nearest to `q` that satisfy the constraints of the rule.
-    pub fn admit_all(&self, q: &[Normal]) -> Vec<Normal> {
+    pub(crate) fn admit_all(&self, q: &[Normal]) -> Vec<Normal> {
         q.iter().map(|q| self.admit(q.clone())).collect()
     }
 

@@ -78,7 +78,7 @@ impl Schedule {
     }
 
     /// The largest step the schedule ever asks for.
-    pub fn largest(self) -> f64 {
+    pub(crate) fn largest(self) -> f64 {
         match self {
             Schedule::WarmUp { start, end, steps } if steps > 0 => start.max(end),
             // Every other schedule never rises.

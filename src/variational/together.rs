@@ -70,7 +70,7 @@ impl Rules {
     }
 
     /// Passes what the rules carry from step to step through an archive.
-    pub fn archive(&mut self, archive: &mut Archive) {
+    pub(crate) fn archive(&mut self, archive: &mut Archive) {
         self.0.iter_mut().for_each(|rule| rule.archive(archive));
     }
 }

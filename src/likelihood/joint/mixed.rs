@@ -5,7 +5,7 @@ use crate::likelihood::{Likelihood, Observation, TargetKind};
 use rand_chacha::ChaCha8Rng;
 use sparsegp_kernels::{Parameter, Transform};
 
-/// An output of the linear model of coregionalisation (Journel & Huijbregts 1978; MULTILATENT, section 1): its likelihood, its row `w` of the
+/// An output of the linear model of coregionalisation (Journel & Huijbregts 1978): its likelihood, its row `w` of the
 /// mixing W and its offset b.
 ///
 /// Its functions are the L processes, so that expectations are those of the likelihood under `N(b + Σ w_l μ_l, Σ w_l² v_l)`.
@@ -48,7 +48,7 @@ impl Mixed {
     }
 
     /// The same, without the mixing.
-    pub fn into_likelihood(self) -> Box<dyn Likelihood> {
+    pub(crate) fn into_likelihood(self) -> Box<dyn Likelihood> {
         self.likelihood
     }
 

@@ -99,7 +99,7 @@ impl JointIntegrator {
     }
 }
 
-/// A likelihood with several latent functions, which are independent under q (MULTILATENT: `W = I`).
+/// A likelihood with several latent functions, which are independent under q (docs/mathematics.md#several-functions-several-outputs).
 ///
 /// The functions are on the scale the model sees: that of the [standardised](JointLikelihood::scales_target) target for real ones.
 /// `own` slices follow the order of [`JointLikelihood::for_each_parameter`], in natural units. Nothing may panic, whatever the numbers:

@@ -103,7 +103,7 @@ fn with_own(likelihood: &dyn JointLikelihood, i: usize, value: f64) -> Box<dyn J
 /// # Errors
 ///
 /// Names the first clause that is violated.
-pub fn check_parameters(likelihood: &dyn JointLikelihood, observations: &[Observation]) -> Verdict {
+pub(crate) fn check_parameters(likelihood: &dyn JointLikelihood, observations: &[Observation]) -> Verdict {
     let name = likelihood.name();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     ensure(!name.is_empty() && name.chars().all(word), || format!("'{name}' is no word"))?;
@@ -207,7 +207,11 @@ fn expectation(
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_slopes(likelihood: &dyn JointLikelihood, at: Observation, marginal: Marginal<'_>) -> Verdict {
+pub(crate) fn check_slopes(
+    likelihood: &dyn JointLikelihood,
+    at: Observation,
+    marginal: Marginal<'_>,
+) -> Verdict {
     let mut integrator = JointIntegrator::default();
     let n = marginal.mean.len();
     for predictive in [false, true] {
@@ -283,7 +287,11 @@ fn grid(marginal: Marginal<'_>, visit: &mut dyn FnMut(&[f64], f64)) {
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_integrals(likelihood: &dyn JointLikelihood, at: Observation, marginal: Marginal<'_>) -> Verdict {
+pub(crate) fn check_integrals(
+    likelihood: &dyn JointLikelihood,
+    at: Observation,
+    marginal: Marginal<'_>,
+) -> Verdict {
     let mut integrator = JointIntegrator::default();
     let [expected, predictive] = [false, true]
         .map(|predictive| expectation(likelihood, predictive, at, marginal, Slopes::none(), &mut integrator));
@@ -326,7 +334,7 @@ fn draws(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_classes(likelihood: &dyn JointLikelihood, marginal: Marginal<'_>) -> Verdict {
+pub(crate) fn check_classes(likelihood: &dyn JointLikelihood, marginal: Marginal<'_>) -> Verdict {
     let mut integrator = JointIntegrator::default();
     let mut probabilities = vec![f64::NAN; likelihood.levels()];
     likelihood.probabilities(marginal, &mut integrator, &mut probabilities);
@@ -352,7 +360,11 @@ pub fn check_classes(likelihood: &dyn JointLikelihood, marginal: Marginal<'_>) -
 /// # Errors
 ///
 /// Names the first clause that is violated, and where.
-pub fn check_predictions(likelihood: &dyn JointLikelihood, exposure: f64, marginal: Marginal<'_>) -> Verdict {
+pub(crate) fn check_predictions(
+    likelihood: &dyn JointLikelihood,
+    exposure: f64,
+    marginal: Marginal<'_>,
+) -> Verdict {
     let mut integrator = JointIntegrator::default();
     let counts = likelihood.target_kind() == TargetKind::Count;
     for p in LEVELS {

@@ -18,7 +18,7 @@ const MORE_JITTER: Jitter = Jitter::Relative(1e-4);
 
 /// Options with every open part decided, and what is left to give up if a fit with them fails.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen {
+pub struct Chosen {
     /// The options to fit with.
     pub options: FitOptions,
     /// The options before anything was decided.
@@ -73,7 +73,7 @@ impl Chosen {
     }
 
     /// What was chosen in the end, and a warning if a part of the choices was given up.
-    pub fn into_record(self) -> (Option<Choices>, Option<Warning>) {
+    pub(crate) fn into_record(self) -> (Option<Choices>, Option<Warning>) {
         let choices = self.choices.map(|choices| settled(choices, &self.asked, &self.options));
         let warning =
             self.error.map(|error| Warning::FellBack { error, instead: self.given_up.join(", then ") });

@@ -11,7 +11,7 @@ const HELD_OUT: (f64, usize) = (0.3, 2000);
 
 /// Rows to fit to, at most `most_of` the number of all, and rows to judge by, at random and each in their order; none where rows are too
 /// few. Choices that draw by different `run`s draw independently.
-pub(crate) fn held_out(
+pub fn held_out(
     n: usize,
     (seed, run): (u64, u64),
     most_of: impl FnOnce(usize) -> usize,
@@ -30,9 +30,10 @@ pub(crate) fn held_out(
 }
 
 /// The log losses of held-out rows.
-pub(crate) struct Losses(pub Vec<f64>);
+pub struct Losses(pub Vec<f64>);
 
 impl Losses {
+    /// Their mean.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }

@@ -4,7 +4,7 @@
 
 mod candidates;
 mod fallback;
-pub(crate) mod held_out;
+mod held_out;
 mod trial;
 
 use crate::collapsed::Dataset;
@@ -13,7 +13,8 @@ use crate::hyper::{Session, Stage};
 use crate::model::{Choice, Choices, Tried};
 use crate::options::{FitOptions, ModelKind, Open, Part};
 use candidates::{COUNTS, base, values};
-pub(crate) use fallback::Chosen;
+pub use fallback::Chosen;
+pub use held_out::{Losses, held_out};
 use std::time::Instant;
 use trial::{INDUCING, Judged, Trials};
 
@@ -42,7 +43,7 @@ const NEGLIGIBLE: f64 = 0.002;
 /// # Errors
 ///
 /// Those that are about the options or the data, and interruptions; values whose fits fail are not taken.
-pub(crate) fn choose(
+pub fn choose(
     (data, levels): (Dataset<'_>, usize),
     options: &FitOptions,
     session: &mut Session<'_>,

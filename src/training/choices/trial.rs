@@ -8,7 +8,6 @@ use crate::model::{LatentPrior, Model, Posterior, Tried};
 use crate::options::{FitOptions, Hyper, ModelKind, Plan};
 use crate::training::arrays::fit_arrays_in;
 use crate::training::owned::OwnedRows;
-use crate::training::record::record;
 use crate::training::row_buffer::RowBuffer;
 use crate::training::rows::TrainingData;
 use crate::training::scaling::scaling_of;
@@ -64,11 +63,11 @@ impl Trials {
         (varies(&trials.train)).then_some(trials)
     }
 
-    pub fn train_rows(&self) -> usize {
+    pub(crate) fn train_rows(&self) -> usize {
         self.train.y.len()
     }
 
-    pub fn held_rows(&self) -> usize {
+    pub(crate) fn held_rows(&self) -> usize {
         self.held.y.len()
     }
 
@@ -77,7 +76,7 @@ impl Trials {
     /// # Errors
     ///
     /// As for a fit, and a fit error when a held-out row is impossible.
-    pub fn judge(
+    pub(crate) fn judge(
         &self,
         options: &FitOptions,
         from: Option<&Judged>,
@@ -91,7 +90,7 @@ impl Trials {
         let data = TrainingData { train: train.dataset(), validation: None, levels: self.levels };
         let start = from.map(|from| self.start(data.train, &short, from.model.latent())).transpose()?;
         let fitted = fit_arrays_in(data, &short, start.as_ref(), &mut session.silent())?;
-        let model = Arc::new(record(fitted, scaling, &short, self.train_rows()));
+        let model = Arc::new(fitted.into_model(scaling, &short, self.train_rows()));
         let (losses, errors) = self.losses(&model, model.posterior())?;
         let seconds = started.elapsed().as_secs_f64();
         Ok(Judged { options: options.clone(), losses, errors, seconds, model })
@@ -133,13 +132,13 @@ impl Judged {
     }
 
     /// Whether the mean squared error of another one is higher by more than this share and the standard error of the differences.
-    pub fn has_less_error_than(&self, other: &Judged, share: f64) -> bool {
+    pub(crate) fn has_less_error_than(&self, other: &Judged, share: f64) -> bool {
         let (fall, error) = self.errors.gain_of(&other.errors);
         -fall > (share * self.errors.mean()).max(error)
     }
 
     /// By which share the mean squared error of another one is higher.
-    pub fn error_rise_to(&self, other: &Judged) -> f64 {
+    pub(crate) fn error_rise_to(&self, other: &Judged) -> f64 {
         other.errors.mean() / self.errors.mean() - 1.0
     }
 
@@ -149,7 +148,7 @@ impl Judged {
     }
 
     /// The same fit judged with another number of neighbours.
-    pub fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
+    pub(crate) fn with_count(&self, count: usize, trials: &Trials) -> Option<Judged> {
         let started = Instant::now();
         let posterior = self.model.posterior().with_count(count)?;
         let (losses, errors) = trials.losses(&self.model, &posterior).ok()?;

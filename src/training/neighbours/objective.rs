@@ -105,7 +105,7 @@ impl<'a> NeighbourObjective<'a> {
     }
 
     /// Scores every iteration on held-out rows, so that the best can be kept.
-    pub fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
+    pub(crate) fn with_validation(mut self, validation: Dataset<'a>, score: Score) -> Self {
         self.validation = Some((validation, score));
         self
     }

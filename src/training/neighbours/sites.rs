@@ -106,7 +106,7 @@ impl Sites {
 
     /// `Σ log N(λ/Λ; μ, v + 1/Λ) − log Z` over these rows: what the negative log evidence of the sites lacks to that of the data. Adds
     /// its derivatives in the likelihood's parameters to `own`.
-    pub fn correction(&self, observed: Observed<'_>, rows: &[u32], own: &mut [f64]) -> f64 {
+    pub(crate) fn correction(&self, observed: Observed<'_>, rows: &[u32], own: &mut [f64]) -> f64 {
         let term = |&row: &u32| {
             let i = row as usize;
             let (mean, v, mut own) = (self.others.0[i], self.others.1[i], vec![0.0; own.len()]);

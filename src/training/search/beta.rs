@@ -25,7 +25,7 @@ pub struct GridFit<F> {
 }
 
 /// Fits with options, going on from another fit where one is given; what the curve says of it comes with it.
-pub type FitWith<'a, F> = dyn FnMut(&FitOptions, Option<&F>) -> Result<GridFit<F>> + 'a;
+pub(crate) type FitWith<'a, F> = dyn FnMut(&FitOptions, Option<&F>) -> Result<GridFit<F>> + 'a;
 
 /// Fits with every β of the grid for `n` rows, in the grid's order in the result. The β nearest to 1 is fitted first, from no
 /// other fit; the others go on from their neighbour, on a third of the epochs.

@@ -115,7 +115,7 @@ pub(super) struct Block {
 
 impl Block {
     /// The same without logarithms, where what is small underflows.
-    pub fn unscaled(&mut self) {
+    pub(crate) fn unscaled(&mut self) {
         for values in &mut self.values {
             values.iter_mut().zip(self.logs).for_each(|(value, log)| *value *= log.exp());
         }
@@ -123,7 +123,7 @@ impl Block {
     }
 
     /// The density with these logarithms, relative to the largest of them.
-    pub fn set_logs(&mut self, logs: &Lanes) {
+    pub(crate) fn set_logs(&mut self, logs: &Lanes) {
         self.scale = logs.iter().copied().fold(LOWEST, f64::max);
         self.values[0] = logs.map(|log| (log - self.scale).exp());
         self.logs = [0.0; LANES];
@@ -155,7 +155,7 @@ const LEGENDRE: [(f64, f64); LANES / 2] = [
 
 impl Panel {
     /// Evenly spaced nodes, so many steps apart.
-    pub fn even(from: i64, stride: usize) -> Panel {
+    pub(crate) fn even(from: i64, stride: usize) -> Panel {
         let step = stride as f64 * STEP;
         let nodes = std::array::from_fn(|l| (from + l as i64) as f64 * step);
         Panel { from, stride, nodes, weights: [step; LANES] }
@@ -270,7 +270,7 @@ impl Curve {
 
     /// `−φ′(s + μ; v)`, as a density of s, at the nodes, to full relative accuracy. Of a tabulated curve, it is to be told of the one with
     /// mean `μ + v`.
-    pub fn fill_density(&self, panel: &Panel, weights: &[f64], out: &mut Block) {
+    pub(crate) fn fill_density(&self, panel: &Panel, weights: &[f64], out: &mut Block) {
         if let Method::Nodes = self.method {
             return self.by_nodes(true, &panel.nodes, out);
         }
@@ -314,7 +314,7 @@ impl Curve {
     }
 
     /// A place below which φ is 1 and φ′ is 0, up to 1e-17 or, for small variances, to first order in `e^s`, where the rest is 1e-17.
-    pub fn left_end(&self) -> f64 {
+    pub(crate) fn left_end(&self) -> f64 {
         let v = self.v;
         let distance = match () {
             () if self.is_exponential() => 18.5 + v,
@@ -325,7 +325,7 @@ impl Curve {
     }
 
     /// Whether φ is `1 − e^{s + μ + v/2}` below the [left end](Self::left_end).
-    pub fn is_exponential(&self) -> bool {
+    pub(crate) fn is_exponential(&self) -> bool {
         self.v < 41.0
     }
 

@@ -69,7 +69,7 @@ impl Ends {
     }
 
     /// Whether the log-concave integrand falls beyond the block, and too little is left of it there.
-    pub fn is_last(self, right: bool, total: f64) -> bool {
+    pub(crate) fn is_last(self, right: bool, total: f64) -> bool {
         let [near, far] = if right { self.ends } else { [self.ends[1], self.ends[0]] };
         // To the left of an exponential there is a closed form.
         let rest = if right { self.total } else { self.total.min(self.lacking * far) };
@@ -77,7 +77,7 @@ impl Ends {
     }
 
     /// The sum over all even nodes to the left of the block where the integrand is an exponential; elsewhere negligible.
-    pub fn left_tail(self) -> f64 {
+    pub(crate) fn left_tail(self) -> f64 {
         STEP * self.ends[0] / STEP.exp_m1()
     }
 }
@@ -99,7 +99,7 @@ impl Default for Running {
 
 impl Running {
     /// What terms of that scale are to be multiplied by, and what all sums so far.
-    pub fn admit(&mut self, log_scale: f64) -> (f64, f64) {
+    pub(crate) fn admit(&mut self, log_scale: f64) -> (f64, f64) {
         let mut past = 1.0;
         if log_scale > self.log_scale + 100.0 {
             past = if self.total == 0.0 { 0.0 } else { (self.log_scale - log_scale).exp() };

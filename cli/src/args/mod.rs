@@ -1,0 +1,288 @@
+//! The commands and their options as clap sees them, with defaults and examples; no work.
+
+mod compare;
+mod fit;
+mod parsers;
+mod shared;
+
+pub use compare::CompareArgs;
+pub use fit::{FitArgs, OutputArgs};
+pub use parsers::RowNumbers;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+use parsers::{delimiter, draws, numbers, orders, positive, unseen, words};
+use sparsegp::explain::Settings;
+use sparsegp_tables::schema::UnseenLevels;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Sparse Gaussian processes from a data file: regression, classification, counts; fit, predict, evaluate, explain, compare.
+#[derive(Debug, Parser)]
+#[command(name = "sparsegp", version, about, max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The options of `fit` that `-h` shows, which `compare` has too where they make sense; `--help` shows all.
+const EVERYDAY: [&str; 20] = [
+    "target",
+    "features",
+    "exclude",
+    "categorical",
+    "objective",
+    "model",
+    "task",
+    "likelihood",
+    "kernel",
+    "inducing",
+    "neighbours",
+    "auto",
+    "max_seconds",
+    "seed",
+    "test",
+    "test_fraction",
+    "model_out",
+    "predictions",
+    "report",
+    "quiet",
+];
+
+/// The options of `compare` besides.
+const EVERYDAY_COMPARED: [&str; 5] = ["objectives", "betas", "repeats", "train_sizes", "out"];
+
+impl Cli {
+    /// Reads the arguments, of which the first is the program's name.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let mut command = Cli::everyday();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// All commands, of whose options `-h` shows those of every day.
+    pub fn everyday() -> clap::Command {
+        let brief = |command: clap::Command, more: &[&str]| {
+            command.mut_args(|arg| {
+                let id = arg.get_id().as_str();
+                let shown = arg.is_positional() || EVERYDAY.contains(&id) || more.contains(&id);
+                arg.hide_short_help(!shown)
+            })
+        };
+        let program = Cli::command().mut_subcommand("fit", |fit| brief(fit, &[]));
+        program.mut_subcommand("compare", |compare| brief(compare, &EVERYDAY_COMPARED))
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fit a model to a data file, report on it and save it
+    Fit(Box<FitArgs>),
+    /// Predict the rows of a data file with a saved model
+    Predict(PredictArgs),
+    /// Compare a saved model's predictions with the target in a data file
+    Evaluate(EvaluateArgs),
+    /// Tell what a saved model's predictions depend on: relevance of columns, partial dependence, contributions to single rows
+    Explain(ExplainArgs),
+    /// Let a saved model learn from new rows, its hyper-parameters staying as they are
+    Update(UpdateArgs),
+    /// Compare objectives by their test figures over repeats and training-set sizes
+    Compare(Box<CompareArgs>),
+    /// Show what is in a model file
+    Inspect(InspectArgs),
+    /// Fit and forecast embedded real data; needs no files
+    Demo(DemoArgs),
+    /// Print what completes the commands and options of this program in a shell
+    Completions(CompletionArgs),
+    /// Print a manual page
+    Man(ManArgs),
+}
+
+/// What to do with levels of categories that training did not see.
+#[derive(Debug, Args)]
+pub struct UnseenArgs {
+    /// How levels of categories that training did not see are treated: as new levels, unlike all others, or as an error
+    #[arg(long, value_parser = words(&["new", "error"], unseen), default_value = "new")]
+    pub unseen: UnseenLevels,
+}
+
+/// Options of `predict`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp predict houses.model new.csv --out predicted.csv --quantiles 0.05,0.95"
+)]
+pub struct PredictArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data; columns are matched by name; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// Where predictions go, one row per row of the data (.csv or .parquet; '-' for CSV on standard output)
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Columns of the data to copy to the front as they stand, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub keep: Vec<String>,
+    /// Add the number of each row, from 1, as the first column
+    #[arg(long)]
+    pub row_numbers: bool,
+    /// Quantiles of the target to add as columns q0.05, …, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub quantiles: Vec<f64>,
+    /// Add the mean and variance of the latent function (the target without its noise)
+    #[arg(long)]
+    pub latent: bool,
+    /// Add the covariances of the latent functions of every two outputs that were fitted with --mixing
+    #[arg(long)]
+    pub covariance: bool,
+    /// Add K draws of the latent function as columns sample0, …, each drawn at all rows together (at most 2000 rows). Outputs fitted with
+    /// --mixing are drawn together too, other outputs independently
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
+    pub samples: usize,
+    /// Add K draws of the target itself as columns draw0, …, each row by itself. Outputs fitted with --mixing are drawn together
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = draws)]
+    pub draws: usize,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Seed of both kinds of draws
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    #[arg(long)]
+    pub csv_safe: bool,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp evaluate houses.model held-out.csv --json")]
+pub struct EvaluateArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data, with the target; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Save the metrics document (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Print the metrics document on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// The rows that `explain` takes apart unless others are asked for are those up to this one.
+pub const DEFAULT_ROWS: u64 = 5;
+
+/// Options of `explain`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp explain houses.model houses.csv --rows 1,7-9 --out explained --report explained.html"
+)]
+pub struct ExplainArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The data, with the target where columns are to be permuted; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// A folder for relevance.csv, dependence.csv and contributions.csv (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Save a report with figures (one HTML file)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Save every figure of the report as SVG and PNG in this folder (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// The rows whose predictions are taken apart: numbers from 1 and ranges of them, separated by commas; none for no rows
+    #[arg(long, value_name = "LIST", value_parser = numbers, default_value = "1-5")]
+    pub rows: RowNumbers,
+    /// The most columns that are permuted, and the most that a prediction is taken apart by one by one
+    #[arg(long, value_name = "K", default_value_t = Settings::default().columns, value_parser = positive)]
+    pub columns: usize,
+    /// The number of random orders of the columns, each taken forwards and backwards, that a prediction is taken apart by where the model is
+    /// no sum over columns
+    #[arg(long, value_name = "K", default_value_t = Settings::default().orders, value_parser = orders)]
+    pub orders: usize,
+    /// Random seed
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// In --out: put an apostrophe before text that a spreadsheet would run as a formula (it begins with = + - @ or a tab and is no number)
+    #[arg(long, requires = "out")]
+    pub csv_safe: bool,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    #[command(flatten)]
+    pub unseen: UnseenArgs,
+}
+
+/// Options of `update`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp update houses.model this-week.csv --model-out houses.model")]
+pub struct UpdateArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// The new rows, with the target; columns are matched by name; '-' reads CSV or Arrow from standard input
+    pub data: PathBuf,
+    /// File to write the updated model to; the name of the model file itself replaces it, but only if the update succeeds
+    #[arg(long, value_name = "FILE")]
+    pub model_out: PathBuf,
+    /// Share of what was known before that is forgotten: 0 for nothing, 1 for all but the hyper-parameters
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub forget: f64,
+    /// The character between the columns of a CSV file, tab for a tabulator [default: found in its first lines]
+    #[arg(long, value_name = "C", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// Print the figures as JSON on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp inspect houses.model")]
+pub struct InspectArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Show every hyper-parameter and coefficient, not only the ten of a long list that matter most
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
+    /// Print JSON, with every hyper-parameter, on standard output and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp demo --out demo")]
+pub struct DemoArgs {
+    /// A folder for report.html and the figures (made if absent)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Options of `completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: sparsegp completions bash > ~/.local/share/bash-completion/completions/sparsegp"
+)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sparsegp man fit > sparsegp-fit.1 && man ./sparsegp-fit.1")]
+pub struct ManArgs {
+    /// The command that the page is about [default: the program]
+    pub command: Option<String>,
+}

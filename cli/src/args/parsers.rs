@@ -1,0 +1,159 @@
+//! Parsers of option values; no options.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use sparsegp::latent::Jitter;
+use sparsegp::options::Betas;
+use sparsegp_tables::schema::UnseenLevels;
+
+/// A parser of a fixed set of words, which help texts list.
+pub fn words<T: Clone + Send + Sync + 'static>(
+    words: &'static [&'static str],
+    parse: impl Fn(&str) -> sparsegp::Result<T> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words).try_map(move |word| parse(&word))
+}
+
+pub fn betas(text: &str) -> sparsegp::Result<Betas> {
+    text.parse()
+}
+
+pub fn unseen(word: &str) -> sparsegp::Result<UnseenLevels> {
+    Ok(if word == "error" { UnseenLevels::Error } else { UnseenLevels::New })
+}
+
+/// A character that may separate columns.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte) => {
+            Ok(byte)
+        }
+        _ => Err("expected one character such as , ; | or tab".to_owned()),
+    }
+}
+
+/// A column and its ordered levels: `size=S<M<L`.
+pub fn ordered(text: &str) -> Result<(String, Vec<String>), String> {
+    let (column, levels) = text.split_once('=').unwrap_or_default();
+    let levels: Vec<String> = levels.split('<').map(|level| level.trim().to_owned()).collect();
+    if column.is_empty() || levels.len() < 2 || levels.iter().any(String::is_empty) {
+        return Err(
+            "expected a column and two levels or more, the lowest first, such as 'size=S<M<L'".to_owned()
+        );
+    }
+    Ok((column.trim().to_owned(), levels))
+}
+
+pub fn on(word: &str) -> sparsegp::Result<bool> {
+    Ok(word == "on")
+}
+
+pub fn jitter(text: &str) -> Result<Jitter, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
+    match text.strip_prefix("abs:") {
+        Some(value) => number(value).map(Jitter::Absolute),
+        None => number(text).map(Jitter::Relative),
+    }
+}
+
+/// A number of inducing inputs, or that it is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inducing {
+    Auto,
+    Number(usize),
+}
+
+pub fn inducing(text: &str) -> Result<Inducing, String> {
+    let number = |_| format!("'{text}' is neither auto nor a number");
+    if text == "auto" { Ok(Inducing::Auto) } else { text.parse().map(Inducing::Number).map_err(number) }
+}
+
+/// How many neighbours there are: a number, none, or as held-out rows decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    Auto,
+    None,
+    Number(usize),
+}
+
+pub fn beside(text: &str) -> Result<Beside, String> {
+    let number = |_| format!("'{text}' is neither auto nor none nor a number");
+    match text {
+        "auto" => Ok(Beside::Auto),
+        "none" => Ok(Beside::None),
+        _ => text.parse().map(Beside::Number).map_err(number),
+    }
+}
+
+/// Two numbers separated by a comma.
+pub fn bounds(text: &str) -> Result<(f64, f64), String> {
+    let (low, high) = text.split_once(',').ok_or("expected LO,HI")?;
+    let number = |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a number"));
+    Ok((number(low)?, number(high)?))
+}
+
+/// Numbers of rows, from 1, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowNumbers(pub Vec<u64>);
+
+/// The most rows that are named at once.
+const MOST_ROWS: u64 = 100_000;
+
+/// Numbers from 1 and ranges of them, separated by commas: `1,7-9`; or none.
+pub fn numbers(text: &str) -> Result<RowNumbers, String> {
+    if text == "none" {
+        return Ok(RowNumbers::default());
+    }
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse().ok().filter(|&number: &u64| number > 0);
+        let (Some(first), Some(last)) = (number(first), number(last)) else {
+            return Err(format!("'{part}' is neither a number from 1 nor a range such as 7-9"));
+        };
+        if first > last || last - first >= MOST_ROWS {
+            return Err(format!("'{part}' is no range of at most {MOST_ROWS} rows"));
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(RowNumbers(all))
+}
+
+/// The most draws, and the most orders of columns.
+const MOST_DRAWS: usize = 10_000;
+const MOST_ORDERS: usize = 100_000;
+
+/// A number of draws.
+pub fn draws(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= MOST_DRAWS);
+    number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {MOST_DRAWS}"))
+}
+
+/// A number of orders of columns.
+pub fn orders(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_ORDERS).contains(number));
+    number.ok_or_else(|| format!("'{text}' is no whole number from 1 to {MOST_ORDERS}"))
+}
+
+/// A whole number from 1.
+pub fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&number: &usize| number > 0);
+    number.ok_or_else(|| format!("'{text}' is no whole number from 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_numbers_and_ranges() {
+        assert_eq!(numbers("7-9,1, 8"), Ok(RowNumbers(vec![1, 7, 8, 9])));
+        assert_eq!(numbers("none"), Ok(RowNumbers::default()));
+        for wrong in ["0", "a", "", "3-1", "1-", "1-999999999999", "-4", "1.5"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((positive("3"), positive("0").is_err()), (Ok(3), true));
+    }
+}

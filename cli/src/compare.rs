@@ -1,0 +1,98 @@
+//! `compare`: objectives on one data file over repeats and training-set sizes, to tables and a report; no maths.
+
+use super::args::CompareArgs;
+use super::progress::Progress;
+use super::{output, page};
+use sparsegp::files::AtomicFile;
+use sparsegp::model::Warning;
+use sparsegp::options::check_threads;
+use sparsegp::{Error, Result};
+use sparsegp_tables::compare::{
+    Finished, Group, Plan, Results, Settings, Store, fingerprint, legend, page as page_of, results_csv,
+    run as run_plan, summarise, summary_csv, table,
+};
+use sparsegp_tables::report::reproduce;
+use sparsegp_tables::tables::read_table_with;
+use std::path::Path;
+
+/// Runs the command.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    let settings = args.settings();
+    check(args, &settings)?;
+    let threads = threads(args)?;
+    let data = read_table_with(&args.data, &args.columns.read_options())?;
+    let plan = Plan::new(&settings, &data)?;
+    let store = Store::open(&args.out, &fingerprint(&settings, &args.data)?)?;
+    let outputs = ["results.csv", "summary.csv", "report.html"].map(|name| args.out.join(name));
+    output::check_paths(&outputs.each_ref().map(|path| path.as_path()), &[&args.data])?;
+    args.plots.as_deref().map(page::check_folder).transpose()?;
+    for note in plan.notes() {
+        output::note(&format!("note: {}", Warning::from(note.clone()).words_with(&output::dashes)));
+    }
+    let total = plan.elbo_units().len() + plan.other_units().len();
+    let mut progress = Progress::of_fits(args.data.display().to_string(), total, args.quiet);
+    let results =
+        run_plan(&plan, &store, threads, &mut |news| progress.show_fit(news.done, news.total, text(&news)))?;
+    drop(progress);
+    let groups = summarise(&results);
+    write(args, &plan, &results, &groups)?;
+    results.check()?;
+    show(&plan, &results, &groups)
+}
+
+/// Refuses, before the data are read, what cannot end well.
+fn check(args: &CompareArgs, settings: &Settings) -> Result<()> {
+    if args.data == Path::new("-") {
+        return Err(Error::usage("compare reads its data from a file, not from standard input")
+            .hint("the file is looked at again when the same command goes on after an interruption"));
+    }
+    settings.validate()?;
+    let given = args.given();
+    given.check(&settings.options)?;
+    match given.mini_batch_option(&settings.options) {
+        Some(name) if !settings.needs_elbo() => {
+            Err(Error::usage(format!("{name} is for mini-batches and has no effect on vfe and fitc"))
+                .hint(format!("leave {name} out, or add elbo or dlm-log to --objectives")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn threads(args: &CompareArgs) -> Result<usize> {
+    let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or_else(all);
+    check_threads(threads)?;
+    Ok(threads)
+}
+
+/// What progress says of a unit that ended.
+fn text(news: &Finished<'_>) -> String {
+    let Some(row) = news.row else { return "done before".to_owned() };
+    let what = format!("{}  {} rows  repeat {}", row.objective, row.train_size, row.repeat);
+    if row.error.is_some() {
+        // Why is said at the end, once for all that fail alike.
+        return format!("{what}  failed");
+    }
+    let nll = row.test.nll.map_or_else(|| "-".to_owned(), output::number);
+    let seconds = row.fit.as_ref().map_or(0.0, |fit| fit.seconds);
+    format!("{what}  NLL {nll}  {}", output::duration(seconds))
+}
+
+fn write(args: &CompareArgs, plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
+    let name = args.data.display().to_string();
+    for (file, text) in [("results.csv", results_csv(results)?), ("summary.csv", summary_csv(groups)?)] {
+        AtomicFile::write_all_to(&args.out.join(file), text.as_bytes())?;
+    }
+    let page = page_of((plan, results, groups), (&name, reproduce(&page::command())), &output::dashes);
+    page::write(&page, Some(&args.out.join("report.html")), args.plots.as_deref())
+}
+
+/// Prints the table, with what failed on standard error.
+fn show(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Result<()> {
+    let failed = results.failures().count();
+    for failure in results.failures_alike() {
+        output::note(&format!("warning: {failed} of {} units failed: {failure}", results.chosen().count()));
+    }
+    output::print(&output::table(&table(groups, plan.task())))?;
+    output::print(&format!("{}\n", legend()))
+}

@@ -1,0 +1,102 @@
+//! The demo's regression: CO2 at Mauna Loa, a forecast by the collapsed bound and gaps filled by ELBO and DLM.
+
+use super::{Run, fit_to, tested};
+use sparsegp::Result;
+use sparsegp::data::Scaling;
+use sparsegp::hyper::Constraints;
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp_data::{CO2_MONTHLY, CO2_WEEKLY};
+use sparsegp_tables::report::{Evaluation, Figure, Series};
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::Column;
+use sparsegp_tables::tables::{NamedColumn, Table, read_csv};
+use sparsegp_tables::tabular::TableModel;
+
+/// The forecast is made from what was known before this year.
+const FORECAST_FROM: f64 = 1992.0;
+
+/// The figure of the forecast begins here, so that single seasons can be seen.
+const SHOWN_FROM: f64 = 1982.0;
+
+/// Half the width of a central 95 % interval, in standard deviations.
+const HALF_95: f64 = 1.959963984540054;
+
+/// The forecast, and the filled gaps with both objectives.
+pub fn run(quiet: bool) -> Result<Vec<Run>> {
+    Ok(vec![
+        forecast(quiet)?,
+        interpolation(ObjectiveKind::Elbo, quiet)?,
+        interpolation(ObjectiveKind::DlmLog, quiet)?,
+    ])
+}
+
+/// Trend, seasons that change slowly, and irregularities. The length of a year is known, so it is not trained; on the
+/// scale the model sees it is `1 / scale`.
+fn base_options(table: &Table) -> Result<FitOptions> {
+    let years = table.numbers("year")?;
+    let x = faer::MatRef::from_row_major_slice(&years, years.len(), 1);
+    let year = 1.0 / Scaling::standardise(x, &[]).inputs[0].scale;
+    Ok(FitOptions {
+        kernel: "linear + rbf + periodic * rbf + rational_quadratic".to_owned(),
+        constraints: Constraints::fixing([("kernel.periodic.period", year)])?,
+        inducing: Some(200),
+        ..FitOptions::default()
+    })
+}
+
+/// Monthly means: all data at once (vfe), the years from 1992 on forecast.
+fn forecast(quiet: bool) -> Result<Run> {
+    let table = read_csv("co2_monthly.csv", CO2_MONTHLY.as_bytes())?;
+    let (before, after) =
+        (years(&table, &|year| year < FORECAST_FROM)?, years(&table, &|year| year >= FORECAST_FROM)?);
+    let options = FitOptions { objective: ObjectiveKind::Vfe, ..base_options(&before)? };
+    let model = fit_to(&before, "co2", &options, 0.0, quiet)?.model;
+    let test = Evaluation::of_table(&model, None, &after, UnseenLevels::Error)?;
+    let figures = figure(&model, &years(&table, &|year| year >= SHOWN_FROM)?)?;
+    Ok(Run { task: "CO2 by month, 1992-2001 forecast", model, test, figures })
+}
+
+/// Weekly means by mini-batches, a fifth of the weeks left out at random.
+fn interpolation(objective: ObjectiveKind, quiet: bool) -> Result<Run> {
+    let table = read_csv("co2_weekly.csv", CO2_WEEKLY.as_bytes())?;
+    let options = FitOptions {
+        objective,
+        learning_rate: 0.05,
+        fix_inducing: true,
+        steps: StepOptions { batch_size: 256, ..StepOptions::default() },
+        ..base_options(&table)?
+    };
+    let mut run = tested("CO2 by week, a fifth left out", fit_to(&table, "co2", &options, 0.2, quiet)?)?;
+    run.figures = figure(&run.model, &table)?;
+    Ok(run)
+}
+
+/// The rows of some years.
+fn years(table: &Table, wanted: &dyn Fn(f64) -> bool) -> Result<Table> {
+    let keep: Vec<bool> = table.numbers("year")?.iter().map(|&year| wanted(year)).collect();
+    let column = |name: &str| -> Result<NamedColumn> {
+        let values = table.numbers(name)?;
+        let kept = values.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(value, _)| *value);
+        Ok(NamedColumn { name: name.to_owned(), column: Column::Number(kept.collect()) })
+    };
+    Table::new(table.source(), vec![column("year")?, column("co2")?])
+}
+
+/// The whole series with its predictions.
+fn figure(model: &TableModel, table: &Table) -> Result<Vec<Figure>> {
+    let (years, values) = (table.numbers("year")?, table.numbers("co2")?);
+    let predictions = model.predict(table, UnseenLevels::Error)?;
+    let band = |(row, &year): (usize, &f64)| {
+        let prediction = predictions.row(row);
+        let half = HALF_95 * prediction.variance.sqrt();
+        (year, prediction.mean, prediction.mean - half, prediction.mean + half)
+    };
+    let series = Series {
+        axes: ("year".to_owned(), "CO2 (ppmv)".to_owned()),
+        observed: years.iter().copied().zip(values.iter().copied()).collect(),
+        forecast: years.iter().enumerate().map(band).collect(),
+        inducing: Vec::new(),
+    };
+    let caption = "Observations (dots), predictive mean and central 95 % interval, which widens where the forecast knows less.";
+    Ok(Figure::of("series", "The series", caption, series.figure()).into_iter().collect())
+}

@@ -1,0 +1,137 @@
+//! `demo`: regression, classification and counts on data embedded in the program, ELBO against DLM, one table, one report.
+
+mod co2;
+mod tumours;
+mod visits;
+
+use super::args::DemoArgs;
+use super::progress::Progress;
+use super::{output, page};
+use sparsegp::options::FitOptions;
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::{
+    self, Block, Card, Evaluation, Figure, FitReport, PagePart, Section, TableBlock,
+};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tables::Table;
+use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table};
+use std::path::Path;
+
+/// One fit of the demo, with what the table and the report show of it.
+struct Run {
+    task: &'static str,
+    model: TableModel,
+    test: Evaluation,
+    /// Figures of its own.
+    figures: Vec<Figure>,
+}
+
+/// Runs the command.
+pub fn run(args: &DemoArgs) -> Result<()> {
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+        output::check_paths(&[&folder.join("report.html")], &[])?;
+    }
+    let mut runs = co2::run(args.quiet)?;
+    runs.extend(tumours::run(args.quiet)?);
+    runs.extend(visits::run(args.quiet)?);
+    output::print(&output::table(&summary(&runs)))?;
+    match &args.out {
+        Some(folder) => write(folder, &runs),
+        None => Ok(()),
+    }
+}
+
+/// Fits to a table, the test rows being a share of it.
+fn fit_to(
+    table: &Table,
+    target: &str,
+    options: &FitOptions,
+    test_fraction: f64,
+    quiet: bool,
+) -> Result<TableFit> {
+    let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
+    let request =
+        FitRequest { table, columns: &columns, options, test_fraction, start: None, keep_posterior: false };
+    let what = format!("{} by {}", table.source(), options.objective);
+    let mut progress = Progress::of_one_of_several(what, quiet);
+    let fitted = fit_table(&request, &mut |event| progress.show(event))?;
+    progress.end(fitted.model.summary());
+    Ok(fitted)
+}
+
+/// A fit with the figures of its test rows.
+fn tested(task: &'static str, fitted: TableFit) -> Result<Run> {
+    let part = fitted.test.ok_or_else(|| Error::fit("the demo has no test rows"))?;
+    let test = Evaluation::of_part(&fitted.model, &part);
+    Ok(Run { task, model: fitted.model, test, figures: Vec::new() })
+}
+
+fn summary(runs: &[Run]) -> Vec<Vec<String>> {
+    let header = ["task", "objective", "rows", "M", "test NLL", "error", "95 % coverage", "seconds"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for Run { task, model, test, .. } in runs {
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let report = &test.report;
+        let error = match report.error_rate {
+            Some(rate) => format!("{:.1} % wrong", 100.0 * rate),
+            None => format!("RMSE {}", figure(report.rmse)),
+        };
+        rows.push(vec![
+            (*task).to_owned(),
+            model.options().objective.to_string(),
+            model.training_rows().to_string(),
+            model.q().dim().to_string(),
+            figure(report.nll),
+            error,
+            figure(report.coverage.as_ref().and_then(|coverage| coverage.central_95)),
+            format!("{:.1}", model.summary().seconds),
+        ]);
+    }
+    rows
+}
+
+/// Writes the report and each figure by itself.
+fn write(folder: &Path, runs: &[Run]) -> Result<()> {
+    let titles: Vec<String> =
+        runs.iter().map(|run| format!("{}: {}", run.task, run.model.options().objective)).collect();
+    let fit = |(run, title): (&'_ Run, &'_ String)| {
+        FitReport {
+            title,
+            model: &run.model,
+            test: Some(&run.test),
+            rows: None,
+            next: &[],
+            figures: run.figures.clone(),
+            say: &output::dashes,
+        }
+        .part()
+    };
+    let table = TableBlock { caption: "Test figures of all fits".to_owned(), rows: summary(runs) };
+    let section = Section { title: "All fits".to_owned(), blocks: vec![Block::Table(table)] };
+    let seconds: f64 = runs.iter().map(|run| run.model.summary().seconds).sum();
+    let time = Card {
+        name: "training".to_owned(),
+        value: output::duration(seconds),
+        beside: format!("{} fits to three data sets", runs.len()),
+    };
+    let first = PagePart {
+        title: "Summary".to_owned(),
+        lead: "Regression, classification and counts on real data, by the evidence lower bound (elbo), on all data at once (vfe) and by direct loss \
+               minimisation (dlm-log)."
+            .to_owned(),
+        cards: vec![time],
+        sections: vec![section],
+    };
+    let page = report::Page {
+        title: "sparsegp demo: regression, classification, counts".to_owned(),
+        lead: String::new(),
+        parts: std::iter::once(first).chain(runs.iter().zip(&titles).map(fit)).collect(),
+        end: report::reproduce(&page::command()),
+    };
+    let path = folder.join("report.html");
+    page::write(&page, Some(&path), Some(folder))?;
+    output::note(&format!("written: {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! A model's figures on held-out rows or on a data file of any length, and the command `evaluate`; no fitting.
+
+use super::args::EvaluateArgs;
+use super::output;
+use super::predict::{BLOCK_ROWS, Unfamiliar};
+use serde_json::{Map, Value, json};
+use sparsegp::files::AtomicFile;
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::{DataSummary, Document, Evaluation, Evaluator, words};
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tabular::{Baselines, TableModel, TableOutputs};
+use std::path::Path;
+
+/// Compares a model's predictions, and those of baselines, with the targets in a file.
+pub fn evaluate(
+    model: &TableModel,
+    baselines: Option<&Baselines>,
+    (data, delimiter): (&Path, Option<u8>),
+    unseen: UnseenLevels,
+) -> Result<Evaluation> {
+    let (mut unfamiliar, mut all, mut used) = (Unfamiliar::default(), 0, 0);
+    let target = model.schema().target_name();
+    let mut evaluator = Evaluator::new(model, baselines).keeping_rows();
+    for block in model.schema().open_with(data, BLOCK_ROWS, (delimiter, &[]))?.ahead()? {
+        let block = block?;
+        let labelled = block.with_values(target);
+        (all, used) = (all + block.rows(), used + labelled.rows());
+        unfamiliar.add(model, &labelled)?;
+        evaluator.push_table(&labelled, unseen)?;
+    }
+    let name = data.display();
+    if used == 0 {
+        return Err(Error::data(format!("{name}: no row has a value of the target '{target}'"))
+            .hint("predict needs no target"));
+    }
+    if used < all {
+        output::note(&format!(
+            "warning: {name}: {} of {all} rows have no target '{target}'; they are left out",
+            all - used
+        ));
+    }
+    unfamiliar.tell(data);
+    Ok(evaluator.finish())
+}
+
+/// Runs the command.
+pub fn run(args: &EvaluateArgs) -> Result<()> {
+    let outputs: Vec<&Path> = args.metrics.iter().map(|path| path.as_path()).collect();
+    output::check_paths(&outputs, &[&args.model, &args.data])?;
+    let models = TableOutputs::load(&args.model)?;
+    if models.models().len() > 1 && args.data == Path::new("-") {
+        return Err(Error::usage("a model of several targets reads the data again for each: give a file"));
+    }
+    let of_model = |model| of_model(args, model);
+    let of_models = models.models().map(of_model).collect::<Result<Vec<_>>>()?;
+    let documents: Vec<&Document> = of_models.iter().map(|(document, _)| document).collect();
+    let json = documents_text("evaluate", &documents);
+    if let Some(path) = &args.metrics {
+        AtomicFile::write_all_to(path, json.as_bytes())?;
+    }
+    if args.json {
+        return output::print(&json);
+    }
+    let several = of_models.len() > 1;
+    of_models.iter().try_for_each(|(document, text)| {
+        let head = if several { format!("{}\n", document.target()) } else { String::new() };
+        output::print(&format!("{head}{text}"))
+    })
+}
+
+/// The metrics document, or where there are several targets those of all of them by name.
+pub fn documents_text(command: &str, documents: &[&Document]) -> String {
+    if let [document] = documents {
+        return document.to_json();
+    }
+    let of_target = |document: &&Document| {
+        let value: Value = serde_json::from_str(&document.to_json()).unwrap_or_default();
+        (document.target().to_owned(), value)
+    };
+    let outputs: Map<String, Value> = documents.iter().map(of_target).collect();
+    format!("{:#}\n", json!({ "command": command, "outputs": outputs }))
+}
+
+/// The figures of one target.
+fn of_model(args: &EvaluateArgs, model: &TableModel) -> Result<(Document, String)> {
+    let Evaluation { rows, report, .. } =
+        evaluate(model, None, (&args.data, args.delimiter), args.unseen.unseen)?;
+    let data = DataSummary {
+        rows,
+        train: 0,
+        test: rows,
+        features: model.schema().dims(),
+        target: model.schema().target_name().to_owned(),
+    };
+    let mut document = Document::new("evaluate", model, data, &output::dashes);
+    document.test = Some(report.clone());
+    let mut table = vec![vec!["rows".to_owned(), rows.to_string()]];
+    table.extend(output::report_rows(&report).into_iter().map(|(name, value)| vec![name, value]));
+    let levels = model.schema().encoding().levels();
+    let confusion = words::confusion_table(&report, levels);
+    let about =
+        if confusion.is_empty() { "" } else { "\nconfusion matrix (rows: true, columns: predicted)\n" };
+    Ok((document, format!("{}{about}{}", output::table(&table), output::table(&confusion))))
+}

@@ -1,0 +1,294 @@
+//! `fit`: a data file to a model, its figures and its files; no maths.
+
+use super::args::{FitArgs, OutputArgs};
+use super::evaluate::{documents_text, evaluate};
+use super::fitting::{self, Fitting};
+use super::predict::{BLOCK_ROWS, OutputColumns, PredictedColumns};
+use super::{inspect, interruption, page, summary};
+use super::{output, outputs};
+use sparsegp::files::AtomicFile;
+use sparsegp::options::{FitOptions, check_threads};
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::{self, DataSummary, Document, Evaluation, FitReport, KeptRows};
+use sparsegp_tables::schema::{SchemaOptions, SplitBy};
+use sparsegp_tables::tables::{PredictedRows, PredictionWriter, Table};
+use sparsegp_tables::tabular::{Sharing, TableModel, check_test_file};
+use std::path::Path;
+use std::time::Instant;
+
+/// Runs the command.
+pub fn run(args: &FitArgs) -> Result<()> {
+    let started = Instant::now();
+    let start = args.objective.from.as_deref().map(TableModel::load).transpose()?;
+    let options = args.options(start.as_ref().map(|start| start.model_kind()));
+    check(args, &options)?;
+    set_threads(args.threads)?;
+    let targets = args.columns.targets(&args.data)?;
+    if let Some(test) = args.held_out.test.as_deref().filter(|test| *test != Path::new("-")) {
+        for target in &targets {
+            let columns = SchemaOptions { target: target.clone(), ..args.columns.schema_options() };
+            // None of several targets is an input.
+            let others = targets.iter().filter(|other| *other != target).cloned();
+            let columns =
+                SchemaOptions { exclude: columns.exclude.into_iter().chain(others).collect(), ..columns };
+            check_test_file(test, &args.data, &columns, start.as_ref().map(TableModel::schema))?;
+        }
+    }
+    if targets.len() > 1 {
+        return outputs::run((args, started), &targets, &options);
+    }
+    if args.sharing().is_some() {
+        let name = if args.mixing.is_some() { "--mixing" } else { "--outputs" };
+        return Err(
+            Error::usage(format!("{name} is for several targets")).hint("name them all: --target a,b")
+        );
+    }
+    let (fitted, checkpoint) = fitting::fit((args, started), &options, start.as_ref())?;
+    let model = fitted.model();
+    // Before test rows are read, which may fail.
+    if let Some(path) = &args.output.model_out {
+        model.save(path)?;
+    }
+    let test = match &args.held_out.test {
+        Some(path) => {
+            Some(evaluate(model, fitted.baselines(), (path, args.columns.delimiter), args.held_out.unseen)?)
+        }
+        None if args.test_fraction() > 0.0 => Some(fitted.evaluate()?),
+        None => None,
+    };
+    let mut outcome = Outcome::of(args, model, fitted.rows(), test).with_rows(fitted.rows_kept().cloned());
+    outcome.document = outcome.document.with_config("shuffle_buffer", fitted.shuffle_buffer());
+    outcome.document.validation = fitted.evaluate_validation().map(|validation| validation.report);
+    let outcomes = [outcome];
+    if let Some(path) = &args.output.predictions {
+        match &args.held_out.test {
+            Some(test) => {
+                let columns = OutputColumns::of_test(std::slice::from_ref(model));
+                let how = (args.columns.delimiter, &[][..]);
+                let blocks = model.schema().open_with(test, BLOCK_ROWS, how)?.ahead()?;
+                write_predictions(args, &columns, blocks, path)?;
+            }
+            None => write_test_predictions(args, &fitted, path)?,
+        }
+    }
+    interruption::finish(args, checkpoint);
+    tell(args, &outcomes)
+}
+
+/// A model that was fitted, with the figures of test rows, if there are any, and the metrics document.
+pub struct Outcome<'a> {
+    model: &'a TableModel,
+    test: Option<Evaluation>,
+    document: Document,
+    /// Rows of the data to explain the model by where there are no test rows.
+    rows: Option<KeptRows>,
+}
+
+impl<'a> Outcome<'a> {
+    /// The same with rows of the data to explain the model by.
+    pub fn with_rows(self, rows: Option<KeptRows>) -> Self {
+        Outcome { rows, ..self }
+    }
+
+    fn target(&self) -> &str {
+        self.model.schema().target_name()
+    }
+
+    /// What became of a fit to data of so many rows.
+    pub fn of(args: &FitArgs, model: &'a TableModel, rows: usize, test: Option<Evaluation>) -> Self {
+        let data = DataSummary {
+            rows: rows as u64,
+            train: model.training_rows() as u64,
+            test: test.as_ref().map_or(0, |test| test.rows),
+            features: model.schema().dims(),
+            target: model.schema().target_name().to_owned(),
+        };
+        let mut document = Document::new("fit", model, data, &output::dashes);
+        for (name, value) in config(args) {
+            document = document.with_config(name, value);
+        }
+        if let Some(test) = &test {
+            document.next = test.next(model, &output::dashes);
+            (document.test, document.train, document.baselines) =
+                (Some(test.report.clone()), test.train.clone(), test.baselines.clone());
+        }
+        Outcome { model, test, document, rows: None }
+    }
+}
+
+impl Outcome<'_> {
+    /// The same of one of several outputs that have this in common.
+    pub fn with_outputs(mut self, sharing: Sharing) -> Self {
+        self.document = self.document.with_config("outputs", sharing.to_string());
+        self
+    }
+}
+
+/// Refuses, before any work, what cannot end well.
+fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+    options.validate()?;
+    args.check(options)?;
+    fitting::check(args, options)?;
+    args.given().check_training(options)?;
+    let output = &args.output;
+    if let Some(path) = &output.predictions {
+        if args.held_out.test.is_none() && args.test_fraction() == 0.0 {
+            return Err(Error::usage(
+                "--predictions are of test rows: add --test FILE or --test-fraction SHARE",
+            ));
+        }
+        if args.held_out.test.as_deref() == Some(Path::new("-")) {
+            return Err(Error::usage(
+                "--predictions read the test rows again: give --test a file, not standard input",
+            ));
+        }
+        output::check_predictions_name(path)?;
+    }
+    if args.data == Path::new("-") && args.held_out.test.as_deref() == Some(Path::new("-")) {
+        return Err(Error::usage("standard input can be the data or the test rows, not both"));
+    }
+    if let Some(by) = args.columns.split()
+        && args.test_fraction() == 0.0
+        && args.held_out.validation_fraction.unwrap_or_default() == 0.0
+        && args.objective.betas.is_none()
+    {
+        let name = if matches!(by, SplitBy::Group(_)) { "--split-by" } else { "--split-time" };
+        return Err(Error::usage(format!("{name} has no effect where no rows are held out"))
+            .hint("add --test-fraction or --validation-fraction"));
+    }
+    interruption::check(args)?;
+    let outputs = [
+        &output.model_out,
+        &output.metrics,
+        &output.predictions,
+        &output.report,
+        &args.interruption.checkpoint,
+    ];
+    output.plots.as_deref().map(page::check_folder).transpose()?;
+    let outputs: Vec<&Path> = outputs.into_iter().flatten().map(|path| path.as_path()).collect();
+    let inputs = [Some(&args.data), args.held_out.test.as_ref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|path| path.as_path()).collect();
+    output::check_paths(&outputs, &inputs)
+}
+
+fn set_threads(threads: Option<usize>) -> Result<()> {
+    let Some(threads) = threads else { return Ok(()) };
+    check_threads(threads)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    pool.map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+}
+
+/// Options that are not the fit's own.
+fn config(args: &FitArgs) -> Vec<(&'static str, serde_json::Value)> {
+    let path =
+        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string()).into();
+    vec![
+        ("data", args.data.display().to_string().into()),
+        ("test", path(&args.held_out.test)),
+        ("test_fraction", args.test_fraction().into()),
+        ("split_by", args.columns.split_by.clone().into()),
+        ("split_time", args.columns.split_time.clone().into()),
+        ("from", path(&args.objective.from)),
+        ("betas", args.objective.betas.as_ref().map(ToString::to_string).into()),
+        ("mixing", args.mixing.into()),
+        ("threads", rayon::current_num_threads().into()),
+    ]
+}
+
+/// Tells what became of the fit: the metrics document, the summary, and then the report, which takes the longest and can be left out by
+/// Ctrl-C.
+pub fn tell(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+    if let Some(path) = &args.output.metrics {
+        AtomicFile::write_all_to(path, json(outcomes).as_bytes())?;
+    }
+    show(args, outcomes)?;
+    write_page(args, outcomes)
+}
+
+/// Writes the report of all outputs and its figures, where these are asked for.
+fn write_page(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+    if args.output.wants_page() {
+        if !args.output.quiet {
+            output::note("report: explaining predictions and drawing figures; Ctrl-C leaves it out");
+        }
+        let of_outcome = |outcome| FitReport {
+            title: Outcome::target(outcome),
+            model: outcome.model,
+            test: outcome.test.as_ref(),
+            rows: outcome.rows.as_ref(),
+            next: outcome.document.next.as_slice(),
+            figures: Vec::new(),
+            say: &output::dashes,
+        };
+        let fits: Vec<FitReport<'_>> = outcomes.iter().map(of_outcome).collect();
+        let targets: Vec<&str> = outcomes.iter().map(Outcome::target).collect();
+        let title = format!("{} from {}", targets.join(", "), args.data.display());
+        let page = report::fit_page(&title, &fits, &page::command());
+        page::write(&page, args.output.report.as_deref(), args.output.plots.as_deref())?;
+    }
+    Ok(())
+}
+
+fn json(outcomes: &[Outcome<'_>]) -> String {
+    documents_text("fit", &outcomes.iter().map(|outcome| &outcome.document).collect::<Vec<_>>())
+}
+
+/// Predictions of the rows of the data that were held out, with the row (counted from 1) that each is of.
+fn write_test_predictions(args: &FitArgs, fitted: &Fitting, path: &Path) -> Result<()> {
+    let model = fitted.model();
+    let columns = PredictedColumns { row_numbers: true, ..PredictedColumns::of_test(model) };
+    let mut writer = PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?;
+    fitted.for_each_test(&mut |part| {
+        let predictions = model.predict_part(part);
+        let mut numbers = Vec::new();
+        for (index, &target) in part.targets.iter().enumerate() {
+            columns.values(&predictions, index, target, &mut numbers);
+        }
+        let leading = columns.leading(&predictions, part.rows.iter().map(|&row| row as u64), &[]);
+        writer.write_rows(&PredictedRows { leading, numbers, rows: part.targets.len() })
+    })?;
+    writer.finish()
+}
+
+/// Predictions of the rows of blocks of test rows.
+pub fn write_predictions(
+    args: &FitArgs,
+    columns: &OutputColumns<'_>,
+    blocks: impl IntoIterator<Item = Result<Table>>,
+    path: &Path,
+) -> Result<()> {
+    let mut writer =
+        PredictionWriter::create(path, columns.table(&[]).csv_safe(args.output.csv_safe))?.behind()?;
+    for block in blocks {
+        writer = writer.write_rows(columns.rows((&block?, 0), args.held_out.unseen, &[])?)?;
+    }
+    writer.finish()
+}
+
+/// Where all parameters of a fit are to be seen.
+fn where_all(output: &OutputArgs) -> String {
+    match (&output.model_out, &output.metrics) {
+        (Some(model), _) => inspect::where_all(model),
+        (None, Some(metrics)) => format!("all: {}", metrics.display()),
+        (None, None) => "all: with --metrics FILE".to_owned(),
+    }
+}
+
+/// Prints the outcome: the document, or a summary of every output with the warnings on standard error.
+fn show(args: &FitArgs, outcomes: &[Outcome<'_>]) -> Result<()> {
+    if args.output.json {
+        return output::print(&json(outcomes));
+    }
+    let several = outcomes.len() > 1;
+    for Outcome { model, test, document, .. } in outcomes {
+        let of = if several { format!("{}: ", model.schema().target_name()) } else { String::new() };
+        for warning in &model.summary().warnings {
+            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
+        }
+        let end = if several { "\n" } else { "" };
+        output::print(
+            &(summary::text(model, test.as_ref(), &document.next, &where_all(&args.output)) + end),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! From arguments to a fit, with the rows in memory or on disk, whichever is asked for or fits; no output files.
+
+use super::args::FitArgs;
+use super::interruption;
+use super::output;
+use super::progress::Progress;
+use sparsegp::checkpoint::{Checkpoint, Identity};
+use sparsegp::files::file_digest;
+use sparsegp::hyper::{Clock, Event, Session};
+use sparsegp::options::FitOptions;
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::{Evaluation, Evaluator, KeptRows};
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::{large_size, read_table_with};
+use sparsegp_tables::tabular::{
+    Baselines, FileFit, FileFitRequest, FitRequest, MemoryPlan, TableFit, TableModel, TableRows,
+    check_file_fit, fit_file, fit_table_in, select_beta,
+};
+use std::time::{Duration, Instant};
+
+/// The numbers of a file that are not held in memory unless the fit needs that: 1 GiB of them. Reading and training need
+/// about three times that.
+const MOST_IN_MEMORY: u64 = 1 << 30;
+
+/// Phases after fits that take longer than this are told.
+const LONG: Duration = Duration::from_secs(5);
+
+/// A fit, with the way to the rows that were held out.
+pub enum Fitting {
+    /// To rows in memory, so many, with what the figures of test rows are read against, or some of the rows for a report without test rows.
+    Table { fit: Box<TableFit>, rows: usize, baselines: Option<Box<Baselines>>, kept: Option<KeptRows> },
+    /// To a file.
+    File(Box<FileFit>),
+}
+
+impl Fitting {
+    /// The model.
+    pub fn model(&self) -> &TableModel {
+        match self {
+            Fitting::Table { fit, .. } => &fit.model,
+            Fitting::File(fit) => &fit.model,
+        }
+    }
+
+    /// The number of rows of the data.
+    pub fn rows(&self) -> usize {
+        match self {
+            Fitting::Table { rows, .. } => *rows,
+            Fitting::File(fit) => fit.rows,
+        }
+    }
+
+    /// The rows of the shuffle buffer, where there was one.
+    pub fn shuffle_buffer(&self) -> Option<usize> {
+        match self {
+            Fitting::Table { .. } => None,
+            Fitting::File(fit) => Some(fit.plan.buffer_rows),
+        }
+    }
+
+    /// Some rows of the data, where a report is to be made without test rows.
+    pub fn rows_kept(&self) -> Option<&KeptRows> {
+        match self {
+            Fitting::Table { kept, .. } => kept.as_ref(),
+            Fitting::File(_) => None,
+        }
+    }
+
+    fn validation(&self) -> Option<&TableRows> {
+        match self {
+            Fitting::Table { fit, .. } => fit.validation.as_ref(),
+            Fitting::File(fit) => fit.validation.as_ref(),
+        }
+    }
+
+    /// Hands over the rows that were held out for testing, in parts.
+    pub fn for_each_test(&self, visit: &mut dyn FnMut(&TableRows) -> Result<()>) -> Result<()> {
+        match self {
+            Fitting::Table { fit, .. } => fit.test.iter().try_for_each(visit),
+            Fitting::File(fit) => fit.test_parts()?.try_for_each(|part| visit(&part?)),
+        }
+    }
+
+    /// What the figures of test rows are read against, where that is at hand.
+    pub fn baselines(&self) -> Option<&Baselines> {
+        match self {
+            Fitting::Table { baselines, .. } => baselines.as_deref(),
+            Fitting::File(_) => None,
+        }
+    }
+
+    /// The figures of the rows that were held out for testing.
+    pub fn evaluate(&self) -> Result<Evaluation> {
+        let mut evaluator = Evaluator::new(self.model(), self.baselines()).keeping_rows();
+        self.for_each_test(&mut |part| {
+            evaluator.push_part(part);
+            Ok(())
+        })?;
+        Ok(evaluator.finish())
+    }
+
+    /// The figures of the validation rows, where there are any.
+    pub fn evaluate_validation(&self) -> Option<Evaluation> {
+        self.validation().map(|part| Evaluation::of_part(self.model(), part))
+    }
+}
+
+/// The clock of the command, where it has a time limit.
+pub fn clock(options: &FitOptions, started: Instant) -> Option<Clock> {
+    options.max_seconds.map(|seconds| Clock::since(started, seconds))
+}
+
+/// What the figures of test rows are read against: a help, so that nothing ends because it cannot be had or was interrupted.
+pub fn baselines((request, started): (&FitRequest<'_>, Instant), model: &TableModel) -> Option<Baselines> {
+    let mut quiet = |_: &Event| {};
+    let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
+    let clock = clock(request.options, started);
+    Baselines::of(request, model, &mut session.until(clock, Clock::BASELINES)).ok()
+}
+
+/// Refuses, before any work, a shuffle buffer for a fit that cannot use one.
+pub fn check(args: &FitArgs, options: &FitOptions) -> Result<()> {
+    if args.shuffle_buffer.is_none() {
+        return Ok(());
+    }
+    if args.objective.betas.is_some() {
+        return Err(Error::usage(
+            "--betas needs all rows in memory and cannot be used with --shuffle-buffer",
+        )
+        .hint("give --beta, or choose β on a part of the rows"));
+    }
+    check_file_fit(&args.data, options, args.shuffle_buffer)
+}
+
+/// Fits, through a shuffle buffer if that was asked for or the file is too large to be held.
+pub fn fit(
+    (args, started): (&FitArgs, Instant),
+    options: &FitOptions,
+    start: Option<&TableModel>,
+) -> Result<(Fitting, Checkpoint)> {
+    if args.shuffle_buffer.is_some() || chooses_disk(args, options, start) {
+        let columns = args.columns.schema_options();
+        let request = FileFitRequest {
+            path: &args.data,
+            columns: &columns,
+            options,
+            test_fraction: args.test_fraction(),
+            start,
+            buffer_rows: args.shuffle_buffer,
+        };
+        let planned = &mut |plan: &MemoryPlan| {
+            if !args.output.quiet {
+                output::note(&describe(plan));
+            }
+        };
+        let digest = file_digest(&args.data)?;
+        return watched((args, started), (options, start), &digest, |session| {
+            fit_file(&request, planned, session).map(|fit| Fitting::File(Box::new(fit)))
+        });
+    }
+    let table = read_table_with(&args.data, &args.columns.read_options())?;
+    let request = FitRequest {
+        table: &table,
+        columns: &args.columns.schema_options(),
+        options,
+        test_fraction: args.test_fraction(),
+        start,
+        keep_posterior: false,
+    };
+    let (mut fitting, checkpoint) = watched((args, started), (options, start), &table.digest(), |session| {
+        let fit = match &args.objective.betas {
+            Some(betas) => select_beta(&request, betas, session)?.0,
+            None => fit_table_in(&request, session)?,
+        };
+        Ok(Fitting::Table { fit: Box::new(fit), rows: table.rows(), baselines: None, kept: None })
+    })?;
+    if let Fitting::Table { fit, baselines, kept, .. } = &mut fitting {
+        if fit.test.is_some() || args.held_out.test.is_some() {
+            if !args.output.quiet && started.elapsed() > LONG {
+                output::note("test rows: fitting baselines, then predicting");
+            }
+            *baselines = self::baselines((&request, started), &fit.model).map(Box::new);
+        } else if args.output.wants_page() {
+            let mut rows = KeptRows::new(&fit.model);
+            let labelled = table.with_values(fit.model.schema().target_name());
+            rows.push_table(&fit.model, &labelled, UnseenLevels::New)?;
+            *kept = Some(rows);
+        }
+    }
+    Ok((fitting, checkpoint))
+}
+
+/// Runs a fit whose progress is shown, which Ctrl-C ends, and whose state is kept in a checkpoint.
+fn watched(
+    (args, started): (&FitArgs, Instant),
+    (options, start): (&FitOptions, Option<&TableModel>),
+    digest: &str,
+    fit: impl FnOnce(&mut Session<'_>) -> Result<Fitting>,
+) -> Result<(Fitting, Checkpoint)> {
+    let mut checkpoint = interruption::checkpoint(args, || identity(args, options, digest, start))?;
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let mut listener = |event: &Event| progress.show(event);
+    let mut session = Session::new(&mut listener)
+        .with_interrupt(interruption::flag())
+        .with_clock(clock(options, started))
+        .with_checkpoint(&mut checkpoint);
+    let fitted = fit(&mut session)?;
+    progress.end(fitted.model().summary());
+    Ok((fitted, checkpoint))
+}
+
+/// What the course of the fit depends on.
+fn identity(
+    args: &FitArgs,
+    options: &FitOptions,
+    data: &str,
+    start: Option<&TableModel>,
+) -> Result<Identity> {
+    let mut identity: Identity = vec![
+        ("the program's version".into(), env!("CARGO_PKG_VERSION").into()),
+        ("the data's digest".into(), data.into()),
+    ];
+    if let Some(start) = start {
+        identity.push(("the start model's digest".into(), start.digest()?));
+    }
+    let parts = [serde_json::to_value(options), serde_json::to_value(args.columns.schema_options())];
+    for (name, value) in parts.into_iter().flatten().filter_map(|part| part.as_object().cloned()).flatten() {
+        // A time limit does not change the steps before it.
+        if name != "max_seconds" {
+            identity.push((name, value.to_string()));
+        }
+    }
+    let betas = args.objective.betas.as_ref().map_or("none".to_owned(), ToString::to_string);
+    identity.push(("betas".into(), betas));
+    identity.push(("test_fraction".into(), args.test_fraction().to_string()));
+    let buffer = args.shuffle_buffer.map_or("by size".to_owned(), |rows| rows.to_string());
+    identity.push(("shuffle_buffer".into(), buffer));
+    Ok(identity)
+}
+
+/// Whether the file is too large to be held in memory, said on standard error unless that is to be quiet.
+fn chooses_disk(args: &FitArgs, options: &FitOptions, start: Option<&TableModel>) -> bool {
+    let columns = args.columns.schema_options();
+    let names = start.map(|start| start.schema().used_names());
+    let wanted = |name: &str| names.as_ref().map_or_else(|| columns.uses(name), |names| names.contains(name));
+    let Some((rows, bytes)) = large_size((&args.data, args.columns.delimiter), &wanted, MOST_IN_MEMORY)
+    else {
+        return false;
+    };
+    let size = format!("{}: about {rows} rows, {:.1} GiB of numbers", args.data.display(), gib(bytes as f64));
+    let on_disk = args.objective.betas.is_none() && check_file_fit(&args.data, options, None).is_ok();
+    if !args.output.quiet {
+        output::note(&match on_disk {
+            true => format!(
+                "note: {size}, are left on disk; --shuffle-buffer chooses how many are shuffled in memory"
+            ),
+            false => format!("note: {size}, all of which this fit needs in memory"),
+        });
+    }
+    on_disk
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / (1u64 << 30) as f64
+}
+
+fn describe(plan: &MemoryPlan) -> String {
+    format!(
+        "training on {} rows from disk through a shuffle buffer of {}; at most {} rows in memory, {:.0} MiB",
+        plan.training_rows,
+        plan.buffer_rows,
+        plan.most_rows,
+        (1024.0 * gib(plan.most_bytes as f64)).ceil()
+    )
+}

@@ -1,0 +1,84 @@
+//! `inspect`: what is in a model file, for people or as JSON; no data.
+
+use super::args::InspectArgs;
+use super::evaluate::documents_text;
+use super::output;
+use sparsegp::Result;
+use sparsegp_tables::report::words::{self, parameters};
+use sparsegp_tables::report::{DataSummary, Document};
+use sparsegp_tables::schema::Feature;
+use sparsegp_tables::tabular::{TableModel, TableOutputs};
+use std::path::Path;
+
+/// Runs the command.
+pub fn run(args: &InspectArgs) -> Result<()> {
+    let models = TableOutputs::load(&args.model)?;
+    if args.json {
+        let documents: Vec<Document> = models.models().map(document).collect();
+        return output::print(&documents_text("inspect", &documents.iter().collect::<Vec<_>>()));
+    }
+    let texts: Vec<String> = models.models().map(|model| text(args, model)).collect();
+    output::print(&texts.join("\n"))
+}
+
+fn document(model: &TableModel) -> Document {
+    let rows = model.training_rows() as u64;
+    let (features, target) = (model.schema().dims(), model.schema().target_name().to_owned());
+    let data = DataSummary { rows, train: rows, test: 0, features, target };
+    Document::new("inspect", model, data, &output::dashes)
+        .with_config("program_version", model.program())
+        .with_config("input_names", model.schema().input_names())
+}
+
+fn text(args: &InspectArgs, model: &TableModel) -> String {
+    let mut text = output::table(&words::overview(model, &output::dashes));
+    let where_all = where_all(&args.model);
+    let (parameters, most) = match args.all {
+        true => (parameters::all(model), usize::MAX),
+        false => (parameters::shortened(model, &where_all), parameters::MOST_SHOWN),
+    };
+    let rows: Vec<_> = parameters.into_iter().map(|row| [vec!["".to_owned()], row].concat()).collect();
+    if !rows.is_empty() {
+        text.push_str("\nhyper-parameters (on the scale the model sees)\n");
+        text.push_str(&output::table(&rows));
+    }
+    if let Some(coefficients) = words::coefficient_text(model, most, &where_all) {
+        text.push_str(&format!("\n{coefficients}"));
+    }
+    text.push_str("\nfeatures\n");
+    text.push_str(&output::table(&features(model)));
+    for warning in &model.summary().warnings {
+        text.push_str(&format!("\nwarning: {}", warning.words_with(&output::dashes)));
+    }
+    if !model.summary().warnings.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// How to see all parameters of the model in a file.
+pub fn where_all(path: &Path) -> String {
+    format!("all: sparsegp inspect {} --all", path.display())
+}
+
+fn features(model: &TableModel) -> Vec<Vec<String>> {
+    let describe = |feature: &Feature| match feature {
+        Feature::Date { name, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            vec![format!("  {name}"), format!("date{missing}")]
+        }
+        Feature::Numeric { name, .. } => {
+            let missing = if feature.tells_missing() { ", or missing" } else { "" };
+            vec![format!("  {name}"), format!("number{missing}")]
+        }
+        Feature::Categorical { name, levels, missing, .. } => {
+            let first = if model.schema().drops_first() { " (the first makes no input)" } else { "" };
+            let missing = if *missing { ", and one of missing cells" } else { "" };
+            vec![
+                format!("  {name}"),
+                format!("{} categories: {}{missing}{first}", levels.len(), levels.join(", ")),
+            ]
+        }
+    };
+    model.schema().features().iter().map(describe).collect()
+}

@@ -1,0 +1,111 @@
+//! The command line as a function: arguments in, text and files out, an exit status; no maths.
+//!
+//! This crate may know everything of [`sparsegp_tables`] and [`sparsegp`], and it alone knows how options are spelled on a command line.
+
+mod args;
+mod compare;
+mod demo;
+mod evaluate;
+mod explain;
+mod fit;
+mod fitting;
+mod inspect;
+mod interruption;
+mod output;
+mod outputs;
+mod page;
+mod predict;
+mod progress;
+mod shell;
+mod summary;
+mod update;
+
+use args::{Cli, Command};
+use sparsegp::options::check_threads;
+use sparsegp::{Error, Result};
+use std::ffi::OsString;
+
+/// Makes every panic of this process one line on standard error.
+pub fn report_panics() {
+    std::panic::set_hook(Box::new(|panic| output::note(&defect(panic))));
+}
+
+/// The line about a panic: matrices that there is no memory for, or what should not have happened.
+fn defect(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let words = panic.payload().downcast_ref::<String>().map(String::as_str);
+    let words = words.or(panic.payload().downcast_ref::<&str>().copied()).unwrap_or("no words");
+    if words.contains("AllocError") {
+        return "error: there is not enough memory".to_owned();
+    }
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    format!("error: a defect of sparsegp, please report it: {} ({place})", one_line(words))
+}
+
+/// Does what these arguments, of which the first is the program's name, ask for; the exit status. The Python package, whose command this
+/// is too, calls it.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    page::keep_command(&arguments);
+    let outcome = match Cli::read(arguments) {
+        Ok(cli) => interruption::begin().and_then(|()| run(cli.command)),
+        Err(error) => return usage(&error),
+    };
+    let _ended = interruption::end();
+    outcome.map_or_else(
+        |error| {
+            output::complain(&error);
+            error.exit_code()
+        },
+        |()| 0,
+    )
+}
+
+fn run(command: Command) -> Result<()> {
+    check_environment()?;
+    match command {
+        Command::Fit(args) => fit::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Update(args) => update::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::manual(&args),
+    }
+}
+
+/// Refuses a number of threads in the environment that the option would not take.
+fn check_environment() -> Result<()> {
+    const NAME: &str = "RAYON_NUM_THREADS";
+    let threads = std::env::var(NAME).ok().and_then(|threads| threads.trim().parse().ok());
+    // 0 stands for all cores there.
+    threads
+        .filter(|&threads| threads > 0)
+        .map_or(Ok(()), check_threads)
+        .map_err(|error| Error::usage(error.message_with(&|_, _| NAME.to_owned())))
+}
+
+/// Help and version go to standard output; wrong usage becomes one line and a hint, as every other error.
+fn usage(error: &clap::Error) -> u8 {
+    let text = error.to_string();
+    if !error.use_stderr() {
+        return output::print(&text).map_or_else(|error| error.exit_code(), |()| 0);
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        output::note(text.trim_end());
+        return 2;
+    }
+    let mut parts = text.split("\n\n").map(one_line);
+    let message = parts.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+    let hint = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
+    let hint = hint.unwrap_or_else(|| "--help explains every option".to_owned());
+    output::complain(&Error::usage(message).hint(hint));
+    2
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

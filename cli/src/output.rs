@@ -1,0 +1,129 @@
+//! What is printed and written: errors, tables, documents, and the check of output paths before work; no figures.
+
+use sparsegp::files::AtomicFile;
+use sparsegp::{Error, Result};
+pub use sparsegp_tables::report::words::{duration, number, report_rows, table};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Prints on standard output. A reader that has seen enough and closed the pipe is no error.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::data(format!("standard output: writing failed: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Standard output as a stream of rows: the program ends without an error once nobody reads it any more.
+pub struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::stdout().write(bytes).inspect_err(end_with_reader)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stdout().flush().inspect_err(end_with_reader)
+    }
+}
+
+fn end_with_reader(error: &std::io::Error) {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+}
+
+/// Prints a line on standard error. Nobody can be told when that fails.
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// An option as it is typed.
+pub fn dashes(name: &str, value: Option<&str>) -> String {
+    let words = name.replace('_', "-");
+    match value {
+        // Options of the library that are on unless they are denied.
+        Some("false") => format!("--no-{words}"),
+        Some(value) => format!("--{words} {value}"),
+        None => format!("--{words}"),
+    }
+}
+
+/// Prints an error in one line and its hint in another.
+pub fn complain(error: &Error) {
+    note(&format!("error: {}", error.message_with(&dashes)));
+    if let Some(hint) = error.advice_with(&dashes) {
+        note(&format!("hint: {hint}"));
+    }
+}
+
+/// Refuses, before any work, output files that cannot be written, are given twice, or would replace an input.
+pub fn check_paths(outputs: &[&Path], inputs: &[&Path]) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for (index, output) in outputs.iter().enumerate() {
+        drop(AtomicFile::create(output)?);
+        let same = |other: &&Path| real(other) == real(output) && !is_device(output);
+        if outputs[..index].iter().any(same) {
+            return Err(Error::usage(format!("{}: is the name of two output files", output.display())));
+        }
+        if inputs.iter().any(same) {
+            return Err(Error::usage(format!(
+                "{}: is an input file, expected another name for output",
+                output.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Refuses a name for predictions whose ending is no known format.
+pub fn check_predictions_name(path: &Path) -> Result<()> {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("csv" | "parquet") => Ok(()),
+        _ => Err(Error::usage(format!(
+            "{}: predictions go to a file ending in .csv or .parquet",
+            path.display()
+        ))),
+    }
+}
+
+/// Rows of a name and words, the words broken into several rows where a line would be longer than `width`.
+pub fn wrapped(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
+    let names = rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max();
+    let room = width.saturating_sub(names.unwrap_or(0) + 2);
+    let mut lines = Vec::new();
+    for row in rows {
+        let [name, words] = row.as_slice() else { continue };
+        let (mut name, mut line) = (name.clone(), String::new());
+        for word in words.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(vec![std::mem::take(&mut name), std::mem::take(&mut line)]);
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(vec![name, line]);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_go_on_in_the_next_row() {
+        let rows = [vec!["ab".into(), "one two three four".into()], vec!["c".into(), "five".into()]];
+        assert_eq!(table(&wrapped(&rows, 13)), "ab  one two\n    three\n    four\nc   five\n");
+    }
+}

@@ -1,0 +1,135 @@
+//! `fit` with several targets: a model for each, their figures and one file; no maths.
+
+use super::args::FitArgs;
+use super::evaluate::evaluate;
+use super::fit::{self, Outcome};
+use super::fitting;
+use super::interruption;
+use super::output;
+use super::predict::OutputColumns;
+use super::progress::Progress;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::model::Tried;
+use sparsegp::options::FitOptions;
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::{Evaluation, KeptRows};
+use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+use sparsegp_tables::tables::read_table_with;
+use sparsegp_tables::tabular::{FitRequest, OutputsFit, OutputsRequest, TableModel, fit_outputs_in};
+use std::time::Instant;
+
+/// Runs the command.
+pub fn run((args, started): (&FitArgs, Instant), targets: &[String], options: &FitOptions) -> Result<()> {
+    check(args)?;
+    let table = read_table_with(&args.data, &args.columns.read_options())?;
+    let columns = args.columns.schema_options();
+    let request = OutputsRequest {
+        table: &table,
+        columns: &columns,
+        targets,
+        options,
+        test_fraction: args.test_fraction(),
+        sharing: args.sharing(),
+    };
+    let mut progress = Progress::of_fit(args.data.display().to_string(), args.output.quiet);
+    let mut listener = |event: &Event| progress.show(event);
+    let mut session = Session::new(&mut listener)
+        .with_interrupt(interruption::flag())
+        .with_clock(fitting::clock(options, started));
+    let fit = fit_outputs_in(&request, &mut session)?;
+    if let Some(last) = fit.models.models().last() {
+        progress.end(last.summary());
+    }
+    if !fit.tried.is_empty() && !args.output.json {
+        output::print(&decided(&fit))?;
+    }
+    // Before test rows are read, which may fail.
+    if let Some(path) = &args.output.model_out {
+        fit.models.save(path)?;
+    }
+    let outcome = |model| {
+        let test = test_figures((args, started), options, &fit, model)?;
+        let alone = test.is_none() && args.output.wants_page();
+        let rows = alone.then(|| rows_of(&fit, model)).transpose()?;
+        Ok(Outcome::of(args, model, table.rows(), test).with_rows(rows).with_outputs(fit.sharing))
+    };
+    let outcomes = fit.models.models().map(outcome).collect::<Result<Vec<_>>>()?;
+    if let Some(path) = &args.output.predictions {
+        let file = args.held_out.test.as_ref();
+        let read = file.map(|file| read_table_with(file, &args.columns.read_options())).transpose()?;
+        let rows = read.or(fit.test.clone());
+        fit::write_predictions(
+            args,
+            &OutputColumns::of_test(fit.models.models()),
+            rows.into_iter().map(Ok),
+            path,
+        )?;
+    }
+    fit::tell(args, &outcomes)
+}
+
+/// What the outputs have in common by held-out rows, with the losses and the option that says the same.
+fn decided(fit: &OutputsFit) -> String {
+    let loss =
+        |tried: &Tried| format!("{} {}", tried.value, tried.loss.map_or("failed".to_owned(), output::number));
+    let tried: Vec<String> = fit.tried.iter().map(loss).collect();
+    let (sharing, tried) = (fit.sharing, tried.join(", "));
+    format!(
+        "outputs  {sharing} by the log loss of held-out rows ({tried}); the same with --outputs {sharing}\n\n"
+    )
+}
+
+/// Refuses what is about one target.
+fn check(args: &FitArgs) -> Result<()> {
+    let given = [
+        ("--from", args.objective.from.is_some()),
+        ("--betas", args.objective.betas.is_some()),
+        ("--shuffle-buffer", args.shuffle_buffer.is_some()),
+        ("--checkpoint", args.interruption.checkpoint.is_some()),
+        ("--resume", args.interruption.resume.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Error::usage(format!("{name} is for one --target")).hint("fit the targets one by one"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Some of the rows that a model was trained on, for a report without test rows.
+fn rows_of(fit: &OutputsFit, model: &TableModel) -> Result<KeptRows> {
+    let mut rows = KeptRows::new(model);
+    rows.push_table(model, &fit.train.with_values(model.schema().target_name()), UnseenLevels::New)?;
+    Ok(rows)
+}
+
+/// The figures of test rows, where there are any.
+fn test_figures(
+    (args, started): (&FitArgs, Instant),
+    options: &FitOptions,
+    fit: &OutputsFit,
+    model: &TableModel,
+) -> Result<Option<Evaluation>> {
+    let columns = SchemaOptions {
+        target: model.schema().target_name().to_owned(),
+        known: Some(model.schema().clone()),
+        ..args.columns.schema_options()
+    };
+    let request = FitRequest {
+        table: &fit.train,
+        columns: &columns,
+        options,
+        test_fraction: 0.0,
+        start: None,
+        keep_posterior: false,
+    };
+    let (file, unseen) = (&args.held_out.test, args.held_out.unseen);
+    let any = file.is_some() || fit.test.is_some();
+    let baselines = any.then(|| fitting::baselines((&request, started), model)).flatten();
+    if let Some(path) = file {
+        let data = (path.as_path(), args.columns.delimiter);
+        return evaluate(model, baselines.as_ref(), data, unseen).map(Some);
+    }
+    let of_table = |table| Evaluation::of_table(model, baselines.as_ref(), table, unseen);
+    fit.test.as_ref().map(of_table).transpose()
+}

@@ -1,0 +1,86 @@
+//! Where reports and their figures go, and the command that makes them again; no content of theirs.
+
+use super::output;
+use sparsegp::files::AtomicFile;
+use sparsegp::{Error, Result};
+use sparsegp_tables::report::Page;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The command that runs.
+static COMMAND: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps the command for the page that tells how it was made.
+pub fn keep_command(arguments: &[OsString]) {
+    let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    let command = std::iter::once("sparsegp".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+    *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = command;
+}
+
+/// The command as it may be typed again.
+pub fn command() -> String {
+    COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// A word of a command line, quoted where a shell would take it apart.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Refuses, before any work, a folder for figures that cannot be made or written to.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::data(format!("{}: cannot be made: {error}", folder.display())))?;
+    output::check_paths(&[&folder.join("figure.svg")], &[])
+}
+
+/// Writes the page, where that is asked for, and its figures to a folder, where that is, each as SVG and as PNG.
+pub fn write(page: &Page, report: Option<&Path>, plots: Option<&Path>) -> Result<()> {
+    if let Some(path) = report {
+        AtomicFile::write_all_to(path, page.html().as_bytes())?;
+    }
+    let Some(folder) = plots else { return Ok(()) };
+    for (name, figure) in names(page).into_iter().zip(page.figures()) {
+        let path = |ending: &str| -> PathBuf { folder.join(format!("{name}.{ending}")) };
+        AtomicFile::write_all_to(&path("svg"), figure.drawing.svg().as_bytes())?;
+        AtomicFile::write_all_to(&path("png"), &figure.drawing.png())?;
+    }
+    Ok(())
+}
+
+/// A name for the file of every figure: its own, with the place of its part before it where there are several parts, and a number after it
+/// where another has the same.
+fn names(page: &Page) -> Vec<String> {
+    let several = page.parts.len() > 1;
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for (place, part) in page.parts.iter().enumerate() {
+        for figure in part.figures() {
+            let name = if several { format!("{}-{}", place + 1, figure.name) } else { figure.name.clone() };
+            let numbered =
+                |number: usize| if number == 1 { name.clone() } else { format!("{name}-{number}") };
+            let free = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
+            taken.insert(free.clone());
+            names.push(free);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+        let words = ["fit", "a b.csv", "rbf(ard)", "it's", "", "--target=y"];
+        let found = words.map(quoted);
+        assert_eq!(found, ["fit", "'a b.csv'", "'rbf(ard)'", "'it'\\''s'", "''", "--target=y"]);
+    }
+}

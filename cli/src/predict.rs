@@ -1,0 +1,436 @@
+//! `predict`: a model and a data file of any length to a file of predictions, block by block; no fitting.
+
+use super::args::PredictArgs;
+use super::output;
+use rayon::prelude::*;
+use sparsegp::likelihood::TargetKind;
+use sparsegp::model::{Model, Predictions};
+use sparsegp::{Error, Result};
+use sparsegp_tables::schema::{UnseenColumn, UnseenLevels};
+use sparsegp_tables::tables::{
+    Column, NamedColumn, PredictedRows, PredictedTable, PredictionWriter, Table, WriterBehind,
+};
+use sparsegp_tables::tabular::{DrawRequest, OutputDraws, TableModel, TableOutputs};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+/// Rows per block: the memory of a prediction, whatever the length of the file.
+pub const BLOCK_ROWS: usize = 8192;
+
+/// The most numbers that are drawn together.
+const DRAWN_NUMBERS: usize = 1 << 23;
+
+/// Rows whose values one thread computes at a time.
+const PART_ROWS: usize = 256;
+
+/// The columns of a predictions file besides those of draws.
+pub struct PredictedColumns<'a> {
+    /// Whose predictions they are.
+    pub model: &'a TableModel,
+    /// Whether rows are numbered.
+    pub row_numbers: bool,
+    /// Columns of the data that are copied.
+    pub keep: &'a [String],
+    /// Whether the latent moments are among them.
+    pub latent: bool,
+    /// The probabilities of the quantiles.
+    pub quantiles: &'a [f64],
+    /// Whether there is a target to have a log density.
+    pub log_density: bool,
+    /// The numbers of draws of the latent function and of the target.
+    pub drawn: (usize, usize),
+}
+
+impl<'a> PredictedColumns<'a> {
+    /// Mean and variance, or probabilities, alone.
+    pub fn of(model: &'a TableModel) -> Self {
+        PredictedColumns {
+            model,
+            row_numbers: false,
+            keep: &[],
+            latent: false,
+            quantiles: &[],
+            log_density: false,
+            drawn: (0, 0),
+        }
+    }
+
+    /// Those of rows whose targets are known, for a close look.
+    pub fn of_test(model: &'a TableModel) -> Self {
+        PredictedColumns { latent: true, log_density: true, ..PredictedColumns::of(model) }
+    }
+
+    /// Their names in order, given what the copied columns of the first block hold.
+    pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let mut leading = Vec::new();
+        leading.extend(self.row_numbers.then(|| ("row".to_owned(), false)));
+        leading.extend(self.keep.iter().map(|name| {
+            let copy = copies.iter().find(|copy| copy.name == *name);
+            (name.clone(), !copy.is_some_and(|copy| matches!(copy.column, Column::Number(_))))
+        }));
+        leading.extend(self.has_label().then(|| ("label".to_owned(), true)));
+        PredictedTable { leading, numbers: self.numbers(), csv_safe: false }
+    }
+
+    fn kind(&self) -> TargetKind {
+        self.model.schema().encoding().kind()
+    }
+
+    fn has_label(&self) -> bool {
+        matches!(self.kind(), TargetKind::Binary | TargetKind::Class | TargetKind::Ordinal)
+    }
+
+    /// Whether a mean says more than the probabilities do.
+    fn has_mean(&self) -> bool {
+        !matches!(self.kind(), TargetKind::Binary | TargetKind::Class)
+    }
+
+    fn numbers(&self) -> Vec<String> {
+        let levels = self.model.schema().encoding().levels();
+        let mut names = Vec::new();
+        if self.has_mean() {
+            names.extend(["mean".to_owned(), "variance".to_owned()]);
+        }
+        match self.kind() {
+            TargetKind::Binary => {
+                names.extend(levels.last().map(|positive| format!("probability_{positive}")))
+            }
+            _ => names.extend(levels.iter().map(|level| format!("probability_{level}"))),
+        }
+        if self.latent {
+            match self.model.latent().likelihood.joint() {
+                None => names.extend(["latent_mean".to_owned(), "latent_variance".to_owned()]),
+                Some(joint) => {
+                    names.extend(joint.functions().iter().enumerate().flat_map(|(c, function)| {
+                        let name = levels.get(c).unwrap_or(function);
+                        [format!("latent_mean_{name}"), format!("latent_variance_{name}")]
+                    }))
+                }
+            }
+        }
+        names.extend(self.quantiles.iter().map(|p| format!("q{p}")));
+        names.extend(
+            self.model
+                .latent()
+                .likelihood
+                .joint()
+                .map_or(&[][..], |joint| joint.details())
+                .iter()
+                .map(|&name| name.to_owned()),
+        );
+        if self.log_density {
+            names.push("log_density".to_owned());
+        }
+        names.extend((0..self.drawn.0).map(|k| format!("sample{k}")));
+        names.extend((0..self.drawn.1).map(|k| format!("draw{k}")));
+        names
+    }
+
+    /// Adds the numbers of a row; a target that is NaN is not known.
+    pub fn values(&self, predictions: &Predictions<'_>, row: usize, target: f64, values: &mut Vec<f64>) {
+        let moments = predictions.row(row);
+        if self.has_mean() {
+            values.extend([moments.mean, moments.variance]);
+        }
+        match self.kind() {
+            TargetKind::Binary => values.push(moments.mean),
+            _ => values.extend(predictions.probabilities(row)),
+        }
+        if self.latent {
+            match self.model.latent().likelihood.joint() {
+                None => values.extend([moments.latent_mean, moments.latent_variance]),
+                Some(joint) => values.extend((0..joint.functions().len()).flat_map(|function| {
+                    let (mean, variance) = predictions.latent(row, function);
+                    [mean, variance]
+                })),
+            }
+        }
+        values.extend(self.quantiles.iter().map(|&p| predictions.quantile(row, p)));
+        values.extend(predictions.details(row));
+        if self.log_density {
+            values.push(predictions.log_density(row, target));
+        }
+    }
+
+    /// The columns that come first, for rows of these numbers, with copies of columns of the data.
+    pub fn leading(
+        &self,
+        predictions: &Predictions<'_>,
+        rows: impl Iterator<Item = u64>,
+        copies: &[NamedColumn],
+    ) -> Vec<Column> {
+        let mut leading = Vec::new();
+        if self.row_numbers {
+            let numbers = rows.take(predictions.rows());
+            leading.push(Column::Number(numbers.map(|row| (row + 1) as f64).collect()));
+        }
+        let kept = copies.iter().filter(|copy| self.keep.contains(&copy.name));
+        leading.extend(kept.map(|copy| copy.column.clone()));
+        if self.has_label() {
+            let labels: Vec<Option<usize>> =
+                (0..predictions.rows()).into_par_iter().map(|row| predictions.most_probable(row)).collect();
+            leading.push(Column::of_labels(self.model.schema().encoding().levels(), labels));
+        }
+        leading
+    }
+}
+
+/// The columns of all outputs side by side; where there are several, the names of all but numbers of rows and copied columns end in the
+/// target's.
+pub struct OutputColumns<'a> {
+    /// Those of every output.
+    pub outputs: Vec<PredictedColumns<'a>>,
+    /// The outputs whose functions' covariances are wanted too.
+    pub covariance: Option<&'a TableOutputs>,
+}
+
+impl<'a> OutputColumns<'a> {
+    /// Those of test rows.
+    pub fn of_test(models: impl IntoIterator<Item = &'a TableModel>) -> Self {
+        let outputs = models.into_iter().map(PredictedColumns::of_test).collect();
+        OutputColumns { outputs, covariance: None }
+    }
+
+    /// Their names in order, given what the copied columns of the first block hold.
+    pub fn table(&self, copies: &[NamedColumn]) -> PredictedTable {
+        let mut all = PredictedTable::default();
+        for output in &self.outputs {
+            let mut table = output.table(copies);
+            if self.outputs.len() > 1 {
+                let target = output.model.schema().target_name();
+                let own = usize::from(output.row_numbers) + output.keep.len();
+                let leading = table.leading.iter_mut().skip(own).map(|(name, _)| name);
+                leading.chain(&mut table.numbers).for_each(|name| *name = format!("{name}_{target}"));
+            }
+            all.leading.extend(table.leading);
+            all.numbers.extend(table.numbers);
+        }
+        if let Some(outputs) = self.covariance {
+            let names: Vec<&str> = outputs.models().map(|model| model.schema().target_name()).collect();
+            for (p, name) in names.iter().enumerate() {
+                all.numbers.extend(names[p + 1..].iter().map(|other| format!("covariance_{name}_{other}")));
+            }
+        }
+        all
+    }
+
+    /// The predictions of one block, which begins at row `first` of the file, with the draws of every output, if any.
+    pub fn rows(
+        &self,
+        (block, first): (&Table, u64),
+        unseen: UnseenLevels,
+        draws: &[Vec<Vec<f64>>],
+    ) -> Result<PredictedRows> {
+        let of_output = |(index, output): (usize, &PredictedColumns<'_>)| {
+            let draws = draws.get(index).map_or(&[][..], |draws| draws);
+            block_rows((block, first), unseen, output, draws)
+        };
+        let mut parts = self.outputs.iter().enumerate().map(of_output).collect::<Result<Vec<_>>>()?;
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        let rows = block.rows();
+        if let Some(outputs) = self.covariance {
+            let (all, width) = (outputs.covariances(block, unseen)?, outputs.models().len());
+            let pairs = |row| (0..width).flat_map(move |p| (p + 1..width).map(move |other| (row, p, other)));
+            let numbers = (0..rows).flat_map(pairs);
+            let numbers = numbers.map(|(row, p, other)| all[(row * width + p) * width + other]).collect();
+            parts.push(PredictedRows { leading: Vec::new(), numbers, rows });
+        }
+        let leading = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.leading)).collect();
+        let row = |row: usize| {
+            parts.iter().flat_map(move |part| {
+                let width = part.numbers.len() / rows;
+                &part.numbers[row * width..(row + 1) * width]
+            })
+        };
+        let numbers = (0..rows).flat_map(row).copied().collect();
+        Ok(PredictedRows { leading, numbers, rows })
+    }
+}
+
+/// CSV to standard output, or a file of predictions.
+fn writer(out: &Path, table: PredictedTable) -> Result<WriterBehind> {
+    if out == Path::new("-") {
+        PredictionWriter::stream("standard output", Box::new(output::StandardOutput), table)?.behind()
+    } else {
+        PredictionWriter::create(out, table)?.behind()
+    }
+}
+
+/// What the cells of a file hold that training did not meet: missing numbers, for which the mean stands in, and new levels.
+#[derive(Default)]
+pub struct Unfamiliar {
+    filled: BTreeMap<String, usize>,
+    levels: Vec<UnseenColumn>,
+}
+
+impl Unfamiliar {
+    /// Takes in those of a block.
+    pub fn add(&mut self, model: &TableModel, block: &Table) -> Result<()> {
+        for (name, count) in model.schema().silent_gaps(block) {
+            *self.filled.entry(name.to_owned()).or_default() += count;
+        }
+        for found in model.schema().unseen_levels(block)? {
+            match self.levels.iter_mut().find(|known| known.column == found.column) {
+                Some(known) => known.merge(found),
+                None => self.levels.push(found),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how many there were, in a line of standard error for each of the two kinds.
+    pub fn tell(&self, data: &Path) {
+        const MOST: usize = 5;
+        if let Some(told) = UnseenColumn::told(&data.display().to_string(), &self.levels) {
+            output::note(&format!("warning: {told}"));
+        }
+        let mut names: Vec<String> =
+            self.filled.iter().take(MOST).map(|(name, count)| format!("'{name}' ({count})")).collect();
+        if self.filled.len() > MOST {
+            names.push(format!("{} more", self.filled.len() - MOST));
+        }
+        if !names.is_empty() {
+            output::note(&format!(
+                "warning: {}: cells are missing in columns that had all in training: {}; the mean of training stands in for them",
+                data.display(),
+                names.join(", ")
+            ));
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &PredictArgs) -> Result<()> {
+    check(args)?;
+    let outputs = TableOutputs::load(&args.model)?;
+    let models: Vec<&TableModel> = outputs.models().collect();
+    if args.covariance && models.len() < 2 {
+        return Err(Error::usage("--covariance is between several outputs, the model has one"));
+    }
+    if args.covariance && !outputs.are_mixed() {
+        return Err(Error::usage(
+            "--covariance is between outputs fitted with --mixing: those of separate processes are independent",
+        ));
+    }
+    let unseen = args.unseen.unseen;
+    // Draws need all rows together: one block, one row longer than allowed so that longer files are noticed.
+    let most = if args.samples > 0 { Model::MOST_JOINT_ROWS + 1 } else { block_rows_of(args.draws) };
+    let blocks = outputs.open_with(&args.data, most, (args.delimiter, &args.keep))?.or_none();
+    let of_output = |model| PredictedColumns {
+        latent: args.latent,
+        quantiles: &args.quantiles,
+        log_density: blocks.names().iter().any(|name| name == TableModel::schema(model).target_name()),
+        drawn: (args.samples, args.draws),
+        ..PredictedColumns::of(model)
+    };
+    let covariance = args.covariance.then_some(&outputs);
+    let mut columns = OutputColumns { outputs: models.iter().copied().map(of_output).collect(), covariance };
+    if let Some(first) = columns.outputs.first_mut() {
+        (first.row_numbers, first.keep) = (args.row_numbers, &args.keep);
+    }
+    let table = |copies: &[NamedColumn]| -> Result<PredictedTable> {
+        let table = columns.table(copies);
+        check_names(&table)?;
+        Ok(table.csv_safe(args.csv_safe))
+    };
+    check_names(&table(&[])?)?;
+    let (mut out, mut first, mut unfamiliar) = (None, 0, Unfamiliar::default());
+    for block in blocks.ahead()? {
+        let block = block?;
+        models.first().map_or(Ok(()), |model| unfamiliar.add(model, &block))?;
+        let drawn = all_draws(&outputs, &block, args, first)?;
+        let rows = columns.rows((&block, first), unseen, &drawn)?;
+        let ready = match out {
+            Some(out) => out,
+            None => writer(&args.out, table(block.copies())?)?,
+        };
+        out = Some(ready.write_rows(rows)?);
+        first += block.rows() as u64;
+    }
+    unfamiliar.tell(&args.data);
+    match out {
+        Some(out) => out.finish(),
+        None => writer(&args.out, table(&[])?)?.finish(),
+    }
+}
+
+/// The rows of a block with so many draws, whose memory does not grow with the draws.
+fn block_rows_of(draws: usize) -> usize {
+    BLOCK_ROWS.min(DRAWN_NUMBERS / draws.max(1)).max(1)
+}
+
+/// Refuses copied columns that are called like a prediction or copied twice.
+fn check_names(table: &PredictedTable) -> Result<()> {
+    let mut seen = HashSet::new();
+    match table.names().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Error::usage(format!("--keep: the predictions have a column {name:?} already"))
+            .hint("rename the column in the data, or leave it out")),
+        None => Ok(()),
+    }
+}
+
+/// The draws of the latent function and those of the target at the rows of a block that begins at row `first` of the file, for every
+/// output.
+fn all_draws(
+    outputs: &TableOutputs,
+    block: &Table,
+    args: &PredictArgs,
+    first: u64,
+) -> Result<Vec<OutputDraws>> {
+    let mut all = vec![OutputDraws::new(); outputs.models().len()];
+    let request = DrawRequest { count: 0, seed: args.seed, first_row: first, unseen: args.unseen.unseen };
+    let mut add = |draws: Vec<OutputDraws>| {
+        all.iter_mut().zip(draws).for_each(|(all, draws)| all.extend(draws));
+    };
+    if args.samples > 0 {
+        add(outputs.samples(block, &DrawRequest { count: args.samples, ..request })?);
+    }
+    if args.draws > 0 {
+        add(outputs.draws(block, &DrawRequest { count: args.draws, ..request })?);
+    }
+    Ok(all)
+}
+
+fn check(args: &PredictArgs) -> Result<()> {
+    if let Some(p) = args.quantiles.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
+        return Err(Error::usage(format!("--quantiles: {p} is not between 0 and 1")));
+    }
+    let repeated = args.quantiles.iter().enumerate().find(|(i, p)| args.quantiles[..*i].contains(p));
+    if let Some((_, p)) = repeated {
+        return Err(Error::usage(format!("--quantiles: {p} is given twice")));
+    }
+    if args.out == Path::new("-") {
+        return Ok(());
+    }
+    output::check_predictions_name(&args.out)?;
+    output::check_paths(&[&args.out], &[&args.model, &args.data])
+}
+
+/// The predictions of one block, which begins at row `first` of the file.
+fn block_rows(
+    (block, first): (&Table, u64),
+    unseen: UnseenLevels,
+    columns: &PredictedColumns<'_>,
+    draws: &[Vec<f64>],
+) -> Result<PredictedRows> {
+    let predictions = columns.model.predict(block, unseen)?;
+    let targets = columns.model.schema().target_where_known(block)?;
+    let width = columns.numbers().len();
+    let mut numbers = vec![0.0; predictions.rows() * width];
+    let fill = |(part, out): (usize, &mut [f64])| {
+        let mut row_values = Vec::with_capacity(width);
+        for (offset, out) in out.chunks_exact_mut(width).enumerate() {
+            let row = part * PART_ROWS + offset;
+            let target = targets.as_ref().map_or(f64::NAN, |targets| targets[row]);
+            row_values.clear();
+            columns.values(&predictions, row, target, &mut row_values);
+            row_values.extend(draws.iter().map(|draw| draw[row]));
+            out.copy_from_slice(&row_values);
+        }
+    };
+    numbers.par_chunks_mut(PART_ROWS * width).enumerate().for_each(fill);
+    let leading = columns.leading(&predictions, first.., block.copies());
+    Ok(PredictedRows { leading, numbers, rows: predictions.rows() })
+}

@@ -1,0 +1,184 @@
+//! What `fit` prints when it is done, on one screen; `inspect` and the metrics document say more.
+
+use super::output;
+use sparsegp::hyper::StopReason;
+use sparsegp::latent::Layer;
+use sparsegp::model::StepGuarantee;
+use sparsegp::model::{BetaCurve, BetaPoint};
+use sparsegp::objective::EstimatorCounts;
+use sparsegp_tables::report::Evaluation;
+use sparsegp_tables::report::words::{self, parameters};
+use sparsegp_tables::tabular::TableModel;
+
+/// The lines and columns of a screen.
+const LINES: usize = 24;
+const COLUMNS: usize = 80;
+
+/// The figures of test rows in a line.
+const FIGURES: usize = 4;
+
+/// The most values of β whose scores are shown.
+const MOST_BETAS: usize = 5;
+
+/// The lines about coefficients besides the coefficients: a heading, a header, and where to see all.
+const COEFFICIENT_FRAME: usize = 3;
+
+/// The summary of a fit, the most important first; `where_all` tells where all parameters are to be seen.
+pub fn text(model: &TableModel, test: Option<&Evaluation>, next: &[String], where_all: &str) -> String {
+    let mut head = fitted(model);
+    head.extend(test.map(|test| figures_of(model, test)).unwrap_or_default());
+    head.extend(next.iter().map(|line| row("next", line.clone())));
+    head.extend(trained(model));
+    let mut head = output::wrapped(&head, COLUMNS);
+    // Choices take the room that hyper-parameters leave.
+    let least = parameters::within(model, 0, where_all).len();
+    let excess = (head.len() + least).saturating_sub(LINES);
+    shorten(&mut head, "chosen", excess);
+    let left = LINES.saturating_sub(head.len());
+    let parameters = parameters::within(model, left, where_all);
+    let left = left.saturating_sub(parameters.len() + COEFFICIENT_FRAME);
+    let most = left.clamp(parameters::LEAST_SHOWN, parameters::MOST_SHOWN);
+    let coefficients = words::coefficient_text(model, most, where_all).unwrap_or_default();
+    // A blank line where there is room for one.
+    let lines = head.len() + parameters.len() + coefficients.lines().count();
+    let gap = if lines < LINES { "\n" } else { "" };
+    let parameters = output::table(&parameters) + &coefficients;
+    let parameters: String = parameters.lines().map(|line| cut(line) + "\n").collect();
+    output::table(&head) + gap + &parameters
+}
+
+/// Takes up to so many lines off the end of a wrapped row; one of them is left, with a mark.
+fn shorten(lines: &mut Vec<Vec<String>>, name: &str, excess: usize) {
+    let Some(start) = lines.iter().position(|line| line[0] == name) else { return };
+    let more = lines[start + 1..].iter().take_while(|line| line[0].is_empty()).count();
+    let taken = excess.min(more);
+    if taken > 0 {
+        let end = start + 1 + more;
+        lines.drain(end - taken..end);
+        let names = lines.iter().map(|line| line[0].chars().count()).max().unwrap_or_default();
+        // Two spaces follow the names, and one comes before the mark.
+        let room = COLUMNS.saturating_sub(names + 4);
+        let last = &mut lines[end - taken - 1][1];
+        *last = last.chars().take(room).chain([' ', '…']).collect();
+    }
+}
+
+/// A line that ends with the screen.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(COLUMNS) {
+        Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
+        None => line.to_owned(),
+    }
+}
+
+fn row(name: &str, value: String) -> Vec<String> {
+    vec![name.to_owned(), value]
+}
+
+/// What was fitted to what.
+fn fitted(model: &TableModel) -> Vec<Vec<String>> {
+    let (options, latent) = (model.options(), model.latent());
+    let (rows, inputs) = (words::count(model.training_rows()), model.schema().dims());
+    let (target, likelihood) = (model.schema().target_name(), latent.likelihood.name());
+    let class = model.schema().encoding().positive().map(|class| format!(" (probability of \"{class}\")"));
+    let mut fitted = vec![row(
+        "task",
+        format!(
+            "{} of '{target}'{}, {likelihood} likelihood, {rows} training rows, {inputs} {}",
+            model.task(),
+            class.unwrap_or_default(),
+            if inputs == 1 { "input" } else { "inputs" }
+        ),
+    )];
+    match latent.layer() {
+        Layer::Inducing(layer) => {
+            let mut kernel = format!("{}, {} inducing inputs", options.kernel, layer.z().nrows());
+            if let Some(nearby) = model.neighbours() {
+                kernel.push_str(&format!(", {} neighbours", nearby.count()));
+            }
+            fitted.push(row("kernel", kernel));
+        }
+        Layer::Linear(layer) => fitted.extend([
+            row("model", format!("linear (glm), coefficients: {}", words::coefficient_count(layer))),
+            row("prior", words::prior(options)),
+        ]),
+    }
+    fitted
+}
+
+/// How training went.
+fn trained(model: &TableModel) -> Vec<Vec<String>> {
+    let summary = model.summary();
+    let stopped = match summary.stop_reason {
+        StopReason::Converged => words::ended(summary),
+        _ => words::stopped(summary),
+    };
+    let mut trained = vec![row("stopped", format!("{stopped}; {}", words::objective(model)))];
+    trained.extend(summary.guarantee.map(|proven| row("theorem", guarantee(&proven))));
+    trained.extend(summary.sampling.and_then(sampling).map(|text| row("sampling", text)));
+    trained.extend(words::evidence(summary).map(|text| row("log evidence", text)));
+    trained.extend(words::search_rows(model, &output::dashes));
+    trained.extend(model.beta_curve().map(|curve| row("β", scores(curve))));
+    trained
+}
+
+/// What is proven of the steps on q.
+fn guarantee(proven: &StepGuarantee) -> String {
+    let StepGuarantee { smoothness, strong_convexity, noise, steps, distance } = proven;
+    format!(
+        "smoothness {smoothness:.4}, strong convexity {strong_convexity:.4}, noise {noise:.4e}; after {steps} steps (m, C) of the whitened \
+         weights is within {distance:.3e} of the optimum, squared, on average"
+    )
+}
+
+/// How often the rejection sampler accepted, and how often it starved, if there was one.
+fn sampling(counts: EstimatorCounts) -> Option<String> {
+    let samples = counts.accepted + counts.starved;
+    let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    (counts.proposals > 0).then(|| {
+        format!(
+            "{:.3} % of {:.2e} proposals accepted; {:.3} % of the samples drawn by inversion, since rejection starved",
+            percent(counts.accepted, counts.proposals),
+            counts.proposals as f64,
+            percent(counts.starved, samples)
+        )
+    })
+}
+
+/// The figures of the test rows, beside those of training rows and baselines where there are any.
+fn figures_of(model: &TableModel, test: &Evaluation) -> Vec<Vec<String>> {
+    let (mut beside, others) = words::short(test, model.task());
+    let alone = beside.is_empty();
+    let names: Vec<String> = beside.iter_mut().map(|row| std::mem::take(&mut row[0])).collect();
+    beside.iter_mut().for_each(|row| drop(row.remove(0)));
+    let mut rows: Vec<Vec<String>> = names
+        .into_iter()
+        .zip(output::table(&beside).lines())
+        .map(|(name, cells)| vec![name, cells.to_owned()])
+        .collect();
+    let others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    for (index, part) in others.chunks(FIGURES).enumerate() {
+        let (name, prefix) = match (index, alone) {
+            (0, true) => ("test", format!("{} rows: ", test.rows)),
+            (0, false) => ("also", String::new()),
+            _ => ("", String::new()),
+        };
+        rows.push(vec![name.to_owned(), prefix + &part.join(", ")]);
+    }
+    let confusion = words::confusion_line(&test.report, model.schema().encoding().levels());
+    rows.extend(confusion.map(|line| vec!["confusion".to_owned(), line]));
+    rows
+}
+
+/// The values of β with the best scores of the validation rows, the best first.
+fn scores(curve: &BetaCurve) -> String {
+    let mut points: Vec<&BetaPoint> = curve.points.iter().collect();
+    points.sort_by(|a, b| a.score.unwrap_or(f64::INFINITY).total_cmp(&b.score.unwrap_or(f64::INFINITY)));
+    let score = |point: &&BetaPoint| {
+        let score = point.score.map_or("not finite".to_owned(), output::number);
+        format!("{} ({score})", output::number(point.beta))
+    };
+    let best: Vec<String> = points.iter().take(MOST_BETAS).map(score).collect();
+    let of = if curve.squared_error { "squared error" } else { "log loss" };
+    format!("{} of {} by validation {of}: {}", best.len(), points.len(), best.join(", "))
+}

@@ -1,0 +1,90 @@
+//! `update`: a model and new rows to the model after them, with its figures at these rows before and after; no fitting.
+
+use super::args::UpdateArgs;
+use super::predict::Unfamiliar;
+use super::{interruption, output};
+use serde_json::{Map, Value, json};
+use sparsegp::Result;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::metrics::Report;
+use sparsegp_tables::report::Evaluation;
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::{ReadOptions, Table, read_table_with};
+use sparsegp_tables::tabular::{TableModel, TableOutputs};
+use std::path::Path;
+
+/// Runs the command.
+pub fn run(args: &UpdateArgs) -> Result<()> {
+    output::check_paths(&[&args.model_out], &[&args.data])?;
+    let models = TableOutputs::load(&args.model)?;
+    let missing = models.models().next().map(|model| model.schema().missing_values().to_vec());
+    let how = ReadOptions { delimiter: args.delimiter, missing: missing.unwrap_or_default() };
+    let table = read_table_with(&args.data, &how)?;
+    let mut unfamiliar = Unfamiliar::default();
+    models.models().next().map_or(Ok(()), |model| unfamiliar.add(model, &table))?;
+    unfamiliar.tell(&args.data);
+    let mut quiet = |_: &Event| {};
+    let mut session = Session::new(&mut quiet).with_interrupt(interruption::flag());
+    let updated = models.updated(&table, args.forget, &mut session)?;
+    let pairs = models.models().zip(updated.models());
+    let of_targets = pairs.map(|(old, new)| Updated::of(old, new, &table)).collect::<Result<Vec<_>>>()?;
+    // The file may replace the model, so it comes after everything that can fail, and appears complete or not at all.
+    updated.save(&args.model_out)?;
+    let several = of_targets.len() > 1;
+    for (old, new) in models.models().zip(updated.models()) {
+        let of = if several { format!("{}: ", new.schema().target_name()) } else { String::new() };
+        for warning in &new.summary().warnings[old.summary().warnings.len()..] {
+            output::note(&format!("warning: {of}{}", warning.words_with(&output::dashes)));
+        }
+    }
+    if args.json {
+        return output::print(&document(args, &of_targets));
+    }
+    of_targets.iter().try_for_each(|updated| output::print(&updated.text(several)))?;
+    output::print(&format!("written to {}\n", args.model_out.display()))
+}
+
+/// What new rows made of a model.
+struct Updated {
+    target: String,
+    /// Rows with a target, and rows before them.
+    rows: (u64, usize),
+    before: Report,
+    after: Report,
+}
+
+impl Updated {
+    fn of(old: &TableModel, new: &TableModel, table: &Table) -> Result<Updated> {
+        let figures = |model| Evaluation::of_table(model, None, table, UnseenLevels::New);
+        let (before, after) = (figures(old)?, figures(new)?);
+        Ok(Updated {
+            target: old.schema().target_name().to_owned(),
+            rows: (before.rows, old.training_rows()),
+            before: before.report,
+            after: after.report,
+        })
+    }
+
+    fn text(&self, several: bool) -> String {
+        let (new, old) = self.rows;
+        let head = if several { format!("{}\n", self.target) } else { String::new() };
+        let mut table = vec![["figures of the new rows", "before", "after"].map(str::to_owned).to_vec()];
+        let pairs = output::report_rows(&self.before).into_iter().zip(output::report_rows(&self.after));
+        table.extend(pairs.map(|((name, before), (_, after))| vec![name, before, after]));
+        format!("{head}{new} new rows on top of {old}\n{}", output::table(&table))
+    }
+}
+
+fn document(args: &UpdateArgs, updated: &[Updated]) -> String {
+    let of_target = |one: &Updated| {
+        let (new, old) = one.rows;
+        json!({ "rows": new, "rows_before": old, "before": one.before, "after": one.after })
+    };
+    let outputs: Map<String, Value> =
+        updated.iter().map(|one| (one.target.clone(), of_target(one))).collect();
+    let model: &Path = &args.model_out;
+    format!(
+        "{:#}\n",
+        json!({ "command": "update", "model": model, "forget": args.forget, "outputs": outputs })
+    )
+}

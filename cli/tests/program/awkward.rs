@@ -1,0 +1,469 @@
+//! Tables as they come: each awkward file with the line that a fit says about it, in memory and from disk alike, and new rows that are
+//! read as the training rows were.
+
+use std::io::Cursor;
+
+use super::told::{columns, file, fitted, fitted_with, from_disk, noise, refused, rows};
+use sparsegp::Error;
+use sparsegp_tables::schema::{SchemaOptions, SplitBy, UnseenLevels};
+use sparsegp_tables::tables::{Table, read_csv};
+use sparsegp_tables::tabular::TableModel;
+use sparsegp_testkit::parquet::Cells;
+use sparsegp_testkit::program::Work;
+
+fn csv(text: &str) -> Table {
+    read_csv("new", Cursor::new(text.to_owned().into_bytes())).expect("a table")
+}
+
+/// The inputs of new rows.
+fn inputs(model: &TableModel, text: &str) -> Result<Vec<Vec<f64>>, Error> {
+    let table = csv(text);
+    let x = model.schema().design(&table, UnseenLevels::Error)?;
+    Ok((0..x.nrows()).map(|row| x.row(row).iter().copied().collect()).collect())
+}
+
+#[test]
+fn missing_inputs_take_the_mean_and_an_input_says_where() {
+    let text = rows("a,b,c,y", 120, |row| {
+        let a = if row % 10 == 3 { "NA".to_owned() } else { format!("{}", row % 7) };
+        let c = ["red", "", "blue"][row % 3];
+        format!("{a},{},{c},{}", noise(row), 2.0 + noise(row + 500))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: cells are missing: in 'a' (12) they take the mean, and an input 'a is missing' says where; in 'c' (40) they are a \
+          category of their own"
+        ]
+    );
+    assert_eq!(
+        model.schema().input_names(),
+        ["a", "a is missing", "b", "c=red", "c is missing"],
+        "a linear model leaves the first category out"
+    );
+    let present: Vec<f64> = (0..120).filter(|row| row % 10 != 3).map(|row| (row % 7) as f64).collect();
+    let mean = present.iter().sum::<f64>() / present.len() as f64;
+    let b = (0..120).map(noise).sum::<f64>() / 120.0;
+    let new = "a,b,c\n,0.5,red\n2,,NA\n";
+    let x = inputs(&model, new).expect("inputs");
+    for (found, expected) in x.concat().iter().zip([mean, 1.0, 0.5, 1.0, 0.0, 2.0, 0.0, b, 0.0, 1.0]) {
+        assert!((found - expected).abs() < 1e-12, "{x:?}");
+    }
+    assert_eq!(model.schema().silent_gaps(&csv(new)), [("b", 1)]);
+    let predictions = model.predict(&csv(new), UnseenLevels::Error).expect("predictions");
+    assert!(predictions.row(1).mean.is_finite());
+}
+
+#[test]
+fn cells_missing_in_test_rows_alone_make_no_input() {
+    let (_folder, path) = file(
+        "f.csv",
+        rows("a,b,y", 60, |row| format!("{},{},{}", noise(row), noise(row + 99), noise(row + 7))),
+    );
+    let (_, (_, test)) = fitted_with(&path, &columns(), 0.2);
+    let text = rows("a,b,y", 60, |row| {
+        let a = if row == test[0] { String::new() } else { noise(row).to_string() };
+        format!("{a},{},{}", noise(row + 99), noise(row + 7))
+    });
+    std::fs::write(&path, text).expect("written");
+    let (model, (_, again)) = fitted_with(&path, &columns(), 0.2);
+    assert_eq!((model.schema().input_names(), again), (vec!["a".to_owned(), "b".to_owned()], test));
+}
+
+#[test]
+fn rows_without_a_target_are_left_out_and_rows_keep_their_numbers() {
+    let text = rows("a,y", 100, |row| {
+        let y = if row % 5 == 0 { String::new() } else { noise(row + 7).to_string() };
+        // What such rows hold otherwise does not matter.
+        let a = if row == 50 { "oops".to_owned() } else { noise(row).to_string() };
+        format!("{a},{y}")
+    });
+    let (_folder, path) = file("f.csv", &text);
+    let (model, (said, test)) = fitted_with(&path, &columns(), 0.25);
+    assert_eq!(said, ["f: 20 of 100 rows have no target 'y' and are left out"]);
+    assert_eq!((model.training_rows(), test.len()), (60, 20));
+    assert!(test.iter().all(|row| row % 5 != 0));
+    let bad = text.replace(&format!("{},{}\n", noise(78), noise(85)), &format!("inf,{}\n", noise(85)));
+    assert_eq!(
+        refused(&bad, &columns()),
+        "f: row 79 (line 80), column 'a': found inf, expected a finite number"
+    );
+    let none = rows("a,y", 20, |row| format!("{},NA", noise(row)));
+    assert_eq!(refused(&none, &columns()), "f: the target 'y' is missing in every row");
+}
+
+#[test]
+fn numbers_are_read_as_written_and_told() {
+    let text = rows("price,share,net,x,y", 100, |row| {
+        let price = 900 + 37 * (row * 7 % 100);
+        let price = if price < 1000 {
+            format!("${price}")
+        } else {
+            format!("\"${},{:03}\"", price / 1000, price % 1000)
+        };
+        let net = format!("{} {:03}", 1 + row % 7, (row * 131) % 1000);
+        format!("{price},{:.1} %,{net},{},{}", 10.0 * noise(row), noise(row + 3), noise(row + 9))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: numbers and dates as written: 'price' (\"$1,159\" is 1159, although the mark could be a decimal one), 'share' (\"1.8 %\" \
+          is 1.8, in percent) and 'net' (\"1 000\" is 1000)"
+        ]
+    );
+    let x = inputs(&model, "price,share,net,x\n\"$1,234\",5 %,2 500,1\n7.5,2.5,3,1\n").expect("inputs");
+    assert_eq!(x, [[1234.0, 5.0, 2500.0, 1.0], [7.5, 2.5, 3.0, 1.0]]);
+    let error = inputs(&model, "price,share,net,x\n$1,5 %,2 500,1\n12 kg,2,3,1\n").expect_err("no number");
+    assert_eq!(error.to_string(), "new: row 2 (line 3), column 'price': found \"12 kg\", expected a number");
+}
+
+#[test]
+fn a_target_of_amounts_is_a_number() {
+    let text =
+        rows("x,y", 80, |row| format!("{},\"€ {},{:03}\"", noise(row), 1 + row % 9, (row * 377) % 1000));
+    let (model, said) = fitted(&text);
+    assert!(
+        said[0].contains("'y' (\"€ 1,000\" is 1000, although the mark could be a decimal one)"),
+        "{said:?}"
+    );
+    assert_eq!(model.schema().target(&csv("x,y\n1,\"€ 2,500\"\n")).expect("a target"), Some(vec![2500.0]));
+}
+
+#[test]
+fn decimal_commas_and_other_delimiters_are_found() {
+    let cells = |row: usize, mark: char| {
+        let comma = |value: f64| format!("{value:.3}").replace('.', ",");
+        format!("{}{mark}1.{:03}{mark}{}", comma(noise(row)), (row * 77) % 1000, comma(1.0 + noise(row + 50)))
+    };
+    let (model, said) = fitted(&rows("a;b;y", 60, |row| cells(row, ';')));
+    let number = format!("{:.3}", noise(0));
+    let written = number.replace('.', ",");
+    assert_eq!(
+        said,
+        [format!("f: numbers and dates as written: all with a decimal comma ({written:?} is {number})")]
+    );
+    assert_eq!(inputs(&model, "a;b\n2,5;1.500\n").expect("inputs"), [[2.5, 1500.0]]);
+    assert_eq!(inputs(&model, "a,b\n2.5,1500\n").expect("inputs"), [[2.5, 1500.0]]);
+    for (mark, name) in [('\t', "tab"), ('|', "bar"), (';', "semicolon")] {
+        let text = rows(&format!("a{mark}b{mark}y"), 60, |row| {
+            format!("{}{mark}{}{mark}{}", noise(row), noise(row + 1), noise(row + 2))
+        });
+        let (model, said) = fitted(&text);
+        assert_eq!((model.schema().dims(), said), (2, Vec::<String>::new()), "{name}");
+    }
+    // What is said goes before what is found.
+    let odd = rows("a:b:y", 60, |row| format!("{}:{}:{}", noise(row), noise(row + 1), noise(row + 2)));
+    let (_folder, path) = file("f.csv", odd);
+    let said = SchemaOptions { delimiter: Some(b':'), ..columns() };
+    assert_eq!(from_disk(&path, &said, 0.2).expect("a fit").0.schema().dims(), 2);
+    assert_eq!(
+        sparsegp_tables::tables::read_table_with(&path, &said.read_options())
+            .expect("a table")
+            .columns()
+            .len(),
+        3
+    );
+}
+
+/// The text of a day of the year 2020 or later, in the order of a format.
+fn day(number: usize, form: &str) -> String {
+    let (mut year, mut left) = (2020, number);
+    let months = |year: usize| {
+        [31, if year.is_multiple_of(4) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    };
+    let mut month = 0;
+    while left >= months(year)[month] {
+        left -= months(year)[month];
+        month += 1;
+        if month == 12 {
+            (year, month) = (year + 1, 0);
+        }
+    }
+    let (y, m, d) = (year.to_string(), format!("{:02}", month + 1), format!("{:02}", left + 1));
+    form.replace('Y', &y).replace('M', &m).replace('D', &d)
+}
+
+#[test]
+fn dates_make_a_trend_and_the_periods_that_they_show() {
+    for (form, zone, first) in [
+        ("Y-M-DT06:30:00Z", "", "2020-01-01 06:30"),
+        ("Y/M/D", "", "2020-01-01"),
+        ("D.M.Y", "", "2020-01-01"),
+        ("M/D/Y", "", "2020-01-01"),
+        ("D/M/Y 10:00", "", "2020-01-01 10:00"),
+    ] {
+        let text = rows("when,x,y", 500, |row| {
+            format!("{}{zone},{},{}", day(row, form), noise(row), noise(row + 5))
+        });
+        let (model, said) = fitted(&text);
+        let cell = day(0, form);
+        assert_eq!(said, [format!("f: numbers and dates as written: 'when' ({cell:?} is {first})")]);
+        let names = [
+            "when (years)",
+            "when (sin of week)",
+            "when (cos of week)",
+            "when (sin of year)",
+            "when (cos of year)",
+            "x",
+        ];
+        assert_eq!(model.schema().input_names(), names, "{form}");
+        let new = format!("when,x\n{},0\n", day(366, form));
+        let x = inputs(&model, &new).expect("inputs");
+        assert!((x[0][0] - 366.0 / 365.2425).abs() < 1e-9, "{x:?}");
+        // The first of January 2021 was a Friday.
+        let angle = std::f64::consts::TAU * 4.0 / 7.0;
+        assert!((x[0][1] - angle.sin()).abs() < 1e-9 && (x[0][2] - angle.cos()).abs() < 1e-9);
+        assert!(x[0][4] > 0.99);
+        let error = inputs(&model, "when,x\nyesterday,0\n").expect_err("no date").to_string();
+        assert!(
+            error.starts_with("new: row 1 (line 2), column 'when': found \"yesterday\", expected a date"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn dates_of_unknown_order_are_told_and_times_and_gaps_have_inputs() {
+    let text = rows("when,x,y", 60, |row| {
+        let when = if row == 7 {
+            String::new()
+        } else {
+            format!("0{}/0{}/2021 {:02}:15", 1 + row % 9, 1 + row % 5, row % 24)
+        };
+        format!("{when},{},{}", noise(row), noise(row + 5))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: numbers and dates as written: 'when' (\"01/01/2021 00:15\" is 2021-01-01 00:15, month first, although all days could be months)",
+            "f: cells are missing: in 'when' (1) they take the mean, and an input 'when is missing' says where"
+        ]
+    );
+    let names = [
+        "when (years)",
+        "when (sin of day)",
+        "when (cos of day)",
+        "when (sin of week)",
+        "when (cos of week)",
+    ];
+    assert_eq!(model.schema().input_names()[..5], names);
+    assert_eq!(model.schema().input_names()[5], "when is missing");
+    let x = inputs(&model, "when,x\n,0\n01/02/2021 06:15,0\n").expect("inputs");
+    assert_eq!(x[0][1..6], [0.0, 0.0, 0.0, 0.0, 1.0]);
+    assert!((x[1][0] - 1.25 / 365.2425).abs() < 1e-9 && x[1][5] == 0.0, "{x:?}");
+}
+
+#[test]
+fn identifiers_are_left_out_unless_they_are_kept() {
+    let text = rows("id,name,order_id,t,n,empty,x,y", 100, |row| {
+        let n = (row * 37) % 100 + 1;
+        let t = 100 + 3 * row;
+        format!("{},p{row},{},{t},{n},,{},{}", row + 1, 7000 + (row * 31) % 997, noise(row), noise(row + 5))
+    });
+    let (model, said) = fitted(&text);
+    assert_eq!(model.schema().input_names(), ["x"]);
+    assert_eq!(
+        said,
+        [
+            "f: columns left out: 'id' (distinct whole numbers, named as identifiers are), 'name' (a value of its own in nearly every row), \
+          'order_id' (distinct whole numbers, named as identifiers are), 't' (whole numbers in the order of the rows, which the target does \
+          not follow), 'n' (whole numbers that count the rows) and 'empty' (no value in any row); ⟨keep id,name,order_id,t,n,empty⟩ keeps \
+          them"
+        ]
+    );
+    let (_folder, path) = file("f.csv", &text);
+    let keep = SchemaOptions { keep: vec!["id".into(), "n".into()], ..columns() };
+    let (model, _) = fitted_with(&path, &keep, 0.2);
+    assert_eq!(model.schema().input_names(), ["id", "n", "x"]);
+    // A time that the target follows is an input, and so are distinct whole numbers in no order and numbers with fractions.
+    let text = rows("t,z,w,y", 100, |row| {
+        format!(
+            "{row},{},{},{}",
+            5000 + (row * row * 7919) % 100_003,
+            row as f64 + 0.5,
+            (row as f64 * 0.1).sin()
+        )
+    });
+    assert_eq!(fitted(&text).0.schema().input_names(), ["t", "z", "w"]);
+}
+
+#[test]
+fn one_absurd_value_is_told_and_heavy_tails_are_not() {
+    let text = rows("a,pareto,zeros,y", 400, |row| {
+        let a = if row == 123 { "-4e9".to_owned() } else { noise(row).to_string() };
+        let zeros = if row % 50 == 0 { 1e6 * noise(row + 2) } else { 0.0 };
+        format!("{a},{},{zeros},{}", noise(row + 7).recip(), noise(row + 5))
+    });
+    let (_, said) = fitted(&text);
+    assert_eq!(
+        said,
+        [
+            "f: a number far from all others of its column, more than 10000 times the distance of its quartiles: -4000000000 in row 124 of 'a'; \
+          check it"
+        ]
+    );
+}
+
+/// A Parquet file of these columns.
+fn parquet(fields: &str, columns: &[Cells], rows: usize) -> Vec<u8> {
+    let schema =
+        parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
+    sparsegp_testkit::parquet::write(Vec::new(), schema, columns, (rows, 37), Default::default())
+        .expect("written")
+}
+
+#[test]
+fn parquet_is_read_as_csv_is() {
+    let numbers = |from: usize| Cells::Double((0..100).map(|row| Some(noise(row + from))).collect());
+    let days: Vec<Option<i32>> = (0..100).map(|row| (row != 9).then_some(18_262 + row)).collect();
+    let texts: Vec<String> = (0..100).map(|row| format!("{} {:03},5", 1 + row % 3, row)).collect();
+    let gaps = Cells::Double((0..100).map(|row| (row % 9 != 1).then(|| noise(row))).collect());
+    let targets = Cells::Double((0..100).map(|row| (row % 10 != 4).then(|| noise(row + 77))).collect());
+    let columns_of = [
+        Cells::Int32(days),
+        Cells::text(texts.iter().map(|text| Some(text.as_str()))),
+        gaps,
+        numbers(3),
+        targets,
+    ];
+    let fields = "optional int32 when (DATE); optional binary amount (UTF8); optional double gap; optional double x; optional double y;";
+    let (_folder, path) = file("f.parquet", parquet(fields, &columns_of, 100));
+    let (model, (said, test)) = fitted_with(&path, &columns(), 0.2);
+    assert_eq!(
+        model.schema().input_names()[..5],
+        ["when (years)", "when (sin of week)", "when (cos of week)", "when is missing", "amount"]
+    );
+    assert_eq!(said[0], "f: numbers and dates as written: 'amount' (\"1 000,5\" is 1000.5)");
+    assert!(said.contains(&"f: 10 of 100 rows have no target 'y' and are left out".to_owned()), "{said:?}");
+    assert!(test.len() == 18 && test.iter().all(|row| row % 10 != 4));
+    // New rows may come as text.
+    let x = inputs(&model, "when,amount,gap,x\n2020-01-08,\"2 000,5\",1,2\n").expect("inputs");
+    assert!((x[0][0] - 7.0 / 365.2425).abs() < 0.01 && x[0][4] == 2000.5, "{x:?}");
+}
+
+#[test]
+fn whole_groups_and_the_latest_rows_are_held_out() {
+    let text = rows("who,when,x,y", 200, |row| {
+        let y = if row % 11 == 3 { String::new() } else { noise(row + 5).to_string() };
+        format!("p{},{},{},{y}", (row * 7) % 23, day((row * 37) % 200, "D.M.Y"), noise(row))
+    });
+    let (_folder, path) = file("f.csv", &text);
+    let labelled = |row: &usize| row % 11 != 3;
+    let by = |split: SplitBy| SchemaOptions { split: Some(split), ..columns() };
+    let groups = by(SplitBy::Group("who".into()));
+    let (model, (_, test)) = fitted_with(&path, &groups, 0.2);
+    assert!(!model.schema().input_names().iter().any(|name| name.starts_with("who")));
+    let held: std::collections::BTreeSet<usize> = test.iter().map(|row| (row * 7) % 23).collect();
+    let whole: Vec<usize> =
+        (0..200).filter(labelled).filter(|row| held.contains(&((row * 7) % 23))).collect();
+    assert_eq!(test, whole);
+    assert!((30..43).contains(&test.len()) && held.len() > 1, "{test:?}");
+    let asked = SchemaOptions { features: Some(vec!["who".into(), "x".into()]), ..groups };
+    assert!(fitted_with(&path, &asked, 0.2).0.schema().input_names()[0].starts_with("who="));
+    let (model, (_, test)) = fitted_with(&path, &by(SplitBy::Time("when".into())), 0.25);
+    assert!(model.schema().input_names().contains(&"when (years)".to_owned()));
+    let time = |row: &usize| (row * 37) % 200;
+    let trained = (0..200).filter(labelled).filter(|row| !test.contains(row));
+    assert!(trained.map(|row| time(&row)).max() < test.iter().map(time).min());
+    assert_eq!(test.len(), ((0..200).filter(labelled).count() as f64 * 0.25).round() as usize);
+    // The column to split by need not be one to predict from.
+    let excluded = SchemaOptions { exclude: vec!["when".into()], ..by(SplitBy::Time("when".into())) };
+    let (model, (_, again)) = fitted_with(&path, &excluded, 0.25);
+    assert_eq!(
+        (again, model.schema().input_names().iter().any(|name| name.starts_with("when"))),
+        (test, false)
+    );
+    let error = refused(&text.replace("p7,", ",").replace("\n,", "\nNA,"), &by(SplitBy::Group("who".into())));
+    assert!(error.starts_with("f: row 2 (line 3), column 'who': the value is missing"), "{error}");
+    let one = rows("g,x,y", 30, |row| format!("a,{},{}", noise(row), noise(row + 5)));
+    assert_eq!(
+        refused(&one, &by(SplitBy::Group("g".into()))),
+        "of 1 groups with 30 rows, those held out leave 0 rows to train on, expected at least 2"
+    );
+    assert!(
+        refused(&one, &by(SplitBy::Time("g".into())))
+            .contains("column 'g': found \"a\", expected a date or a number")
+    );
+}
+
+#[test]
+fn the_program_says_what_it_did_and_refuses_what_has_no_effect() {
+    let work = Work::empty();
+    let text = rows("a;g;when;y", 120, |row| {
+        let a = if row % 10 == 3 { String::new() } else { format!("{:.3}", noise(row)).replace('.', ",") };
+        let y = format!("{:.4}", noise(row + 5)).replace('.', ",");
+        format!("{a};g{};{};{y}", row % 12, day(row, "D.M.Y"))
+    });
+    work.write("f.csv", &text);
+    let quick = "--quiet --inducing 5 --epochs 2";
+    let run = work.run(&format!("fit f.csv --target y --split-by g --model-out m {quick}")).ok();
+    assert!(run.stderr().contains("warning: f.csv: cells are missing: in 'a' (12)"), "{}", run.stderr());
+    assert!(
+        run.stdout().lines().any(|line| line.starts_with("test ") && line.ends_with(" 20")),
+        "{}",
+        run.stdout()
+    );
+    let document = work.run(&format!("fit f.csv --target y --split-time when --json {quick}")).json();
+    assert_eq!(
+        (document["data"]["test"].as_u64(), document["config"]["split_time"].as_str()),
+        (Some(24), Some("when"))
+    );
+    work.write("new.csv", "a\twhen\n1.5\t\n\t01.02.2020\n");
+    let run = work.run("predict m new.csv --out p.csv").ok();
+    assert_eq!(
+        run.stderr(),
+        "warning: new.csv: cells are missing in columns that had all in training: 'when' (1); the mean of training stands in for them\n"
+    );
+    work.run(&format!("fit f.csv --target y --split-by g --validation-fraction 0 {quick}"))
+        .fails(2, &["--split-by has no effect where no rows are held out"]);
+    assert_eq!(work.run(&format!("fit f.csv --target y --delimiter x {quick}")).code(), 2);
+    work.run(&format!("fit f.csv --target y --delimiter , {quick}"))
+        .fails(3, &["row 1 (line 2) has 3 fields, expected 1 as in the header"]);
+    work.run("predict m new.csv --out p.csv --delimiter tab").ok();
+    let compared = work
+        .run("compare f.csv --target y --objectives vfe --split-by g --out c --inducing 5 --epochs 2 --quiet")
+        .ok();
+    assert!(compared.stdout().contains("vfe"));
+}
+
+#[test]
+fn ordered_levels_are_counted_in_their_order() {
+    let work = Work::empty();
+    let sizes = ["M", "XL", "S", "L"];
+    let row = |i: usize, size: &str| format!("{},{size},{}", i as f64 / 40.0, (i % 7) as f64 * 0.1);
+    let text: Vec<String> = (0..60).map(|i| row(i, if i == 9 { "" } else { sizes[i % 4] })).collect();
+    let places = text.iter().map(|line| match line.split(',').nth(1) {
+        Some("") => line.clone(),
+        Some(size) => {
+            let place = ["S", "M", "L", "XL"].iter().position(|known| *known == size).expect("a level");
+            line.replace(&format!(",{size},"), &format!(",{place},"))
+        }
+        None => unreachable!("every line has a size"),
+    });
+    work.write("words.csv", &format!("a,size,y\n{}\n", text.join("\n")));
+    work.write("places.csv", &format!("a,size,y\n{}\n", places.collect::<Vec<_>>().join("\n")));
+    let fit = "--target y --inducing 10 --epochs 3 --quiet --model-out";
+    work.run(&format!("fit places.csv {fit} places")).ok();
+    for way in ["", " --shuffle-buffer 1000"] {
+        work.run(&format!("fit words.csv {fit} words{way} --ordered size=S<M<L<XL")).ok();
+        if way.is_empty() {
+            work.run("predict words words.csv --out words.out.csv").ok();
+            work.run("predict places places.csv --out places.out.csv").ok();
+            assert_eq!(work.read("words.out.csv"), work.read("places.out.csv"));
+        }
+    }
+    work.write("new.csv", "a,size,y\n0.1,XXL,0\n");
+    work.run("predict words new.csv --out n.csv")
+        .fails(3, &["row 1 (line 2)", "'size'", "XXL", "S < M < L < XL"]);
+    for (ordered, words) in [
+        ("size", &["'size=S<M<L'"][..]),
+        ("size=S<S", &["--ordered size", "'S' twice"]),
+        ("y=1<2", &["'y'", "both ordered and target"]),
+    ] {
+        work.run(&format!("fit words.csv --target y --quiet --ordered {ordered}")).fails(2, words);
+    }
+    work.run("fit words.csv --target y --quiet --ordered none=S<M").fails(3, &["'none'"]);
+}

@@ -1,0 +1,432 @@
+//! Parquet and Arrow files of other writers: every type, codec and encoding, streams, and damage at every byte.
+
+use std::fs;
+use std::io::{Cursor, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, Type as Physical};
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
+use sparsegp_tables::schema::{Schema, SchemaOptions};
+use sparsegp_tables::tables::{Column, Table, large_size, read_csv, read_table};
+use sparsegp_testkit::parquet::Cells;
+use tempfile::TempDir;
+
+/// A file that pyarrow wrote.
+fn written(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// A folder with one file in it.
+fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn numbers(table: &Table, name: &str) -> Vec<Option<f64>> {
+    match table.column(name) {
+        Some(Column::Number(values)) => {
+            values.iter().map(|value| (!value.is_nan()).then_some(*value)).collect()
+        }
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+fn texts(table: &Table, name: &str) -> Vec<Option<String>> {
+    match table.column(name) {
+        Some(Column::Text(text)) => (0..table.rows()).map(|row| text.get(row).map(str::to_owned)).collect(),
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+/// The columns of `NUMBERS` in `make.py`: the first row, the third and the last; the second one is missing.
+const NUMBERS: [(&str, f64, f64, f64); 15] = [
+    ("i8", 1.0, -3.0, 127.0),
+    ("u8", 0.0, 255.0, 7.0),
+    ("i16", 1.0, -32768.0, 127.0),
+    ("u16", 0.0, 65535.0, 7.0),
+    ("i32", 1.0, -2147483648.0, 127.0),
+    ("u32", 0.0, 4294967295.0, 7.0),
+    ("i64", 1.0, -9007199254740992.0, 127.0),
+    ("u64", 0.0, 18446744073709551615.0, 7.0),
+    ("f16", 0.5, f64::NEG_INFINITY, 65504.0),
+    ("f32", 0.1f32 as f64, f64::INFINITY, -2.5),
+    ("bool", 1.0, 0.0, 1.0),
+    ("decimal9", 1.5, -0.25, 9999999.99),
+    ("decimal18", 1.5, -0.25, 99999999999999.9999),
+    ("decimal38", 1.5, -0.25, 1234567890123456789012345678.0123456789),
+    ("decimal76", 1.5, -0.25, 1e55),
+];
+
+const TEXT: [Option<&str>; 4] = [Some("red"), None, Some("a longer text than a view holds"), Some("ü")];
+
+/// Checks what the files of all types have in common.
+fn check_types(table: &Table) {
+    assert_eq!(table.rows(), 4);
+    for (name, first, third, last) in NUMBERS {
+        assert_eq!(numbers(table, name), [Some(first), None, Some(third), Some(last)], "{name}");
+    }
+    assert_eq!(numbers(table, "f64"), [Some(0.1), None, Some(5e-324), None]);
+    assert_eq!(
+        texts(table, "digits"),
+        ["1", "2", "", "03"].map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()))
+    );
+    assert_eq!(numbers(table, "nothing"), [None; 4]);
+    for name in ["text", "large_text", "dictionary"] {
+        assert_eq!(texts(table, name), TEXT.map(|cell| cell.map(str::to_owned)), "{name}");
+    }
+    assert_eq!(table.column("date"), Some(&Column::Time(vec![1_577_923_200.0; 4])));
+    assert_eq!(table.column("timestamp"), Some(&Column::Time(vec![1_577_934_245.0; 4])));
+    for name in ["date", "time", "binary", "list", "struct", "map"] {
+        check_unsupported(table, name, name);
+    }
+}
+
+fn check_unsupported(table: &Table, name: &str, data_type: &str) {
+    let error = table.numbers(name).unwrap_err().to_string();
+    let expected = format!("column '{name}' has type {data_type}, expected numbers, text or true/false");
+    assert!(error.ends_with(&expected), "{error}");
+    assert_eq!(table.column(name).map(Column::len), Some(table.rows()));
+}
+
+#[test]
+fn parquet_columns_of_every_type_are_read() {
+    for name in ["types.parquet", "types_old.parquet"] {
+        let table = read_table(&written(name)).unwrap();
+        check_types(&table);
+        assert_eq!(numbers(&table, "required"), [1.0, 2.0, 3.0, 4.0].map(Some), "{name}");
+    }
+}
+
+#[test]
+fn arrow_columns_of_every_type_are_read() {
+    for name in ["types.arrow", "types.arrows"] {
+        let table = read_table(&written(name)).unwrap();
+        check_types(&table);
+        for (name, third, last) in [("decimal32", -0.25, 9999999.99), ("decimal64", -0.25, 1e14)] {
+            assert_eq!(numbers(&table, name), [Some(1.5), None, Some(third), Some(last)]);
+        }
+        assert_eq!(texts(&table, "view"), TEXT.map(|cell| cell.map(str::to_owned)));
+        assert_eq!(numbers(&table, "number_dictionary"), [Some(10.0), None, Some(20.0), Some(10.0)]);
+        assert_eq!(numbers(&table, "empty_dictionary"), [None; 4]);
+        let codes = texts(&table, "small_codes");
+        assert_eq!(
+            codes,
+            [Some("red"), None, Some("green"), Some("red")].map(|cell| cell.map(str::to_owned))
+        );
+        for (name, data_type) in [
+            ("duration", "duration"),
+            ("interval", "interval"),
+            ("large_binary", "binary"),
+            ("binary_view", "binary"),
+            ("fixed_binary", "binary"),
+            ("large_list", "list"),
+            ("list_view", "list"),
+            ("fixed_list", "list"),
+            ("dictionary_in_struct", "struct"),
+            ("dense_union", "union"),
+            ("sparse_union", "union"),
+            ("runs", "run-end encoded"),
+        ] {
+            check_unsupported(&table, name, data_type);
+        }
+        // What comes after all these is found where it is.
+        assert_eq!(numbers(&table, "last"), [1.0, 2.0, 3.0, 4.0].map(Some));
+    }
+}
+
+#[test]
+fn annotations_of_any_age_say_what_parquet_cells_are() {
+    let bytes = |cells: &[&[u8]]| {
+        Cells::Bytes(cells.iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect())
+    };
+    let fixed = |cells: &[&[u8]]| {
+        Cells::Fixed(
+            cells.iter().map(|cell| Some(FixedLenByteArray::from(ByteArray::from(cell.to_vec())))).collect(),
+        )
+    };
+    let field = |name: &str, physical: Physical, converted: ConvertedType| {
+        let field = Type::primitive_type_builder(name, physical).with_converted_type(converted);
+        Arc::new(field.with_precision(5).with_scale(2).build().unwrap())
+    };
+    let modern = parse_message_type(
+        "message m { optional binary enum (ENUM); optional binary json (JSON); optional binary uuid;
+         optional binary wide (DECIMAL(9, 2)); optional fixed_len_byte_array(3) fixed (DECIMAL(5, 2));
+         optional fixed_len_byte_array(2) half (FLOAT16); optional int64 moment (TIMESTAMP_MILLIS);
+         optional fixed_len_byte_array(4) four; repeated int32 repeated; }",
+    );
+    let mut fields = modern.unwrap().get_fields()[..8].to_vec();
+    fields.push(field("old_unsigned", Physical::INT32, ConvertedType::UINT_32));
+    fields.push(field("old_long", Physical::INT64, ConvertedType::UINT_64));
+    fields.push(field("old_signed", Physical::INT32, ConvertedType::INT_8));
+    fields.push(field("old_decimal", Physical::INT64, ConvertedType::DECIMAL));
+    fields.push(field("old_date", Physical::INT32, ConvertedType::DATE));
+    fields.push(field("old_text", Physical::BYTE_ARRAY, ConvertedType::UTF8));
+    let columns = [
+        bytes(&[b"a", b"b"]),
+        bytes(&[b"{}", b"1"]),
+        bytes(&[b"a", b"b"]),
+        bytes(&[&[0xff, 0x6a], &[]]),
+        fixed(&[&[0xff, 0xff, 0x6a], &[0, 0, 25]]),
+        fixed(&[&[0, 0x3c], &[0, 0xc0]]),
+        Cells::Int64(vec![Some(1), Some(2)]),
+        fixed(&[&[0; 4], &[1; 4]]),
+        Cells::Int32(vec![Some(-1), None]),
+        Cells::Int64(vec![Some(-1), None]),
+        Cells::Int32(vec![Some(-1), None]),
+        Cells::Int64(vec![Some(-150), None]),
+        Cells::Int32(vec![Some(1), None]),
+        Cells::text([Some("x"), None]),
+    ];
+    let schema = Type::group_type_builder("m").with_fields(fields).build().unwrap();
+    let written =
+        sparsegp_testkit::parquet::write(Vec::new(), schema, &columns, (2, 2), Default::default()).unwrap();
+    let (_folder, path) = file("f", written);
+    let table = read_table(&path).unwrap();
+    assert_eq!(texts(&table, "enum"), [Some("a".into()), Some("b".into())]);
+    assert_eq!(texts(&table, "json"), [Some("{}".into()), Some("1".into())]);
+    assert_eq!(texts(&table, "old_text"), [Some("x".into()), None]);
+    for (name, first, second) in [
+        ("wide", -1.5, Some(0.0)),
+        ("fixed", -1.5, Some(0.25)),
+        ("half", 1.0, Some(-2.0)),
+        ("old_unsigned", 4294967295.0, None),
+        ("old_long", 18446744073709551615.0, None),
+        ("old_signed", -1.0, None),
+        ("old_decimal", -1.5, None),
+    ] {
+        assert_eq!(numbers(&table, name), [Some(first), second], "{name}");
+    }
+    for (name, data_type) in
+        [("uuid", "binary"), ("moment", "date"), ("four", "binary"), ("old_date", "date")]
+    {
+        check_unsupported(&table, name, data_type);
+    }
+}
+
+/// The files whose rows are those of `rows` in `make.py`.
+fn files_of_rows() -> Vec<String> {
+    let codecs = ["snappy", "gzip", "brotli", "lz4", "zstd"];
+    let mut names: Vec<String> = codecs
+        .iter()
+        .flat_map(|codec| ["v1", "v2"].map(|version| format!("{codec}_{version}.parquet")))
+        .collect();
+    names.extend(["plain", "delta", "lengths"].map(|encoding| format!("encoding_{encoding}.parquet")));
+    let arrow = ["batches.arrow", "dictionary.arrow", "views.arrows", "lz4.arrow", "zstd.arrows"];
+    names.extend(arrow.iter().chain(&["growing.arrows", "replaced.arrows"]).map(|&name| name.to_owned()));
+    names.extend(["arrow", "arrows", "parquet"].map(|ending| format!("polars.{ending}")));
+    names
+}
+
+#[test]
+fn every_codec_encoding_and_batch_gives_the_same_rows() {
+    let keep: Vec<Option<usize>> = (0..300).map(|i| (i % 7 != 3).then_some(i)).collect();
+    for name in files_of_rows() {
+        let table = read_table(&written(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let whole: Vec<Option<f64>> = keep.iter().map(|i| i.map(|i| i as f64)).collect();
+        assert_eq!(numbers(&table, "whole"), whole, "{name}");
+        let quarter: Vec<Option<f64>> = keep.iter().map(|i| i.map(|i| i as f64 / 4.0)).collect();
+        assert_eq!(numbers(&table, "quarter"), quarter, "{name}");
+        let letters = |i: usize| format!("category {}", ["a", "b", "c", "d", "e"][i % 5]);
+        let text: Vec<Option<String>> = keep.iter().map(|i| i.map(letters)).collect();
+        assert_eq!(texts(&table, "text"), text, "{name}");
+        assert_eq!(
+            large_size((&written(&name), None), &|name| name != "text", 0),
+            Some((300, 4800)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn files_are_known_by_their_first_bytes_and_refused_when_damaged() {
+    let message = |name: &str, bytes: &[u8]| {
+        let (_folder, path) = file(name, bytes);
+        read_table(&path).map(|table| table.rows()).map_err(|error| {
+            assert_eq!(error.exit_code(), 3);
+            error.to_string().split_once(name).map_or(String::new(), |(_, message)| message.to_owned())
+        })
+    };
+    let parquet = fs::read(written("zstd_v1.parquet")).unwrap();
+    let arrow = fs::read(written("batches.arrow")).unwrap();
+    let stream = fs::read(written("zstd.arrows")).unwrap();
+    for bytes in [&parquet, &arrow, &stream] {
+        assert_eq!(message("f.data", bytes), Ok(300));
+        assert_eq!(message("f.csv", bytes), Ok(300));
+    }
+    assert_eq!(
+        message("f.parquet", b"a,y\n1,2\n"),
+        Err(": not a Parquet file, expected one by its name".into())
+    );
+    for name in ["f.arrow", "f.arrows", "f.Feather", "f.ipc"] {
+        assert_eq!(message(name, b"a,y\n1,2\n"), Err(": not an Arrow file, expected one by its name".into()));
+    }
+    let cut = |bytes: &[u8], end: usize| message("f.data", &bytes[..end]).unwrap_err();
+    assert!(cut(&parquet, parquet.len() - 20).starts_with(": not a readable Parquet file: "));
+    assert_eq!(cut(&arrow, 5000), ": not a readable Arrow file: it ends early");
+    assert_eq!(cut(&stream, 100), ": not a readable Arrow file: it ends early");
+    assert_eq!(cut(&stream, 2500), ": reading failed after row 128: it ends early");
+    for bytes in [stream, arrow] {
+        assert_eq!(read_csv("standard input", Cursor::new(bytes)).unwrap().rows(), 300);
+    }
+    let polars = fs::read(written("polars.arrow")).unwrap();
+    let error = read_csv("standard input", Cursor::new(polars)).unwrap_err().to_string();
+    assert!(
+        error.ends_with("a message is not where it should be; save it to a file if it is one"),
+        "{error}"
+    );
+    let error = read_csv("standard input", Cursor::new(parquet)).unwrap_err().to_string();
+    assert_eq!(error, "standard input: found Parquet, expected CSV text or Arrow");
+    let none = parse_message_type("message m { optional int32 a; }").unwrap();
+    let empty = sparsegp_testkit::parquet::write(Vec::new(), none, &[], (0, 1), Default::default()).unwrap();
+    assert_eq!(message("f.data", &empty), Err(": has a header but no rows of data".into()));
+}
+
+#[test]
+fn an_odd_codec_is_refused_by_name_unless_the_column_is_not_needed() {
+    let schema = parse_message_type("message m { optional int32 a; optional int32 b; }").unwrap();
+    let columns = [1, 4].map(|first| Cells::Int32((first..first + 3).map(Some).collect()));
+    let bytes =
+        sparsegp_testkit::parquet::write(Vec::new(), schema, &columns, (3, 3), Default::default()).unwrap();
+    // The same file with a footer that says LZO for column b, which nobody reads.
+    let (_folder, path) = file("f.parquet", &bytes);
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path).unwrap()).unwrap();
+    let footer = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
+    let group = metadata.row_group(0);
+    let mut chunks = group.columns().to_vec();
+    chunks[1] = chunks[1].clone().into_builder().set_compression(Compression::LZO).build().unwrap();
+    let group = group.clone().into_builder().set_column_metadata(chunks).build().unwrap();
+    let metadata = metadata.into_builder().set_row_groups(vec![group]).build();
+    let mut bytes = bytes[..bytes.len() - 8 - footer].to_vec();
+    let mut end = Vec::new();
+    ParquetMetaDataWriter::new(&mut end, &metadata).finish().unwrap();
+    bytes.extend(end);
+    fs::write(&path, bytes).unwrap();
+    let error = read_table(&path).unwrap_err().to_string();
+    assert!(
+        error
+            .ends_with("column 'b' is compressed with LZO, expected snappy, gzip, lz4, brotli, zstd or none"),
+        "{error}"
+    );
+    let table = read_csv("t", Cursor::new("a,y\n1,1\n2,2\n")).unwrap();
+    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+    let (schema, _) = Schema::infer(&table, &columns).unwrap();
+    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
+    assert_eq!(blocks.iter().map(Table::rows).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(numbers(&blocks[0], "a"), [Some(1.0), Some(2.0)]);
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_with_its_column() {
+    let schema = parse_message_type("message m { optional binary a (UTF8); }").unwrap();
+    let cells =
+        Cells::Bytes([&b"x"[..], &[0xff]].iter().map(|cell| Some(ByteArray::from(cell.to_vec()))).collect());
+    let bytes =
+        sparsegp_testkit::parquet::write(Vec::new(), schema, &[cells], (2, 2), Default::default()).unwrap();
+    let (_folder, path) = file("f", bytes);
+    let error = read_table(&path).unwrap_err().to_string();
+    assert!(error.contains("column 'a': ") && error.contains("the text is not UTF-8"), "{error}");
+    let mut stream = fs::read(written("replaced.arrows")).unwrap();
+    let place = stream.windows(8).position(|bytes| bytes == b"category").unwrap();
+    stream[place] = 0xff;
+    let error = read_csv("f", Cursor::new(stream)).unwrap_err().to_string();
+    assert!(error.contains("the text is not UTF-8"), "{error}");
+}
+
+/// Makes these bytes a file's, which is not emptied first: file systems hurry to put what follows that on disk.
+fn rewrite(file: &mut fs::File, bytes: &[u8]) {
+    file.rewind()
+        .and_then(|()| file.write_all(bytes))
+        .and_then(|()| file.set_len(bytes.len() as u64))
+        .unwrap();
+}
+
+/// Calls `read` with the bytes of a file changed and cut at every place.
+fn damaged(name: &str, flips: &[u8], mut read: impl FnMut(&[u8]) -> Result<Table, sparsegp::Error>) {
+    let mut bytes = fs::read(written(name)).unwrap();
+    let mut check = |bytes: &[u8]| {
+        if let Err(error) = read(bytes) {
+            assert!(error.exit_code() == 3 && !error.to_string().contains('\n'), "{name}: {error}");
+        }
+    };
+    for at in 0..bytes.len() {
+        for flip in flips {
+            bytes[at] ^= flip;
+            check(&bytes);
+            bytes[at] ^= flip;
+        }
+        if at % 5 == 0 {
+            check(&bytes[..at]);
+        }
+    }
+}
+
+#[test]
+fn damaged_parquet_gives_a_table_or_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    let mut file = fs::File::create(&path).unwrap();
+    let flips: [(&str, &[u8]); 3] = [
+        ("encoding_delta.parquet", &[0x01, 0xff]),
+        ("zstd_v2.parquet", &[0x80]),
+        ("types_old.parquet", &[0xff]),
+    ];
+    for (name, flips) in flips {
+        damaged(name, flips, |bytes| {
+            rewrite(&mut file, bytes);
+            read_table(&path)
+        });
+    }
+}
+
+#[test]
+fn damaged_arrow_gives_a_table_or_one_line() {
+    let flips: [(&str, &[u8]); 4] = [
+        ("types.arrows", &[0x01, 0x80, 0xff]),
+        ("regression.arrow", &[0xff]),
+        ("growing.arrows", &[0x01]),
+        ("lz4.arrow", &[0x80]),
+    ];
+    for (name, flips) in flips {
+        damaged(name, flips, |bytes| read_csv("f", Cursor::new(bytes.to_vec())));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    let mut file = fs::File::create(&path).unwrap();
+    for name in ["polars.arrow", "zstd.arrows"] {
+        damaged(name, &[0x01, 0xff], |bytes| {
+            rewrite(&mut file, bytes);
+            let _ = large_size((&path, None), &|_| true, 0);
+            read_table(&path)
+        });
+    }
+}
+
+#[test]
+fn a_fit_reads_arrow_from_disk_and_from_a_pipe() {
+    let work = sparsegp_testkit::program::Work::empty();
+    let arrow = written("regression.arrow");
+    let table = read_table(&arrow).unwrap();
+    let (x, z, y) = (numbers(&table, "x"), numbers(&table, "z"), numbers(&table, "y"));
+    let rows = texts(&table, "c").into_iter().zip(x).zip(z).zip(y);
+    let lines =
+        rows.map(|(((c, x), z), y)| format!("{},{},{},{}\n", x.unwrap(), z.unwrap(), c.unwrap(), y.unwrap()));
+    work.write("t.csv", &format!("x,z,c,y\n{}", lines.collect::<String>()));
+    fs::copy(&arrow, work.path("t.arrow")).unwrap();
+    let base = "--target y --inducing 10 --max-steps 5 --json --quiet";
+    let piped = work.run_with_input(&format!("fit - {base}"), &fs::read(&arrow).unwrap()).json();
+    for options in ["", "--shuffle-buffer 90"] {
+        let fit = |name: &str| work.run(&format!("fit {name} {base} {options}")).json();
+        let (a, b) = (fit("t.arrow"), fit("t.csv"));
+        assert_eq!(a["data"]["rows"], 400);
+        assert_eq!(a["fit"]["objective"], b["fit"]["objective"], "{options}");
+        if options.is_empty() {
+            assert_eq!(a["fit"]["objective"], piped["fit"]["objective"]);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Constraints on hyper-parameters from the command line: every option has an effect or is refused, and `inspect` tells.
+
+use serde_json::Value;
+use sparsegp_testkit::program::{QUICK, Work};
+
+fn parameter(document: &Value, name: &str) -> f64 {
+    document["hyperparameters"][name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name} in {}", document["hyperparameters"]))
+}
+
+#[test]
+fn every_option_has_an_effect() {
+    let work = Work::new();
+    for objective in ["--objective vfe", "--objective elbo"] {
+        let fit = |options: &str| work.fit(&format!("{objective} {options}"));
+        let plain = fit("");
+        let length = |document: &Value, d: usize| parameter(document, &format!("kernel.lengthscales.{d}"));
+        let one = fit("--fix kernel.lengthscales.1=0.75");
+        assert_eq!(length(&one, 1), 0.75);
+        assert_ne!(length(&one, 0), 3f64.sqrt(), "the others are trained");
+        let start = fit("--fix kernel.lengthscales --fix *.variance");
+        assert!((length(&start, 0) - 3f64.sqrt()).abs() < 0.05, "{}", length(&start, 0));
+        assert!(parameter(&start, "kernel.variance") > 0.9 && parameter(&start, "kernel.variance") < 1.1);
+        let bounded = fit("--bounds *.lengthscales=7,8 --bounds likelihood.noise_variance=,0.001");
+        for d in 0..3 {
+            assert!((7.0..=8.0).contains(&length(&bounded, d)));
+        }
+        assert!(parameter(&bounded, "likelihood.noise_variance") <= 0.001);
+        let pulled = fit("--epochs 60 --prior kernel.lengthscales.0=lognormal(3,0.02)");
+        assert!(length(&pulled, 0) > 1.5 * length(&plain, 0).min(5.0), "{}", length(&pulled, 0));
+        let tied = fit("--tie kernel.lengthscales.0,kernel.lengthscales.2");
+        assert_eq!(length(&tied, 0), length(&tied, 2));
+        assert_ne!(length(&tied, 0), length(&tied, 1));
+        let off = fit("--default-priors off");
+        assert_ne!(length(&off, 2), length(&plain, 2));
+        assert_eq!(plain["config"]["default_priors"], true);
+        assert_eq!(off["config"]["default_priors"], false);
+        assert_eq!(off["hyperparameter_notes"], serde_json::json!({}));
+    }
+}
+
+#[test]
+fn inspect_and_the_document_tell_what_is_in_effect_and_a_later_fit_keeps_it() {
+    let work = Work::new();
+    let options = "--fix kernel.lengthscales.0=2 --bounds kernel.lengthscales.1=0.5,9 --bounds kernel.lengthscales.2=0.5,9 \
+                   --prior kernel.variance=gamma(2,1.5) --tie kernel.lengthscales.1,kernel.lengthscales.2";
+    work.run(&format!("fit data.csv --target y --quiet {QUICK} --model-out model {options}")).ok();
+    let text = work.run("inspect model").ok().stdout();
+    for words in
+        ["fixed", "between 0.5 and 9", "prior gamma(2,1.5)", "tied to kernel.lengthscales.1", "(weak)"]
+    {
+        assert!(text.contains(words), "{words:?} in {text}");
+    }
+    let notes = work.run("inspect model --json").json()["hyperparameter_notes"].clone();
+    assert_eq!(notes["kernel.lengthscales.0"], "fixed");
+    let again = work.fit("--from model --bounds kernel.variance=4,5 --default-priors off");
+    assert_eq!(parameter(&again, "kernel.lengthscales.0"), 2.0);
+    assert_eq!(parameter(&again, "kernel.lengthscales.1"), parameter(&again, "kernel.lengthscales.2"));
+    assert!((4.0..=5.0).contains(&parameter(&again, "kernel.variance")));
+    let later = &again["hyperparameter_notes"];
+    assert_eq!(later["kernel.lengthscales.1"], "between 0.5 and 9");
+    assert_eq!(later["kernel.variance"], "between 4 and 5, prior gamma(2,1.5)");
+    assert!(!later.to_string().contains("(weak)"), "weak priors went");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let work = Work::new();
+    work.model();
+    let refused = |options: &str, words: &[&str]| {
+        work.run(&format!("fit data.csv --target y --quiet {QUICK} {options}")).fails(2, words);
+    };
+    let names =
+        ["hint: the names are kernel.variance, kernel.lengthscales.0 to .2", "likelihood.noise_variance"];
+    for option in [
+        "--fix nothing=1",
+        "--fix nothing",
+        "--bounds nothing=1,2",
+        "--prior nothing=gamma(1,1)",
+        "--tie nothing,x",
+    ] {
+        refused(option, &[&["no hyper-parameter 'nothing'"], &names[..]].concat());
+    }
+    refused("--fix kernel.variance=-1", &["outside the range", "above 0"]);
+    refused("--prior kernel.variance=none --fix kernel.variance", &["is fixed", "no effect"]);
+    refused("--prior mean.constant=gamma(1,1)", &["may be negative", "normal(mean,sd)"]);
+    refused("--tie kernel.variance", &["only one such value"]);
+    refused("--tie kernel.variance,likelihood.noise_variance", &["different ranges", "--bounds"]);
+    work.run("fit data.csv --target y --model glm --prior *.lengthscales=gamma(1,1)")
+        .fails(2, &["no hyper-parameter", "likelihood.noise_variance"]);
+    work.run("fit data.csv --target y --model glm --default-priors off").fails(2, &["--default-priors"]);
+    let fixed = "fit data.csv --target y --from model --hyper fixed";
+    for option in
+        ["--prior *=none", "--bounds *.variance=1,2", "--tie *.lengthscales", "--fix kernel.variance"]
+    {
+        work.run(&format!("{fixed} {option}")).fails(2, &["no effect with --hyper fixed"]);
+    }
+    work.run(&format!("{fixed} --fix kernel.variance=2 --quiet")).ok();
+}
+
+#[test]
+fn text_that_is_wrong_says_what_is_expected() {
+    let work = Work::new();
+    for (option, words) in [
+        ("--prior kernel.variance", "NAME=DIST"),
+        ("--prior kernel.variance=flat", "gamma(shape,rate)"),
+        ("--prior kernel.variance=gamma(0,1)", "above 0"),
+        ("--bounds kernel.variance=1", "NAME=LO,HI"),
+        ("--bounds kernel.variance=2,1", "holds no values"),
+        ("--fix kernel.variance=x", "not a number"),
+        ("--tie kernel.variance,,", "name of a hyper-parameter"),
+        ("--default-priors maybe", "possible values: on, off"),
+    ] {
+        let run = work.run(&format!("fit data.csv --target y {option}"));
+        assert_eq!(run.code(), 2, "{option}");
+        assert!(run.stderr().contains(words), "{words:?} in {}", run.stderr());
+    }
+}

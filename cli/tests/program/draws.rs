@@ -1,0 +1,114 @@
+//! Draws of several targets against the covariances that the program reports: over targets, over rows, and over both, of functions and of
+//! targets with their noise.
+
+use sparsegp_tables::schema::UnseenLevels;
+use sparsegp_tables::tables::read_table;
+use sparsegp_tables::tabular::TableOutputs;
+use sparsegp_testkit::outputs::table;
+use sparsegp_testkit::program::Work;
+use std::collections::HashMap;
+
+const DRAWS: usize = 3000;
+const TARGETS: [&str; 3] = ["y1", "y2", "y3"];
+
+/// Two rows among the training rows and two far from them, where functions are uncertain; neighbours of each other by pairs.
+const ROWS: &str = "a,b\n0.50,0.50\n0.55,0.50\n1.40,1.40\n1.45,1.40\n";
+const POINTS: usize = 4;
+
+fn covariance(a: &[f64], b: &[f64]) -> f64 {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / DRAWS as f64;
+    let (mean_a, mean_b) = (mean(a), mean(b));
+    a.iter().zip(b).map(|(a, b)| (a - mean_a) * (b - mean_b)).sum::<f64>() / (DRAWS - 1) as f64
+}
+
+/// Asserts that the covariance of draws is the expected one within five of its standard errors.
+fn assert_covariance(a: &[f64], b: &[f64], expected: f64, what: &str) {
+    let found = covariance(a, b);
+    let error = ((covariance(a, a) * covariance(b, b) + expected * expected) / DRAWS as f64).sqrt();
+    assert!((found - expected).abs() < 5.0 * error, "{what}: {found}, expected {expected} ± {error}");
+}
+
+/// Draws by the place of the target and that of the row.
+type Draws = HashMap<(usize, usize), Vec<f64>>;
+
+/// The columns of draws in a file of predictions that are called `kind`.
+fn draws(text: &str, kind: &str) -> Draws {
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let mut all = Draws::new();
+    for (row, line) in lines.enumerate() {
+        let cells: HashMap<&str, &str> = header.iter().copied().zip(line.split(',')).collect();
+        for (place, target) in TARGETS.iter().enumerate() {
+            let draw = |k: usize| cells[format!("{kind}{k}_{target}").as_str()].parse().expect("a number");
+            all.insert((place, row), (0..DRAWS).map(draw).collect());
+        }
+    }
+    all
+}
+
+#[test]
+fn draws_have_the_covariances_that_are_reported() {
+    for how in ["--outputs own", "--outputs shared", "--mixing 2"] {
+        let work = Work::empty();
+        work.write("t.csv", &table(120));
+        work.write("at.csv", ROWS);
+        let options = "--target y1,y2,y3 --inducing 12 --epochs 8 --quiet --model-out m";
+        work.run(&format!("fit t.csv {options} {how}")).ok();
+        work.run(&format!("predict m at.csv --out d.csv --draws {DRAWS} --samples {DRAWS}")).ok();
+        let text = work.read("d.csv");
+        let (functions, targets) = (draws(&text, "sample"), draws(&text, "draw"));
+        let outputs = TableOutputs::load(&work.path("m")).expect("models");
+        let rows = read_table(&work.path("at.csv")).expect("rows");
+        let unseen = UnseenLevels::Error;
+        let of_row = outputs.covariances(&rows, unseen).expect("covariances");
+        let models: Vec<_> = outputs.models().collect();
+        let joint: Vec<_> = models.iter().map(|model| model.joint(&rows, unseen).expect("moments")).collect();
+        let predictions: Vec<_> =
+            models.iter().map(|model| model.predict(&rows, unseen).expect("predictions")).collect();
+        // Cov(f_p(x), f_q(x')) of outputs that mix processes; others are independent.
+        let mixing: Option<Vec<_>> = models.iter().map(|model| model.mixing()).collect();
+        let processes: Vec<_> = (0..if mixing.is_some() { 2 } else { 0 })
+            .map(|process| models[0].joint_of_process(&rows, unseen, process).expect("moments").1)
+            .collect();
+        let between = |p: usize, q: usize, r: usize, s: usize| match &mixing {
+            Some(mixing) => {
+                let term = |l: usize| mixing[p].0[l] * mixing[q].0[l] * processes[l][(r, s)];
+                (0..2).map(term).sum()
+            }
+            None if p == q => joint[p].1[(r, s)],
+            None => 0.0,
+        };
+        for p in 0..3 {
+            for r in 0..POINTS {
+                let found = functions[&(p, r)].iter().sum::<f64>() / DRAWS as f64;
+                let sd = (joint[p].1[(r, r)] / DRAWS as f64).sqrt();
+                assert!((found - joint[p].0[r]).abs() < 5.0 * sd, "{how}: the mean of {p} at {r}");
+                let variance = predictions[p].row(r).variance;
+                assert_covariance(&targets[&(p, r)], &targets[&(p, r)], variance, how);
+                for q in 0..3 {
+                    let reported = of_row[(r * 3 + p) * 3 + q];
+                    let close = (reported - between(p, q, r, r)).abs() < 1e-9 * variance;
+                    assert!(close, "{how}: {reported} and {}", between(p, q, r, r));
+                    if p != q {
+                        let what = format!("{how}: targets {p} and {q} at {r}");
+                        assert_covariance(&targets[&(p, r)], &targets[&(q, r)], reported, &what);
+                    }
+                    for s in 0..POINTS {
+                        let what = format!("{how}: functions {p} at {r} and {q} at {s}");
+                        let expected = between(p, q, r, s);
+                        assert_covariance(&functions[&(p, r)], &functions[&(q, s)], expected, &what);
+                        if r != s {
+                            let what = format!("{how}: targets {p} at {r} and {q} at {s}");
+                            assert_covariance(&targets[&(p, r)], &targets[&(q, s)], 0.0, &what);
+                        }
+                    }
+                }
+            }
+        }
+        // Processes that do not matter would make the test one of zeros.
+        if mixing.is_some() {
+            let correlation = between(0, 1, 2, 2) / (between(0, 0, 2, 2) * between(1, 1, 2, 2)).sqrt();
+            assert!(correlation.abs() > 0.1, "{correlation}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Files as spreadsheets, pandas and R leave them: each with the inputs it makes and the lines that a fit says about it, in memory and from disk
+//! alike.
+
+use super::told::{columns, file, fitted_with, noise, refused, rows};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_testkit::program::Work;
+
+/// An everyday file.
+struct Everyday {
+    name: &'static str,
+    bytes: Vec<u8>,
+    inputs: &'static str,
+    said: &'static [&'static str],
+}
+
+/// A table of two columns of numbers, a column of the names of regions and a target.
+fn plain(header: &str, cells: impl Fn(usize, String) -> String) -> String {
+    let region = |row: usize| ["north", "south"][row % 2];
+    let line =
+        |row: usize| format!("{:.4},{},{:.3}", noise(row), region(row), noise(row + 7) + (row % 2) as f64);
+    rows(header, 60, |row| cells(row, line(row)))
+}
+
+/// A table with one more column before the others.
+fn with(name: &str, cell: impl Fn(usize) -> String) -> Vec<u8> {
+    plain(&format!("{name},x,c,y"), |row, line| format!("{},{line}", cell(row))).into_bytes()
+}
+
+fn of<const N: usize>(values: [&'static str; N]) -> impl Fn(usize) -> String {
+    move |row| values[row % N].to_owned()
+}
+
+/// A number, and in every ninth row one of some markers.
+fn gaps<const N: usize>(markers: [&'static str; N]) -> impl Fn(usize) -> String {
+    move |row| if row % 9 == 0 { markers[row / 9 % N].to_owned() } else { format!("{:.2}", noise(row + 3)) }
+}
+
+fn named_day(row: usize) -> String {
+    let month = ["Jan", "Feb", "Mar", "Apr"][row / 20];
+    format!("\"{month} {:02}, 2020\"", 1 + row % 20)
+}
+
+fn spreadsheets() -> Vec<Everyday> {
+    let text = |header: &str| plain(header, |_, line| line);
+    let semicolons = text("x,c,y").replace(',', ";").replace('.', ",");
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    vec![
+        Everyday {
+            name: "a semicolon that the first line names, after a byte order mark",
+            bytes: format!("\u{feff}sep=;\r\n{}", semicolons.replace('\n', "\r\n")).into_bytes(),
+            inputs: "x c=south",
+            said: &["f: numbers and dates as written: all with a decimal comma (\"0,1828\" is 0.1828)"],
+        },
+        Everyday {
+            name: "UTF-16",
+            bytes: utf16(&format!("\u{feff}{}", text("höhe,c,y"))),
+            inputs: "höhe c=south",
+            said: &["f: the text is UTF-16"],
+        },
+        Everyday {
+            name: "UTF-16 without a mark",
+            bytes: utf16(&text("x,c,y")),
+            inputs: "x c=south",
+            said: &["f: the text is UTF-16"],
+        },
+        Everyday {
+            name: "Windows-1252",
+            bytes: text("x,c,y")
+                .into_bytes()
+                .into_iter()
+                .map(|byte| if byte == b'h' { 0xe9 } else { byte })
+                .collect(),
+            inputs: "x c=souté",
+            said: &[
+                "f: row 1 (line 2), column 'c': the text is not UTF-8 and is read as Windows-1252 (Latin-1): \"norté\"",
+            ],
+        },
+        Everyday {
+            name: "carriage returns alone",
+            bytes: text("x,c,y").replace('\n', "\r").into_bytes(),
+            inputs: "x c=south",
+            said: &[],
+        },
+        Everyday {
+            name: "delimiters after the last column",
+            bytes: text("x,c,y,").replace('\n', ",,\n").into_bytes(),
+            inputs: "x c=south",
+            said: &[],
+        },
+        Everyday {
+            name: "blank lines and rows, and a last row of sums",
+            bytes: format!("\n\n{},,\n\nTotal,,\n", text("x,c,y")).into_bytes(),
+            inputs: "x c=south",
+            said: &["f: 2 of 62 rows have no target 'y' and are left out"],
+        },
+        Everyday {
+            name: "a title above the names",
+            bytes: format!("Yields by region, 2020\n\n{}", text("x,c,y"))
+                .replace(", 2020", " 2020")
+                .into_bytes(),
+            inputs: "x c=south",
+            said: &["f: 1 line is left out above the names of the columns: \"Yields by region 2020\""],
+        },
+        Everyday {
+            name: "remarks among numbers",
+            bytes: with("age", |row| {
+                if row % 20 == 3 { "see note".to_owned() } else { (row * 7 % 50).to_string() }
+            }),
+            inputs: "age age is missing x c=south",
+            said: &[
+                "f: numbers and dates as written: 'age' (3 cells of text such as \"see note\" taken as missing)",
+                "f: cells are missing: in 'age' (3) they take the mean, and an input 'age is missing' says where",
+            ],
+        },
+        Everyday {
+            name: "codes of digits and letters",
+            bytes: with("icd", of(["250", "428", "V27", "414"])),
+            inputs: "icd=414 icd=428 icd=V27 x c=south",
+            said: &["f: numbers beside text are categories: 'icd' (15 cells of text such as \"V27\")"],
+        },
+        Everyday {
+            name: "thousands, currencies and shares",
+            bytes: with("pay", |row| format!("\"$1,2{:02}.50\"", row)),
+            inputs: "pay x c=south",
+            said: &["f: numbers and dates as written: 'pay' (\"$1,200.50\" is 1200.5)"],
+        },
+    ]
+}
+
+fn frames() -> Vec<Everyday> {
+    vec![
+        Everyday {
+            name: "the index of pandas",
+            bytes: with("", |row| ((row * 7) % 60).to_string()),
+            inputs: "x c=south",
+            said: &[
+                "f: column left out: 'Unnamed: 0' (whole numbers without a name); ⟨keep 'Unnamed: 0'⟩ keeps it",
+            ],
+        },
+        Everyday {
+            name: "the names of rows of R",
+            bytes: plain("x,c,y", |row, line| format!("\"{}\",{line}", row + 1)).into_bytes(),
+            inputs: "x c=south",
+            said: &[
+                "f: the header has one name less than rows have fields: the first field is 'rownames'",
+                "f: column left out: 'rownames' (distinct whole numbers, named as identifiers are); ⟨keep rownames⟩ keeps it",
+            ],
+        },
+        Everyday {
+            name: "names twice",
+            bytes: with("x", |row| format!("{:.2}", noise(row + 3))),
+            inputs: "x x_2 c=south",
+            said: &["f: names that come again were changed: 'x' is 'x_2'"],
+        },
+        Everyday {
+            name: "markers of missing cells in a column of numbers",
+            bytes: with("a", gaps(["N/A", "#N/A", "None", "<NA>", "-", ".", "#DIV/0!"])),
+            inputs: "a a is missing x c=south",
+            said: &[
+                "f: numbers and dates as written: 'a' (\"N/A\" is missing)",
+                "f: cells are missing: in 'a' (7) they take the mean, and an input 'a is missing' says where",
+            ],
+        },
+        Everyday {
+            name: "markers among words are words",
+            bytes: with("a", of(["None", "brick", "stone", "-"])),
+            inputs: "a=None a=brick a=stone x c=south",
+            said: &[],
+        },
+        Everyday {
+            name: "a marker in the target",
+            bytes: plain("x,c,y", |row, line| if row == 5 { "0.5,north,#N/A".to_owned() } else { line })
+                .into_bytes(),
+            inputs: "x c=south",
+            said: &["f: 1 of 60 rows have no target 'y' and are left out"],
+        },
+        Everyday {
+            name: "codes with leading zeros",
+            bytes: with("zip", of(["01002", "90210", "02139"])),
+            inputs: "zip=02139 zip=90210 x c=south",
+            said: &["f: codes with leading zeros stay text: 'zip' (\"01002\")"],
+        },
+        Everyday {
+            name: "numbers of any width with leading zeros",
+            bytes: with("a", of(["007", "5", "12"])),
+            inputs: "a x c=south",
+            said: &["f: numbers and dates as written: 'a' (\"007\" is 7)"],
+        },
+        Everyday {
+            name: "sentinels",
+            bytes: with(
+                "a",
+                |row| if row % 9 == 0 { "-999".into() } else { format!("{:.2}", noise(row + 3)) },
+            ),
+            inputs: "a x c=south",
+            said: &[
+                "f: numbers far from all others in several rows: -999 in 'a'; if they stand for missing cells, add ⟨missing -999⟩",
+            ],
+        },
+        Everyday {
+            name: "dates with the names of months, and a gap",
+            bytes: with("when", |row| if row == 9 { "n/a".into() } else { named_day(row) }),
+            inputs: "when (years) when (sin of week) when (cos of week) when is missing x c=south",
+            said: &[
+                "f: numbers and dates as written: 'when' (\"Jan 01, 2020\" is 2020-01-01, \"n/a\" is missing)",
+                "f: cells are missing: in 'when' (1) they take the mean, and an input 'when is missing' says where",
+            ],
+        },
+        Everyday {
+            name: "a column of one value",
+            bytes: with("a", of(["3"])),
+            inputs: "x c=south",
+            said: &["f: column left out: 'a' (the same value in every row); ⟨keep a⟩ keeps it"],
+        },
+        Everyday {
+            name: "ratings",
+            bytes: with("a", of(["Good", "Poor", "Excellent", "Fair", "n/a"])),
+            inputs: "a a is missing x c=south",
+            said: &[
+                "f: levels in the order of their meaning: 'a' (Poor < Fair < Good < Excellent)",
+                "f: cells are missing: in 'a' (12) they take the mean, and an input 'a is missing' says where",
+            ],
+        },
+    ]
+}
+
+#[test]
+fn everyday_files_are_read_as_they_are_meant() {
+    let mut wrong = Vec::new();
+    for Everyday { name, bytes, inputs, said } in spreadsheets().into_iter().chain(frames()) {
+        let (_folder, path) = file("f.csv", bytes);
+        let (model, (told, _)) = fitted_with(&path, &columns(), 0.0);
+        let found = model.schema().input_names().join(" ");
+        if told != said || found != inputs {
+            wrong.push(format!("{name}: {found}\n{}\n", told.join("\n")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn missing_values_of_the_user_are_known_to_the_model_too() {
+    let text = with("a", gaps(["-999", "refused"]));
+    let (_folder, path) = file("f.csv", text);
+    let options = SchemaOptions { missing: vec!["-999".into(), "refused".into()], ..columns() };
+    let (model, (told, _)) = fitted_with(&path, &options, 0.0);
+    assert_eq!(
+        told,
+        ["f: cells are missing: in 'a' (7) they take the mean, and an input 'a is missing' says where"]
+    );
+    let (_folder, new) = file("new.csv", "a,x,c\n-999.0,0.5,north\nrefused,0.5,south\n0.5,0.5,south\n");
+    let table = model.schema().open(&new, 10).expect("a file").next().expect("a block").expect("a table");
+    let x = model.schema().design(&table, sparsegp_tables::schema::UnseenLevels::Error).expect("inputs");
+    assert_eq!((x[(0, 1)], x[(1, 1)], x[(2, 1)]), (1.0, 1.0, 0.0));
+}
+
+#[test]
+fn mistakes_are_counted_and_shown_together() {
+    let text = |cells: &dyn Fn(usize, String) -> String| plain("a,x,c,y", cells);
+    let target =
+        text(&|row, line| if row % 20 == 4 { "1,0.5,north,12 kg".to_owned() } else { format!("1.5,{line}") });
+    assert_eq!(
+        refused(&target, &columns()),
+        "f: 3 cells hold text, expected numbers: row 5 (line 6), column 'y': \"12 kg\"; row 25 (line 26), column 'y': \"12 kg\"; \
+         row 45 (line 46), column 'y': \"12 kg\""
+    );
+    let classes = ["red", "green", "blue"];
+    let typos = rows("a,y", 60, |row| match row {
+        7 => "0.5,gren".to_owned(),
+        31 => "0.5,Blu".to_owned(),
+        _ => format!("{:.3},{}", noise(row), classes[row % 3]),
+    });
+    assert_eq!(
+        refused(&typos, &columns()),
+        "f: the target 'y' has \"gren\" (did you mean \"green\"?) and \"Blu\" (did you mean \"blue\"?) in one row only, expected classes of \
+         several rows"
+    );
+    assert_eq!(
+        refused("Sales of 2024\nx,c,y\n1,2,3\n", &columns()),
+        "f: row 1 (line 2) has 3 fields, expected 1 as in the header"
+    );
+}
+
+#[test]
+fn test_files_are_looked_at_before_training_and_models_saved_before_test_rows_are_read() {
+    let work = Work::empty();
+    let text = |header: &str| plain(header, |_, line| line);
+    work.write("train.csv", &text("x,c,y"));
+    work.write("other.csv", &text("x,c,z"));
+    work.write("short.csv", "x,y\n1,2\n");
+    work.write("bad.csv", "x,c,y\noops,north,1\n");
+    let fit = |test: &str| {
+        work.run(&format!(
+            "fit train.csv --target y --test {test} --auto none --epochs 1 --model-out m --quiet"
+        ))
+    };
+    fit("absent.csv").fails(3, &["absent.csv: cannot be read"]);
+    fit("other.csv").fails(3, &["other.csv: there is no column named 'y'"]);
+    fit("short.csv").fails(3, &["short.csv: there is no column named 'c'"]);
+    #[cfg(unix)]
+    fit("/dev/zero").fails(3, &["/dev/zero: is a device or socket, expected a file"]);
+    assert!(!work.path("m").exists());
+    fit("bad.csv").fails(3, &["bad.csv: row 1 (line 2), column 'x': found \"oops\""]);
+    assert!(work.path("m").exists());
+}

@@ -1,0 +1,237 @@
+//! What stands beside the test figures of a fit: training rows, a constant, a linear model, confusion matrix, what to try next; no training.
+
+use faer::{Mat, linalg::solvers::DenseSolveCore};
+use serde_json::Value;
+use sparsegp::kernels::{Inputs, Scratch};
+use sparsegp::options::FitOptions;
+use sparsegp::training::ModelBuilder;
+use sparsegp_testkit::program::{QUICK, Work};
+
+/// The metrics document of a fit to an embedded file, and what the fit prints.
+fn fit((data, options): (&str, &str), more: &str) -> (Value, String) {
+    let (work, path) = (Work::empty(), concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data"));
+    let command = format!("fit {path}/{data} --quiet {options} {more} --metrics m.json --report r.html");
+    let text = work.run(&command).ok().stdout();
+    let page = work.read("r.html");
+    assert!(page.contains("<caption>Figures</caption>"), "{page}");
+    assert_eq!(page.contains("Confusion matrix"), text.contains("confusion "));
+    (serde_json::from_str(&work.read("m.json")).expect("JSON"), text)
+}
+
+fn number(document: &Value, pointer: &str) -> f64 {
+    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {pointer}"))
+}
+
+const REGRESSION: (&str, &str) = ("co2_monthly.csv", "--target co2 --test-fraction 0.2");
+const CLASSES: (&str, &str) = ("breast_cancer.csv", "--target diagnosis --test-fraction 0.2");
+const COUNTS: (&str, &str) =
+    ("doctor_visits.csv", "--target visits --test-fraction 0.2 --likelihood negative-binomial");
+
+#[test]
+fn test_figures_stand_beside_those_of_training_rows_and_baselines() {
+    let cases = [
+        (REGRESSION, "the mean", "RMSE", 417, "gaussian"),
+        (CLASSES, "the class shares", "error rate", 455, "bernoulli-probit"),
+        (COUNTS, "the mean rate", "RMSE", 4000, "negative-binomial"),
+    ];
+    for (data, constant, figure, train, likelihood) in cases {
+        let (document, text) = fit(data, QUICK);
+        let lines: Vec<&str> = text.lines().collect();
+        let header = lines.iter().position(|line| line.contains(figure) && line.ends_with("rows"));
+        let rows = &lines[header.expect("a header") + 1..];
+        for (line, name) in rows.iter().zip(["test", "training", constant, "linear model", "also"]) {
+            assert!(line.starts_with(name), "{text}");
+        }
+        assert_eq!(number(&document, "/train/rows"), f64::from(train.min(4096)), "{data:?}");
+        assert_eq!(number(&document, "/baselines/constant/training_rows"), f64::from(train));
+        assert_eq!(number(&document, "/baselines/linear/training_rows"), f64::from(train));
+        assert_eq!(document["baselines"]["linear"]["likelihood"], likelihood);
+        // What knows the inputs is better than what does not.
+        let nll = |of: &str| number(&document, &format!("{of}/nll"));
+        assert!(nll("/baselines/linear") < nll("/baselines/constant"), "{data:?}");
+        let gain = nll("/baselines/constant") - nll("/test");
+        assert!((number(&document, "/baselines/constant/nll_gain") - gain).abs() < 1e-9);
+        assert!(document["next"].is_array());
+    }
+}
+
+#[test]
+fn the_linear_baseline_is_the_linear_fit() {
+    let rounds = "--hyper alternating --epochs 10";
+    for (data, how) in [(REGRESSION, ""), (CLASSES, rounds), (COUNTS, rounds)] {
+        let (beside, _) = fit(data, QUICK);
+        let (alone, _) = fit(data, &format!("--model glm {how}"));
+        assert!(alone["baselines"]["linear"].is_null() && alone["baselines"]["constant"].is_object());
+        for figure in ["nll", "crps"] {
+            let found = number(&beside, &format!("/baselines/linear/{figure}"));
+            let expected = number(&alone, &format!("/test/{figure}"));
+            assert!((found - expected).abs() < 1e-6, "{data:?}: {figure} {found}, alone {expected}");
+        }
+    }
+}
+
+#[test]
+fn classes_have_an_accuracy_and_a_confusion_matrix() {
+    let (document, text) = fit(CLASSES, QUICK);
+    assert_eq!(document["classes"], serde_json::json!(["benign", "malignant"]));
+    let counts: Vec<Vec<u64>> =
+        serde_json::from_value(document["test"]["confusion"].clone()).expect("a matrix");
+    let [[a, b], [c, d]] = [[counts[0][0], counts[0][1]], [counts[1][0], counts[1][1]]];
+    assert_eq!(a + b + c + d, 114);
+    assert_eq!(number(&document, "/test/accuracy"), 1.0 - number(&document, "/test/error_rate"));
+    assert!((number(&document, "/test/accuracy") - (a + d) as f64 / 114.0).abs() < 1e-12);
+    let share = |name: &str, class: usize| number(&document, &format!("/test/{name}/{class}"));
+    assert!((share("recall", 0) - a as f64 / (a + b) as f64).abs() < 1e-12);
+    assert!((share("precision", 1) - d as f64 / (b + d) as f64).abs() < 1e-12);
+    let line = format!("benign: {a} as benign, {b} as malignant; malignant: {c} as benign, {d} as malignant");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&line), "{text}");
+}
+
+#[test]
+fn evaluate_prints_the_confusion_matrix_of_levels() {
+    let work = Work::empty();
+    let rows: String = (0..90).map(|i| format!("{},{}\n", i % 30, (i % 30) / 6 + i % 2)).collect();
+    work.write("data.csv", &format!("x,y\n{rows}"));
+    work.run(&format!("fit data.csv --target y --task ordinal --quiet --model-out m {QUICK}")).ok();
+    let text = work.run("evaluate m data.csv").ok().stdout();
+    assert!(text.contains("accuracy") && text.contains("as 5"), "{text}");
+    let matrix = text.split("columns: predicted)\n").nth(1).expect("a matrix");
+    let cells = matrix.lines().skip(1).take(6).flat_map(|line| line.split_whitespace().skip(1).take(6));
+    assert_eq!(cells.map(|cell| cell.parse::<u64>().expect("a count")).sum::<u64>(), 90);
+    assert!(
+        matrix.contains("recall") && matrix.lines().nth(7).is_some_and(|line| line.starts_with("precision"))
+    );
+    // More than four levels are too many for a line.
+    let text = work.run(&format!("fit data.csv --target y --task ordinal --quiet --test data.csv {QUICK}"));
+    let text = text.ok().stdout();
+    assert!(text.contains("the level shares") && !text.contains("confusion"), "{text}");
+}
+
+#[test]
+fn baselines_leave_the_fit_alone_and_a_file_of_test_rows_has_them_too() {
+    let work = Work::new();
+    let (bare, held) = (work.fit(""), work.fit("--test data.csv"));
+    for key in ["hyperparameters", "config"] {
+        let without_test = |document: &Value| {
+            let mut part = document[key].clone();
+            part.as_object_mut().expect("a map").remove("test");
+            part
+        };
+        assert_eq!(without_test(&bare), without_test(&held), "{key}");
+    }
+    assert_eq!(bare["fit"]["objective"], held["fit"]["objective"]);
+    for key in ["train", "baselines"] {
+        assert!(bare[key].is_null() && held[key].is_object(), "{key}");
+    }
+    // All rows are training and test rows.
+    let [train, test] = ["/train/nll", "/test/nll"].map(|figure| number(&held, figure));
+    assert!((train - test).abs() < 1e-9, "{train} {test}");
+    let disk = work.fit("--test-fraction 0.2 --shuffle-buffer 50");
+    assert!(disk["train"].is_null() && disk["baselines"].is_null() && disk["test"].is_object());
+}
+
+/// Of a Gaussian process with K = k + σ²I: `y_i − [K⁻¹y]_i / [K⁻¹]_ii` and `1 / [K⁻¹]_ii` (Rasmussen & Williams 2006, equation 5.12).
+#[test]
+fn training_rows_are_predicted_from_all_others_where_there_are_neighbours() {
+    let n = 40;
+    let x = Mat::from_fn(n, 1, |i, _| i as f64 / 4.0);
+    let y: Vec<f64> = (0..n).map(|i| 5.0 + (i as f64 / 4.0).sin() + 0.3 * (i as f64 * 7.3).sin()).collect();
+    let options = FitOptions { neighbours: Some(n - 1), inducing: Some(0), ..FitOptions::default() };
+    let model = ModelBuilder::new().options(options).fit(x.as_ref(), &y).expect("a fit");
+    let rows: Vec<u32> = vec![7, 0, 39, 20];
+    let predictions = model.predict_left_out(&rows, Vec::new()).expect("predictions");
+
+    let layer = model.latent().layer().inducing().expect("a sparse GP");
+    let (x, scaled) = model.neighbours().expect("neighbours").data();
+    let mut k = Mat::zeros(n, n);
+    layer.kernel().eval(Inputs::Gram(x), k.as_mut(), &mut Scratch::new());
+    let noise = model.latent().likelihood.gaussian_noise().expect("Gaussian noise");
+    (0..n).for_each(|i| k[(i, i)] += noise);
+    let inverse = k.partial_piv_lu().inverse();
+    let offset = layer.mean().values[0];
+    let target = model.scaling().target;
+    for (index, &row) in rows.iter().enumerate() {
+        let i = row as usize;
+        let alpha: f64 = (0..n).map(|j| inverse[(i, j)] * (scaled[j] - offset)).sum();
+        let (mean, variance) = (scaled[i] - alpha / inverse[(i, i)], 1.0 / inverse[(i, i)]);
+        let found = predictions.row(index);
+        assert!((found.mean - target.invert(mean)).abs() < 1e-7, "{} {}", found.mean, target.invert(mean));
+        let expected = variance * target.scale * target.scale;
+        assert!((found.variance - expected).abs() < 1e-7 * expected, "{} {expected}", found.variance);
+    }
+    assert!(model.predict_left_out(&[n as u32], Vec::new()).is_none(), "there is no such row");
+}
+
+/// The test NLL of a fit to a file, and what it says to try next.
+fn tried(work: &Work, options: &str) -> (f64, Vec<String>) {
+    let command = format!("fit data.csv --target y --test-fraction 0.4 --quiet --json {options}");
+    let document = work.run(&command).json();
+    let next = document["next"].as_array().expect("lines");
+    let next = next.iter().map(|line| line.as_str().expect("text").to_owned()).collect();
+    (number(&document, "/test/nll"), next)
+}
+
+/// A fit whose summary says what to try next, and the options that follow it.
+struct Followed<'a> {
+    header: &'a str,
+    row: &'a dyn Fn(usize) -> String,
+    rows: usize,
+    options: &'a str,
+    advice: &'a str,
+    words: &'a str,
+}
+
+#[test]
+fn following_what_is_said_to_try_next_helps_with_held_out_rows() {
+    let u = |i: usize, k: usize| {
+        ((i as f64 * [0.7548776662, 0.5698402909, 0.8191725134, 0.3247179572][k]) % 1.0) - 0.5
+    };
+    let wide = |i: usize| {
+        let far = if i.is_multiple_of(97) { 40.0 * u(i, 3) } else { 0.0 };
+        format!("{},{}\n", u(i, 0), (4.0 * u(i, 0)).sin() + 0.1 * u(i, 1) + far)
+    };
+    // More columns than rows can tell apart, of which the target is a sum.
+    let lines = |i: usize| {
+        let x: Vec<f64> = (0..4).map(|k| u(i, k)).collect();
+        let sum: f64 = x.iter().sum();
+        let x: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", x.join(","), sum + 0.3 * u(7 * i + 3, 2))
+    };
+    let useless =
+        |i: usize| format!("{},{},{}\n", u(i, 0), u(3 * i + 1, 1), (6.0 * u(i, 0)).sin() + 0.05 * u(i, 2));
+    let cases = [
+        Followed {
+            header: "a,y",
+            row: &wide,
+            rows: 600,
+            options: "",
+            advice: "--likelihood student-t",
+            words: "too wide",
+        },
+        Followed {
+            header: "a,b,c,d,y",
+            row: &lines,
+            rows: 60,
+            options: "--kernel matern12 --epochs 1",
+            advice: "--model glm",
+            words: "a linear model",
+        },
+        Followed {
+            header: "a,b,y",
+            row: &useless,
+            rows: 500,
+            options: "--features b --kernel rbf(lengthscales=0.01) --hyper fixed",
+            advice: "--features a",
+            words: "the mean alone",
+        },
+    ];
+    for Followed { header, row, rows, options, advice, words } in cases {
+        let work = Work::empty();
+        work.write("data.csv", &format!("{header}\n{}", (0..rows).map(row).collect::<String>()));
+        let (nll, next) = tried(&work, options);
+        assert!(next.iter().any(|line| line.contains(words)), "{options}: {next:?}");
+        let (followed, _) = tried(&work, advice);
+        assert!(followed < nll - 0.01, "{advice}: {followed}, before {nll}");
+    }
+}

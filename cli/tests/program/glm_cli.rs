@@ -1,0 +1,427 @@
+//! Linear models from the command line: fit, inspect, predict, evaluate, compare, and every combination that is refused.
+
+use serde_json::Value;
+use sparsegp_testkit::program::Work;
+use std::fmt::Write as _;
+
+fn number(document: &Value, pointer: &str) -> f64 {
+    document.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {document}"))
+}
+
+/// A linear model of a number, a colour, and their targets: a number, a class, a count.
+fn table(rows: usize) -> String {
+    let mut text = String::from("a,colour,y,ill,visits\n");
+    for row in 0..rows {
+        let t = row as f64;
+        let (a, noise) = (100.0 + 20.0 * (t * 0.618).fract(), (t * 0.731).fract() - 0.5);
+        let f = 0.1 * (a - 110.0) + [0.0, 0.5, -0.5][row % 3];
+        let (ill, visits) = (if f + 2.0 * noise > 0.0 { "yes" } else { "no" }, (f + noise).exp().round());
+        writeln!(text, "{a},{},{},{ill},{visits}", ["blue", "green", "red"][row % 3], 50.0 + f + noise)
+            .expect("written");
+    }
+    text
+}
+
+fn work() -> Work {
+    let work = Work::empty();
+    work.write("data.csv", &table(150));
+    work
+}
+
+const REGRESSION: &str = "fit data.csv --target y --exclude ill,visits --model glm --quiet";
+const COUNTS: &str = "fit data.csv --target visits --exclude ill,y --model glm --quiet";
+
+#[test]
+fn a_linear_model_has_its_likelihood_chosen() {
+    let text = work().run(&format!("{COUNTS} --auto all")).ok().stdout();
+    assert!(text.contains("(poisson ") && text.contains("the same with"), "{text}");
+}
+
+#[test]
+fn a_linear_model_is_fitted_inspected_predicted_evaluated_and_started_from() {
+    let work = work();
+    let run =
+        work.run(&format!("{REGRESSION} --model-out m --metrics j --report r.html --test-fraction 0.2"));
+    let text = run.ok().stdout();
+    for word in [
+        "linear (glm)",
+        "4, with the intercept",
+        "mean 0, variance 1",
+        "coefficient ",
+        "colour=green",
+        "log evidence",
+    ] {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    assert!(!text.contains("kernel") && !text.contains("between"), "{text}");
+    let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+    let names: Vec<&str> = document["coefficients"]
+        .as_array()
+        .expect("coefficients")
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
+    assert_eq!(names, ["intercept", "a", "colour=green", "colour=red"]);
+    for (index, want, tolerance) in [(1, 0.1, 0.02), (2, 0.5, 0.3), (3, -0.5, 0.3)] {
+        let at = |key: &str| number(&document, &format!("/coefficients/{index}/{key}"));
+        assert!((at("mean") - want).abs() < tolerance, "{document}");
+        assert!(at("lower") < at("mean") && at("mean") < at("upper") && at("sd") > 0.0);
+    }
+    for (key, value) in [
+        ("model", "glm"),
+        ("objective", "elbo"),
+        ("hyper", "collapsed"),
+        ("family", "full"),
+        ("mean", "constant"),
+    ] {
+        assert_eq!(document["config"][key], value, "{key}");
+    }
+    for key in ["kernel", "inducing", "inducing_init", "fix_inducing", "jitter", "warm_start"] {
+        assert!(document["config"][key].is_null(), "{key} does not apply");
+    }
+    assert_eq!(
+        (number(&document, "/config/prior_mean"), number(&document, "/config/prior_variance")),
+        (0.0, 1.0)
+    );
+    let (lower, upper) = (number(&document, "/fit/elbo_sum"), number(&document, "/fit/evidence_upper_bound"));
+    assert!((lower - upper).abs() < 1e-8 * lower.abs(), "{lower} and {upper}");
+    let html = work.read("r.html");
+    assert!(html.contains("<summary>Coefficients") && html.contains("colour=red"));
+    assert!(html.contains("effect of one standard deviation"));
+
+    let inspected = work.run("inspect m").ok().stdout();
+    for word in
+        ["linear (glm)", "coefficients (in original units)", "colour=red", "likelihood.noise_variance"]
+    {
+        assert!(inspected.contains(word), "{word:?} in {inspected}");
+    }
+    assert_eq!(work.run("inspect m --json").json()["coefficients"], document["coefficients"]);
+
+    work.write("new.csv", "colour,a\nblue,100\nblue,110\nred,110\npink,110\n");
+    work.run("predict m new.csv --out p.csv --unseen error").fails(3, &["row 4", "pink"]);
+    work.run("predict m new.csv --out p.csv --quantiles 0.5").ok();
+    let predicted = work.read("p.csv");
+    let means: Vec<f64> = predicted
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').next().expect("mean").parse().expect("number"))
+        .collect();
+    let coefficient = |index: usize| number(&document, &format!("/coefficients/{index}/mean"));
+    assert!((means[0] - coefficient(0) - 100.0 * coefficient(1)).abs() < 1e-6, "{predicted}");
+    assert!((means[2] - means[1] - coefficient(3)).abs() < 1e-9, "{predicted}");
+    assert_eq!(means[3], means[1], "an unseen category is like the first one");
+    let evaluated = work.run("evaluate m data.csv --json").json();
+    assert!(number(&evaluated, "/test/smse") < 0.4, "{evaluated}");
+
+    // The kind of model comes from the start, and so does its prior.
+    let from = work.run("fit data.csv --target y --from m --hyper fixed --json --quiet").json();
+    assert_eq!(from["config"]["model"], "glm");
+    assert_eq!(from["hyperparameters"], document["hyperparameters"]);
+    work.run("fit data.csv --target y --from m --model gp --quiet").fails(2, &["glm", "gp", "--from"]);
+}
+
+#[test]
+fn classes_and_counts_have_coefficients_on_the_scale_of_their_link() {
+    let work = work();
+    let counts = work.run(&format!("{COUNTS} --json --model-out m")).json();
+    assert_eq!(counts["config"]["likelihood"], "poisson");
+    assert!((number(&counts, "/coefficients/1/mean") - 0.1).abs() < 0.03, "{counts}");
+    assert!(work.run("inspect m").ok().stdout().contains("full covariance, by ngd"));
+    for likelihood in ["bernoulli-probit", "bernoulli-logit"] {
+        let command = "fit data.csv --target ill --exclude visits,y --model glm --quiet --json";
+        let classes = work.run(&format!("{command} --likelihood {likelihood}")).json();
+        assert!(number(&classes, "/coefficients/1/lower") > 0.0, "{classes}");
+    }
+}
+
+#[test]
+fn many_coefficients_are_shown_by_their_weight() {
+    let work = Work::empty();
+    let mut text: String = (0..50).map(|j| format!("c{j},")).collect::<String>() + "y\n";
+    for row in 0..80 {
+        let x = |j: usize| ((row * (j + 3)) as f64 * 0.618).fract();
+        (0..50).for_each(|j| write!(text, "{},", x(j)).expect("written"));
+        writeln!(text, "{}", 5.0 * x(41)).expect("written");
+    }
+    work.write("data.csv", &text);
+    let run = work.run("fit data.csv --target y --model glm --quiet --metrics j").ok().stdout();
+    assert!(run.contains("the 10 of 51 with the largest |mean / sd|"), "{run}");
+    let shown: Vec<&str> = run.lines().skip_while(|line| !line.contains("coefficient ")).skip(1).collect();
+    assert_eq!(shown.len(), 11);
+    assert_eq!(shown[10].trim(), "… 41 more coefficients  all: j");
+    assert!(shown[0].trim().starts_with("c41 "), "{run}");
+    let document: Value = serde_json::from_str(&work.read("j")).expect("JSON");
+    assert_eq!(document["coefficients"].as_array().map(Vec::len), Some(51));
+}
+
+#[test]
+fn the_options_of_linear_models_have_an_effect() {
+    let work = work();
+    let objective = |options: &str| {
+        let document = work.run(&format!("{COUNTS} --json {options}")).json();
+        number(&document, "/fit/objective")
+    };
+    let plain = objective("");
+    for options in [
+        "--prior-mean 0.5",
+        "--prior-mean -0.5",
+        "--prior-variance 0.01",
+        "--mean zero",
+        "--family diagonal",
+        "--objective dlm-log",
+        "--likelihood negative-binomial",
+    ] {
+        assert!((objective(options) - plain).abs() > 1e-9, "{options}: as without it");
+    }
+    // A fit ends at the optimum whatever the way there, so this looks at the way.
+    let steps = "--batch-size 30 --epochs 3 --q-step const:0.1 --json";
+    let second = |options: &str| {
+        let document = work.run(&format!("{COUNTS} {} {options}", steps)).json();
+        number(&document, "/trace/2/objective")
+    };
+    let exact = second("");
+    for options in ["--estimator price:3", "--estimator reparam:3", "--estimator stl:3", "--q-update adam"] {
+        let changed = second(options);
+        assert!((changed - exact).abs() > 1e-9 && changed < 3.0, "{options}: {changed}, {exact}");
+    }
+    for update in ["sr-vn", "projected-ngvi"] {
+        let changed = second(&format!("--q-update {update}"));
+        assert!((changed - exact).abs() > 1e-9 && changed < 2.0, "{update}: {changed}, {exact}");
+    }
+    let projected = second("--q-update projected-ngvi --q-bounds 1e-3,1e-2");
+    assert!((projected - second("--q-update projected-ngvi")).abs() > 1e-9);
+    for update in ["prox-sgd", "proj-sgd", "bw-gd"] {
+        let steps = "--batch-size 30 --epochs 3 --json";
+        let third = |options: &str| {
+            let document = work.run(&format!("{COUNTS} {steps} --q-update {update} {options}")).json();
+            number(&document, "/trace/2/objective")
+        };
+        let plain = third("");
+        assert!(plain < 3.0 && (plain - exact).abs() > 1e-9, "{update}: {plain}");
+        assert!((third("--q-smoothness 1e5") - plain).abs() > 1e-9, "{update}");
+    }
+    let growing = "--epochs 3 --q-step const:0.1 --json --batch-schedule";
+    for options in [
+        steps.replace("--batch-size 30", "--batch-size 60"),
+        format!("{steps} --estimator price:3 --sample-schedule power:1"),
+        format!("{growing} max:20:0.9"),
+        format!("{growing} const:20"),
+    ] {
+        let document = work.run(&format!("{COUNTS} {options}")).json();
+        let changed = number(&document, "/trace/2/objective");
+        assert!((changed - exact).abs() > 1e-9 && changed < 3.0, "{options}: {changed}, {exact}");
+    }
+    // What these change is the end.
+    let last = |options: &str| objective(&format!("--batch-size 30 --epochs 3 --q-step const:0.3 {options}"));
+    let polished = last("");
+    let ends = ["--no-polish", "--q-average expectation", "--q-average tail"].map(last);
+    for (i, end) in ends.iter().enumerate() {
+        assert!(*end > polished + 1e-9 && *end < polished + 0.5, "{ends:?}, {polished}");
+        assert!(ends[..i].iter().all(|other| other != end), "{ends:?}");
+    }
+    let nonnegative = work
+        .run(&format!("{COUNTS} --json --family diagonal --q-update projected-ngvi --q-nonnegative"))
+        .json();
+    let least = nonnegative["coefficients"]
+        .as_array()
+        .expect("coefficients")
+        .iter()
+        .filter(|c| c["name"] != "intercept")
+        .map(|c| number(c, "/mean"))
+        .fold(f64::INFINITY, f64::min);
+    assert!(least >= 0.0, "{nonnegative}");
+    let free = work.run(&format!("{COUNTS} --json --family diagonal --q-update projected-ngvi")).json();
+    let free = free["coefficients"].as_array().expect("coefficients").iter().map(|c| number(c, "/mean"));
+    assert!(free.fold(f64::INFINITY, f64::min) < 0.0, "without the bound a coefficient is negative");
+    // Whoever says how mini-batches are used gets them where the closed form would do.
+    let closed = work.run(&format!("{REGRESSION} --json")).json();
+    let steps = work.run(&format!("{REGRESSION} --json --batch-size 1024")).json();
+    assert_eq!(
+        (closed["config"]["hyper"].as_str(), steps["config"]["hyper"].as_str()),
+        (Some("collapsed"), Some("joint"))
+    );
+    assert!((number(&closed, "/fit/objective") - number(&steps, "/fit/objective")).abs() < 1e-3);
+}
+
+#[test]
+fn objectives_are_compared_on_linear_models() {
+    let work = work();
+    let compare = |options: &str| {
+        work.run(&format!("compare data.csv --exclude ill,visits --target y --model glm --quiet {options}"))
+    };
+    let text = compare("--objectives elbo,vfe,dlm-log,dlm-square --repeats 2 --family diagonal --out d")
+        .ok()
+        .stdout();
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.contains("vfe") || line.contains("dlm") || line.contains("elbo"))
+            .count(),
+        4,
+        "{text}"
+    );
+    compare("--objectives elbo,fitc --out e").fails(2, &["fitc", "glm", "vfe"]);
+    compare("--objectives elbo --kernel rbf --out e").fails(2, &["--kernel", "glm"]);
+    compare("--objectives vfe --family diagonal --out e").fails(2, &["--family", "no effect"]);
+    compare("--objectives vfe --estimator price:2 --out e").fails(2, &["price:2", "elbo"]);
+    compare("--objectives elbo --sample-schedule const:2 --out e").fails(2, &["--sample-schedule"]);
+}
+
+#[test]
+fn what_the_other_model_has_is_refused() {
+    let work = work();
+    for options in [
+        "--kernel rbf",
+        "--inducing 5",
+        "--inducing-init greedy",
+        "--inducing-init kmeans",
+        "--fix-inducing",
+        "--jitter 1e-5",
+        "--warm-start 100",
+    ] {
+        let name = options.split(' ').next().expect("a name");
+        work.run(&format!("{REGRESSION} {options}")).fails(2, &[name, "--model gp", "--model glm"]);
+    }
+    for options in ["--prior-mean 0", "--prior-variance 1", "--q-nonnegative"] {
+        let name = options.split(' ').next().expect("a name");
+        work.run(&format!("fit data.csv --target y {options}"))
+            .fails(2, &[name, "--model gp", "--model glm"]);
+    }
+    work.run("fit data.csv --target y --exclude ill,visits --quiet --inducing 5 --epochs 1 --model-out gp")
+        .ok();
+    work.run("fit data.csv --target y --from gp --model glm").fails(2, &["gp", "glm", "--from"]);
+    work.run("fit data.csv --target y --from gp --prior-variance 2")
+        .fails(2, &["--prior-variance", "--from"]);
+}
+
+/// Steps with a proof end within their bound, which is known before training, of a q solved for exactly.
+#[test]
+fn proven_steps_keep_their_bound() {
+    let work = work();
+    let classes = "fit data.csv --target ill --exclude y,visits --model glm --likelihood bernoulli-logit --hyper fixed --quiet";
+    for rule in ["prox-sgd --estimator reparam:1", "proj-sgd --estimator reparam-ent:1"] {
+        let run = work
+            .run(&format!("{classes} --q-update {rule} --q-step theorem --epochs 300 --tolerance 0 --json"));
+        let document = run.json();
+        let guarantee = |name: &str| number(&document, &format!("/fit/guarantee/{name}"));
+        assert!(guarantee("smoothness") >= guarantee("strong_convexity"), "{rule}");
+        assert!(guarantee("strong_convexity") >= 1.0, "{rule}");
+        assert!(guarantee("distance") > 0.0 && guarantee("steps") == 300.0, "{rule}");
+    }
+}
+
+#[test]
+fn wrong_combinations_are_refused_in_one_line() {
+    let work = work();
+    let cases: &[(&str, &[&str])] = &[
+        ("--objective fitc", &["fitc", "glm", "vfe"]),
+        ("--prior-variance 0", &["--prior-variance", "positive"]),
+        ("--prior-variance -1", &["--prior-variance", "positive"]),
+        ("--prior-mean inf", &["--prior-mean", "finite"]),
+        ("--family banded", &["banded", "full, diagonal"]),
+        ("--q-average last", &["last", "none, expectation, tail"]),
+        ("--q-bounds 1", &["LO,HI"]),
+        ("--q-bounds 1,x", &["'x'"]),
+        ("--q-bounds 2,1", &["--q-bounds", "smaller"]),
+        ("--q-bounds 0.1,10", &["--q-bounds", "projected-ngvi"]),
+        ("--q-bounds 1e-4,1e4", &["--q-bounds", "projected-ngvi"]),
+        ("--q-nonnegative --family diagonal", &["--q-nonnegative", "projected-ngvi"]),
+        ("--q-smoothness 3", &["--q-smoothness", "prox-sgd"]),
+        ("--q-smoothness 0", &["--q-smoothness", "positive"]),
+        ("--q-update adam --q-guard backtrack", &["--q-guard", "ngd", "adam"]),
+        ("--q-update adam --q-guard trust", &["--q-guard", "ngd", "adam"]),
+        ("--q-step const:7", &["const:7", "ngd"]),
+        ("--q-step half-t:0.1", &["half-t:0.1", "ngd"]),
+        ("--q-step sometimes", &["sometimes", "two-over-t", "invsqrt"]),
+        ("--batch-schedule const:0", &["const:0", "max:N:KAPPA"]),
+        ("--batch-schedule power:0.5 --batch-size 3", &["--batch-schedule", "--batch-size"]),
+        ("--sample-schedule const:3", &["--sample-schedule", "price:L"]),
+        (
+            "--sample-schedule const:3 --estimator piecewise:5 --task classification --likelihood bernoulli-logit",
+            &["--sample-schedule"],
+        ),
+        ("--estimator reparam-ent:2", &["reparam-ent:2", "ngd", "reparam:L or stl:L"]),
+        ("--estimator reparam:2 --q-update adam", &["reparam:2", "adam", "reparam-ent:L or stl:L"]),
+        ("--estimator price:2 --objective dlm-log", &["price:2", "elbo"]),
+        ("--q-step const:2 --q-update projected-ngvi", &["const:2", "projected-ngvi"]),
+        ("--q-nonnegative --q-update projected-ngvi", &["--q-nonnegative", "diagonal"]),
+        ("--estimator reparam-ent:2 --q-update sr-vn", &["sr-vn", "reparam:L or stl:L"]),
+        ("--estimator reparam-ent:2 --q-update projected-ngvi", &["projected-ngvi", "reparam:L or stl:L"]),
+        ("--estimator stl:2 --q-update prox-sgd", &["prox-sgd", "use reparam:L"]),
+        ("--estimator reparam:2 --q-update proj-sgd", &["proj-sgd", "reparam-ent:L or stl:L"]),
+        ("--estimator reparam:2 --q-update bw-gd", &["bw-gd", "reparam-ent:L or stl:L"]),
+        ("--q-smoothness 3 --q-update sr-vn", &["--q-smoothness", "sr-vn"]),
+        (
+            "--q-smoothness 3 --q-update prox-sgd --q-step const:0.1",
+            &["--q-smoothness", "--q-step", "absolute"],
+        ),
+        ("--q-guard none", &["--q-guard none", "ngd"]),
+        ("--q-step theorem", &["--q-step theorem", "prox-sgd or proj-sgd", "ngd"]),
+        (
+            "--q-step theorem --q-update prox-sgd --objective dlm-log",
+            &["--q-step theorem", "elbo", "dlm-log"],
+        ),
+        (
+            "--q-step theorem --q-update proj-sgd --estimator stl:2",
+            &["--q-step theorem", "stl:2", "reparam-ent:L"],
+        ),
+        (
+            "--q-step theorem --q-update prox-sgd --hyper fixed --batch-size 5",
+            &["--q-step theorem", "--batch-size"],
+        ),
+    ];
+    for (options, words) in cases {
+        println!("{options}");
+        work.run(&format!("{REGRESSION} {options}")).fails(2, words);
+    }
+    work.run("fit data.csv --target y --model lm").fails(2, &["lm", "gp, glm"]);
+    work.run(&format!("{COUNTS} --q-step theorem --q-update prox-sgd --hyper fixed"))
+        .fails(2, &["--q-step theorem", "poisson", "curvature"]);
+    // What is about steps on q has no effect where it is solved for.
+    for objective in ["vfe", "dlm-square"] {
+        for options in [
+            "--family diagonal",
+            "--family full",
+            "--q-average tail",
+            "--q-bounds 0.1,1",
+            "--q-smoothness 1",
+            "--no-polish",
+            "--batch-schedule power:1",
+            "--sample-schedule power:1",
+            "--q-update ngd",
+        ] {
+            let name = options.split(' ').next().expect("a name");
+            work.run(&format!("{REGRESSION} --objective {objective} {options}")).fails(2, &[name, objective]);
+        }
+    }
+    assert_eq!(work.names(), ["data.csv"]);
+}
+
+#[test]
+fn the_help_lists_every_form() {
+    let text = Work::empty().run("fit --help").ok().stdout();
+    for word in [
+        "bmc:L",
+        "smooth-bmc:L:NU",
+        "ups:L",
+        "price:L",
+        "reparam:L",
+        "reparam-ent:L",
+        "stl:L",
+        "piecewise:PIECES",
+        "const:STEP",
+        "warm-up:START:END:STEPS",
+        "two-over-t",
+        "half-t:W",
+        "domke:W:A",
+        "invsqrt:S",
+        "inverse:C",
+        "power:K",
+        "max:N:K",
+        "--model glm",
+    ] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    for word in sparsegp::variational::QUpdate::WORDS {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Hostile text and files: quotation marks that are never closed, formulas, labels of any length, files without end.
+
+use sparsegp_testkit::program::{QUICK, Run, Work};
+use std::fmt::Write as _;
+
+#[test]
+fn a_quotation_mark_that_is_never_closed_is_named_with_its_line() {
+    let work = Work::empty();
+    for (text, line, before) in [
+        ("a,b,y\n1,2,3\n4,\"5 or so,6\n7,8,9\n", 3, "5 or so,6"),
+        ("a,b,y\n1,2,3\n4,5,\"six\n", 3, "six"),
+        ("a,b,y\n1,2,3\n4,\"5,6", 3, "5,6"),
+        ("a,\"b,y\n1,2,3\n", 1, "b,y"),
+        ("a,b,y\n\"1\n2\",3,\"x\n4\"\n5,\"6\n7\",\"8\n9\n", 6, "8"),
+        ("a,b,y\n1,2,\"3\"\"\n4,5,6\n", 2, "3\""),
+    ] {
+        work.write("open.csv", text);
+        let words = [format!("{before:?}"), format!("(line {line})"), "never closed".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        work.run("fit open.csv --target y").fails(3, &words);
+    }
+    // Fields of several lines that are closed are fields, wherever the text ends.
+    let closed = "a,note,y\n1,\"x\ny\",2\n3,\"z\n\",4\n5,\"\"\"q\"\"\n\",6\n7,\"r\ns\"\"\",";
+    for end in ["8", "8\n", "\"8\n\"", "\"8\n\"\n", "\"\n8\"\r\n\r\n"] {
+        work.write("closed.csv", &format!("{closed}{end}"));
+        work.run(&format!("fit closed.csv --target y {QUICK} --quiet")).ok();
+    }
+}
+
+/// A table of two classes, one of which is a formula.
+fn formulas() -> String {
+    let mut text = "x,who,y\n".to_owned();
+    for row in 0..60 {
+        let (label, who) = if row < 30 { ("=cmd|calc!A0", "@x") } else { ("plain", "-1") };
+        writeln!(text, "{row},{who},{label}").expect("text");
+    }
+    text
+}
+
+#[test]
+fn formulas_go_into_files_as_text_where_that_is_asked_for() {
+    let work = Work::empty();
+    work.write("t.csv", &formulas());
+    let fit = format!("fit t.csv --target y --exclude who --quiet --model-out m --test-fraction 0.3 {QUICK}");
+    work.run(&format!("{fit} --predictions held.csv --csv-safe")).ok();
+    let held = work.read("held.csv");
+    assert!(held.contains(",'=cmd|calc!A0,") && !held.contains(",=cmd"), "{held}");
+    for (option, label, who) in
+        [("", "\n=cmd|calc!A0,", "\n@x,"), ("--csv-safe", ",'=cmd|calc!A0,", "\n'@x,")]
+    {
+        work.run(&format!("predict m t.csv --keep who --out p.csv {option}")).ok();
+        let text = work.read("p.csv");
+        let label = if option.is_empty() { label.trim_start() } else { label };
+        assert!(text.contains(label) && text.contains(who), "{text}");
+        // What is a number stays one.
+        assert!(text.contains("\n-1,"), "{text}");
+    }
+    work.run("explain m t.csv --rows 1 --out e --csv-safe").ok();
+    for name in ["relevance.csv", "dependence.csv", "contributions.csv"] {
+        let text = work.read(&format!("e/{name}"));
+        assert!(!text.lines().flat_map(|line| line.split(',')).any(|cell| cell.starts_with('=')), "{text}");
+    }
+    work.run("explain m t.csv --csv-safe").fails(2, &["--out"]);
+}
+
+#[test]
+fn labels_of_any_length_are_reported() {
+    let work = Work::empty();
+    let long = "long ".repeat(15_000);
+    let mut text = "x,y\n".to_owned();
+    for row in 0..60 {
+        writeln!(text, "{},{}", f64::from(row % 7), if row % 2 == 0 { &long } else { "short" })
+            .expect("text");
+    }
+    work.write("t.csv", &text);
+    let options = format!("--target y --test-fraction 0.3 --report r.html --quiet {QUICK}");
+    let shown = work.run(&format!("fit t.csv {options}")).ok();
+    assert!(!shown.stderr().contains("defect"));
+    assert!(work.read("r.html").ends_with("</html>\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_and_lines_without_end_are_refused() {
+    let work = Work::new();
+    work.model();
+    let expected = ["/dev/zero: is a device", "expected a file"];
+    for arguments in [
+        "fit /dev/zero --target y",
+        "fit data.csv --target y --test /dev/zero --inducing 5 --epochs 1 --quiet",
+        "fit data.csv --target y --from /dev/zero --quiet",
+        "fit data.csv --target y --resume /dev/zero --quiet",
+        "predict model /dev/zero --out p.csv",
+        "predict /dev/zero data.csv --out p.csv",
+        "evaluate model /dev/zero",
+        "explain model /dev/zero",
+        "update model /dev/zero --model-out u",
+        "compare /dev/zero --target y --out c",
+        "inspect /dev/zero",
+    ] {
+        work.run(arguments).fails(3, &expected);
+    }
+    let zeros = std::fs::File::open("/dev/zero").expect("a device");
+    let output = work.command("fit - --target y").stdin(zeros).output().expect("the program runs");
+    Run(output).fails(3, &["standard input", "a line is longer than 256 MiB"]);
+}

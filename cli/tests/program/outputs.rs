@@ -1,0 +1,416 @@
+//! Several targets of a table: models of their own and shared processes, missing cells, one file, the columns of predictions.
+
+use faer::Mat;
+use serde_json::Value;
+use sparsegp::collapsed::{
+    BoundAdjoint, BoundGradient, DataStream, Dataset, Weighting, collapsed_elbo, collapsed_elbos,
+};
+use sparsegp::gradient::Form;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::kernels::parse;
+use sparsegp::latent::{InducingPrior, Jitter, Layer, LayerScratch};
+use sparsegp::likelihood::joint::{
+    JointIntegrator, JointLikelihood, Marginal, Mixed, Outputs, Slopes, testkit::check_joint_likelihood,
+};
+use sparsegp::likelihood::{Gaussian, Likelihood, Observation, PoissonExp, StudentT};
+use sparsegp::objective::Targets;
+use sparsegp::options::FitOptions;
+use sparsegp::quadrature::Integrator;
+use sparsegp::training::{OutputRows, TrainingData, fit_arrays, fit_outputs, fit_shared_outputs};
+use sparsegp_testkit::outputs::table;
+use sparsegp_testkit::program::Work;
+use std::fmt::Write as _;
+
+fn number(document: &Value, place: &str) -> f64 {
+    document.pointer(place).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {place}"))
+}
+
+#[test]
+fn an_output_keeps_the_contract_of_likelihoods() {
+    let families: [(Box<dyn Likelihood>, &[f64]); 3] = [
+        (Box::new(Gaussian::new(0.4)), &[-1.3, 0.4, 2.5]),
+        (Box::new(PoissonExp), &[0.0, 2.0]),
+        (Box::new(StudentT::new(4.0, 0.7)), &[-0.6, 1.9]),
+    ];
+    for (family, targets) in families {
+        let output = Mixed::new(family, vec![0.7, -0.4], 0.2);
+        let observations: Vec<Observation> = targets.iter().map(|&y| Observation::of(y)).collect();
+        check_joint_likelihood(&output, &observations).expect("the contract");
+    }
+}
+
+/// Expectations of outputs are sums over those observed, each under its own marginal, whatever the other cells are.
+#[test]
+fn outputs_are_sums_of_single_ones() {
+    let families = || -> [Box<dyn Likelihood>; 3] {
+        [Box::new(Gaussian::new(0.3)), Box::new(PoissonExp), Box::new(Gaussian::new(0.8))]
+    };
+    let weights = [[0.9, -0.2], [0.3, 0.5], [-1.1, 0.4]];
+    let offsets = [0.1, -0.3, 0.6];
+    let named = families()
+        .into_iter()
+        .enumerate()
+        .map(|(p, family)| (format!("y{p}"), Mixed::new(family, weights[p].to_vec(), offsets[p])));
+    let outputs = Outputs::new(named.collect());
+    let (mean, variance) = ([0.4, -0.7], [0.5, 0.2]);
+    let marginal = Marginal { mean: &mean, variance: &variance };
+    let (mut tools, mut integrator) = (JointIntegrator::default(), Integrator::default());
+    for cells in [[0.5, 2.0, -1.0], [f64::NAN, 3.0, f64::NAN], [f64::NAN; 3]] {
+        let at = Observation { outputs: &cells, ..Observation::of(0.0) };
+        for predictive in [false, true] {
+            let (mut by_mean, mut by_variance) = ([f64::NAN; 2], [f64::NAN; 2]);
+            let slopes = Slopes { mean: &mut by_mean, variance: &mut by_variance, own: &mut [] };
+            let got = match predictive {
+                true => outputs.log_predictive(at, marginal, slopes, &mut tools),
+                false => outputs.expected_log_density(at, marginal, slopes, &mut tools),
+            };
+            let (mut value, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
+            for (p, family) in families().iter().enumerate().filter(|(p, _)| !cells[*p].is_nan()) {
+                let w = weights[p];
+                let mu = offsets[p] + w[0] * mean[0] + w[1] * mean[1];
+                let v = w[0] * w[0] * variance[0] + w[1] * w[1] * variance[1];
+                let (at, no) = (Observation::of(cells[p]), &mut []);
+                let local = match predictive {
+                    true => family.log_predictive(at, (mu, v), no, &mut integrator),
+                    false => family.expected_log_density(at, (mu, v), no, &mut integrator),
+                };
+                value += local.value;
+                for l in 0..2 {
+                    first[l] += w[l] * local.mean;
+                    second[l] += w[l] * w[l] * local.variance;
+                }
+            }
+            assert!((got - value).abs() < 1e-13, "{cells:?}: {got}, expected {value}");
+            for l in 0..2 {
+                assert!((by_mean[l] - first[l]).abs() < 1e-13 && (by_variance[l] - second[l]).abs() < 1e-13);
+            }
+        }
+    }
+    assert_eq!(outputs.output(1).map(|output| output.weights().to_vec()), Some(weights[1].to_vec()));
+    assert!(outputs.output(3).is_none());
+}
+
+#[test]
+fn targets_of_their_own_are_fits_one_by_one() {
+    let work = Work::empty();
+    work.write("t.csv", &table(120));
+    work.write("new.csv", &table(30));
+    let quick = "--inducing 10 --epochs 5 --tolerance 0 --quiet";
+    let both = work
+        .run(&format!(
+            "fit t.csv --target y1,y3 --exclude y2 --outputs own --test new.csv --json {quick} --model-out m"
+        ))
+        .json();
+    for target in ["y1", "y3"] {
+        let others = if target == "y1" { "y2,y3" } else { "y1,y2" };
+        let alone = work
+            .run(&format!("fit t.csv --target {target} --exclude {others} --test new.csv --json {quick}"));
+        let alone = alone.json();
+        for place in ["/test/nll", "/test/rmse", "/data/train", "/data/test"] {
+            let of_both = number(&both["outputs"][target], place);
+            assert_eq!(of_both.to_bits(), number(&alone, place).to_bits(), "{target} {place}");
+        }
+    }
+    let evaluated = work.run("evaluate m new.csv --json").json();
+    for target in ["y1", "y3"] {
+        let fitted = number(&both["outputs"][target], "/test/nll");
+        assert_eq!(number(&evaluated["outputs"][target], "/test/nll").to_bits(), fitted.to_bits());
+    }
+    let inspected = work.run("inspect m").ok().stdout();
+    assert!(inspected.contains("regression of 'y1'") && inspected.contains("regression of 'y3'"));
+}
+
+#[test]
+fn outputs_that_mix_processes_learn_from_each_other() {
+    let work = Work::empty();
+    work.write("t.csv", &table(200));
+    let options = "--target y1,y2,y3 --mixing 2 --test-fraction 0.2 --inducing 25 --epochs 40 --quiet";
+    let fit =
+        work.run(&format!("fit t.csv {options} --json --model-out m --predictions p.csv --report r.html"));
+    let document = fit.json();
+    for (target, noise) in [("y1", 0.05), ("y2", 1.0), ("y3", 0.05)] {
+        let of_target = &document["outputs"][target];
+        let rmse = number(of_target, "/test/rmse");
+        assert!(rmse < 3.0 * noise, "{target}: {rmse}");
+        assert!(number(of_target, "/test/nll") < number(of_target, "/baselines/linear/nll"), "{target}");
+    }
+    assert!(number(&document, "/outputs/y3/data/train") < number(&document, "/outputs/y1/data/train"));
+    assert!(work.read("r.html").contains("y3"));
+    let header = |text: String| text.lines().next().expect("a header").to_owned();
+    assert!(header(work.read("p.csv")).starts_with("mean_y1,variance_y1,"));
+    work.run("predict m t.csv --out q.csv --row-numbers --keep a --quantiles 0.1 --draws 1").ok();
+    assert_eq!(
+        header(work.read("q.csv")),
+        "row,a,mean_y1,variance_y1,q0.1_y1,log_density_y1,draw0_y1,mean_y2,variance_y2,q0.1_y2,log_density_y2,draw0_y2,\
+         mean_y3,variance_y3,q0.1_y3,log_density_y3,draw0_y3"
+    );
+    assert_eq!(work.read("q.csv").lines().count(), 201);
+    // Files are read without trust.
+    let bytes = std::fs::read(work.path("m")).expect("a file");
+    for length in [9, 15, 20, 300, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(work.path("cut"), &bytes[..length]).expect("written");
+        work.run("inspect cut").fails(3, &["cut", "damaged"]);
+    }
+}
+
+#[test]
+fn covariances_between_outputs_are_those_of_their_process() {
+    let work = Work::empty();
+    work.write("t.csv", &table(80));
+    work.run(
+        "fit t.csv --target y1,y2 --exclude y3 --mixing 1 --inducing 12 --epochs 5 --quiet --model-out m",
+    )
+    .ok();
+    work.run("predict m t.csv --out q.csv --covariance").ok();
+    let text = work.read("q.csv");
+    let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
+    let column = |name: &str| header.iter().position(|found| *found == name).expect(name);
+    let columns = ["variance_y1", "variance_y2", "covariance_y1_y2"].map(column);
+    let rows: Vec<[f64; 3]> = text
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            columns.map(|column| cells[column].parse().expect("a number"))
+        })
+        .collect();
+    // Differences between rows are free of noise: w₁² δ, w₂² δ and w₁ w₂ δ.
+    let mut largest = 0.0_f64;
+    for row in &rows[1..] {
+        let [first, second, both] = [0, 1, 2].map(|i| row[i] - rows[0][i]);
+        let scale = rows[0][0] * rows[0][1];
+        assert!((both * both - first * second).abs() < 1e-12 * scale, "{row:?} and {:?}", rows[0]);
+        largest = largest.max(both.abs() / scale.sqrt());
+    }
+    assert!(largest > 1e-4, "{largest}");
+    work.run("fit t.csv --target y1,y2 --exclude y3 --outputs own --inducing 5 --epochs 1 --quiet --model-out apart").ok();
+    work.run("predict apart t.csv --out r.csv --covariance")
+        .fails(2, &["--covariance", "--mixing", "independent"]);
+    work.run("fit t.csv --target y1 --exclude y2,y3 --inducing 5 --epochs 1 --quiet --model-out one").ok();
+    work.run("predict one t.csv --out r.csv --covariance").fails(2, &["--covariance", "has one"]);
+}
+
+#[test]
+fn what_makes_no_sense_for_several_targets_is_refused() {
+    let work = Work::empty();
+    work.write("t.csv", &table(60));
+    let classes: String = table(60).lines().enumerate().fold(String::new(), |mut text, (i, line)| {
+        writeln!(text, "{line},{}", if i == 0 { "kind" } else { ["red", "blue"][i % 2] }).expect("text");
+        text
+    });
+    work.write("k.csv", &classes);
+    let quick = "--inducing 5 --epochs 2 --quiet --model-out m";
+    work.run(&format!("fit t.csv --target y1,y2 --exclude y3 --outputs own {quick}")).ok();
+    let refused: [(&str, i32, &[&str]); 10] = [
+        ("fit t.csv --target y1,y1", 2, &["'y1' twice"]),
+        ("fit t.csv --target y1,z", 3, &["no column named 'z'"]),
+        ("fit t.csv --target y1 --mixing 1", 2, &["--mixing is for several targets"]),
+        ("fit t.csv --target y1,y2 --mixing 3", 2, &["mixed:3", "2"]),
+        ("fit t.csv --target y1,y2 --mixing 0", 2, &["mixed:0"]),
+        ("fit t.csv --target y1,y2 --betas 1,0.1", 2, &["--betas is for one --target"]),
+        ("fit k.csv --target y1,kind --mixing 1", 2, &["--outputs", "'kind'"]),
+        ("fit t.csv --target y1,y2 --outputs shared --objective dlm-log", 2, &["--outputs shared"]),
+        ("fit t.csv --target y1,y2 --outputs all", 2, &["own, shared"]),
+        ("fit t.csv --target y1 --from m", 3, &["several targets"]),
+    ];
+    for (command, code, words) in refused {
+        work.run(&format!("{command} --quiet")).fails(code, words);
+    }
+    work.run(&format!("fit k.csv --target y1,kind {quick}")).ok();
+    let header = work.run("predict m k.csv --out -").ok().stdout();
+    assert!(
+        header.starts_with("label_kind,mean_y1,variance_y1,log_density_y1,probability_red_kind"),
+        "{header:.200}"
+    );
+}
+
+#[test]
+fn arrays_of_outputs_that_do_not_go_together_are_refused() {
+    let x = faer::Mat::from_fn(8, 1, |i, _| i as f64);
+    let names = ["u".to_owned(), "v".to_owned()];
+    let mut quiet = |_: &Event| {};
+    let mut fit = |targets: &[f64], processes: usize| {
+        let rows = OutputRows { x: x.as_ref(), targets, weights: &[] };
+        let options = sparsegp::options::FitOptions::default();
+        fit_outputs(rows, (&names, processes), &options, &mut Session::new(&mut quiet)).map(|fits| fits.len())
+    };
+    assert!(fit(&[0.0; 15], 1).is_err_and(|error| error.to_string().contains("15 targets")));
+    assert!(fit(&[0.0; 16], 3).is_err());
+}
+
+/// Rows in long form: `c` is the mirror image of `a`, and is known on the left alone where it is trained on.
+#[test]
+fn a_kernel_between_outputs_carries_over_what_one_of_them_has_not_seen() {
+    let work = Work::empty();
+    let row = |i: usize, output: &str| {
+        let x = 6.0 * (i as f64 * 0.618).fract();
+        let sign = if output == "c" { -1.0 } else { 1.0 };
+        (x, format!("{x:.4},{output},{:.4}\n", sign * (2.0 * x).sin() + 0.05 * (i as f64 * 1.7).sin()))
+    };
+    let rows = |output: &'static str, keep: fn(f64) -> bool| {
+        (0..60).map(move |i| row(i, output)).filter(move |(x, _)| keep(*x)).map(|(_, line)| line)
+    };
+    let train: String = rows("a", |_| true).chain(rows("c", |x| x < 3.0)).collect();
+    let test: String = rows("c", |x| x > 3.2).collect();
+    work.write("t.csv", &format!("x,output,y\n{train}"));
+    work.write("new.csv", &format!("x,output,y\n{test}"));
+    let rmse = |kernel: &str| {
+        let mut command = work.command("fit t.csv --target y --test new.csv --inducing 30 --json --quiet");
+        let output = command.args(["--kernel", kernel]).output().expect("the program ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        number(&serde_json::from_slice(&output.stdout).expect("JSON"), "/test/rmse")
+    };
+    let (shared, apart) = (rmse("coregion(rank=1)[output] * matern52[x]"), rmse("matern52(ard)"));
+    assert!(shared < 0.15 && apart > 0.5, "{shared}, by distance {apart}");
+    let mut command = work.command("fit t.csv --target y --quiet");
+    let refused = command.args(["--kernel", "coregion[outputs]"]).output().expect("the program ends");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("no input called 'outputs', expected one of x, output")
+    );
+}
+
+/// Rows, means and noises of three outputs.
+const MEANS: [f64; 3] = [0.3, -0.2, 0.1];
+const NOISES: [f64; 3] = [0.1, 0.4, 0.05];
+
+fn rows(n: usize) -> (Mat<f64>, Vec<f64>, Vec<f64>) {
+    let x = Mat::from_fn(n, 2, |i, d| 4.0 * ((i + 1) as f64 * [2f64, 3.0][d].sqrt()).fract());
+    let y = |i: usize, p: usize| (x[(i, 0)] * (1.0 + p as f64)).sin() + 0.3 * x[(i, 1)] * p as f64;
+    let targets = (0..n).flat_map(|i| (0..3).map(move |p| y(i, p))).collect();
+    (x.clone(), targets, (0..n).map(|i| 0.5 + (i % 3) as f64).collect())
+}
+
+fn layer(x: &Mat<f64>, means: &[f64]) -> Layer {
+    let z = x.as_ref().subrows(0, 7).to_owned();
+    let kernel = parse("matern52(ard) + linear", 2).expect("a kernel");
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("a layer");
+    layer.with_means(means.to_vec(), false).factorised().expect("a factor").into()
+}
+
+/// Kernel, means and Z of a gradient, one after the other.
+fn flat(gradient: &BoundGradient) -> Vec<f64> {
+    let of = &gradient.layer;
+    let z = (0..of.z.ncols()).flat_map(|d| of.z.col(d).iter().copied());
+    of.kernel.iter().chain(&of.mean).copied().chain(z).collect()
+}
+
+/// One pass for outputs in the same rows gives the sum of their single bounds and gradients, whichever processes they see.
+#[test]
+fn bounds_of_outputs_that_share_a_kernel_are_sums_of_single_ones() {
+    let (x, targets, weights) = rows(150);
+    for (weights, form) in [(&[][..], Form::Direct), (&weights[..], Form::Stable)] {
+        for processes in [vec![0, 1, 2], vec![2, 0], vec![1]] {
+            let chosen: Vec<f64> =
+                targets.chunks_exact(3).flat_map(|row| processes.iter().map(|&p| row[p])).collect();
+            let first: Vec<f64> = targets.chunks_exact(3).map(|row| row[processes[0]]).collect();
+            let shared = layer(&x, &MEANS);
+            let all = Targets { outputs: &chosen, weights, ..Targets::of(&first) };
+            let data = Dataset { x: x.as_ref(), targets: all };
+            let noises: Vec<f64> = processes.iter().map(|&p| NOISES[p]).collect();
+            let mut stream = DataStream::of_outputs(&*shared, 150, processes.clone());
+            stream.forward(&*shared, data, Weighting::Unit);
+            let bounds = collapsed_elbos(&stream.statistics, &noises, 0.7).expect("bounds");
+            let by = BoundAdjoint::Unweighted { adjoint: &bounds.adjoint, form };
+            let mut gradient = BoundGradient::of_statistics(&*shared, &stream.statistics, by);
+            stream.add_rows(&*shared, data, by, &mut gradient);
+            gradient.finish(&*shared, &mut LayerScratch::new(7));
+            let got = flat(&gradient);
+            let (mut value, mut want) = (0.0, vec![0.0; got.len()]);
+            let kernels = gradient.layer.kernel.len();
+            for (place, &p) in processes.iter().enumerate() {
+                let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[p]).collect();
+                let single = layer(&x, &[MEANS[p]]);
+                let data = Dataset { x: x.as_ref(), targets: Targets { weights, ..Targets::of(&y) } };
+                let mut stream = DataStream::new(&*single, 150);
+                stream.forward(&*single, data, Weighting::Unit);
+                let bound = collapsed_elbo(&stream.statistics, NOISES[p], 0.7).expect("a bound");
+                let by = BoundAdjoint::Unweighted { adjoint: &bound.adjoint, form };
+                let mut gradient = BoundGradient::of_statistics(&*single, &stream.statistics, by);
+                stream.add_rows(&*single, data, by, &mut gradient);
+                gradient.finish(&*single, &mut LayerScratch::new(7));
+                value += bound.value;
+                assert!((bounds.noise_bars[place] - bound.noise_bar).abs() < 1e-9 * bound.noise_bar.abs());
+                for (i, g) in flat(&gradient).into_iter().enumerate() {
+                    let at = if i < kernels {
+                        i
+                    } else if i == kernels {
+                        kernels + p
+                    } else {
+                        i + 2
+                    };
+                    want[at] += g;
+                }
+            }
+            assert!((bounds.value - value).abs() < 1e-11 * value.abs(), "{} and {value}", bounds.value);
+            let size = want.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() < 1e-9 * size, "{form:?} {processes:?}: {got} and {want}");
+            }
+        }
+    }
+}
+
+/// One output is the ordinary fit to the last bit; of two equal ones each is, as far as training goes.
+#[test]
+fn a_shared_kernel_of_equal_outputs_is_that_of_one() {
+    let (x, targets, _) = rows(90);
+    let y: Vec<f64> = targets.chunks_exact(3).map(|row| row[2]).collect();
+    let mean = y.iter().sum::<f64>() / 90.0;
+    let y: Vec<f64> = y.iter().map(|y| y - mean).collect();
+    let options = FitOptions { inducing: Some(12), tolerance: Some(1e-9), ..FitOptions::default() };
+    let mut quiet = |_: &Event| {};
+    let data = TrainingData::of(Dataset::of(x.as_ref(), &y));
+    let single = fit_arrays(data, &options, None, &mut quiet).expect("a fit");
+    let mut shared = |copies: usize| {
+        let names: Vec<String> = (0..copies).map(|copy| format!("y{copy}")).collect();
+        let targets: Vec<f64> = y.iter().flat_map(|&y| vec![y; copies]).collect();
+        let rows = OutputRows { x: x.as_ref(), targets: &targets, weights: &[] };
+        fit_shared_outputs(rows, &names, &options, &mut Session::new(&mut quiet)).expect("fits")
+    };
+    let alone = shared(1);
+    let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits(alone[0].model.natural()), bits(single.model.natural()));
+    assert_eq!(alone[0].summary.objective.to_bits(), single.summary.objective.to_bits());
+    assert_eq!(alone[0].summary.evaluations, single.summary.evaluations);
+    for fit in shared(2) {
+        let difference = fit.summary.objective - single.summary.objective;
+        assert!(difference.abs() < 2e-3, "{} and {}", fit.summary.objective, single.summary.objective);
+    }
+}
+
+/// Held-out rows find that outputs mix a process, and the option that is printed fits the same.
+#[test]
+fn held_out_rows_decide_what_outputs_have_in_common() {
+    let work = Work::empty();
+    let mut text = "a,b,y1,y2\n".to_owned();
+    for i in 0..160 {
+        let (a, b) = ((i as f64 * 0.618).fract(), (i as f64 * 0.414).fract());
+        let f = (7.0 * a).sin() + (6.0 * b).cos();
+        let noise = |k: f64| 0.15 * ((i * i) as f64 * (0.3 + k)).sin();
+        // Each row has one of the two.
+        let cells = [format!("{:.4}", f + noise(0.1)), format!("{:.4}", 3.0 - 2.0 * f + noise(0.2))];
+        let [y1, y2] = cells;
+        let (y1, y2) = if i % 2 == 0 { (y1, String::new()) } else { (String::new(), y2) };
+        writeln!(text, "{a:.4},{b:.4},{y1},{y2}").expect("text");
+    }
+    work.write("t.csv", &text);
+    let rest = "t.csv --target y1,y2 --kernel matern52 --neighbours none --objective elbo --inducing 40 --epochs 30 --quiet";
+    let run = work.run(&format!("fit {rest} --auto all --metrics first.json"));
+    let text = run.ok().stdout();
+    assert!(text.starts_with("outputs  mixed:") && text.contains("shared "), "{text:.300}");
+    let (_, option) =
+        text.lines().next().and_then(|line| line.split_once("the same with ")).expect("an option");
+    work.run(&format!("fit {rest} {option} --metrics second.json")).ok();
+    let read = |name: &str| -> Value { serde_json::from_str(&work.read(name)).expect("JSON") };
+    let (first, second) = (read("first.json"), read("second.json"));
+    for target in ["y1", "y2"] {
+        let values = |document: &Value| document["outputs"][target]["hyperparameters"].clone();
+        assert_eq!(values(&first), values(&second));
+        assert_eq!(
+            Some(first["outputs"][target]["config"]["outputs"].clone()),
+            option.split(' ').nth(1).map(Value::from)
+        );
+    }
+}

@@ -1,0 +1,354 @@
+//! Reports of every kind of fit: the figures that belong to it, well-formed XML, ticks that differ, names that stay text, and their files; no
+//! estimates.
+
+use sparsegp_testkit::program::{QUICK, Work};
+use std::collections::{HashMap, HashSet};
+
+/// What is fitted, titles of figures that its page has, in groups, and titles that it has not.
+type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
+
+/// The text of a page's elements of one kind, without the tags.
+fn elements<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
+    let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
+    let found = page.split(open.as_str()).skip(1);
+    found.filter_map(|rest| rest.split_once(close.as_str()).map(|(inside, _)| inside)).collect()
+}
+
+/// The titles of the figures of a page, which are all checked.
+fn titles(page: &str) -> Vec<String> {
+    let figures = elements(page, "svg");
+    assert_eq!(figures.len(), page.matches("<svg").count());
+    let title = |figure: &&str| {
+        let svg = format!("<svg{figure}</svg>");
+        check_xml(&svg);
+        check_ticks(&svg);
+        assert!(svg.contains("role=\"img\"") && !elements(&svg, "desc")[0].ends_with("><"), "{svg}");
+        elements(&svg, "title")[0].trim_start_matches('>').to_owned()
+    };
+    figures.iter().map(title).collect()
+}
+
+/// Refuses what is not well-formed: tags that do not match, attributes without quotes, unknown entities.
+fn check_xml(text: &str) {
+    let mut open = Vec::new();
+    for (index, part) in text.split('<').enumerate() {
+        let (tag, content) = if index == 0 { ("", part) } else { part.split_once('>').expect("a tag ends") };
+        assert!(
+            content.split('&').skip(1).all(|after| {
+                let name = after.split(';').next().unwrap_or_default();
+                ["amp", "lt", "gt", "quot", "#39"].contains(&name)
+            }),
+            "an entity in {content:?}"
+        );
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+        if tag.is_empty() {
+            continue;
+        }
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "{text}");
+            continue;
+        }
+        let single = tag.ends_with('/');
+        let tag = tag.trim_end_matches('/');
+        let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+        let quotes: Vec<&str> = attributes.split('"').collect();
+        assert_eq!(quotes.len() % 2, 1, "{tag}");
+        let mut names = HashSet::new();
+        for name in quotes.iter().step_by(2).filter(|name| !name.trim().is_empty()) {
+            assert!(name.ends_with('=') && names.insert(name.trim()), "{name} in {tag}");
+        }
+        if !single {
+            open.push(name.to_owned());
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+/// Refuses ticks of one axis that say the same: numbers at one height below, or at one distance from the left.
+fn check_ticks(svg: &str) {
+    let attribute = |tag: &str, name: &str| {
+        let rest = tag.split(&format!(" {name}=\"")).nth(1)?;
+        rest.split('"').next().map(str::to_owned)
+    };
+    let mut axes: HashMap<(String, String), Vec<String>> = HashMap::new();
+    for text in elements(svg, "text") {
+        let (tag, words) = text.split_once('>').expect("a tag");
+        let anchor = attribute(tag, "text-anchor").expect("an anchor");
+        let along = if anchor == "middle" { "y" } else { "x" };
+        if words.parse::<f64>().is_ok() && attribute(tag, "font-size").as_deref() == Some("24.9") {
+            axes.entry((along.to_owned(), attribute(tag, along).expect("a place")))
+                .or_default()
+                .push(words.to_owned());
+        }
+    }
+    assert!(!axes.is_empty(), "{svg}");
+    for ticks in axes.values() {
+        assert_eq!(ticks.iter().collect::<HashSet<_>>().len(), ticks.len(), "{ticks:?}");
+    }
+}
+
+/// A table of so many rows, with what makes the cells of a row after its number.
+fn rows(header: &str, count: usize, cells: impl Fn(usize, f64, f64) -> String) -> String {
+    let number = |i: usize, step: usize| ((i * step * 7919) % 1009) as f64 / 200.0;
+    let line = |i: usize| cells(i, number(i, 3), number(i, 5)) + "\n";
+    format!("{header}\n{}", (0..count).map(line).collect::<String>())
+}
+
+#[test]
+fn every_kind_of_fit_has_the_figures_that_belong_to_it() {
+    let work = Work::empty();
+    let wave = |i: usize, a: f64, b: f64| 10.0 + a.sin() + 0.3 * b + 0.1 * ((i * 37 % 11) as f64 - 5.0);
+    work.write(
+        "real.csv",
+        &rows("a,b,colour,y", 150, |i, a, b| {
+            format!("{a},{b},{},{}", ["red", "green", "blue"][i % 3], wave(i, a, b))
+        }),
+    );
+    work.write("one.csv", &rows("a,y", 120, |i, a, b| format!("{a},{}", wave(i, a, b))));
+    work.write("two.csv", &rows("a,b,y", 120, |i, a, b| format!("{a},{b},{}", wave(i, a, b))));
+    work.write(
+        "class.csv",
+        &rows("a,b,y", 150, |i, a, b| {
+            format!("{a},{b},{}", if a + 0.3 * (i % 3) as f64 > b { "yes" } else { "no" })
+        }),
+    );
+    work.write(
+        "four.csv",
+        &rows("a,b,y", 200, |_, a, b| {
+            format!("{a},{b},{}", ["n", "e", "s", "w"][usize::from(a > 2.5) + 2 * usize::from(b > 2.5)])
+        }),
+    );
+    work.write(
+        "count.csv",
+        &rows("a,b,y", 150, |i, a, b| format!("{a},{b},{}", (a.sin() + 1.0 + (i % 3) as f64) as u32)),
+    );
+    let always = ["Trace"];
+    let tested = ["Relevance by permutation", "Relevance by lengthscale"];
+    let interval = ["Probability integral transforms", "Coverage", "Observed against predicted", "Residuals"];
+    let cases: &[Case] = &[
+        (
+            "real.csv --target y --test-fraction 0.3",
+            &[&always, &tested, &interval, &["Partial dependence on colour"]],
+            &["Receiver operating characteristic"],
+        ),
+        ("one.csv --target y --test-fraction 0.3", &[&always, &interval, &["The function"]], &["The mean"]),
+        (
+            "two.csv --target y",
+            &[&always, &["Relevance by lengthscale", "The mean", "The standard deviation"]],
+            &["Relevance by permutation", "Coverage"],
+        ),
+        (
+            "class.csv --target y --test-fraction 0.3",
+            &[
+                &always,
+                &tested,
+                &["Reliability of probabilities", "Receiver operating characteristic", "Decision regions"],
+            ],
+            &["Residuals", "Coverage"],
+        ),
+        (
+            "four.csv --target y --task classification --test-fraction 0.3",
+            &[
+                &always,
+                &tested,
+                &["Reliability of probabilities", "Decision regions", "Partial dependence on a"],
+            ],
+            &["Receiver operating characteristic"],
+        ),
+        (
+            "count.csv --target y --task count --test-fraction 0.3",
+            &[&always, &tested, &interval],
+            &["Reliability of probabilities"],
+        ),
+        (
+            "real.csv --target y --model glm --test-fraction 0.3",
+            &[&["Effect of one standard deviation", "Relevance by permutation"], &interval],
+            &["Relevance by lengthscale"],
+        ),
+        (
+            "one.csv --target y --test-fraction 0.3 --likelihood gaussian-heteroskedastic",
+            &[&always, &["Noise", "The function"]],
+            &[],
+        ),
+        ("two.csv --target y --betas 1,0.1 --test-fraction 0.2", &[&always, &["Score against β"]], &[]),
+    ];
+    for (options, wanted, unwanted) in cases {
+        let quick = if options.contains("glm") { "" } else { QUICK };
+        work.run(&format!("fit {options} --quiet --report r.html --plots plots {quick}")).ok();
+        let page = work.read("r.html");
+        let found = titles(&page);
+        for title in wanted.concat() {
+            assert!(found.iter().any(|known| known == title), "{options}: {title} in {found:?}");
+        }
+        for title in *unwanted {
+            assert!(!found.iter().any(|known| known == title), "{options}: {title} in {found:?}");
+        }
+        assert!(
+            page.contains("Make it again") && page.contains("sparsegp fit ") && page.contains("(UTC)"),
+            "{options}"
+        );
+        let first = page.find("<svg").expect("a figure");
+        let parameters = page.find("hyper-parameters (on the scale").expect("parameters");
+        assert!(
+            parameters > first
+                && page[..parameters].rfind("<details>") > page[..parameters].rfind("</details>")
+        );
+        // Every figure is a file of its own, twice.
+        let names: Vec<String> = std::fs::read_dir(work.path("plots"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(names.len(), 2 * found.len(), "{options}: {names:?}");
+        for name in names {
+            let bytes = std::fs::read(work.path("plots").join(&name)).expect("a file");
+            let start: &[u8] = if name.ends_with(".png") { b"\x89PNG" } else { b"<svg" };
+            assert!(bytes.starts_with(start) && bytes.len() > 1000, "{name}");
+        }
+        std::fs::remove_dir_all(work.path("plots")).expect("removed");
+    }
+}
+
+#[test]
+fn test_figures_come_before_all_others_and_say_what_they_mean() {
+    let work = Work::new();
+    work.run(&format!("fit data.csv --target y --quiet --test-fraction 0.3 --report r.html {QUICK}")).ok();
+    let page = work.read("r.html");
+    let places = [
+        "class=\"cards\"",
+        "<caption>Figures</caption>",
+        "<svg",
+        "<h2>Calibration",
+        "<h2>Predictions",
+        "<h2>What predictions depend on",
+        "<h2>Model and parameters",
+        "<h2>Make it again",
+    ];
+    let found: Vec<usize> = places.iter().map(|place| page.find(place).expect(place)).collect();
+    assert!(found.is_sorted(), "{found:?}");
+    assert!(page.contains("what it says") && page.contains("minus the mean log predictive density"));
+    assert!(page.contains("linear model") && page.contains("the mean"));
+    for media in ["prefers-color-scheme:dark", "@media print", "width=device-width"] {
+        assert!(page.contains(media), "{media}");
+    }
+}
+
+#[test]
+fn several_targets_are_parts_of_one_page_with_links() {
+    let work = Work::empty();
+    work.write(
+        "t.csv",
+        &rows("a,b,y1,y2", 80, |i, a, b| format!("{a},{b},{},{}", a + b, a - 0.1 * (i % 7) as f64)),
+    );
+    work.run(&format!(
+        "fit t.csv --target y1,y2 --quiet --test-fraction 0.3 --report r.html --plots plots {QUICK}"
+    ))
+    .ok();
+    let page = work.read("r.html");
+    assert!(page.contains("<a href=\"#part1\">y2</a>") && page.contains("id=\"part1\""));
+    let found = titles(&page);
+    assert_eq!(found.iter().filter(|title| *title == "Trace").count(), 2);
+    assert!(work.path("plots/1-trace.svg").exists() && work.path("plots/2-trace.png").exists());
+}
+
+#[test]
+fn names_stay_text_however_long_or_hostile_they_are() {
+    let work = Work::empty();
+    let long = "a very long name ".repeat(30).trim().to_owned();
+    let evil = "</title></svg><script>alert('x')</script>&\u{1}";
+    work.write(
+        "t.csv",
+        &rows(&format!("\"{evil}\",\"{long}\",\"<b>\""), 60, |i, a, b| {
+            format!("{a},{},{}", ["<i>", "it's", "\u{202e}x"][i % 3], a + b)
+        }),
+    );
+    work.run(&format!(
+        "fit t.csv --target <b> --quiet --test-fraction 0.3 --report r.html --model-out m {QUICK}"
+    ))
+    .ok();
+    work.run("explain m t.csv --out e --report e.html --orders 5").ok();
+    for page in ["r.html", "e.html"] {
+        let page = work.read(page);
+        assert!(titles(&page).len() > 3);
+        for tag in ["<script", "<b>&", "<i>"] {
+            assert!(!page.contains(tag), "{tag}");
+        }
+        // Figures cut a name that is too long; it is whole in their titles.
+        let texts: Vec<&str> = elements(&page, "text");
+        assert!(texts.iter().all(|text| text.len() < 250), "{texts:?}");
+        assert!(page.contains(&format!("Partial dependence on {long}")));
+    }
+}
+
+#[test]
+fn an_axis_of_dates_says_since_when_and_its_marks_are_from_all_rows() {
+    let work = Work::empty();
+    let row = |i: usize| format!("20{:02}-01-01,{}\n", 10 + i / 50, i / 50 + i % 3);
+    work.write("t.csv", &("day,y\n".to_owned() + &(0..450).map(row).collect::<String>()));
+    work.run(&format!("fit t.csv --target y --task regression --quiet --model-out m {QUICK}")).ok();
+    work.run("explain m t.csv --rows none --report e.html").ok();
+    let page = work.read("e.html");
+    assert!(elements(&page, "text").iter().any(|text| text.contains("day (years since 2010-01-01)")));
+    // 450 rows, every second of which is marked.
+    assert_eq!(page.matches("stroke-opacity=\"0.6\"").count(), 225);
+}
+
+/// The cells of a CSV file without quotes in it, by column.
+fn column<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let place = header.iter().position(|known| *known == name).expect(name);
+    lines.map(|cells| cells[place]).collect()
+}
+
+#[test]
+fn explain_writes_tables_that_agree_with_predictions() {
+    let work = Work::new();
+    work.model();
+    work.run("explain model data.csv --out e --rows 2,5-6 --report e.html --orders 20").ok();
+    let contributions = work.read("e/contributions.csv");
+    work.run("predict model data.csv --out p.csv --row-numbers").ok();
+    let predictions = work.read("p.csv");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    for row in ["2", "5", "6"] {
+        let places: Vec<usize> = column(&contributions, "row")
+            .iter()
+            .enumerate()
+            .filter(|(_, known)| **known == row)
+            .map(|(place, _)| place)
+            .collect();
+        let at = |name: &str, place: usize| number(column(&contributions, name)[place]);
+        let total: f64 = places.iter().map(|&place| at("contribution", place)).sum();
+        let prediction = at("prediction", places[0]);
+        assert!((at("base", places[0]) + total - prediction).abs() < 1e-9);
+        let place = column(&predictions, "row").iter().position(|known| *known == row).expect("the row");
+        assert!(
+            (number(column(&predictions, "mean")[place]) - prediction).abs()
+                < 1e-9 * prediction.abs().max(1.0)
+        );
+    }
+    assert_eq!(column(&contributions, "row").iter().collect::<HashSet<_>>().len(), 3);
+    let relevance = work.read("e/relevance.csv");
+    let increases: Vec<f64> = column(&relevance, "increase").into_iter().map(number).collect();
+    assert!(increases.windows(2).all(|pair| pair[0] >= pair[1]), "{increases:?}");
+    assert!(column(&work.read("e/dependence.csv"), "mean").into_iter().map(number).all(f64::is_finite));
+    assert_eq!(titles(&work.read("e.html")).iter().filter(|title| title.starts_with("Row ")).count(), 3);
+    // The same command, the same files; another seed, other orders.
+    work.run("explain model data.csv --out f --rows 2,5-6 --orders 20").ok();
+    assert_eq!(work.read("f/contributions.csv"), contributions);
+    work.run("explain model data.csv --out f --rows none --seed 1").ok();
+    assert_eq!(work.read("f/contributions.csv").lines().count(), 1);
+    // Without a folder the figures are printed, with what they are, and the rows.
+    let printed = work.run("explain model data.csv --rows 2,5 --orders 20").ok().stdout();
+    for start in ["increase  ", "sensitivity  ", "row 2  ", "row 5  "] {
+        assert!(printed.lines().any(|line| line.starts_with(start)), "{start}: {printed}");
+    }
+
+    for (command, code, words) in [
+        ("explain model data.csv --out e --rows 1,999", 2, &["--rows", "999", "120"][..]),
+        ("explain model data.csv --out e --rows 0", 2, &["--rows", "'0'"]),
+        ("explain model data.csv --out data.csv", 3, &["data.csv", "cannot be made"]),
+        ("explain model absent.csv --out e", 3, &["absent.csv"]),
+    ] {
+        work.run(command).fails(code, words);
+    }
+}

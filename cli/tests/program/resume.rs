@@ -1,0 +1,388 @@
+//! Fits that are interrupted or killed go on from their checkpoint to the same bits as if nothing had happened.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sparsegp::checkpoint::{Checkpoint, Identity};
+use sparsegp::data::SizeSchedule;
+use sparsegp::gradient::Precision;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{
+    Betas, FitOptions, Hyper, HyperOptimizer, ModelKind, ObjectiveKind, Open, StepOptions,
+};
+use sparsegp::variational::{Average, Family, QUpdate, Schedule};
+use sparsegp::{ErrorKind, Result};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tables::{Table, read_csv};
+use sparsegp_tables::tabular::{FitRequest, TableFit, TableModel, fit_table_in, select_beta};
+use sparsegp_testkit::program::{Work, table};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const CO2: &str = sparsegp_data::CO2_MONTHLY;
+const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
+const VISITS: &str = sparsegp_data::DOCTOR_VISITS;
+
+/// The first rows of a file.
+fn rows(csv: &'static str, most: usize) -> Table {
+    let text: String = csv.lines().take(most + 1).map(|line| format!("{line}\n")).collect();
+    read_csv("data.csv", std::io::Cursor::new(text)).expect("a table")
+}
+
+/// Fits whose every epoch can be interrupted.
+struct Case {
+    name: &'static str,
+    table: Table,
+    target: &'static str,
+    options: FitOptions,
+    betas: Option<Betas>,
+}
+
+fn case(name: &'static str, options: FitOptions) -> Case {
+    let options =
+        FitOptions { inducing: options.inducing.or(Some(7)), tolerance: Some(0.0), warm_start: 4, ..options };
+    Case { name, table: rows(CO2, 120), target: "co2", options, betas: None }
+}
+
+/// Mini-batch fits of a linear model, which has no inducing inputs.
+fn linear(name: &'static str, options: FitOptions) -> Case {
+    let glm = case(
+        name,
+        FitOptions {
+            model: ModelKind::Glm,
+            steps: StepOptions { batch_size: 30, ..options.steps.clone() },
+            ..options
+        },
+    );
+    let options =
+        FitOptions { inducing: None, likelihood: Some(LikelihoodKind::BernoulliLogit), ..glm.options };
+    Case { table: rows(TUMOURS, 100), target: "diagnosis", options, ..glm }
+}
+
+fn cases() -> Vec<Case> {
+    use ObjectiveKind::*;
+    let epochs = |count| FitOptions {
+        epochs: Some(count),
+        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let batches = |options: FitOptions| FitOptions { hyper: Some(Hyper::Joint), ..options };
+    let mut all = vec![
+        case("elbo", batches(epochs(5))),
+        case("elbo with validation", FitOptions { validation_fraction: 0.2, ..batches(epochs(6)) }),
+        case("dual", FitOptions { hyper: Some(Hyper::Dual), ..epochs(4) }),
+        case(
+            "neighbours",
+            FitOptions { neighbours: Some(6), objective: DlmLog, validation_fraction: 0.2, ..epochs(4) },
+        ),
+        case(
+            "neighbours and sites",
+            FitOptions { neighbours: Some(6), likelihood: Some(LikelihoodKind::StudentT), ..epochs(4) },
+        ),
+        case("choices", FitOptions { open: Open::EVERYTHING, ..epochs(4) }),
+        case("alternating", FitOptions { hyper: Some(Hyper::Alternating), ..epochs(5) }),
+        case(
+            "alternating by adam with validation",
+            FitOptions {
+                hyper: Some(Hyper::Alternating),
+                hyper_optimizer: Some(HyperOptimizer::Adam),
+                validation_fraction: 0.2,
+                ..epochs(5)
+            },
+        ),
+        case("dlm-log", FitOptions { objective: DlmLog, ..batches(epochs(5)) }),
+        case(
+            "sampled dlm-log",
+            FitOptions {
+                objective: DlmLog,
+                estimator: Estimator::Product { samples: 5 },
+                ..batches(epochs(4))
+            },
+        ),
+        case(
+            "mixed precision",
+            FitOptions { steps: StepOptions { precision: Precision::Mixed, ..epochs(4).steps }, ..epochs(4) },
+        ),
+        case("vfe", FitOptions { objective: Vfe, ..epochs(12) }),
+        case("vfe with validation", FitOptions { objective: Vfe, validation_fraction: 0.2, ..epochs(9) }),
+        case(
+            "vfe by adam",
+            FitOptions { objective: Vfe, hyper_optimizer: Some(HyperOptimizer::Adam), ..epochs(8) },
+        ),
+        case("fitc", FitOptions { objective: Fitc, ..epochs(8) }),
+        case("dlm-square", FitOptions { objective: DlmSquare, ..epochs(8) }),
+        case(
+            "growing batches",
+            FitOptions {
+                steps: StepOptions {
+                    batch_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+                    average: Average::Tail,
+                    ..batches(epochs(4)).steps
+                },
+                ..batches(epochs(4))
+            },
+        ),
+        Case {
+            betas: Some(Betas::List(vec![1.0, 0.3, 0.1])),
+            ..case("a grid of betas", FitOptions { validation_fraction: 0.2, ..batches(epochs(4)) })
+        },
+        Case {
+            table: rows(VISITS, 120),
+            target: "visits",
+            ..case("counts", FitOptions { likelihood: Some(LikelihoodKind::Poisson), ..epochs(4) })
+        },
+        case(
+            "varying noise",
+            FitOptions { likelihood: Some(LikelihoodKind::GaussianHeteroskedastic), ..batches(epochs(4)) },
+        ),
+        Case {
+            table: rows(VISITS, 120),
+            target: "visits",
+            ..case(
+                "zeros with a cause of their own",
+                FitOptions {
+                    likelihood: Some(LikelihoodKind::ZeroInflatedPoisson),
+                    hyper: Some(Hyper::Alternating),
+                    ..epochs(4)
+                },
+            )
+        },
+        linear(
+            "samples of w",
+            FitOptions {
+                estimator: Estimator::Price { samples: 3 },
+                steps: StepOptions {
+                    sample_schedule: Some(SizeSchedule::Power { exponent: 1.0 }),
+                    average: Average::Expectation,
+                    ..epochs(4).steps
+                },
+                ..epochs(4)
+            },
+        ),
+    ];
+    // Natural gradients are the default of the cases above.
+    let rules = QUpdate::WORDS.iter().map(|word| word.parse().expect("a rule"));
+    for q_update in rules.filter(|&rule| rule != QUpdate::Ngd) {
+        for family in [Family::Full, Family::Diagonal] {
+            let name = if family == Family::Full { "a rule" } else { "a rule, diagonal" };
+            all.push(linear(
+                name,
+                FitOptions {
+                    steps: StepOptions { update: q_update, family, ..epochs(3).steps },
+                    ..epochs(3)
+                },
+            ));
+        }
+    }
+    all.push(linear(
+        "ngd, diagonal",
+        FitOptions {
+            steps: StepOptions {
+                family: Family::Diagonal,
+                step: Some(Schedule::Constant(0.2)),
+                ..epochs(3).steps
+            },
+            ..epochs(3)
+        },
+    ));
+    all
+}
+
+fn identity() -> Identity {
+    vec![("test".into(), "resume".into())]
+}
+
+impl Case {
+    fn fit(&self, session: &mut Session<'_>) -> Result<TableFit> {
+        let columns = SchemaOptions { target: self.target.to_owned(), ..SchemaOptions::default() };
+        let request = FitRequest {
+            table: &self.table,
+            columns: &columns,
+            options: &self.options,
+            test_fraction: 0.1,
+            start: None,
+            keep_posterior: false,
+        };
+        match &self.betas {
+            Some(betas) => select_beta(&request, betas, session).map(|(fit, _)| fit),
+            None => fit_table_in(&request, session),
+        }
+    }
+
+    /// The fit from a checkpoint, in which nothing is interrupted any more.
+    fn resumed(&self, path: &Path) -> Vec<u64> {
+        let what = self.name;
+        let mut checkpoint = Checkpoint::new(path, identity(), None)
+            .resume(path)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut ignore = |_: &Event| {};
+        let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
+        bits(&self.fit(&mut session).unwrap_or_else(|error| panic!("{what}: {error}")).model)
+    }
+}
+
+/// What is on disk when an epoch is heard of.
+fn state_of_epoch(event: &Event, path: &Path) -> Option<Vec<u8>> {
+    matches!(event, Event::Epoch { .. }).then(|| std::fs::read(path).expect("a checkpoint"))
+}
+
+/// Everything that a fit found, to the last bit, but for times.
+fn bits(model: &TableModel) -> Vec<u64> {
+    let summary = model.summary();
+    let mut numbers = model.latent().natural();
+    numbers.extend_from_slice(model.q().mean());
+    let cov = model.q().cov().to_dense();
+    cov.col_iter().for_each(|column| numbers.extend(column.iter()));
+    numbers.extend([summary.objective, summary.jitter]);
+    numbers.extend(summary.trace.iter().map(|record| record.objective));
+    numbers.extend(summary.trace.iter().filter_map(|record| record.validation_nll));
+    let mut bits: Vec<u64> = numbers.into_iter().map(f64::to_bits).collect();
+    let counts = [summary.iterations, summary.evaluations, summary.rollbacks, summary.epochs];
+    bits.extend(counts.map(|count| count as u64));
+    bits.extend(summary.stop_reason.word().bytes().map(u64::from));
+    bits
+}
+
+#[test]
+fn every_kind_of_fit_goes_on_to_the_same_bits_from_every_saved_state() {
+    for case in cases() {
+        let what = format!("{} {:?} {:?}", case.name, case.options.steps.update, case.options.steps.family);
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = case.fit(&mut Session::new(&mut |_: &Event| {}));
+        let whole = bits(&whole.unwrap_or_else(|error| panic!("{what}: {error}")).model);
+
+        // States between any two steps: what is on disk while an epoch is heard of is the state before its last step.
+        let path = folder.path().join("fit.checkpoint");
+        let mut copies = Vec::new();
+        let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
+        let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
+        let mut session = Session::new(&mut copy).with_checkpoint(&mut checkpoint);
+        let watched = bits(&case.fit(&mut session).expect("a fit").model);
+        assert!(watched == whole, "{what}: saving changes the fit");
+        assert!(copies.len() >= 3, "{what}: {} states", copies.len());
+        let again = folder.path().join("again.checkpoint");
+        for (index, copy) in copies.iter().enumerate().step_by(2) {
+            std::fs::write(&again, copy).expect("written");
+            assert!(case.resumed(&again) == whole, "{what}: state {index} of {}", copies.len());
+        }
+
+        // Interrupted after the second epoch, without having saved anything before.
+        let (flag, heard) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut checkpoint = Checkpoint::new(&path, identity(), None);
+        let mut interrupt = |event: &Event| {
+            if matches!(event, Event::Epoch { .. }) {
+                flag.store(heard.swap(true, Ordering::Relaxed), Ordering::Relaxed);
+            }
+        };
+        let mut session = Session::new(&mut interrupt).with_interrupt(&flag).with_checkpoint(&mut checkpoint);
+        let error = case.fit(&mut session).err().unwrap_or_else(|| panic!("{what}: not interrupted"));
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{what}: {error}");
+        assert!(case.resumed(&path) == whole, "{what}: after an interruption");
+    }
+}
+
+#[test]
+fn a_state_of_another_fit_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("fit.checkpoint");
+    let all = cases();
+    let mut copies = Vec::new();
+    let mut checkpoint = Checkpoint::new(&path, identity(), Some(Duration::ZERO));
+    let mut copy = |event: &Event| copies.extend(state_of_epoch(event, &path));
+    all[0].fit(&mut Session::new(&mut copy).with_checkpoint(&mut checkpoint)).expect("a fit");
+    std::fs::write(&path, &copies[1]).expect("written");
+    for other in all.iter().filter(|case| ["samples of w", "counts"].contains(&case.name)) {
+        let mut checkpoint = Checkpoint::new(&path, identity(), None).resume(&path).expect("a checkpoint");
+        let mut ignore = |_: &Event| {};
+        let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
+        let error = other.fit(&mut session).err().unwrap_or_else(|| panic!("{}: accepted", other.name));
+        assert!(error.to_string().ends_with("a state does not fit its stage"), "{error}");
+    }
+}
+
+const FIT: &str =
+    "fit data.csv --target y --hyper joint --inducing 30 --batch-size 40 --tolerance 0 --test-fraction 0.1";
+
+/// The metrics document without what times and places make of it.
+fn comparable(text: &str) -> serde_json::Value {
+    let mut document: serde_json::Value = serde_json::from_str(text).expect("a document");
+    for seconds in ["seconds", "seconds_per_step"] {
+        document["fit"][seconds] = 0.into();
+    }
+    let trace = document["trace"].as_array_mut().expect("a trace");
+    trace.iter_mut().for_each(|record| record["seconds"] = 0.into());
+    document["config"]["max_seconds"] = 0.into();
+    document
+}
+
+#[test]
+fn a_fit_that_is_killed_again_and_again_ends_with_the_numbers_of_one_that_was_not() {
+    let work = Work::empty();
+    work.write("data.csv", &table(400));
+    let fit = format!("{FIT} --epochs 12 --quiet");
+    work.run(&format!("{fit} --metrics whole.json")).ok();
+    let kept = format!("{fit} --metrics killed.json --checkpoint c --checkpoint-every 0 --resume c");
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut kills = 0;
+    loop {
+        let mut child = work.command(&kept).spawn().expect("the program runs");
+        // Longer and longer, so that it ends on machines of any speed.
+        let wait = random.random_range(0..200 + 100 * kills);
+        std::thread::sleep(Duration::from_millis(wait));
+        if child.try_wait().expect("a child").is_some_and(|status| status.success()) {
+            break;
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        kills += 1;
+    }
+    assert_eq!(comparable(&work.read("killed.json")), comparable(&work.read("whole.json")), "{kills} kills");
+    assert!(!work.names().contains(&"c".to_owned()), "the checkpoint of a fit that is done is removed");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_fit_leaves_a_checkpoint_and_its_own_status() {
+    let work = Work::empty();
+    work.write("data.csv", &table(400));
+    work.run(&format!("{FIT} --epochs 300 --quiet --metrics whole.json")).ok();
+    let mut child = work
+        .command(&format!("{FIT} --epochs 300 --model-out m --metrics m.json"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let first = lines.find(|line| line.as_ref().expect("text").starts_with("epoch "));
+    assert!(first.expect("an epoch").expect("text").starts_with("epoch 30/300 "));
+    let killed = Command::new("kill").arg("-INT").arg(child.id().to_string()).status().expect("a signal");
+    assert!(killed.success());
+    let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    assert_eq!(child.wait().expect("ended").code(), Some(130));
+    let [.., error, hint] = rest.as_slice() else { panic!("{rest:?}") };
+    assert_eq!(error, "error: interrupted; a checkpoint is left in m.checkpoint");
+    assert_eq!(hint, "hint: the same command with --resume m.checkpoint goes on from there");
+    assert_eq!(work.names(), ["data.csv", "m.checkpoint", "whole.json"], "nothing half-written");
+
+    let other = work.run(&format!("{FIT} --epochs 300 --seed 1 --resume m.checkpoint"));
+    other.fails(3, &["m.checkpoint: belongs to another fit: seed is 0 there, 1 here"]);
+    work.run(&format!("{FIT} --epochs 300 --quiet --metrics m.json --resume m.checkpoint")).ok();
+    assert_eq!(comparable(&work.read("m.json")), comparable(&work.read("whole.json")));
+}
+
+#[test]
+fn checkpoints_that_cannot_be_used_are_refused_before_any_work() {
+    let work = Work::new();
+    work.write("text", "no checkpoint");
+    let fit = "fit data.csv --target y --quiet";
+    work.run(&format!("{fit} --resume absent")).fails(3, &["absent: cannot be read"]);
+    work.run(&format!("{fit} --resume text")).fails(3, &["text: not a checkpoint"]);
+    work.run(&format!("{fit} --checkpoint no/such/c")).fails(3, &["no/such/c: cannot be written"]);
+    work.run(&format!("{fit} --checkpoint data.csv")).fails(2, &["data.csv: is an input file"]);
+    work.run(&format!("{fit} --checkpoint-every 3")).fails(2, &["--checkpoint"]);
+    work.run(&format!("{fit} --checkpoint c --checkpoint-every -1")).fails(2, &["--checkpoint-every"]);
+    assert_eq!(work.names(), ["data.csv", "text"]);
+}

@@ -1,0 +1,339 @@
+//! Fits from disk: as good as in memory, the same for any number of threads, honest about what they did; their options.
+
+use sparsegp::hyper::Session;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, StepOptions};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tables::read_table;
+use sparsegp_tables::tabular::{
+    FileFit, FileFitRequest, FitRequest, TableFit, TableRows, fit_file, fit_table,
+};
+use sparsegp_testkit::program::{Work, quick};
+use std::fmt::Write as _;
+use std::path::Path;
+
+const OPTIONS: FileOptions = FileOptions { test_fraction: 0.2, buffer_rows: Some(3000) };
+
+struct FileOptions {
+    test_fraction: f64,
+    buffer_rows: Option<usize>,
+}
+
+/// Rows of a smooth function of two numbers and a colour, seen through noise, as a class and as a count.
+fn table(rows: usize) -> String {
+    let mut text = String::from("a,b,colour,at_risk,w,y,class,count\n");
+    for row in 0..rows {
+        let t = row as f64;
+        let uniform = |k: f64| (k * t + 0.5 * k).fract();
+        let (a, b) = (4.0 * uniform(0.618_034), uniform(0.414_214));
+        let f = a.sin() + b + (row % 3) as f64 - 1.0;
+        let noise = uniform(0.732_051) + uniform(0.236_068) + uniform(0.645_751) - 1.5;
+        let (at_risk, w) = (1.0 + 2.0 * uniform(0.162_278), 0.5 + uniform(0.316_625));
+        let class = if f + 2.0 * noise > 0.0 { "yes" } else { "no" };
+        let count = (at_risk * (0.5 * f).exp() * (1.0 + noise)).round().max(0.0);
+        let colour = ["red", "green", "blue"][row % 3];
+        let _ =
+            writeln!(text, "{a},{b},{colour},{at_risk},{w},{},{class},{count}", 50.0 + 8.0 * f + 4.0 * noise);
+    }
+    text
+}
+
+fn columns(target: &str) -> SchemaOptions {
+    let others = ["y", "class", "count"].iter().filter(|name| **name != target);
+    let counts = target == "count";
+    let mut exclude: Vec<String> = others.map(|name| (*name).to_owned()).collect();
+    exclude.extend((!counts).then(|| "at_risk".to_owned()));
+    SchemaOptions {
+        target: target.to_owned(),
+        exclude,
+        exposure: counts.then(|| "at_risk".to_owned()),
+        weights: Some("w".to_owned()),
+        ..SchemaOptions::default()
+    }
+}
+
+fn from_disk(path: &Path, columns: &SchemaOptions, options: &FitOptions, how: &FileOptions) -> FileFit {
+    let request = FileFitRequest {
+        path,
+        columns,
+        options,
+        test_fraction: how.test_fraction,
+        start: None,
+        buffer_rows: how.buffer_rows,
+    };
+    fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit")
+}
+
+fn in_memory(path: &Path, columns: &SchemaOptions, options: &FitOptions) -> TableFit {
+    let table = read_table(path).expect("a table");
+    let request = FitRequest {
+        table: &table,
+        columns,
+        options,
+        test_fraction: 0.2,
+        start: None,
+        keep_posterior: false,
+    };
+    fit_table(&request, &mut |_| {}).expect("a fit")
+}
+
+/// The rows that fits from the disk and in memory hold out, those to test on and those to validate on, are the same.
+fn assert_same_rows_held_out(disk: &FileFit, memory: &TableFit) {
+    let parts = disk.test_parts().expect("rows").map(|part| part.expect("rows").rows);
+    let test = memory.test.as_ref().map(|part| part.rows.clone());
+    assert_eq!(parts.collect::<Vec<_>>().concat(), test.unwrap_or_default());
+    let validation = |part: &Option<TableRows>| part.as_ref().map(|part| part.rows.clone());
+    assert_eq!(validation(&disk.validation), validation(&memory.validation));
+}
+
+fn disk_nll(fit: &FileFit) -> f64 {
+    let mut sum = (0.0, 0.0);
+    for part in fit.test_parts().expect("rows") {
+        let part = part.expect("rows");
+        let report = fit.model.predict_part(&part).report(&part.targets);
+        let rows = part.targets.len() as f64;
+        sum = (sum.0 + rows * report.nll.expect("a density"), sum.1 + rows);
+    }
+    sum.0 / sum.1
+}
+
+#[test]
+fn fits_from_disk_are_as_good_as_in_memory() {
+    let work = Work::empty();
+    work.write("t.csv", &table(24_000));
+    let path = work.path("t.csv");
+    let quick = FitOptions {
+        inducing: Some(45),
+        epochs: Some(6),
+        steps: StepOptions { batch_size: 500, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let glm =
+        FitOptions { model: ModelKind::Glm, hyper: Some(Hyper::Joint), inducing: None, ..quick.clone() };
+    let negative_binomial = Some(LikelihoodKind::NegativeBinomial);
+    let cases = [
+        ("y", quick.clone()),
+        ("y", glm.clone()),
+        ("class", FitOptions { validation_fraction: 0.1, ..quick.clone() }),
+        ("count", quick.clone()),
+        ("count", FitOptions { likelihood: negative_binomial, ..glm }),
+    ];
+    for (target, options) in cases {
+        let columns = columns(target);
+        let (disk, memory) =
+            (from_disk(&path, &columns, &options, &OPTIONS), in_memory(&path, &columns, &options));
+        let held_out = memory.test.as_ref().expect("test rows");
+        let memory_nll =
+            memory.model.predict_part(held_out).report(&held_out.targets).nll.expect("a density");
+        assert_same_rows_held_out(&disk, &memory);
+        // Six epochs on other batches, from another start.
+        let gap = disk_nll(&disk) - memory_nll;
+        assert!(gap.abs() < 0.02, "{target} {}: {gap} nats a row", options.model);
+        let (a, b) = (disk.model.summary(), memory.model.summary());
+        assert!((a.objective - b.objective).abs() < 0.04, "{target}: {} and {}", a.objective, b.objective);
+        assert_eq!(disk.model.model_kind(), options.model);
+        assert_eq!(disk.validation.is_some(), options.validation_fraction > 0.0);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_whatever_the_threads() {
+    let work = Work::empty();
+    work.write("t.csv", &table(3000));
+    let options = FitOptions {
+        inducing: Some(8),
+        max_steps: Some(9),
+        warm_start: 0,
+        steps: StepOptions { batch_size: 600, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let run = |threads: usize, seed: u64, buffer: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        let options = FitOptions { seed, ..options.clone() };
+        let how = FileOptions { test_fraction: 0.1, buffer_rows: Some(buffer) };
+        pool.install(|| {
+            from_disk(&work.path("t.csv"), &columns("y"), &options, &how).model.latent().natural()
+        })
+    };
+    let first = run(1, 0, 500);
+    assert_eq!(run(2, 0, 500), first);
+    assert_ne!(run(1, 1, 500), first);
+    assert_ne!(run(1, 0, 700), first);
+}
+
+#[test]
+fn a_last_step_over_the_file_is_exact_and_what_is_estimated_is_called_so() {
+    let work = Work::empty();
+    work.write("t.csv", &table(30_000));
+    let path = work.path("t.csv");
+    let columns = columns("y");
+    let options = FitOptions {
+        inducing: Some(10),
+        warm_start: 3,
+        steps: StepOptions { batch_size: 2000, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let short = FitOptions { max_steps: Some(3), ..options.clone() };
+    let start = from_disk(&path, &columns, &short, &OPTIONS).model;
+    let summary = start.summary();
+    assert_eq!((summary.estimated_on, summary.elbo_sum, summary.iterations), (Some(20_480), None, 3));
+    // At fixed hyper-parameters there is one optimal q, which two passes over the file lead to.
+    let fixed = FitOptions { hyper: Some(Hyper::Fixed), epochs: Some(2), ..options };
+    let request = FileFitRequest {
+        path: &path,
+        columns: &columns,
+        options: &fixed,
+        test_fraction: 0.0,
+        start: Some(&start),
+        buffer_rows: None,
+    };
+    let disk = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
+    let read = read_table(&path).expect("a table");
+    let request = FitRequest {
+        table: &read,
+        columns: &columns,
+        options: &fixed,
+        test_fraction: 0.0,
+        start: Some(&start),
+        keep_posterior: false,
+    };
+    let memory = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let (a, b) = (disk.summary(), memory.summary());
+    assert_eq!(a.estimated_on, None);
+    assert!((a.objective - b.objective).abs() < 1e-9 * b.objective.abs(), "{} {}", a.objective, b.objective);
+    assert_eq!(a.elbo_sum, Some(-a.objective_sum));
+    for (a, b) in disk.q().mean().iter().zip(memory.q().mean()) {
+        assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{a} {b}");
+    }
+    for (a, b) in disk.latent().natural().iter().zip(start.latent().natural()) {
+        assert!((a - b).abs() <= 1e-12 * b.abs(), "{a} {b}");
+    }
+    // An estimate on a sample is near the sum over all rows: at that q, within some standard errors of 0.007.
+    let unpolished = FitOptions {
+        max_steps: Some(30),
+        steps: StepOptions { polish: false, ..fixed.steps.clone() },
+        ..fixed
+    };
+    let request = FileFitRequest {
+        options: &unpolished,
+        start: Some(&start),
+        buffer_rows: None,
+        path: &path,
+        columns: &columns,
+        test_fraction: 0.0,
+    };
+    let estimated = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {})).expect("a fit").model;
+    let gap = estimated.summary().objective - a.objective;
+    assert!(estimated.summary().estimated_on.is_some() && gap.abs() < 0.04, "{gap}");
+}
+
+#[test]
+fn what_is_in_memory_is_stated_and_does_not_grow_with_the_file() {
+    let work = Work::empty();
+    let plan = |rows: usize, buffer_rows: Option<usize>| {
+        work.write("t.csv", &table(rows));
+        let options =
+            FitOptions { inducing: Some(5), warm_start: 0, max_steps: Some(1), ..FitOptions::default() };
+        let (path, columns) = (work.path("t.csv"), columns("y"));
+        let request = FileFitRequest {
+            path: &path,
+            columns: &columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: None,
+            buffer_rows,
+        };
+        let mut heard = None;
+        let fit = fit_file(&request, &mut |plan| heard = Some(*plan), &mut Session::new(&mut |_| {}))
+            .expect("a fit");
+        assert_eq!(heard, Some(fit.plan));
+        fit.plan
+    };
+    let (small, large) = (plan(40_000, Some(2000)), plan(80_000, Some(2000)));
+    assert_eq!((small.training_rows, large.training_rows), (40_000, 80_000));
+    assert_eq!((small.buffer_rows, small.most_rows), (large.buffer_rows, large.most_rows));
+    // 10,240 rows to start on, 20,480 to check on, blocks of 8,192 and batches of 1,024.
+    assert_eq!(small.most_rows, 2000 + 10_240 + 20_480 + 3 * 8192 + 4 * 1024);
+    // a, b, the colour, the target and the weight.
+    assert_eq!(small.most_bytes, small.most_rows * 5 * 8);
+    assert_eq!(plan(3000, None).buffer_rows, 3000);
+}
+
+#[test]
+fn held_out_rows_are_parts_of_the_file_and_predicted_block_by_block() {
+    let work = Work::empty();
+    work.write("data.csv", &table(10_000));
+    let base = "fit data.csv --target y --exclude class,count --shuffle-buffer 1500 --max-steps 4 --warm-start 2 --inducing 8";
+    let document = work
+        .run(&format!(
+            "{base} --test-fraction 0.2 --validation-fraction 0.1 --predictions p.csv --json --quiet"
+        ))
+        .json();
+    let data = &document["data"];
+    let (train, test) = (data["train"].as_u64().expect("rows"), data["test"].as_u64().expect("rows"));
+    assert_eq!(data["rows"], 10_000);
+    assert!(test.abs_diff(2000) < 200 && train.abs_diff(7000) < 250, "{data}");
+    assert_eq!(document["config"]["shuffle_buffer"], 1500);
+    assert_eq!(document["fit"]["stop_reason"], "max_steps");
+    assert_eq!((&document["fit"]["iterations"], &document["config"]["max_steps"]), (&4.into(), &4.into()));
+    assert!(document["validation"]["nll"].is_f64() && document["test"]["nll"].is_f64());
+    // What was left of the only epoch is in the trace, with its validation score.
+    assert!(document["trace"][0]["validation_nll"].is_f64());
+    let predictions = work.read("p.csv");
+    let rows: Vec<usize> = predictions
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().expect("a row").parse().expect("a row"))
+        .collect();
+    assert_eq!(rows.len() as u64, test);
+    assert!(rows.windows(2).all(|pair| pair[0] < pair[1]) && rows[rows.len() - 1] <= 10_000);
+    let said = work.run(&format!("{base} --model-out m")).ok();
+    assert!(
+        said.stderr().contains("training on 10000 rows from disk through a shuffle buffer of 1500; at most")
+    );
+    // Going on from a model, and the same figures from its file.
+    let from = "fit data.csv --target y --from m --hyper fixed --shuffle-buffer 1500 --max-steps 2 --json --quiet --test data.csv";
+    let again = work.run(&format!("{from} --model-out n")).json();
+    let evaluated = work.run("evaluate n data.csv --json").json();
+    assert_eq!(again["test"], evaluated["test"]);
+}
+
+#[test]
+fn what_needs_all_rows_or_makes_no_sense_is_refused_before_any_work() {
+    let work = Work::new();
+    let refused = [
+        ("--shuffle-buffer 0", "--shuffle-buffer is 0"),
+        ("--shuffle-buffer 10 --objective vfe", "--objective vfe needs all rows in memory"),
+        ("--shuffle-buffer 10 --objective fitc", "--objective fitc needs all rows in memory"),
+        ("--shuffle-buffer 10 --objective dlm-square", "--objective dlm-square needs all rows in memory"),
+        ("--shuffle-buffer 10 --betas auto", "--betas needs all rows in memory"),
+        ("--shuffle-buffer 10 --batch-schedule power:1", "--batch-schedule needs all rows in memory"),
+        ("--shuffle-buffer 10 --test-fraction 0.6 --validation-fraction 0.5", "leave no rows to train on"),
+        ("--max-steps 0", "--max-steps is 0"),
+        ("--max-steps 5 --objective vfe", "--max-steps is for"),
+    ];
+    for (options, message) in refused {
+        work.run(&format!("fit data.csv --target y {options}")).fails(2, &[message]);
+    }
+    work.run("fit - --target y --shuffle-buffer 10").fails(2, &["standard input cannot be read again"]);
+    work.run("fit absent.csv --target y --shuffle-buffer 10").fails(3, &["absent.csv: cannot be read"]);
+    work.run("fit . --target y --shuffle-buffer 10").fails(3, &["is a folder"]);
+    work.run("fit data.csv --target y --shuffle-buffer 10 --weights nobody")
+        .fails(3, &["no column named 'nobody'"]);
+    work.run("compare data.csv --target y --objectives elbo --shuffle-buffer 9 --out o")
+        .fails(2, &["--shuffle-buffer"]);
+    work.write("bad.csv", &(table(9000) + "1,2,red,1,1,what,yes,1\n"));
+    work.run("fit bad.csv --target y --shuffle-buffer 10 --exclude class,count")
+        .fails(3, &["bad.csv: row 9001 (line 9002), column 'y': found \"what\", expected a number"]);
+}
+
+#[test]
+fn a_limit_of_steps_also_holds_in_memory() {
+    let work = Work::new();
+    let options = "--max-steps 7 --batch-size 30";
+    let document =
+        work.run(&format!("fit data.csv --target y --json --quiet {options} {}", quick(options))).json();
+    // Two epochs of four batches, the second one left early.
+    assert_eq!((&document["fit"]["iterations"], &document["fit"]["epochs"]), (&7.into(), &2.into()));
+    assert_eq!(document["fit"]["stop_reason"], "max_steps");
+}

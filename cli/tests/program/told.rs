@@ -1,0 +1,109 @@
+//! Fits to small files, in memory and from disk, with what they say about the data: the same, or the test fails.
+
+use sparsegp::Error;
+use sparsegp::hyper::Session;
+use sparsegp::model::Warning;
+use sparsegp::options::{FitOptions, ModelKind, StepOptions};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tables::read_table_with;
+use sparsegp_tables::tabular::{FileFitRequest, FitRequest, TableModel, fit_file, fit_table};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+pub fn columns() -> SchemaOptions {
+    SchemaOptions { target: "y".into(), ..SchemaOptions::default() }
+}
+
+pub fn options() -> FitOptions {
+    FitOptions {
+        model: ModelKind::Glm,
+        epochs: Some(3),
+        steps: StepOptions { batch_size: 50, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+pub fn file(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).expect("written");
+    (folder, path)
+}
+
+/// What a fit says about the data, and the rows it holds out for testing.
+pub type Told = (Vec<String>, Vec<usize>);
+
+/// A fit in memory.
+pub fn in_memory(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
+    let table = read_table_with(path, &columns.read_options())?;
+    let (options, start) = (&options(), None);
+    let request =
+        FitRequest { table: &table, columns, options, test_fraction: test, start, keep_posterior: false };
+    let fit = fit_table(&request, &mut |_| {})?;
+    let rows = fit.test.map(|part| part.rows).unwrap_or_default();
+    let said = said(path, &fit.model);
+    Ok((fit.model, (said, rows)))
+}
+
+/// A fit from disk.
+pub fn from_disk(path: &Path, columns: &SchemaOptions, test: f64) -> Result<(TableModel, Told), Error> {
+    let (options, start) = (&options().by_batches(), None);
+    let request =
+        FileFitRequest { path, columns, options, test_fraction: test, start, buffer_rows: Some(100) };
+    let fit = fit_file(&request, &mut |_| {}, &mut Session::new(&mut |_| {}))?;
+    let parts = fit.test_parts()?.map(|part| part.map(|part| part.rows));
+    let rows = parts.collect::<Result<Vec<_>, _>>()?.concat();
+    let said = said(path, &fit.model);
+    Ok((fit.model, (said, rows)))
+}
+
+/// What is said of the data, the file by the name of f.
+pub fn said(path: &Path, model: &TableModel) -> Vec<String> {
+    let texts = model.summary().warnings.iter().filter_map(|warning| match warning {
+        Warning::Data { text } => Some(text.replace(&path.display().to_string(), "f")),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The model in memory and what both fits say, which is the same; fails where they differ in their inputs.
+pub fn fitted_with(path: &Path, columns: &SchemaOptions, test: f64) -> (TableModel, Told) {
+    let (memory, told) = in_memory(path, columns, test).expect("a fit in memory");
+    let (disk, also) = from_disk(path, columns, test).expect("a fit from disk");
+    assert_eq!(memory.schema().input_names(), disk.schema().input_names());
+    assert_eq!(memory.schema().features(), disk.schema().features());
+    assert_eq!(told, also);
+    let bytes = memory.to_bytes().expect("a model file");
+    let read = TableModel::from_bytes("model", &bytes).expect("a model");
+    assert_eq!(read.schema(), memory.schema());
+    (read, told)
+}
+
+/// The same of a text.
+pub fn fitted(text: &str) -> (TableModel, Vec<String>) {
+    let (_folder, path) = file("f.csv", text);
+    let (model, (said, _)) = fitted_with(&path, &columns(), 0.0);
+    (model, said)
+}
+
+/// The error of both fits.
+pub fn refused(text: &str, columns: &SchemaOptions) -> String {
+    let (_folder, path) = file("f.csv", text);
+    let memory = in_memory(&path, columns, 0.2).map(|_| ()).expect_err("refused in memory");
+    let disk = from_disk(&path, columns, 0.2).map(|_| ()).expect_err("refused from disk");
+    assert_eq!(memory.to_string(), disk.to_string());
+    assert!(!memory.to_string().contains('\n'));
+    memory.to_string().replace(&path.display().to_string(), "f")
+}
+
+/// Rows of cells that a function of the row writes, under a header.
+pub fn rows(header: &str, count: usize, cells: impl Fn(usize) -> String) -> String {
+    let lines: String = (0..count).map(|row| format!("{}\n", cells(row))).collect();
+    format!("{header}\n{lines}")
+}
+
+/// A number that looks random, between 0 and 1.
+pub fn noise(row: usize) -> f64 {
+    ((row as f64 + 1.0) * 78.233).sin() * 43_758.545
+        - (((row as f64 + 1.0) * 78.233).sin() * 43_758.545).floor()
+}

@@ -1,0 +1,337 @@
+//! Models that take in new rows: parts against the whole, forgetting, every likelihood, what is refused, the command.
+
+use faer::{Mat, MatRef};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::{Event, Session};
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::model::{Marginals, Model, Nearby};
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{ModelBuilder, Start, TrainingData, fit_arrays, update};
+use sparsegp::variational::Family;
+use sparsegp_testkit::problems::data;
+use sparsegp_testkit::program::{Work, table};
+use std::ops::Range;
+
+/// Inputs (`n × D`) and targets that a likelihood draws at smooth functions of them.
+fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
+    let (x, f) = data(3, 2, n);
+    let likelihood = sparsegp::Registry::default().likelihood(kind, 3).expect("a likelihood");
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let functions = likelihood.functions();
+    let draw = |(i, f): (usize, &f64)| {
+        let at = |c: usize| if c == 0 { 0.5 + f } else { -0.5 + 0.4 * (c as f64 * x[(0, i)]).sin() };
+        let y = likelihood.sample(&(0..functions).map(at).collect::<Vec<_>>(), 1.0, &mut random);
+        if kind.target_kind() == TargetKind::UnitInterval { y.clamp(1e-9, 1.0 - 1e-9) } else { y }
+    };
+    let y = f.iter().enumerate().map(draw).collect();
+    (x.transpose().to_owned(), y)
+}
+
+fn absorb(model: &Model, (x, y): (MatRef<'_, f64>, &[f64]), rows: Range<usize>, forget: f64) -> Model {
+    let part = Dataset::of(x.subrows(rows.start, rows.len()), &y[rows]);
+    update(model, part, forget, &mut Session::new(&mut |_: &Event| {})).expect("an update")
+}
+
+/// The largest differences of means, relative to their spread, and of the logarithms of variances at the inputs.
+fn differences(a: &Model, b: &Model, x: MatRef<'_, f64>) -> (f64, f64) {
+    let (a, b) = (a.predict(x, &[]).expect("predictions"), b.predict(x, &[]).expect("predictions"));
+    let means: Vec<f64> = (0..a.rows()).map(|row| a.latent(row, 0).0).collect();
+    let middle = means.iter().sum::<f64>() / means.len() as f64;
+    let spread = (means.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / means.len() as f64).sqrt();
+    (0..a.rows()).fold((0.0, 0.0), |(mean, variance): (f64, f64), row| {
+        let ((m, v), (n, w)) = (a.latent(row, 0), b.latent(row, 0));
+        (mean.max((m - n).abs() / spread), variance.max((v / w).ln().abs()))
+    })
+}
+
+fn score(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> f64 {
+    let predictions = model.predict(x, &[]).expect("predictions");
+    (0..y.len()).map(|row| predictions.log_density(row, y[row])).sum::<f64>() / y.len() as f64
+}
+
+fn quick(kind: LikelihoodKind) -> FitOptions {
+    let steps = StepOptions { batch_size: 40, ..StepOptions::default() };
+    FitOptions {
+        likelihood: Some(kind),
+        inducing: Some(8),
+        epochs: Some(4),
+        warm_start: 2,
+        steps,
+        ..FitOptions::default()
+    }
+}
+
+/// Gaussian noise: rows in any parts are the rows at once, and the fit's own rows, all else forgotten, are the fit.
+#[test]
+fn gaussian_rows_add_up() {
+    let (x, y) = problem(LikelihoodKind::Gaussian, 240);
+    let (x, y) = (x.as_ref(), &y[..]);
+    let gaussian = quick(LikelihoodKind::Gaussian);
+    let ways = [
+        FitOptions { objective: ObjectiveKind::Vfe, ..gaussian.clone() },
+        FitOptions { objective: ObjectiveKind::Vfe, beta: 0.4, ..gaussian.clone() },
+        FitOptions { objective: ObjectiveKind::Fitc, ..gaussian.clone() },
+        FitOptions { hyper: Some(Hyper::Alternating), ..gaussian.clone() },
+        FitOptions { hyper: Some(Hyper::Dual), beta: 2.0, ..gaussian.clone() },
+        FitOptions { model: ModelKind::Glm, inducing: None, ..gaussian },
+    ];
+    for options in ways {
+        let fit = |n: usize| ModelBuilder::new().options(options.clone()).fit(x.subrows(0, n), &y[..n]);
+        let model = fit(100).expect("a fit");
+        let at_once = absorb(&model, (x, y), 0..240, 1.0);
+        let alone = absorb(&model, (x, y), 0..100, 1.0);
+        let parts = [100..103, 103..180, 180..240];
+        let in_parts = parts.into_iter().fold(alone, |model, rows| absorb(&model, (x, y), rows, 0.0));
+        let (mean, variance) = differences(&at_once, &in_parts, x);
+        assert!(mean < 1e-8 && variance < 1e-8, "{:?}: {mean} {variance}", options.objective);
+        assert_eq!((in_parts.training_rows(), in_parts.summary().updates.len()), (340, 4));
+        if options.is_collapsed() {
+            let (mean, variance) = differences(&model, &absorb(&model, (x, y), 0..100, 1.0), x);
+            assert!(mean < 1e-8 && variance < 1e-8, "{:?}: {mean} {variance}", options.objective);
+        }
+        // Files keep what was learnt.
+        let bytes = in_parts.to_bytes().expect("a file");
+        let again = Model::from_bytes("m", &bytes).expect("a model");
+        assert_eq!(differences(&in_parts, &again, x), (0.0, 0.0));
+        assert_eq!(again.summary().updates, in_parts.summary().updates);
+        // A loaded model learns as the fitted model does.
+        let [fitted, loaded] = [&in_parts, &again].map(|model| absorb(model, (x, y), 0..60, 0.2));
+        assert_eq!(differences(&fitted, &loaded, x), (0.0, 0.0));
+    }
+}
+
+/// By the ELBO every likelihood learns from later rows nearly as if they had been there from the start; by DLM it predicts them better.
+#[test]
+fn rows_of_every_likelihood_are_learnt_from() {
+    for word in LikelihoodKind::WORDS {
+        let kind: LikelihoodKind = word.parse().expect("a likelihood");
+        let (x, y) = problem(kind, 200);
+        let (x, y) = (x.as_ref(), &y[..]);
+        for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
+            let options = FitOptions { objective, ..quick(kind) };
+            let model = ModelBuilder::new().options(options).fit(x.subrows(0, 40), &y[..40]).expect("a fit");
+            let first = absorb(&model, (x, y), 0..80, 1.0);
+            let in_parts = absorb(&first, (x, y), 80..160, 0.0);
+            if objective == ObjectiveKind::DlmLog {
+                // The sum of the losses of the new rows and of β KL(q ‖ q before) is no more than those losses were.
+                let new = |model: &Model| score(model, x.subrows(80, 80), &y[80..160]);
+                let (before, after) = (new(&first), new(&in_parts));
+                assert!(after >= before, "{word}: {before} to {after}");
+                continue;
+            }
+            let at_once = absorb(&model, (x, y), 0..160, 1.0);
+            let test = |model: &Model| score(model, x.subrows(160, 40), &y[160..]);
+            let (parts, whole) = (test(&in_parts), test(&at_once));
+            assert!((parts - whole).abs() < 0.04, "{word}: {parts}, at once {whole}");
+        }
+    }
+}
+
+/// Marginals at `x` of a fit to all of these rows with the hyper-parameters, inducing inputs and scaling of a model.
+fn refitted(model: &Model, x: MatRef<'_, f64>, y: &[f64]) -> Marginals {
+    let (mut rows, mut targets) = (x.to_owned(), y.to_vec());
+    model.scaling().scale_inputs(rows.as_mut());
+    model.scaling().scale_target(&mut targets);
+    let start = Start { model: model.latent().clone(), q: None };
+    let options = FitOptions { hyper: Some(Hyper::Fixed), ..model.options().clone() };
+    let data = TrainingData::of(Dataset::of(rows.as_ref(), &targets));
+    let fitted = fit_arrays(data, &options, Some(&start), &mut |_: &Event| {}).expect("a fit");
+    fitted.posterior.marginals(rows.as_ref())
+}
+
+/// Gaussian noise beside neighbours: rows that come later are the fit to all of them, where the order of the rows does not matter, as with
+/// all neighbours (the dense GP) and none (FITC).
+#[test]
+fn rows_beside_neighbours_add_up_to_the_fit_of_all() {
+    let (x, y) = problem(LikelihoodKind::Gaussian, 120);
+    let (x, y) = (x.as_ref(), &y[..]);
+    for (count, objective, m) in
+        [(120, ObjectiveKind::Elbo, 8), (120, ObjectiveKind::DlmLog, 0), (0, ObjectiveKind::Elbo, 8)]
+    {
+        let options = FitOptions {
+            objective,
+            neighbours: Some(count),
+            inducing: Some(m),
+            epochs: Some(3),
+            ..quick(LikelihoodKind::Gaussian)
+        };
+        let model = ModelBuilder::new().options(options).fit(x.subrows(0, 70), &y[..70]).expect("a fit");
+        let loaded = Model::from_bytes("m", &model.to_bytes().expect("a file")).expect("a model");
+        let updated = absorb(&absorb(&loaded, (x, y), 70..83, 0.0), (x, y), 83..120, 0.0);
+        assert_eq!(updated.neighbours().map(Nearby::len), Some(120));
+        let alone = absorb(&model, (x, y), 70..120, 1.0);
+        let wanted = refitted(&model, x.subrows(70, 50), &y[70..]);
+        let again = Model::from_bytes("m", &updated.to_bytes().expect("a file")).expect("a model");
+        for (found, from, wanted) in [
+            (&updated, 0, &refitted(&model, x, y)),
+            (&again, 0, &refitted(&model, x, y)),
+            (&alone, 70, &wanted),
+        ] {
+            let mut rows = x.subrows(from, 120 - from).to_owned();
+            found.scaling().scale_inputs(rows.as_mut());
+            let found = found.posterior().marginals(rows.as_ref());
+            for (a, b) in
+                found.mean.iter().chain(&found.variance).zip(wanted.mean.iter().chain(&wanted.variance))
+            {
+                assert!(
+                    (a - b).abs() < 1e-10 * (1.0 + b.abs()),
+                    "{count} {objective:?} {m}: {a}, {b} wanted"
+                );
+            }
+        }
+        // Kept rows that are half forgotten know less, and a file keeps their noise.
+        let half = absorb(&model, (x, y), 70..120, 0.5);
+        let again = Model::from_bytes("m", &half.to_bytes().expect("a file")).expect("a model");
+        assert_eq!(differences(&half, &again, x), (0.0, 0.0));
+        let variance = |model: &Model| -> f64 {
+            let predictions = model.predict(x.subrows(0, 70), &[]).expect("predictions");
+            (0..70).map(|row| predictions.latent(row, 0).1).sum()
+        };
+        let found = [&updated, &half, &alone].map(variance);
+        assert!(found.is_sorted(), "{count} {objective:?} {m}: {found:?}");
+    }
+}
+
+/// The sites of later rows predict nearly as the sites of a fit to all rows do.
+#[test]
+fn rows_that_sites_stand_for_are_learnt_from() {
+    for kind in [LikelihoodKind::Poisson, LikelihoodKind::BernoulliProbit, LikelihoodKind::StudentT] {
+        let (x, y) = problem(kind, 200);
+        let (x, y) = (x.as_ref(), &y[..]);
+        let options = FitOptions { neighbours: Some(15), epochs: Some(3), ..quick(kind) };
+        let model = ModelBuilder::new().options(options).fit(x.subrows(0, 90), &y[..90]).expect("a fit");
+        let updated = absorb(&model, (x, y), 90..160, 0.0);
+        let wanted = refitted(&model, x.subrows(0, 160), &y[..160]);
+        let mut rows = x.subrows(0, 160).to_owned();
+        updated.scaling().scale_inputs(rows.as_mut());
+        let found = updated.posterior().marginals(rows.as_ref());
+        let square =
+            |of: &dyn Fn(usize) -> f64| ((0..160).map(|i| of(i).powi(2)).sum::<f64>() / 160.0).sqrt();
+        let means = square(&|i| (found.mean[i] - wanted.mean[i]) / wanted.variance[i].sqrt());
+        let variances = square(&|i| (found.variance[i] / wanted.variance[i]).ln());
+        assert!(means < 0.25 && variances < 0.4, "{kind}: {means} {variances}");
+        let learnt = |model: &Model| score(model, x.subrows(90, 70), &y[90..160]);
+        assert!(learnt(&updated) > learnt(&model), "{kind}: {} and {}", learnt(&updated), learnt(&model));
+    }
+}
+
+/// Targets of absurd size are refused, targets far from the training targets give a warning.
+#[test]
+fn targets_far_from_those_of_the_fit_are_told_of() {
+    let (x, y) = problem(LikelihoodKind::Gaussian, 60);
+    let model =
+        ModelBuilder::new().options(quick(LikelihoodKind::Gaussian)).fit(x.as_ref(), &y).expect("a fit");
+    let with = |target: f64| {
+        let rows = Dataset::of(x.as_ref().subrows(0, 1), std::slice::from_ref(&target));
+        update(&model, rows, 0.0, &mut Session::new(&mut |_: &Event| {}))
+    };
+    let refused = with(1e300).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains("the target reaches") && !refused.contains('\n'), "{refused}");
+    let before = model.summary().warnings.len();
+    assert_eq!(with(1.0).expect("an update").summary().warnings.len(), before);
+    let told = with(1e9).expect("an update").summary().warnings[before].to_string();
+    assert!(told.contains("1.000e9"), "{told}");
+}
+
+/// Forgetting takes the precision down in proportion, and all of it leaves what the new rows say.
+#[test]
+fn forgetting_is_a_share() {
+    let (x, y) = problem(LikelihoodKind::Poisson, 200);
+    let (x, y) = (x.as_ref(), &y[..]);
+    for family in [Family::Full, Family::Diagonal] {
+        let mut options = quick(LikelihoodKind::Poisson);
+        options.steps.family = family;
+        let model = ModelBuilder::new().options(options).fit(x.subrows(0, 150), &y[..150]).expect("a fit");
+        let of = |forget: f64| absorb(&model, (x, y), 150..200, forget);
+        // A variance that cannot grow: the more is forgotten the larger it is.
+        let variance = |model: &Model| model.predict(x, &[]).expect("predictions").latent(0, 0).1;
+        let found: Vec<f64> = [0.0, 0.3, 0.9, 1.0].map(|forget| variance(&of(forget))).to_vec();
+        assert!(found.is_sorted() && found[3] > 1.5 * found[0], "{found:?}");
+        // What was known before then makes no difference.
+        let (mean, variance) = differences(&of(1.0), &absorb(&of(0.5), (x, y), 150..200, 1.0), x);
+        assert!(mean < 1e-3 && variance < 1e-3, "{mean} {variance}");
+    }
+}
+
+#[test]
+fn the_command_updates_in_place_and_says_what_it_did() {
+    let work = Work::new();
+    let rows = table(180);
+    let more =
+        rows.lines().enumerate().filter(|(i, _)| *i == 0 || *i > 120).map(|(_, line)| format!("{line}\n"));
+    work.write("more.csv", &more.collect::<String>());
+    work.model();
+    let evaluated = || work.run("evaluate model more.csv --json").ok().json()["test"].clone();
+    let before = evaluated();
+    let found = work.run("update model more.csv --model-out model --json").ok().json();
+    let figures = &found["outputs"]["y"];
+    assert_eq!((&figures["rows"], &figures["rows_before"]), (&60.into(), &120.into()));
+    assert_eq!((&figures["before"], &figures["after"]), (&before, &evaluated()));
+    assert_ne!(figures["before"], figures["after"]);
+    let told = work.run("update model more.csv --model-out again --forget 0.25").ok().stdout();
+    assert!(
+        told.starts_with("60 new rows on top of 180\n") && told.ends_with("written to again\n"),
+        "{told}"
+    );
+    let inspected = work.run("inspect again").ok().stdout();
+    assert!(inspected.contains("60 rows, 0.25 forgotten"), "{inspected}");
+    work.run("evaluate again more.csv").ok();
+    // Several targets with models of their own.
+    let two = |n: usize| {
+        table(n)
+            .lines()
+            .enumerate()
+            .map(|(i, line)| {
+                if i == 0 {
+                    format!("{line},z\n")
+                } else {
+                    format!("{line},{}\n", if i % 4 == 0 { String::new() } else { i.to_string() })
+                }
+            })
+            .collect::<String>()
+    };
+    work.write("two.csv", &two(80));
+    work.run("fit two.csv --target y,z --task regression --inducing 5 --epochs 2 --quiet --model-out both")
+        .ok();
+    let told = work.run("update both two.csv --model-out both").ok().stdout();
+    assert!(told.contains("80 new rows on top of 80") && told.contains("60 new rows on top of 60"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_updated_is_said_in_one_line() {
+    let work = Work::new();
+    work.model();
+    let refused = |arguments: &str, code: i32, words: &str| {
+        let run = work.run(arguments);
+        let text = run.stderr();
+        assert!(
+            run.code() == code && text.starts_with("error: ") && text.contains(words),
+            "{arguments}: {text}"
+        );
+        assert!(!work.names().contains(&"out".to_owned()), "{arguments}");
+    };
+    let fit = |options: &str| {
+        work.run(&format!(
+            "fit data.csv --target y --quiet --model-out other --epochs 2 --inducing 5 {options}"
+        ))
+        .ok();
+    };
+    refused("update model data.csv --model-out out --forget 1.5", 2, "--forget is 1.5");
+    refused("update model data.csv", 2, "--model-out");
+    refused("update model absent.csv --model-out out", 3, "absent.csv");
+    work.write("without.csv", "a,b,c\n1,2,x\n");
+    refused("update model without.csv --model-out out", 3, "without.csv");
+    fit("--objective dlm-square");
+    refused("update other data.csv --model-out out", 2, "fit it with --objective elbo");
+    // A refused update leaves the model that it would have replaced.
+    let stored = || std::fs::read(work.path("model")).expect("a model");
+    let before = stored();
+    work.write("far.csv", "a,b,colour,y\n1,2,red,1e300\n");
+    let run = work.run("update model far.csv --model-out model");
+    assert_eq!((run.code(), stored() == before), (4, true), "{}", run.stderr());
+    // Categories that training has not seen are no reason to refuse rows.
+    work.write("new.csv", "a,b,colour,y\n1,2,violet,50\n");
+    work.run("update model new.csv --model-out model").ok();
+}

@@ -1,0 +1,8 @@
+//! Covariance functions: the contract, the grammar, edges, reference numbers, a kernel from outside.
+
+mod categories;
+mod contract;
+mod edges;
+mod extension;
+mod grammar;
+mod reference;

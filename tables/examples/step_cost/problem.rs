@@ -1,0 +1,124 @@
+//! The synthetic problem of one shape, and its training step in a form.
+
+use super::common::milliseconds;
+use faer::{Mat, MatRef};
+use sparsegp::gradient::{Batch, Precision};
+use sparsegp::hyper::{Adam, AdamOptions, FreeVector, Pace};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::LatentModel;
+use sparsegp::objective::Objective;
+use sparsegp::training::VariationalModel;
+use sparsegp::variational::{Family, NaturalGradient, Normal, Rules};
+use sparsegp::{Error, Result};
+use sparsegp_testkit::shapes::{model, points, targets_for};
+use std::str::FromStr;
+
+/// In which form and precision a step is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Stable,
+    Direct,
+    Mixed,
+}
+
+impl Step {
+    /// What its time is called.
+    pub fn key(self) -> &'static str {
+        match self {
+            Step::Stable => "step_ms",
+            Step::Direct => "direct_step_ms",
+            Step::Mixed => "mixed_step_ms",
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "stable" => Ok(Step::Stable),
+            "direct" => Ok(Step::Direct),
+            "mixed" => Ok(Step::Mixed),
+            _ => Err(Error::usage(format!("{text} is not one of stable, direct, mixed"))),
+        }
+    }
+}
+
+/// Data of a shape, targets that a likelihood is for, and the model.
+pub struct Problem {
+    x: Mat<f64>,
+    y: Vec<f64>,
+    model: LatentModel,
+}
+
+impl Problem {
+    /// M inducing inputs and b data of D dimensions.
+    pub fn new(m: usize, b: usize, dims: usize, likelihood: LikelihoodKind) -> Self {
+        let x = points(dims, b, 0.0);
+        let y = targets_for(likelihood, &x);
+        let mut model = model(likelihood, m, dims);
+        model.likelihood.initialise(&y, &[]);
+        Problem { x, y, model }
+    }
+
+    /// M.
+    pub fn inducing(&self) -> usize {
+        self.model.layer().dim()
+    }
+
+    /// b.
+    pub fn batch(&self) -> usize {
+        self.y.len()
+    }
+
+    /// D.
+    pub fn dims(&self) -> usize {
+        self.x.nrows()
+    }
+
+    /// Which likelihood.
+    pub fn likelihood(&self) -> LikelihoodKind {
+        LikelihoodKind::of(&self.model.likelihood)
+    }
+
+    /// The first `rows` inputs.
+    pub fn inputs(&self, rows: usize) -> MatRef<'_, f64> {
+        self.x.transpose().subrows(0, rows)
+    }
+
+    /// The first `rows` targets.
+    pub fn targets(&self, rows: usize) -> &[f64] {
+        &self.y[..rows]
+    }
+
+    /// The model with its factor of `K_uu`.
+    pub fn model(&self) -> LatentModel {
+        self.model.clone()
+    }
+
+    /// Times one joint step: batch objective and all gradients, q by a natural gradient, θ and Z by Adam, and the
+    /// refactorisation of `K_uu`.
+    pub fn step_timer(&self, form: Step) -> impl FnMut() -> f64 + use<> {
+        let model = self.model();
+        let free = FreeVector::new(&model.descriptors());
+        let mut natural = model.natural();
+        let mut gradient = vec![0.0; free.len()];
+        let mut adam = Adam::new(free.pack(&natural), AdamOptions { rate: 1e-3, decay_share: 0.0 });
+        let q = Normal::standard(Family::Full, self.inducing());
+        let mut rules = Rules::from(NaturalGradient::new(&q));
+        let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), self.batch())
+            .with_direct_guard((form == Step::Direct).then_some(f64::INFINITY))
+            .with_precision(if form == Step::Mixed { Precision::Mixed } else { Precision::Double });
+        let (x, y) = (self.x.clone(), self.y.clone());
+        let mut step = move || {
+            let value = svgp.evaluate_under_all(Batch::of(x.transpose(), &y, 10.0), true, &rules);
+            free.pull_back(&natural, svgp.theta_gradient(), &mut gradient);
+            adam.take(value, &gradient, Pace { total_steps: 1, plateaus: 0 });
+            free.unpack(adam.theta(), &mut natural);
+            svgp.advance(&mut rules, 0.1, &natural);
+        };
+        // On one of the pool's threads, as in a fit.
+        move || milliseconds(|| rayon::scope(|_| step()))
+    }
+}

@@ -1,0 +1,404 @@
+//! What of a comparison is shown: the table that a reader needs, figures and notes; no markup, no printing.
+
+use super::plan::{Contender, Plan};
+use super::results::{Results, Role};
+use super::summary::{Estimate, Group};
+use crate::report::{
+    Block, Card, CurveSeries, Curves, Drawing, Figure as Drawn, Page, PagePart, Section, TableBlock, curves,
+};
+use sparsegp::error::{Say, spoken};
+use sparsegp::likelihood::Task;
+
+/// A test figure by the name of its column and the name that people know it by.
+type Figure = (&'static str, &'static str);
+
+/// Position, mean and standard error.
+type Point = (f64, f64, f64);
+
+const NLL: Figure = ("nll", "NLL");
+const COVERAGE: Figure = ("coverage_95", "95 % coverage");
+
+/// The nominal probabilities of the central intervals whose coverage is recorded, with their columns.
+const NOMINAL: [(f64, &str); 4] =
+    [(0.5, "coverage_50"), (0.8, "coverage_80"), (0.9, "coverage_90"), (0.95, "coverage_95")];
+
+/// The figures that a task is judged by besides the NLL: of the point forecasts, and of the calibration.
+fn figures_of(task: Task) -> [Figure; 2] {
+    match task {
+        Task::Regression => [("rmse", "RMSE"), COVERAGE],
+        Task::Classification => [("error_rate", "error rate"), ("ece", "calibration error")],
+        Task::Count => [("mre", "mean relative error"), COVERAGE],
+        Task::Ordinal => [("error_rate", "error rate"), COVERAGE],
+    }
+}
+
+/// The table that a reader needs, header first: a row per objective and training-set size, with an NLL that is surely
+/// the best of its size marked by a star.
+pub fn table(groups: &[Group], task: Task) -> Vec<Vec<String>> {
+    let chosen: Vec<&Group> = groups.iter().filter(|group| group.role != Role::Grid).collect();
+    let with_beta = chosen.iter().any(|group| group.role == Role::Selected);
+    let figures = figures_of(task);
+    let mut header = vec!["objective", "train size", "runs"];
+    header.extend(with_beta.then_some("β"));
+    header.push(NLL.1);
+    header.extend(figures.map(|(_, name)| name));
+    header.push("seconds");
+    let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for group in &chosen {
+        let mut row = vec![group.objective.to_string(), group.train_size.to_string(), group.runs.to_string()];
+        row.extend(with_beta.then(|| group.beta.map_or_else(dash, |beta| short(beta, 3))));
+        let star = if is_best(group, &chosen) { " *" } else { "" };
+        row.push(shown(group.figure(NLL.0)) + star);
+        row.extend(figures.map(|(column, _)| shown(group.figure(column))));
+        row.push(group.seconds.map_or_else(dash, |seconds| format!("{seconds:.2}")));
+        rows.push(row);
+    }
+    rows
+}
+
+/// What a star says.
+const STAR: &str = "a star marks an NLL that is lower than every other one of its training-set size by more than two standard errors of \
+                    the differences over repeats";
+
+/// Whether the NLL of a group is lower than that of all others of its training-set size by more than two standard errors of the
+/// paired differences, which takes several repeats.
+fn is_best(group: &Group, all: &[&Group]) -> bool {
+    let mut rivals = all
+        .iter()
+        .filter(|other| other.train_size == group.train_size && !std::ptr::eq(**other, group))
+        .peekable();
+    let sure =
+        |lead: Estimate| lead.standard_error.is_some_and(|error| lead.mean > 0.0 && lead.mean > 2.0 * error);
+    rivals.peek().is_some() && rivals.all(|other| group.lead_over(other).is_some_and(sure))
+}
+
+/// How to read the figures of the table, in a line.
+pub fn legend() -> String {
+    format!("mean ± standard error over repeats; {STAR}")
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn shown(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(dash, |estimate| estimate.text())
+}
+
+impl Estimate {
+    /// Mean ± standard error, with two digits of the error.
+    pub fn text(&self) -> String {
+        let size = self.mean.abs();
+        // What rounding leaves of equal values is none.
+        let error = self.standard_error.map(|error| if error > 1e-12 * size { error } else { 0.0 });
+        let decimals = match error.filter(|error| *error > 0.0) {
+            Some(error) => decimals(error, 2),
+            None => decimals(size, 4),
+        };
+        let long = size >= 1e7 || decimals > 8;
+        let mean = if long { format!("{:.3e}", self.mean) } else { format!("{:.decimals$}", self.mean) };
+        match error {
+            // Values that are all the same have an error of 0, which needs no digits.
+            Some(0.0) => mean + " ± 0",
+            Some(error) if long => format!("{mean} ± {error:.1e}"),
+            Some(error) => format!("{mean} ± {error:.decimals$}"),
+            None => mean,
+        }
+    }
+}
+
+/// The decimals that show so many digits of a number.
+fn decimals(value: f64, digits: i32) -> usize {
+    if value > 0.0 { (digits - 1 - value.log10().floor() as i32).max(0) as usize } else { 0 }
+}
+
+/// A number above 0 with so many digits, without zeros at the end.
+fn short(value: f64, digits: i32) -> String {
+    let text = format!("{value:.*}", decimals(value, digits));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The page of a comparison; `name` is what the data are called, `end` what stands at its end, and `say` how options are called.
+pub fn page(
+    (plan, results, groups): (&Plan<'_>, &Results, &[Group]),
+    (name, end): (&str, Section),
+    say: &Say<'_>,
+) -> Page {
+    let task = plan.task();
+    let rows = table(groups, task);
+    let mut summary = vec![Block::Table(TableBlock { caption: "Test figures".to_owned(), rows })];
+    summary.extend(notes(plan, say).into_iter().map(Block::Text));
+    let failed = results.failures_alike();
+    let failed =
+        failed.iter().map(|failure| Block::Warning(spoken(&format!("Failed: {failure}"), say))).collect();
+    let point = figures_of(task)[0];
+    let by_size = [NLL, point].map(|figure| {
+        let title = format!("Test {} against the number of training rows", figure.1);
+        let caption = "Means over repeats with bars of one standard error; smaller is better. A curve that has not levelled off asks for more rows.";
+        Drawn::of(&format!("{}-by-rows", figure.0), &title, caption, against_size(groups, figure))
+    });
+    let by_beta = [NLL, point].map(|figure| {
+        let rows = plan.sizes().last().copied().unwrap_or(0);
+        let caption = format!(
+            "{rows} training rows less those that β is chosen by; bars are of one standard error over repeats. A β at the end of the range that is best \
+             asks for more values beyond."
+        );
+        let title = format!("Test {} against β", figure.1);
+        Drawn::of(&format!("{}-by-beta", figure.0), &title, &caption, against_beta(groups, figure, rows))
+    });
+    let section = |title: &str, figures: Vec<Option<Drawn>>| {
+        let figures: Vec<Drawn> = figures.into_iter().flatten().collect();
+        let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] };
+        Section { title: title.to_owned(), blocks }
+    };
+    let sections = vec![
+        Section { title: "Summary".to_owned(), blocks: summary },
+        Section { title: "What failed".to_owned(), blocks: failed },
+        section("Training-set size", by_size.into()),
+        section("The weight β", by_beta.into()),
+        section("Calibration", vec![calibration(plan, results, groups)]),
+    ];
+    let part = PagePart {
+        title: name.to_owned(),
+        lead: lead(plan, results, name),
+        cards: cards(groups, task),
+        sections,
+    };
+    Page { title: format!("Objectives on {name}"), lead: String::new(), parts: vec![part], end }
+}
+
+/// The best of the largest training-set size by every figure, with the second best.
+fn cards(groups: &[Group], task: Task) -> Vec<Card> {
+    let size = groups.iter().map(|group| group.train_size).max();
+    let largest = || groups.iter().filter(|group| Some(group.train_size) == size && group.role != Role::Grid);
+    let point = figures_of(task)[0];
+    let card = |(column, name): Figure| {
+        let mut all: Vec<(Estimate, &Group)> =
+            largest().filter_map(|group| Some((group.figure(column)?, group))).collect();
+        all.sort_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
+        let (estimate, group) = all.first()?;
+        let second = all.get(1).map(|(other, group)| format!("; next {} {}", group.objective, other.text()));
+        let beside = format!("{}{}", group.objective, second.unwrap_or_default());
+        Some(Card { name: format!("lowest test {name}"), value: estimate.text(), beside })
+    };
+    [NLL, point].into_iter().filter_map(card).collect()
+}
+
+/// What was run.
+fn lead(plan: &Plan<'_>, results: &Results, name: &str) -> String {
+    let settings = plan.settings();
+    let fits = results.rows.iter().filter_map(|row| row.fit.as_ref());
+    let seconds: f64 = fits.clone().map(|fit| fit.seconds).sum();
+    format!(
+        "The target '{}' of {name} ({}), {} repeats with seeds from {}, a share of {} of the rows held out for testing in each: {} \
+         fits, {} of training in all.",
+        settings.columns.target,
+        plan.task(),
+        settings.repeats,
+        settings.options.seed,
+        settings.test_fraction,
+        fits.count(),
+        crate::readable::duration(seconds)
+    )
+}
+
+/// How to read the table.
+fn notes(plan: &Plan<'_>, say: &Say<'_>) -> Vec<String> {
+    let settings = plan.settings();
+    let mut notes = vec![format!(
+        "Figures are means over repeats ± one standard error; {STAR}. Seconds are those of the one fit, without the ELBO fit it \
+             went on from and the other values of β."
+    )];
+    if let Some(betas) = &settings.betas {
+        notes.push(format!(
+            "β ({betas}) was chosen by held-out training rows, then the model was fitted again with it on all training \
+             rows; the table has the median of the chosen values."
+        ));
+    }
+    notes.extend(plan.notes().iter().map(|note| spoken(note, say)));
+    notes
+}
+
+/// One series per contender, in the order of the tables, so that each has its colour in every figure.
+fn series(
+    groups: &[Group],
+    points: &dyn Fn(&Group) -> Option<Point>,
+    wanted: &dyn Fn(&Group) -> bool,
+) -> Vec<CurveSeries> {
+    let of = |contender: Contender| CurveSeries {
+        name: contender.to_string(),
+        points: groups
+            .iter()
+            .filter(|group| group.objective == contender && wanted(group))
+            .filter_map(points)
+            .collect(),
+    };
+    contenders(groups).into_iter().map(of).collect()
+}
+
+fn contenders(groups: &[Group]) -> Vec<Contender> {
+    let mut found = Vec::new();
+    for group in groups {
+        if !found.contains(&group.objective) {
+            found.push(group.objective);
+        }
+    }
+    found
+}
+
+/// A point at a position with an estimate and its standard error.
+fn at(x: f64, estimate: Option<Estimate>) -> Option<Point> {
+    estimate.map(|estimate| (x, estimate.mean, estimate.standard_error.unwrap_or(f64::NAN)))
+}
+
+/// A figure against the number of training rows; none for a single number.
+fn against_size(groups: &[Group], (column, name): Figure) -> Option<Drawing> {
+    let first = groups.first()?.train_size;
+    if groups.iter().all(|group| group.train_size == first) {
+        return None;
+    }
+    let series = series(groups, &|group| at(group.train_size as f64, group.figure(column)), &|group| {
+        group.role != Role::Grid
+    });
+    curves(&Curves {
+        axes: ("training rows".to_owned(), format!("test {name}")),
+        log_x: true,
+        series,
+        ..Curves::default()
+    })
+}
+
+/// A figure against β at one number of training rows.
+fn against_beta(groups: &[Group], (column, name): Figure, size: usize) -> Option<Drawing> {
+    let series = series(groups, &|group| at(group.beta?, group.figure(column)), &|group| {
+        group.role == Role::Grid && group.train_size == size
+    });
+    curves(&Curves {
+        axes: ("β".to_owned(), format!("test {name}")),
+        log_x: true,
+        series,
+        ..Curves::default()
+    })
+}
+
+/// Observed against predicted probabilities at the largest number of training rows; perfect calibration is the diagonal.
+fn calibration(plan: &Plan<'_>, results: &Results, groups: &[Group]) -> Option<Drawn> {
+    let size = plan.sizes().last().copied().unwrap_or(0);
+    let (axes, title, caption, series) = if plan.task() == Task::Classification {
+        (
+            ("predicted probability", "observed share"),
+            "Reliability of probabilities",
+            "Observed against predicted shares of the positive class (of several classes: of the most probable one), test rows of all repeats together, \
+             with bars of one standard error; points below the grey line of perfect calibration say that probabilities are too high",
+            reliability(results, &contenders(groups), size),
+        )
+    } else {
+        (
+            ("nominal coverage", "coverage of test rows"),
+            "Coverage",
+            "Shares of test rows inside central predictive intervals, with bars of one standard error over repeats; below the grey line of perfect \
+             calibration intervals are too narrow, above it too wide",
+            coverage(groups, size),
+        )
+    };
+    let axes = (axes.0.to_owned(), axes.1.to_owned());
+    let drawing = curves(&Curves { axes, diagonal: true, series, ..Curves::default() });
+    Drawn::of("calibration", title, &format!("{caption}; {size} training rows."), drawing)
+}
+
+/// The coverage of the central intervals.
+fn coverage(groups: &[Group], size: usize) -> Vec<CurveSeries> {
+    let chosen: Vec<&Group> =
+        groups.iter().filter(|group| group.role != Role::Grid && group.train_size == size).collect();
+    let of = |contender: Contender| {
+        let group = chosen.iter().find(|group| group.objective == contender);
+        let point = |&(nominal, column): &(f64, &str)| at(nominal, group?.figure(column));
+        let points = NOMINAL.iter().filter_map(point).collect();
+        CurveSeries { name: contender.to_string(), points }
+    };
+    contenders(groups).into_iter().map(of).collect()
+}
+
+/// The reliability curves of the repeats put together: rows with predictions in the same tenth of [0, 1] are one point.
+fn reliability(results: &Results, contenders: &[Contender], size: usize) -> Vec<CurveSeries> {
+    let of = |&contender: &Contender| {
+        let mut bins = [(0.0, 0.0, 0.0); 10];
+        let rows = results.chosen().filter(|row| row.objective == contender && row.train_size == size);
+        for &(predicted, observed, count) in rows.flat_map(|row| &row.reliability) {
+            let (bin, count) = (((predicted * 10.0) as usize).min(9), count as f64);
+            let (sum, positive, all) = bins[bin];
+            bins[bin] = (sum + count * predicted, positive + count * observed, all + count);
+        }
+        let point = |(sum, positive, all): (f64, f64, f64)| {
+            let share = positive / all;
+            (all > 0.0).then(|| (sum / all, share, (share * (1.0 - share) / all).sqrt()))
+        };
+        let points = bins.into_iter().filter_map(point).collect();
+        CurveSeries { name: contender.to_string(), points }
+    };
+    contenders.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(objective: Contender, train_size: usize, role: Role, nll: f64) -> Group {
+        let mut figures = vec![Some(Estimate { mean: nll, standard_error: Some(0.0123) })];
+        figures.resize(26, None);
+        let nlls = vec![(0, nll - 0.02), (1, nll), (2, nll + 0.02)];
+        Group { objective, train_size, role, beta: Some(0.25), runs: 3, figures, nlls, seconds: Some(1.5) }
+    }
+
+    #[test]
+    fn estimates_show_two_digits_of_their_error() {
+        let text = |mean, standard_error| Estimate { mean, standard_error }.text();
+        assert_eq!(text(0.51234, Some(0.0123)), "0.512 ± 0.012");
+        assert_eq!(text(-1234.6, Some(56.7)), "-1235 ± 57");
+        assert_eq!(text(0.51234, None), "0.5123");
+        assert_eq!(text(0.0, Some(0.0)), "0 ± 0");
+        assert_eq!(text(0.51234, Some(6e-17)), "0.5123 ± 0");
+        assert_eq!(text(1.5e-9, None), "1.500e-9");
+        assert_eq!(text(2e9, Some(1e7)), "2.000e9 ± 1.0e7");
+        assert_eq!([short(1.0, 3), short(0.0078125, 3), short(100.0, 3)], ["1", "0.00781", "100"]);
+    }
+
+    #[test]
+    fn the_table_marks_the_best_of_each_size_and_leaves_the_grid_out() {
+        let groups = [
+            group(Contender::Elbo, 100, Role::Single, 1.0),
+            group(Contender::DlmLog, 100, Role::Grid, 0.1),
+            group(Contender::DlmLog, 100, Role::Selected, 0.5),
+            group(Contender::Elbo, 200, Role::Single, 0.4),
+            group(Contender::DlmLog, 200, Role::Selected, 0.6),
+        ];
+        let rows = table(&groups, Task::Count);
+        assert_eq!(
+            rows[0].join("|"),
+            "objective|train size|runs|β|NLL|mean relative error|95 % coverage|seconds"
+        );
+        assert_eq!(rows.len(), 5);
+        assert_eq!(rows[2].join("|"), "dlm-log|100|3|0.25|0.500 ± 0.012 *|-|-|1.50");
+        let stars: Vec<bool> = rows[1..].iter().map(|row| row[4].ends_with('*')).collect();
+        assert_eq!(stars, [false, true, true, false]);
+        let noisy = |mut group: Group, repeat: usize| {
+            group.nlls[repeat].1 += 1.0;
+            group
+        };
+        let within = [groups[0].clone(), noisy(groups[2].clone(), 1)];
+        assert!(
+            table(&within, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')),
+            "within the noise"
+        );
+        let mut single = [groups[0].clone(), groups[2].clone()];
+        single.iter_mut().for_each(|group| group.nlls.truncate(1));
+        assert!(table(&single, Task::Count)[1..].iter().all(|row| !row.concat().contains('*')), "one repeat");
+        assert!(table(&groups, Task::Regression)[0].contains(&"RMSE".to_owned()));
+        assert!(against_size(&groups, NLL).is_some_and(|figure| figure.svg().contains("dlm-log")));
+        assert_eq!(against_size(&groups[..3], NLL), None);
+        assert!(against_beta(&groups, NLL, 100).is_some() && against_beta(&groups, NLL, 200).is_none());
+    }
+}

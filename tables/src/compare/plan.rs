@@ -1,0 +1,490 @@
+//! What a comparison consists of: contenders, training-set sizes, repeats, and the rows of each; no fitting, no files.
+
+use crate::schema::{SchemaOptions, UnseenLevels};
+use crate::tables::Table;
+use crate::tabular::{Shares, find_schema, split_table};
+use rand::seq::SliceRandom;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::Task;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{Betas, FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::word_option;
+use std::borrow::Cow;
+
+word_option! {
+    /// One of the things compared: an objective and how it is used.
+    #[non_exhaustive]
+    Contender, "objective" {
+        /// The ELBO.
+        Elbo = "elbo",
+        /// The β-ELBO with β chosen by validation rows.
+        BetaElbo = "beta-elbo",
+        /// Direct loss minimisation of the log loss.
+        DlmLog = "dlm-log",
+        /// The same for q alone, at the hyper-parameters of the ELBO.
+        DlmLogFixed = "dlm-log:fixed",
+        /// Direct loss minimisation of the log loss from a start of its own.
+        DlmLogScratch = "dlm-log:scratch",
+        /// Direct loss minimisation of the square loss.
+        DlmSquare = "dlm-square",
+        /// The same for q alone, at the hyper-parameters of the ELBO.
+        DlmSquareFixed = "dlm-square:fixed",
+        /// The collapsed ELBO.
+        Vfe = "vfe",
+        /// FITC's evidence.
+        Fitc = "fitc",
+    }
+}
+
+impl Contender {
+    /// What it minimises.
+    pub fn objective(self) -> ObjectiveKind {
+        match self {
+            Contender::Elbo | Contender::BetaElbo => ObjectiveKind::Elbo,
+            Contender::DlmLog | Contender::DlmLogFixed | Contender::DlmLogScratch => ObjectiveKind::DlmLog,
+            Contender::DlmSquare | Contender::DlmSquareFixed => ObjectiveKind::DlmSquare,
+            Contender::Vfe => ObjectiveKind::Vfe,
+            Contender::Fitc => ObjectiveKind::Fitc,
+        }
+    }
+
+    /// Whether the hyper-parameters of the ELBO fit stay as they are.
+    pub(crate) fn is_fixed(self) -> bool {
+        matches!(self, Contender::DlmLogFixed | Contender::DlmSquareFixed)
+    }
+
+    /// Whether it starts from the ELBO fit of the same rows.
+    pub(crate) fn follows_elbo(self) -> bool {
+        self.chooses_beta() && self != Contender::DlmLogScratch
+    }
+
+    /// Whether it has a β to choose; the others have β = 1.
+    pub(crate) fn chooses_beta(self) -> bool {
+        !matches!(self, Contender::Elbo | Contender::Vfe | Contender::Fitc)
+    }
+
+    /// Whether it is for Gaussian noise alone.
+    fn needs_gaussian(self) -> bool {
+        self.objective().is_closed()
+    }
+}
+
+/// Which of the training rows a kept model has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of them.
+    All,
+    /// All but the validation rows that a grid of β is judged by.
+    AllButValidation,
+}
+
+/// The most repeats of a comparison.
+const MOST_REPEATS: u64 = 10_000;
+
+/// What a user asks of a comparison.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is compared, in the order of the tables.
+    pub contenders: Vec<Contender>,
+    /// The grid of β for those that have one to choose; β = 1 without.
+    pub betas: Option<Betas>,
+    /// How many times everything is repeated, each with test rows of its own.
+    pub repeats: u64,
+    /// Numbers of training rows; all that are left besides the test rows when empty.
+    pub train_sizes: Vec<usize>,
+    /// The share of the rows held out for testing.
+    pub test_fraction: f64,
+    /// Which columns to use.
+    pub columns: SchemaOptions,
+    /// How to fit. Objective, β and the mode of the hyper-parameters are each contender's own; the validation fraction is
+    /// that of the choice of β; the seed is that of the first repeat, and the next ones count on from it.
+    pub options: FitOptions,
+}
+
+impl Settings {
+    /// Refuses what makes no sense whatever the data.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_contenders()?;
+        if !(1..=MOST_REPEATS).contains(&self.repeats) {
+            let repeats = self.repeats;
+            return Err(Error::usage(format!("⟨repeats⟩ is {repeats}, expected 1 to {MOST_REPEATS}")));
+        }
+        if let Some(size) = self.train_sizes.iter().find(|&&size| size < 2) {
+            return Err(Error::usage(format!("⟨train_sizes⟩ has {size}, expected at least 2 rows")));
+        }
+        if !(self.test_fraction > 0.0 && self.test_fraction < 1.0) {
+            return Err(Error::usage(format!(
+                "⟨test_fraction⟩ is {}, expected a number above 0 and below 1",
+                self.test_fraction
+            ))
+            .hint("objectives are compared by the rows held out for testing"));
+        }
+        self.contenders.iter().try_for_each(|&contender| self.options(contender, 0).validate())
+    }
+
+    fn validate_contenders(&self) -> Result<()> {
+        for (index, contender) in self.contenders.iter().enumerate() {
+            if self.contenders[..index].contains(contender) {
+                return Err(Error::usage(format!("⟨objectives⟩ names {contender} twice")));
+            }
+        }
+        if self.contenders.is_empty() {
+            return Err(Error::usage("⟨objectives⟩ names nothing to compare"));
+        }
+        if self.betas.is_none() && self.contenders.contains(&Contender::BetaElbo) {
+            return Err(Error::usage("⟨objectives beta-elbo⟩ chooses β from a grid, and there is none")
+                .hint("add ⟨betas auto⟩, or a list of values"));
+        }
+        if self.betas.is_some() && !self.contenders.iter().any(|contender| contender.chooses_beta()) {
+            return Err(Error::usage("⟨betas⟩ has no effect on elbo, vfe and fitc, which have β = 1")
+                .hint("add beta-elbo, dlm-log or dlm-square to ⟨objectives⟩"));
+        }
+        let estimator = self.options.estimator;
+        if self.options.steps.sample_schedule.is_some() && !estimator.is_sampled() {
+            return Err(Error::usage(format!(
+                "⟨sample_schedule⟩ is for estimators that draw samples, not ⟨estimator {estimator}⟩"
+            )));
+        }
+        let wanted = estimator_objective(estimator).filter(|&objective| !self.fits(objective));
+        if let Some(objective) = wanted {
+            return Err(Error::usage(format!(
+                "⟨estimator {estimator}⟩ has no effect without {objective} among ⟨objectives⟩"
+            )));
+        }
+        self.validate_likelihood(self.options.likelihood_kind())
+    }
+
+    fn validate_likelihood(&self, likelihood: LikelihoodKind) -> Result<()> {
+        let misfit = self.contenders.iter().find(|contender| contender.needs_gaussian());
+        match misfit.filter(|_| !likelihood.has_gaussian_noise()) {
+            Some(contender) => Err(Error::usage(format!(
+                "⟨objectives {contender}⟩ needs the gaussian likelihood, not {likelihood}"
+            ))
+            .hint("elbo, beta-elbo and dlm-log take every likelihood")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether anything that is fitted minimises an objective on mini-batches.
+    fn fits(&self, objective: ObjectiveKind) -> bool {
+        match objective {
+            ObjectiveKind::Elbo => self.needs_elbo(),
+            _ => self.contenders.iter().any(|contender| contender.objective() == objective),
+        }
+    }
+
+    /// Whether the ELBO is fitted, for itself or for others to go on from.
+    pub fn needs_elbo(&self) -> bool {
+        let needed = |&contender: &Contender| contender == Contender::Elbo || contender.follows_elbo();
+        self.contenders.iter().any(needed)
+    }
+
+    /// The grid of a contender, if it has one to choose from.
+    pub(crate) fn grid_of(&self, contender: Contender) -> Option<&Betas> {
+        self.betas.as_ref().filter(|_| contender.chooses_beta())
+    }
+
+    /// Which models of the ELBO fits other fits go on from.
+    pub(crate) fn kept_starts(&self) -> &'static [Seen] {
+        if self.betas.is_some() { &[Seen::All, Seen::AllButValidation] } else { &[Seen::All] }
+    }
+
+    /// The options of a contender's fits.
+    pub fn options(&self, contender: Contender, repeat: u64) -> FitOptions {
+        let objective = contender.objective();
+        let options = if objective.is_closed() { self.options.without_steps() } else { self.options.clone() };
+        let samples = estimator_objective(options.estimator) == Some(objective);
+        FitOptions {
+            objective,
+            beta: 1.0,
+            hyper: contender.is_fixed().then_some(Hyper::Fixed),
+            hyper_optimizer: None,
+            estimator: if samples { options.estimator } else { Estimator::Exact },
+            steps: StepOptions {
+                sample_schedule: options.steps.sample_schedule.filter(|_| samples),
+                ..options.steps.clone()
+            },
+            validation_fraction: match self.grid_of(contender) {
+                Some(_) => options.validation_fraction,
+                None => 0.0,
+            },
+            seed: self.seed(repeat),
+            ..options
+        }
+    }
+
+    /// The seed of a repeat.
+    pub fn seed(&self, repeat: u64) -> u64 {
+        self.options.seed.wrapping_add(repeat)
+    }
+}
+
+/// The objective that an estimator is for, unless it is for all.
+fn estimator_objective(estimator: Estimator) -> Option<ObjectiveKind> {
+    match (estimator.facts().of_expected_log, estimator.is_predictive()) {
+        (true, _) => Some(ObjectiveKind::Elbo),
+        (_, true) => Some(ObjectiveKind::DlmLog),
+        _ => None,
+    }
+}
+
+/// What is fitted, reported and recorded together: one contender on one training set, with all of its β.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// What is fitted.
+    pub contender: Contender,
+    /// The number of training rows.
+    pub size: usize,
+    /// Which repeat, from 0.
+    pub repeat: u64,
+}
+
+/// A comparison on a table, checked as far as can be before any fit.
+pub struct Plan<'a> {
+    /// The rows that have a target.
+    table: Cow<'a, Table>,
+    settings: Settings,
+    task: Task,
+    sizes: Vec<usize>,
+    notes: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Settles what the data decide: the columns, the kind of target, the likelihood and the training-set sizes.
+    ///
+    /// The columns are found in the whole table, so that every part of it has the same categories and the same task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Settings::validate`]; data errors for a table that cannot be learned from.
+    pub fn new(settings: &Settings, table: &'a Table) -> Result<Plan<'a>> {
+        settings.validate()?;
+        let (schema, mut notes) = find_schema(table, &settings.columns, &settings.options)?;
+        let table = table.with_values(schema.target_name());
+        // Bad cells are found here, where their places in the file are known.
+        schema.design(&table, UnseenLevels::New)?;
+        let task = schema.encoding().task();
+        let likelihood =
+            settings.options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind));
+        settings.validate_likelihood(likelihood)?;
+        let columns = SchemaOptions { known: Some(schema), ..settings.columns.clone() };
+        let options =
+            FitOptions { task: Some(task), likelihood: Some(likelihood), ..settings.options.clone() };
+        let shares = Shares { test: settings.test_fraction, validation: 0.0, seed: settings.options.seed };
+        let available = split_table(&table, columns.split.as_ref(), shares)?.train.len();
+        let sizes = sizes(&settings.train_sizes, available, &mut notes);
+        Ok(Plan { table, settings: Settings { columns, options, ..settings.clone() }, task, sizes, notes })
+    }
+
+    /// The settings, with what the data decide filled in.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The kind of target.
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// The numbers of training rows, rising.
+    pub(crate) fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// What a user should know before the fits start.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The units that are reported, in the order of the results.
+    pub(crate) fn reported(&self) -> Vec<Unit> {
+        self.units(&self.settings.contenders)
+    }
+
+    /// The ELBO fits that are reported or that other fits go on from.
+    pub fn elbo_units(&self) -> Vec<Unit> {
+        if self.settings.needs_elbo() { self.units(&[Contender::Elbo]) } else { Vec::new() }
+    }
+
+    /// The units that come after the ELBO fits.
+    pub fn other_units(&self) -> Vec<Unit> {
+        let mut units = self.reported();
+        units.retain(|unit| unit.contender != Contender::Elbo);
+        units
+    }
+
+    fn units(&self, contenders: &[Contender]) -> Vec<Unit> {
+        let mut units = Vec::new();
+        for &size in &self.sizes {
+            for repeat in 0..self.settings.repeats {
+                units.extend(contenders.iter().map(|&contender| Unit { contender, size, repeat }));
+            }
+        }
+        units
+    }
+
+    /// The training and the test rows of a repeat. The test rows depend on the repeat alone, and a smaller training set is
+    /// part of a larger one.
+    ///
+    /// # Errors
+    ///
+    /// When too few rows are left.
+    pub fn rows(&self, size: usize, repeat: u64) -> Result<(Vec<usize>, Vec<usize>)> {
+        let seed = self.settings.seed(repeat);
+        let shares = Shares { test: self.settings.test_fraction, validation: 0.0, seed };
+        let parts = split_table(&self.table, self.settings.columns.split.as_ref(), shares)?;
+        let mut train = parts.train;
+        train.shuffle(&mut generator(seed, Purpose::Subset, 0));
+        train.truncate(size);
+        train.sort_unstable();
+        Ok((train, parts.test))
+    }
+
+    /// The training and the test part of the table in a repeat.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Plan::rows`].
+    pub fn tables(&self, size: usize, repeat: u64) -> Result<(Table, Table)> {
+        let (train, test) = self.rows(size, repeat)?;
+        Ok((self.table.take(&train), self.table.take(&test)))
+    }
+}
+
+/// The sizes that can be had of those asked for, rising.
+fn sizes(asked: &[usize], available: usize, notes: &mut Vec<String>) -> Vec<usize> {
+    let mut sizes: Vec<usize> = asked.iter().map(|&size| size.min(available)).collect();
+    if let Some(larger) = asked.iter().max().filter(|&&size| size > available) {
+        notes.push(format!(
+            "{larger} training rows were asked for, there are {available} besides the test rows: all of them are used"
+        ));
+    }
+    if sizes.is_empty() {
+        sizes.push(available);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{Column, NamedColumn};
+
+    fn table(rows: usize) -> Table {
+        let column = |name: &str, value: &dyn Fn(f64) -> f64| NamedColumn {
+            name: name.into(),
+            column: Column::Number((0..rows).map(|row| value(row as f64)).collect()),
+        };
+        Table::new("t", vec![column("x", &|t| t), column("y", &|t| 0.3 + t.sin())]).expect("a table")
+    }
+
+    fn settings(contenders: &[Contender]) -> Settings {
+        Settings {
+            contenders: contenders.to_vec(),
+            betas: None,
+            repeats: 2,
+            train_sizes: Vec::new(),
+            test_fraction: 0.2,
+            columns: SchemaOptions { target: "y".into(), ..SchemaOptions::default() },
+            options: FitOptions { seed: 5, ..FitOptions::default() },
+        }
+    }
+
+    #[test]
+    fn units_come_by_size_repeat_and_contender() {
+        let table = table(50);
+        let asked = Settings {
+            train_sizes: vec![99, 10, 40, 1000],
+            ..settings(&[Contender::DlmLog, Contender::Elbo, Contender::Fitc])
+        };
+        let plan = Plan::new(&asked, &table).expect("a plan");
+        assert_eq!(plan.sizes(), [10, 40]);
+        assert_eq!(plan.notes().len(), 1);
+        assert!(plan.notes()[0].starts_with("1000 training rows were asked for, there are 40"));
+        let key = |unit: &Unit| (unit.size, unit.repeat, unit.contender.to_string());
+        let reported: Vec<_> = plan.reported().iter().map(key).collect();
+        assert_eq!(reported.len(), 12);
+        assert_eq!(reported[0], (10, 0, "dlm-log".into()));
+        assert_eq!(reported[4], (10, 1, "elbo".into()));
+        assert_eq!(reported[11], (40, 1, "fitc".into()));
+        assert_eq!((plan.elbo_units().len(), plan.other_units().len()), (4, 8));
+    }
+
+    #[test]
+    fn the_elbo_is_fitted_only_where_something_needs_it() {
+        let table = table(50);
+        let elbo = |contenders: &[Contender]| {
+            Plan::new(&settings(contenders), &table).expect("a plan").elbo_units().len()
+        };
+        assert_eq!(elbo(&[Contender::Vfe, Contender::Fitc]), 0);
+        assert_eq!(elbo(&[Contender::Fitc, Contender::DlmSquareFixed]), 2);
+    }
+
+    #[test]
+    fn training_sets_are_nested_and_apart_from_the_test_rows_of_their_repeat() {
+        let table = table(50);
+        let plan = Plan::new(&settings(&[Contender::Elbo]), &table).expect("a plan");
+        let (small, test) = plan.rows(10, 0).expect("rows");
+        let (large, same_test) = plan.rows(40, 0).expect("rows");
+        assert_eq!((small.len(), large.len(), test.len()), (10, 40, 10));
+        assert_eq!(test, same_test);
+        assert!(small.iter().all(|row| large.contains(row)));
+        assert!(large.iter().all(|row| !test.contains(row)));
+        assert_ne!(plan.rows(10, 1).expect("rows"), (small, test));
+    }
+
+    #[test]
+    fn every_contender_has_options_of_its_own() {
+        let mut asked = settings(&[Contender::DlmLogFixed, Contender::Vfe]);
+        asked.betas = Some(Betas::Auto);
+        asked.options.estimator = Estimator::Product { samples: 4 };
+        asked.options.validation_fraction = 0.3;
+        let fixed = asked.options(Contender::DlmLogFixed, 3);
+        assert_eq!((fixed.hyper, fixed.seed, fixed.validation_fraction), (Some(Hyper::Fixed), 8, 0.3));
+        assert_eq!(fixed.estimator, asked.options.estimator);
+        let vfe = asked.options(Contender::Vfe, 0);
+        assert_eq!((vfe.hyper, vfe.estimator, vfe.validation_fraction), (None, Estimator::Exact, 0.0));
+        assert_eq!(asked.validate(), Ok(()));
+    }
+
+    #[test]
+    fn senseless_settings_are_refused() {
+        let refused = |change: &dyn Fn(&mut Settings)| {
+            let mut asked = settings(&[Contender::Elbo, Contender::Fitc]);
+            change(&mut asked);
+            let error = asked.validate().expect_err("senseless");
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        };
+        assert!(refused(&|asked| asked.contenders.push(Contender::Elbo)).contains("elbo twice"));
+        assert!(refused(&|asked| asked.contenders.push(Contender::BetaElbo)).contains("there is none"));
+        assert!(refused(&|asked| asked.betas = Some(Betas::Auto)).contains("betas has no effect"));
+        assert!(refused(&|asked| asked.repeats = 0).contains("repeats"));
+        assert!(refused(&|asked| asked.train_sizes = vec![10, 1]).contains("train_sizes has 1"));
+        assert!(refused(&|asked| asked.test_fraction = 0.0).contains("test_fraction"));
+        assert!(refused(&|asked| asked.contenders.clear()).contains("nothing"));
+        let poisson = |asked: &mut Settings| asked.options.likelihood = Some(LikelihoodKind::Poisson);
+        assert!(refused(&poisson).contains("contenders = fitc needs the gaussian likelihood, not poisson"));
+    }
+
+    #[test]
+    fn objectives_of_gaussian_noise_alone_are_refused_for_other_targets() {
+        let values = Column::Number((0..50).map(|row| f64::from(row % 2)).collect());
+        let x = Column::Number((0..50).map(f64::from).collect());
+        let named = |name: &str, column| NamedColumn { name: name.into(), column };
+        let table = Table::new("t", vec![named("x", x), named("y", values)]).expect("a table");
+        let refused = Plan::new(&settings(&[Contender::Elbo, Contender::DlmSquare]), &table).map(|_| ());
+        let error = refused.expect_err("two classes");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().starts_with("contenders = dlm-square needs the gaussian"), "{error}");
+        assert!(Plan::new(&settings(&[Contender::Elbo, Contender::DlmLog]), &table).is_ok());
+    }
+}

@@ -1,0 +1,245 @@
+//! What a comparison records of every fit, and the file of it; no fitting.
+
+use super::plan::{Contender, Plan, Unit};
+use crate::tables::column::number_text;
+use crate::tables::csv_text;
+use crate::tabular::TableModel;
+use serde::{Deserialize, Serialize};
+use sparsegp::error::{Error, Result};
+use sparsegp::hyper::StopReason;
+use sparsegp::metrics::Report;
+use sparsegp::options::Hyper;
+use sparsegp::word_option;
+
+word_option! {
+    /// What a fit is for.
+    #[non_exhaustive]
+    Role, "role" {
+        /// The only fit of its unit.
+        Single = "single",
+        /// A fit of the grid of β, on the training rows less the validation rows.
+        Grid = "grid",
+        /// The fit with the chosen β on all training rows.
+        Selected = "selected",
+    }
+}
+
+/// One fit of a comparison, or what is left of it when it failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was fitted.
+    pub objective: Contender,
+    /// How the hyper-parameters were tuned.
+    pub hyper: Hyper,
+    /// The weight of the KL term, where it is known.
+    pub beta: Option<f64>,
+    /// What the fit is for.
+    pub role: Role,
+    /// The number of training rows of the unit.
+    pub train_size: usize,
+    /// Which repeat, from 0.
+    pub repeat: u64,
+    /// Its seed.
+    pub seed: u64,
+    /// What the fit did, unless it failed.
+    pub fit: Option<FitOutcome>,
+    /// Grid: the score on the validation rows, on the scale the model sees; selected: that of its β.
+    pub validation_score: Option<f64>,
+    /// The test figures.
+    pub test: Report,
+    /// Classification: the reliability curve of the test rows.
+    pub reliability: Vec<(f64, f64, u64)>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// What one fit of a comparison did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitOutcome {
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Passes over the data, or iterations of L-BFGS.
+    pub epochs: usize,
+    /// Why it ended.
+    pub stop_reason: StopReason,
+    /// Steps that were taken back or shrunk.
+    pub rollbacks: usize,
+    /// The minimised objective per training row, where it is finite.
+    pub objective: Option<f64>,
+}
+
+impl FitOutcome {
+    /// Of a fitted model.
+    pub fn of(model: &TableModel) -> FitOutcome {
+        let summary = model.summary();
+        FitOutcome {
+            seconds: summary.seconds,
+            epochs: summary.epochs,
+            stop_reason: summary.stop_reason,
+            rollbacks: summary.rollbacks,
+            objective: Some(summary.objective).filter(|objective| objective.is_finite()),
+        }
+    }
+}
+
+impl Row {
+    /// A fit that has not been made.
+    pub fn new(plan: &Plan<'_>, unit: Unit, role: Role) -> Row {
+        let settings = plan.settings();
+        Row {
+            objective: unit.contender,
+            hyper: settings.options(unit.contender, unit.repeat).hyper_mode(),
+            beta: None,
+            role,
+            train_size: unit.size,
+            repeat: unit.repeat,
+            seed: settings.seed(unit.repeat),
+            fit: None,
+            validation_score: None,
+            test: Report::default(),
+            reliability: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// The test figures by name, in the order of the files.
+    pub fn figures(&self) -> Vec<(String, Option<f64>)> {
+        figures(&self.test)
+    }
+}
+
+/// The figures of a report by name, in the order of the files.
+fn figures(test: &Report) -> Vec<(String, Option<f64>)> {
+    let coverage = test.coverage.clone().unwrap_or_default();
+    let named = [
+        ("nll", test.nll),
+        ("mse", test.mse),
+        ("rmse", test.rmse),
+        ("mae", test.mae),
+        ("error_rate", test.error_rate),
+        ("auc", test.auc),
+        ("brier", test.brier),
+        ("mre", test.mre),
+        ("smse", test.smse),
+        ("deviance", test.deviance),
+        ("ece", test.ece),
+        ("interval_width_95", test.interval_width_95),
+        ("interval_score_95", test.interval_score_95),
+        ("crps", test.crps),
+        ("coverage_50", coverage.central_50),
+        ("coverage_80", coverage.central_80),
+        ("coverage_90", coverage.central_90),
+        ("coverage_95", coverage.central_95),
+    ];
+    let pit = (0..10).map(|bin| (format!("pit_{bin}"), test.pit.map(|shares| shares[bin])));
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(pit).collect()
+}
+
+/// The names of [`Row::figures`].
+pub(super) fn figure_names() -> Vec<String> {
+    figures(&Report::default()).into_iter().map(|(name, _)| name).collect()
+}
+
+/// All fits of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// The fits, by training-set size, repeat, contender and falling β.
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// The fits that stand for their units: those with the chosen β, and the only ones.
+    pub fn chosen(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.role != Role::Grid)
+    }
+
+    /// The errors of the units that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&Row, &str)> {
+        self.chosen().filter_map(|row| Some((row, row.error.as_deref()?)))
+    }
+
+    /// The failures in words, those with the same error folded into one.
+    pub fn failures_alike(&self) -> Vec<String> {
+        let mut folded: Vec<(&Row, &str, usize)> = Vec::new();
+        for (row, error) in self.failures() {
+            match folded.iter_mut().find(|(_, known, _)| *known == error) {
+                Some((_, _, count)) => *count += 1,
+                None => folded.push((row, error, 1)),
+            }
+        }
+        let words = folded.iter().map(|(row, error, count)| {
+            let others = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            let Row { objective, train_size, repeat, .. } = row;
+            format!("{objective} on {train_size} rows in repeat {repeat}{others}: {error}")
+        });
+        words.collect()
+    }
+
+    /// The error of a comparison in which nothing could be fitted.
+    ///
+    /// # Errors
+    ///
+    /// When there is no unit that did not fail.
+    pub fn check(&self) -> Result<()> {
+        match self.failures().next() {
+            Some((_, error)) if self.chosen().all(|row| row.error.is_some()) => {
+                Err(Error::fit(format!("all {} units failed; the first one: {error}", self.chosen().count()))
+                    .hint("results.csv has the error of each; the same command tries them again"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The file of all fits, one row each; what does not apply is empty.
+///
+/// # Errors
+///
+/// When the text cannot be built, which no row brings about.
+pub fn results_csv(results: &Results) -> Result<String> {
+    let first = [
+        "objective",
+        "hyper",
+        "beta",
+        "role",
+        "train_size",
+        "repeat",
+        "seed",
+        "seconds",
+        "epochs",
+        "stop_reason",
+        "rollbacks",
+        "objective_value",
+        "validation_score",
+    ];
+    let mut header: Vec<String> = first.map(str::to_owned).to_vec();
+    header.extend(figure_names());
+    header.push("error".to_owned());
+    let rows = results.rows.iter().map(|row| {
+        let fit = row.fit.as_ref();
+        let mut cells = vec![
+            row.objective.to_string(),
+            row.hyper.to_string(),
+            cell(row.beta),
+            row.role.to_string(),
+            row.train_size.to_string(),
+            row.repeat.to_string(),
+            row.seed.to_string(),
+            cell(fit.map(|fit| fit.seconds)),
+            fit.map_or_else(String::new, |fit| fit.epochs.to_string()),
+            fit.map_or_else(String::new, |fit| fit.stop_reason.word().to_owned()),
+            fit.map_or_else(String::new, |fit| fit.rollbacks.to_string()),
+            cell(fit.and_then(|fit| fit.objective)),
+            cell(row.validation_score),
+        ];
+        cells.extend(row.figures().into_iter().map(|(_, value)| cell(value)));
+        cells.push(row.error.clone().unwrap_or_default());
+        cells
+    });
+    csv_text(&header, rows)
+}
+
+/// A number as a cell.
+pub(super) fn cell(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| number_text(value).into_owned())
+}

@@ -1,0 +1,235 @@
+//! The fits of a comparison: several at a time, each on one thread, every unit recorded as it ends; no figures.
+
+use super::plan::{Contender, Plan, Seen, Unit};
+use super::results::{FitOutcome, Results, Role, Row};
+use super::store::Store;
+use crate::schema::UnseenLevels;
+use crate::tables::Table;
+use crate::tabular::{FitRequest, TableModel, fit_grid, fit_table, refit_best};
+use sparsegp::error::{Error, ErrorKind, Result};
+use sparsegp::hyper::Session;
+use sparsegp::metrics::Metrics;
+use sparsegp::options::{Betas, FitOptions};
+use sparsegp::training::search::{GridFit, grid_validation};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// News of a unit that ended.
+pub struct Finished<'a> {
+    /// The units that are done, with those of before.
+    pub done: usize,
+    /// All units.
+    pub total: usize,
+    /// The fit that stands for the unit; none in the news that opens a run that goes on with another.
+    pub row: Option<&'a Row>,
+}
+
+/// Makes every fit that is not in the folder yet, at most `threads` at a time. `listener` hears of every unit that ends,
+/// and first of those done before, if any.
+///
+/// Every fit runs on one thread, so the results do not depend on how many there are. First come the ELBO fits, which the
+/// others start from; these read them from the folder, so that it makes no difference when they were fitted. A unit that
+/// fails is recorded with its error.
+///
+/// # Errors
+///
+/// Usage errors for options that no fit can do with, data errors when the folder cannot be written.
+pub fn run(
+    plan: &Plan<'_>,
+    store: &Store,
+    threads: usize,
+    listener: &mut dyn FnMut(Finished<'_>),
+) -> Result<Results> {
+    let phases = [plan.elbo_units(), plan.other_units()];
+    let total = phases.iter().map(Vec::len).sum();
+    let mut known: HashMap<Unit, Vec<Row>> = HashMap::new();
+    for &unit in phases.iter().flatten() {
+        known.extend(store.load(unit, plan.settings().kept_starts()).map(|rows| (unit, rows)));
+    }
+    if !known.is_empty() {
+        listener(Finished { done: known.len(), total, row: None });
+    }
+    let work = Work { plan, store };
+    for mut units in phases {
+        units.retain(|unit| !known.contains_key(unit));
+        // The longest fits first: what is left for the end is short.
+        units.sort_by_key(|unit| std::cmp::Reverse(unit.size));
+        work.run_all(&units, threads, &mut |unit, rows| {
+            let done = known.len() + 1;
+            let row = rows.iter().find(|row| row.role != Role::Grid);
+            listener(Finished { done, total, row });
+            known.insert(unit, rows);
+        })?;
+    }
+    let rows = plan.reported().into_iter().filter_map(|unit| known.remove(&unit)).flatten();
+    Ok(Results { rows: rows.collect() })
+}
+
+/// What the threads share.
+struct Work<'a> {
+    plan: &'a Plan<'a>,
+    store: &'a Store,
+}
+
+impl Work<'_> {
+    /// Does units on several threads. The first error ends the work once the units under way are done.
+    fn run_all(&self, units: &[Unit], threads: usize, hear: &mut dyn FnMut(Unit, Vec<Row>)) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel();
+        let mut failed = None;
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(units.len()) {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    while let Some(&unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let outcome = on_one_thread(|| self.unit(unit));
+                        if outcome.is_err() {
+                            next.store(units.len(), Ordering::Relaxed);
+                        }
+                        // The receiver lives as long as the threads.
+                        let _ = sender.send((unit, outcome));
+                    }
+                });
+            }
+            drop(sender);
+            for (unit, outcome) in receiver {
+                match outcome {
+                    Ok(rows) => hear(unit, rows),
+                    Err(error) => failed = failed.take().or(Some(error)),
+                }
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Does a unit and records it.
+    fn unit(&self, unit: Unit) -> Result<Vec<Row>> {
+        let rows = match self.fit(unit) {
+            Ok((rows, model)) => {
+                if unit.contender == Contender::Elbo {
+                    self.store.save_model(unit, Seen::All, &model)?;
+                    self.fit_inner(unit)?;
+                }
+                rows
+            }
+            // What is wrong with the options is wrong for every unit.
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            Err(error) => {
+                let gridded = self.plan.settings().grid_of(unit.contender).is_some();
+                let role = if gridded { Role::Selected } else { Role::Single };
+                vec![Row { error: Some(error.to_string()), ..Row::new(self.plan, unit, role) }]
+            }
+        };
+        self.store.save(unit, &rows)?;
+        Ok(rows)
+    }
+
+    /// The fits of a unit, and the model that stands for it.
+    fn fit(&self, unit: Unit) -> Result<(Vec<Row>, TableModel)> {
+        let settings = self.plan.settings();
+        let (train, test) = self.plan.tables(unit.size, unit.repeat)?;
+        let follows = unit.contender.follows_elbo();
+        let start = follows.then(|| self.start(unit, Seen::All)).transpose()?;
+        let options = settings.options(unit.contender, unit.repeat);
+        let request = FitRequest {
+            table: &train,
+            columns: &settings.columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: start.as_ref(),
+            keep_posterior: true,
+        };
+        match settings.grid_of(unit.contender) {
+            Some(betas) => {
+                let inner = follows.then(|| self.start(unit, Seen::AllButValidation)).transpose()?;
+                self.grid(unit, &request, (betas, inner.as_ref()), &test)
+            }
+            None => {
+                let fit = fit_table(&request, &mut |_| {})?;
+                Ok((vec![self.row(unit, Role::Single, &fit.model, &test)?], fit.model))
+            }
+        }
+    }
+
+    /// The ELBO fit that grids start from: it has not seen the rows that β is judged by.
+    fn fit_inner(&self, unit: Unit) -> Result<()> {
+        let settings = self.plan.settings();
+        if settings.betas.is_none() {
+            return Ok(());
+        }
+        let (train, _) = self.plan.tables(unit.size, unit.repeat)?;
+        let options = settings.options(unit.contender, unit.repeat);
+        let options = FitOptions { validation_fraction: grid_validation(&settings.options), ..options };
+        let request = FitRequest {
+            table: &train,
+            columns: &settings.columns,
+            options: &options,
+            test_fraction: 0.0,
+            start: None,
+            keep_posterior: false,
+        };
+        match fit_table(&request, &mut |_| {}) {
+            Ok(fit) => self.store.save_model(unit, Seen::AllButValidation, &fit.model),
+            Err(error) if error.kind() == ErrorKind::Usage => Err(error),
+            // The grids that miss it say so.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The ELBO fit of the same rows.
+    fn start(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
+        let elbo = Unit { contender: Contender::Elbo, ..unit };
+        self.store.load_model(elbo, seen).map_err(|error| {
+            Error::fit(format!("the ELBO fit to start from is not there: {}", error.marked()))
+        })
+    }
+
+    /// A fit for every β, and the one with the best.
+    fn grid(
+        &self,
+        unit: Unit,
+        request: &FitRequest<'_>,
+        (betas, inner): (&Betas, Option<&TableModel>),
+        test: &Table,
+    ) -> Result<(Vec<Row>, TableModel)> {
+        let fits = fit_grid(&FitRequest { start: inner, ..*request }, betas, &mut Session::new(&mut |_| {}))?;
+        let mut rows = Vec::new();
+        for beta in betas.grid(request.table.rows()) {
+            rows.push(match fits.iter().find(|fit| fit.point.beta == beta) {
+                Some(GridFit { point, fit }) => {
+                    Row { validation_score: point.score, ..self.row(unit, Role::Grid, &fit.model, test)? }
+                }
+                None => Row {
+                    beta: Some(beta),
+                    error: Some("this β could not be fitted".to_owned()),
+                    ..Row::new(self.plan, unit, Role::Grid)
+                },
+            });
+        }
+        let (fit, curve) = refit_best(request, &fits, &mut Session::new(&mut |_| {}))?;
+        let score = curve.points.iter().find(|point| point.beta == curve.chosen).and_then(|best| best.score);
+        let row = self.row(unit, Role::Selected, &fit.model, test)?;
+        rows.push(Row { validation_score: score, ..row });
+        Ok((rows, fit.model))
+    }
+
+    /// What is recorded of a fit.
+    fn row(&self, unit: Unit, role: Role, model: &TableModel, test: &Table) -> Result<Row> {
+        let mut metrics = Metrics::new(model.task());
+        model.compare(test, UnseenLevels::New, &mut |row| metrics.push(row))?;
+        Ok(Row {
+            beta: Some(model.options().beta),
+            fit: Some(FitOutcome::of(model)),
+            test: metrics.report(),
+            reliability: metrics.reliability().unwrap_or_default(),
+            ..Row::new(self.plan, unit, role)
+        })
+    }
+}
+
+/// Does something in a pool of one thread, which all parallel code inside keeps to.
+fn on_one_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    pool.map_err(|error| Error::fit(format!("no thread could be started: {error}")))?.install(task)
+}

@@ -1,0 +1,190 @@
+//! The folder of a comparison: what it is of, the units that are done, and the models that others go on from; no fitting.
+
+use super::plan::{Contender, Seen, Settings, Unit};
+use super::results::{Role, Row};
+use crate::tabular::TableModel;
+use serde_json::{Value, json};
+use sparsegp::error::{Error, Result};
+use sparsegp::files::{AtomicFile, file_digest};
+use std::path::{Path, PathBuf};
+
+/// The version of the files in the folder.
+const FORMAT: u32 = 1;
+
+/// What decides the results: the settings, the contents of the data file and the version of the program.
+///
+/// # Errors
+///
+/// When the file cannot be read.
+pub fn fingerprint(settings: &Settings, data: &Path) -> Result<Value> {
+    let sha256 = file_digest(data)?;
+    let bytes = data.metadata().map(|metadata| metadata.len()).ok();
+    let words: Vec<String> = settings.contenders.iter().map(ToString::to_string).collect();
+    Ok(json!({
+        "format": FORMAT,
+        "program": env!("CARGO_PKG_VERSION"),
+        "data": { "bytes": bytes, "sha256": sha256 },
+        "objectives": words,
+        "betas": settings.betas.as_ref().map(ToString::to_string),
+        "repeats": settings.repeats,
+        "train_sizes": settings.train_sizes,
+        "test_fraction": settings.test_fraction,
+        "columns": settings.columns,
+        "options": settings.options,
+    }))
+}
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens the folder, making it if absent. One that holds units of another plan is refused; a plan of which nothing is
+    /// done yet is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Usage errors for another plan; data errors when the folder cannot be made, read or written.
+    pub fn open(folder: &Path, fingerprint: &Value) -> Result<Store> {
+        let store = Store { folder: folder.to_owned() };
+        for part in ["units", "models"] {
+            let path = folder.join(part);
+            std::fs::create_dir_all(&path)
+                .map_err(|error| Error::data(format!("{}: cannot be made: {error}", path.display())))?;
+        }
+        let path = folder.join("plan.json");
+        let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        if known.as_ref() == Some(fingerprint) {
+            return Ok(store);
+        }
+        if store.holds_units()? {
+            let why = match known.and_then(|known| difference("", &known, fingerprint)) {
+                Some(difference) => format!("the folder holds results of another plan: {difference}"),
+                None => "cannot be read although the folder holds results".to_owned(),
+            };
+            return Err(Error::usage(format!("{}: {why}", path.display()))
+                .hint("choose another ⟨out⟩, or give the data and options of before to go on with them"));
+        }
+        let text = serde_json::to_string_pretty(fingerprint)
+            .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;
+        AtomicFile::write_all_to(&path, (text + "\n").as_bytes())?;
+        Ok(store)
+    }
+
+    fn holds_units(&self) -> Result<bool> {
+        let path = self.folder.join("units");
+        let mut entries = std::fs::read_dir(&path)
+            .map_err(|error| Error::data(format!("{}: cannot be read: {error}", path.display())))?;
+        Ok(entries.any(|entry| entry.is_ok_and(|entry| entry.path().extension() == Some("json".as_ref()))))
+    }
+
+    /// The fits of a unit that was done before. One that failed, or whose files cannot be used, is to be done again.
+    /// So is an ELBO fit that lacks a model that others go on from.
+    pub fn load(&self, unit: Unit, kept: &[Seen]) -> Option<Vec<Row>> {
+        let rows: Vec<Row> = serde_json::from_slice(&std::fs::read(self.unit_path(unit)).ok()?).ok()?;
+        let done = rows.iter().any(|row| row.role != Role::Grid && row.error.is_none());
+        let usable =
+            unit.contender != Contender::Elbo || kept.iter().all(|&seen| self.load_model(unit, seen).is_ok());
+        (done && usable).then_some(rows)
+    }
+
+    /// Records a unit; its file appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn save(&self, unit: Unit, rows: &[Row]) -> Result<()> {
+        let path = self.unit_path(unit);
+        let text = serde_json::to_string_pretty(rows)
+            .map_err(|error| Error::data(format!("{}: {error}", path.display())))?;
+        AtomicFile::write_all_to(&path, (text + "\n").as_bytes())
+    }
+
+    /// Keeps the model of a unit.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::save`].
+    pub fn save_model(&self, unit: Unit, seen: Seen, model: &TableModel) -> Result<()> {
+        model.save(&self.model_path(unit, seen))
+    }
+
+    /// The model that was kept of a unit.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub(crate) fn load_model(&self, unit: Unit, seen: Seen) -> Result<TableModel> {
+        TableModel::load(&self.model_path(unit, seen))
+    }
+
+    fn unit_path(&self, unit: Unit) -> PathBuf {
+        self.folder.join("units").join(format!("{}.json", name(unit)))
+    }
+
+    fn model_path(&self, unit: Unit, seen: Seen) -> PathBuf {
+        let inner = if seen == Seen::AllButValidation { "-without-validation" } else { "" };
+        self.folder.join("models").join(format!("{}{inner}.model", name(unit)))
+    }
+}
+
+/// The name of a unit in the names of files.
+fn name(unit: Unit) -> String {
+    // Colons have a meaning in some file systems.
+    let contender = unit.contender.to_string().replace(':', "-");
+    format!("{contender}-n{}-r{}", unit.size, unit.repeat)
+}
+
+/// The first place where two documents differ, in words.
+fn difference(place: &str, known: &Value, asked: &Value) -> Option<String> {
+    if known == asked {
+        return None;
+    }
+    if let (Value::Object(known), Value::Object(asked)) = (known, asked) {
+        let keys = known.keys().chain(asked.keys());
+        let of = |values: &serde_json::Map<String, Value>, key: &str| {
+            values.get(key).cloned().unwrap_or(Value::Null)
+        };
+        let inner = |key: &String| {
+            let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+            difference(&place, &of(known, key), &of(asked, key))
+        };
+        return keys.into_iter().find_map(inner);
+    }
+    Some(format!("{place} is {known} there and {asked} here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_named_by_its_place() {
+        let known = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" } });
+        assert_eq!(difference("", &known, &known), None);
+        let asked = json!({ "a": 1, "b": { "c": [1, 3], "d": "x" } });
+        assert_eq!(difference("", &known, &asked), Some("b.c is [1,2] there and [1,3] here".into()));
+        let more = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" }, "e": true });
+        assert_eq!(difference("", &known, &more), Some("e is null there and true here".into()));
+    }
+
+    #[test]
+    fn a_plan_may_change_until_something_is_done() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new/folder");
+        let store = Store::open(&path, &json!({ "a": 1 })).expect("a folder");
+        Store::open(&path, &json!({ "a": 2 })).expect("nothing is done");
+        let unit = Unit { contender: Contender::DlmLogFixed, size: 10, repeat: 3 };
+        assert_eq!(store.load(unit, &[Seen::All]), None);
+        store.save(unit, &[]).expect("saved");
+        assert!(path.join("units/dlm-log-fixed-n10-r3.json").exists());
+        // No fit that succeeded.
+        assert_eq!(store.load(unit, &[Seen::All]), None);
+        Store::open(&path, &json!({ "a": 2 })).expect("the same plan");
+        let error = Store::open(&path, &json!({ "a": 1 })).expect_err("another plan");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().ends_with("another plan: a is 2 there and 1 here"), "{error}");
+    }
+}

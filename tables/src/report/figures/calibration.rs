@@ -1,0 +1,174 @@
+//! Figures of calibration: integral transforms, coverage, reliability and the receiver operating characteristic; no point forecasts.
+
+use super::{
+    Axis, BLUE, CurveSeries, Curves, Drawing, GREY, SIZE, TEXT, THICK, curves, draw, frame, marker, whisker,
+};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+use sparsegp::metrics::Report;
+
+/// Two-sided, of 95 %.
+const Z: f64 = 1.959963984540054;
+
+/// The histogram of probability integral transforms of so many rows, flat when the predictions are calibrated, with the band that 95 % of
+/// the bars lie in then.
+pub fn calibration(report: &Report, rows: u64) -> Option<Drawing> {
+    let bins = report.pit?;
+    let width = 1.0 / bins.len() as f64;
+    let half = Z * (width * (1.0 - width) / rows.max(1) as f64).sqrt();
+    let top = bins.iter().fold((width + half).max(0.2), |top, &share| top.max(share));
+    draw(SIZE, |area| {
+        let x = Axis::linear("predicted probability of a smaller value", 0.0..1.0);
+        let mut chart = frame(area, x, Axis::linear("share of rows", 0.0..1.05 * top))?;
+        let bars = bins.iter().enumerate().map(|(bin, &share)| {
+            let left = bin as f64 * width;
+            Rectangle::new([(left, 0.0), (left + 0.95 * width, share)], BLUE.mix(0.7).filled())
+        });
+        chart.draw_series(bars)?;
+        let band = [(0.0, (width - half).max(0.0)), (1.0, width + half)];
+        chart.draw_series([Rectangle::new(band, GREY.mix(0.3).filled())])?;
+        chart.draw_series(LineSeries::new([(0.0, width), (1.0, width)], GREY.stroke_width(THICK))).map(|_| ())
+    })
+}
+
+/// The share of so many rows inside central intervals against their level, with 95 % intervals of the shares.
+pub fn coverage(report: &Report, rows: u64) -> Option<Drawing> {
+    let coverage = report.coverage.as_ref()?;
+    let levels = [
+        (0.5, coverage.central_50?),
+        (0.8, coverage.central_80?),
+        (0.9, coverage.central_90?),
+        (0.95, coverage.central_95?),
+    ];
+    draw(SIZE, |area| {
+        let low = levels.iter().fold(0.4, |low, level| wilson(level.1, rows).0.min(low));
+        let x = Axis::linear("level of the predictive interval", 0.4..1.0);
+        let y = Axis::linear("share of rows inside", low - 0.02..1.02);
+        let mut chart = frame(area, x, y)?;
+        chart.draw_series(LineSeries::new([(0.4, 0.4), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
+        chart.draw_series(LineSeries::new(levels, BLUE.stroke_width(THICK)))?;
+        for (level, share) in levels {
+            let (below, above) = wilson(share, rows);
+            let place = |y: f64| chart.backend_coord(&(level, y));
+            whisker(area, place(below), place(above), BLUE)?;
+            area.draw(&Polygon::new(marker(place(share), 0), BLUE.filled()))?;
+        }
+        Ok(())
+    })
+}
+
+/// Observed shares against mean predicted probabilities, on the diagonal when the predictions are calibrated, with 95 % intervals of the
+/// shares and the numbers of rows.
+///
+/// A point is a predicted probability, an observed share and a number of rows, as [`Metrics::reliability`] has them in
+/// order. `None` without points.
+///
+/// [`Metrics::reliability`]: sparsegp::metrics::Metrics::reliability
+pub(crate) fn reliability(points: &[(f64, f64, u64)]) -> Option<Drawing> {
+    let points: Vec<_> = points.iter().filter(|(x, y, n)| x.is_finite() && y.is_finite() && *n > 0).collect();
+    if points.is_empty() {
+        return None;
+    }
+    draw(SIZE, |area| {
+        // A little more than [0, 1], so that points at the ends are whole, and room for the numbers below.
+        let x = Axis::linear("predicted probability", -0.04..1.04);
+        let mut chart = frame(area, x, Axis::linear("observed share", -0.17..1.04))?;
+        chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], GREY.stroke_width(THICK)))?;
+        let line = points.iter().map(|point| (point.0, point.1));
+        chart.draw_series(LineSeries::new(line, BLUE.stroke_width(THICK)))?;
+        let small = ("sans-serif", TEXT * 3 / 4).into_font();
+        let style =
+            small.color(&super::INK).pos(plotters::style::text_anchor::Pos::new(HPos::Center, VPos::Center));
+        for (index, &&(predicted, share, rows)) in points.iter().enumerate() {
+            let (below, above) = wilson(share, rows);
+            let place = |y: f64| chart.backend_coord(&(predicted, y));
+            whisker(area, place(below), place(above), BLUE)?;
+            area.draw(&Polygon::new(marker(place(share), 0), BLUE.filled()))?;
+            // Numbers take turns in two lines, so that they do not meet.
+            let level = if index % 2 == 0 { -0.085 } else { -0.14 };
+            area.draw(&Text::new(rows.to_string(), place(level), style.clone()))?;
+        }
+        Ok(())
+    })
+}
+
+/// The share of positives that are found against the share of negatives that are taken for positives, at every threshold of the
+/// probability; the points as [`Metrics::roc`] has them. `None` without points.
+///
+/// [`Metrics::roc`]: sparsegp::metrics::Metrics::roc
+pub(crate) fn roc(points: &[(f64, f64)]) -> Option<Drawing> {
+    let points = points.iter().map(|&(x, y)| (x, y, f64::NAN)).collect();
+    curves(&Curves {
+        axes: ("false positive rate".into(), "true positive rate".into()),
+        diagonal: true,
+        unmarked: true,
+        series: vec![CurveSeries { name: String::new(), points }],
+        ..Curves::default()
+    })
+}
+
+/// The 95 % interval of a probability by its share among so many rows (Wilson 1927).
+fn wilson(share: f64, rows: u64) -> (f64, f64) {
+    let (n, z2) = (rows.max(1) as f64, Z * Z);
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).max(0.0).sqrt();
+    (middle - half, middle + half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked;
+    use super::*;
+    use sparsegp::metrics::Coverage;
+
+    #[test]
+    fn a_histogram_has_a_bar_per_bin_and_the_band() {
+        assert_eq!(calibration(&Report::default(), 9), None);
+        let svg = checked(calibration(&Report { pit: Some([0.1; 10]), ..Report::default() }, 400));
+        assert!(svg.contains("share of rows"));
+        // The ground and the band are rectangles too.
+        assert_eq!(svg.matches("<rect").count(), 12);
+    }
+
+    #[test]
+    fn coverage_has_a_point_and_a_bar_per_level() {
+        assert_eq!(coverage(&Report::default(), 9), None);
+        let share = Some(0.45);
+        let levels = Coverage {
+            central_50: share,
+            central_80: Some(0.8),
+            central_90: Some(0.88),
+            central_95: Some(1.0),
+        };
+        let svg = checked(coverage(&Report { coverage: Some(levels), ..Report::default() }, 50));
+        assert_eq!(svg.matches("<polygon").count(), 4);
+        assert_eq!(svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count(), 4 * 3);
+    }
+
+    #[test]
+    fn a_reliability_curve_has_points_bars_and_numbers() {
+        assert_eq!(reliability(&[]), None);
+        assert_eq!(reliability(&[(f64::NAN, 0.5, 3)]), None);
+        let svg =
+            checked(reliability(&[(0.05, 0.0, 40), (0.5, 0.6, 1234), (f64::NAN, 1.0, 2), (1.0, 1.0, 0)]));
+        assert!(svg.contains("predicted probability") && svg.contains("observed share"));
+        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert!(svg.contains(">40<") && svg.contains(">1234<"));
+    }
+
+    #[test]
+    fn the_interval_of_a_share_is_that_of_wilson() {
+        // Newcombe (1998), table I: 81 of 263 is 0.2553 to 0.3662, 0 of 20 is 0 to 0.1611.
+        let (low, high) = wilson(81.0 / 263.0, 263);
+        assert!((low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5, "{low} {high}");
+        let (low, high) = wilson(0.0, 20);
+        assert!(low.abs() < 1e-12 && (high - 0.1611).abs() < 5e-5, "{low} {high}");
+    }
+
+    #[test]
+    fn a_characteristic_runs_from_corner_to_corner() {
+        assert_eq!(roc(&[]), None);
+        let svg = checked(roc(&[(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)]));
+        assert!(svg.contains("true positive rate") && !svg.contains("perfect"));
+    }
+}

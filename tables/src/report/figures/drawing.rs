@@ -1,0 +1,219 @@
+//! What a figure is made of: marks that plotters leaves on a canvas, to be written as SVG or as PNG; no charts.
+
+use super::svg;
+use plotters::prelude::DrawingBackend;
+use plotters_backend::text_anchor::{HPos, VPos};
+use plotters_backend::{
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind, FontTransform,
+};
+use std::convert::Infallible;
+
+/// The units of the canvas in a pixel of the page: what is drawn at whole units is smooth where a pixel is not.
+pub(super) const UNITS: u32 = 2;
+
+/// A figure: marks in the order that they were drawn in, with what it is called and what it shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drawing {
+    /// Width and height in units.
+    pub(super) size: (u32, u32),
+    pub(super) marks: Vec<Mark>,
+    title: String,
+    description: String,
+    /// Whether it is a map of pale colours, on which what is dark stays dark.
+    map: bool,
+}
+
+/// A place on the canvas, in units from the upper left corner.
+pub(super) type Place = BackendCoord;
+
+/// One thing that was drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mark {
+    /// A line through places, of a width.
+    Line(Vec<Place>, Ink, u32),
+    /// What a line through places encloses.
+    Area(Vec<Place>, Ink),
+    /// A rectangle from its upper left to its lower right corner, filled or its outline.
+    Box(Place, Place, Ink, bool),
+    /// A circle of a radius, filled or its outline.
+    Circle(Place, u32, Ink, bool),
+    /// Text at a place.
+    Text(String, Place, Lettering),
+}
+
+/// A colour and how much of it covers what is below, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ink {
+    pub(super) rgb: (u8, u8, u8),
+    pub(super) opacity: f64,
+}
+
+/// How text is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lettering {
+    pub(super) ink: Ink,
+    /// Ascent and descent together, in units.
+    pub(super) size: f64,
+    /// Which end of the text is at its place: −1 its beginning, 0 its middle, 1 its end.
+    pub(super) across: i8,
+    /// The same of its height: −1 its top, 0 its middle, 1 its bottom.
+    pub(super) down: i8,
+    /// Quarters of a turn to the right.
+    pub(super) quarters: u8,
+}
+
+impl Drawing {
+    /// Nothing on a canvas of a size in units.
+    pub(super) fn empty(size: (u32, u32)) -> Drawing {
+        Drawing { size, ..Drawing::default() }
+    }
+
+    /// The same figure with a name and with what it shows, for those who cannot see it.
+    pub fn named(mut self, title: &str, description: &str) -> Drawing {
+        (self.title, self.description) = (title.to_owned(), description.to_owned());
+        self
+    }
+
+    /// The same as a map of pale colours.
+    pub(super) fn into_map(self) -> Drawing {
+        Drawing { map: true, ..self }
+    }
+
+    /// Whether it is a map of pale colours, on which what is dark stays dark on a dark page.
+    pub(in crate::report) fn is_map(&self) -> bool {
+        self.map
+    }
+
+    /// What it is called.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// What it shows, in words.
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The figure as an SVG document on a white ground.
+    pub fn svg(&self) -> String {
+        svg::document(self)
+    }
+
+    /// The figure as a PNG file on a white ground, two dots to a pixel of the page.
+    pub fn png(&self) -> Vec<u8> {
+        super::png::file(self)
+    }
+}
+
+/// The canvas that plotters draws on.
+pub(super) struct Canvas<'a>(pub(super) &'a mut Drawing);
+
+fn ink(colour: BackendColor) -> Ink {
+    Ink { rgb: colour.rgb, opacity: colour.alpha }
+}
+
+type Done = Result<(), DrawingErrorKind<Infallible>>;
+
+impl Canvas<'_> {
+    /// Keeps a mark that can be seen.
+    fn keep(&mut self, colour: BackendColor, mark: Mark) -> Done {
+        if colour.alpha > 0.0 {
+            self.0.marks.push(mark);
+        }
+        Ok(())
+    }
+}
+
+impl DrawingBackend for Canvas<'_> {
+    type ErrorType = Infallible;
+
+    fn get_size(&self) -> (u32, u32) {
+        self.0.size
+    }
+
+    fn ensure_prepared(&mut self) -> Done {
+        Ok(())
+    }
+
+    fn present(&mut self) -> Done {
+        Ok(())
+    }
+
+    fn draw_pixel(&mut self, place: BackendCoord, colour: BackendColor) -> Done {
+        self.keep(colour, Mark::Box(place, (place.0 + 1, place.1 + 1), ink(colour), true))
+    }
+
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Done {
+        self.draw_path([from, to], style)
+    }
+
+    fn draw_rect<S: BackendStyle>(
+        &mut self,
+        upper_left: BackendCoord,
+        bottom_right: BackendCoord,
+        style: &S,
+        fill: bool,
+    ) -> Done {
+        let colour = style.color();
+        self.keep(colour, Mark::Box(upper_left, bottom_right, ink(colour), fill))
+    }
+
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        path: I,
+        style: &S,
+    ) -> Done {
+        let mut places: Vec<Place> = path.into_iter().collect();
+        places.dedup();
+        if places.len() < 2 {
+            return Ok(());
+        }
+        let colour = style.color();
+        self.keep(colour, Mark::Line(places, ink(colour), style.stroke_width()))
+    }
+
+    fn draw_circle<S: BackendStyle>(
+        &mut self,
+        center: BackendCoord,
+        radius: u32,
+        style: &S,
+        fill: bool,
+    ) -> Done {
+        let colour = style.color();
+        self.keep(colour, Mark::Circle(center, radius, ink(colour), fill))
+    }
+
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        vert: I,
+        style: &S,
+    ) -> Done {
+        let colour = style.color();
+        self.keep(colour, Mark::Area(vert.into_iter().collect(), ink(colour)))
+    }
+
+    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, pos: BackendCoord) -> Done {
+        let colour = style.color();
+        let lettering = Lettering {
+            ink: ink(colour),
+            size: style.size(),
+            across: match style.anchor().h_pos {
+                HPos::Left => -1,
+                HPos::Center => 0,
+                HPos::Right => 1,
+            },
+            down: match style.anchor().v_pos {
+                VPos::Top => -1,
+                VPos::Center => 0,
+                VPos::Bottom => 1,
+            },
+            quarters: match style.transform() {
+                FontTransform::None => 0,
+                FontTransform::Rotate90 => 1,
+                FontTransform::Rotate180 => 2,
+                FontTransform::Rotate270 => 3,
+            },
+        };
+        self.keep(colour, Mark::Text(text.to_owned(), pos, lettering))
+    }
+}

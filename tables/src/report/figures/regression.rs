@@ -1,0 +1,172 @@
+//! Figures of a regression on test rows: predictions against observations, and what is left of them; no calibration.
+
+use super::{
+    Axis, BLUE, DOT, Drawing, GREY, MOST_POINTS, ORANGE, SIZE, THICK, THIN, draw, frame, marker, range,
+    whisker,
+};
+use plotters::prelude::*;
+use sparsegp::data::Moments;
+use sparsegp::metrics::Compared;
+
+/// The most rows whose intervals are drawn.
+const MOST_INTERVALS: usize = 250;
+
+/// The groups of equally many rows whose mean residuals are drawn, and the fewest rows in each.
+const GROUPS: usize = 10;
+const FEWEST: usize = 10;
+
+/// Compared rows for the figures, thinned evenly once there are many.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    points: Vec<Point>,
+    seen: usize,
+    stride: usize,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    target: f64,
+    mean: f64,
+    /// The central 95 % interval; NaN where there is none.
+    interval: (f64, f64),
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Observed { points: Vec::new(), seen: 0, stride: 1 }
+    }
+}
+
+impl Observed {
+    /// Adds a row.
+    pub fn push(&mut self, row: &Compared) {
+        if self.seen.is_multiple_of(self.stride) {
+            self.points.push(Point { target: row.target, mean: row.mean, interval: row.interval_95 });
+        }
+        self.seen += 1;
+        if self.points.len() > MOST_POINTS {
+            // Every other point stays, and from here on every other row.
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+        }
+    }
+
+    fn finite(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.target.is_finite() && point.mean.is_finite())
+    }
+
+    /// Observed target against predicted mean, with the 95 % intervals of some rows; `None` without points.
+    pub fn figure(&self, target: &str) -> Option<Drawing> {
+        let range = range(self.finite().flat_map(|point| [point.target, point.mean]))?;
+        let with_interval = |point: &&Point| point.interval.0.is_finite() && point.interval.1.is_finite();
+        let intervals: Vec<&Point> = self.finite().filter(with_interval).collect();
+        let stride = intervals.len().div_ceil(MOST_INTERVALS).max(1);
+        draw(SIZE, |area| {
+            let names = (format!("predicted mean of {target}"), format!("observed {target}"));
+            let (x, y) = (Axis::linear(&names.0, range.clone()), Axis::linear(&names.1, range.clone()));
+            let mut chart = frame(area, x, y)?;
+            let inside = |y: f64| y.clamp(range.start, range.end);
+            let line = |point: &&Point| {
+                let (low, high) = (inside(point.interval.0), inside(point.interval.1));
+                PathElement::new([(point.mean, low), (point.mean, high)], BLUE.mix(0.3).stroke_width(THIN))
+            };
+            chart.draw_series(intervals.iter().step_by(stride).map(line))?;
+            let ends = [(range.start, range.start), (range.end, range.end)];
+            chart.draw_series(LineSeries::new(ends, GREY.stroke_width(THICK)))?;
+            let dot = |point: &Point| Circle::new((point.mean, point.target), DOT, BLUE.mix(0.7).filled());
+            chart.draw_series(self.finite().map(dot)).map(|_| ())
+        })
+    }
+
+    /// Observed minus predicted against predicted, with the means of tenths of the rows and their 95 % intervals; `None` without points.
+    pub fn residuals(&self, target: &str) -> Option<Drawing> {
+        let mut points: Vec<(f64, f64)> =
+            self.finite().map(|point| (point.mean, point.target - point.mean)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (x, y) = (range(points.iter().map(|p| p.0))?, range(points.iter().map(|p| p.1))?);
+        draw(SIZE, |area| {
+            let name = format!("predicted mean of {target}");
+            let ends = (x.start, x.end);
+            let mut chart = frame(area, Axis::linear(&name, x), Axis::linear("observed − predicted", y))?;
+            let dots = points.iter().map(|&point| Circle::new(point, DOT, BLUE.mix(0.5).filled()));
+            chart.draw_series(dots)?;
+            chart.draw_series(LineSeries::new([(ends.0, 0.0), (ends.1, 0.0)], GREY.stroke_width(THICK)))?;
+            if points.len() < GROUPS * FEWEST {
+                return Ok(());
+            }
+            for group in points.chunks(points.len().div_ceil(GROUPS)) {
+                let (mut place, mut left) = (Moments::default(), Moments::default());
+                group.iter().for_each(|(x, y)| {
+                    place.push(*x);
+                    left.push(*y);
+                });
+                let (Some(x), Some(middle), Some(variance)) = (place.mean(), left.mean(), left.variance())
+                else {
+                    continue;
+                };
+                let half = 1.96 * (variance / (group.len() as f64 - 1.0).max(1.0)).sqrt();
+                let at = |y: f64| chart.backend_coord(&(x, y));
+                whisker(area, at(middle - half), at(middle + half), ORANGE)?;
+                area.draw(&Polygon::new(marker(at(middle), 0), ORANGE.filled()))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked;
+    use super::*;
+
+    fn observe(pairs: impl Iterator<Item = (f64, f64)>) -> Observed {
+        let mut observed = Observed::default();
+        let undefined = f64::NAN;
+        for (target, mean) in pairs {
+            observed.push(&Compared {
+                target,
+                mean,
+                log_density: undefined,
+                pit: (undefined, undefined),
+                interval_95: (mean - 1.0, mean + 1.0),
+                crps: undefined,
+                deviance: undefined,
+                most_probable: undefined,
+                classes: None,
+            });
+        }
+        observed
+    }
+
+    #[test]
+    fn predictions_against_observations() {
+        assert_eq!(Observed::default().figure("y"), None);
+        let few = observe([(1.0, 1.5), (2.0, f64::NAN), (3.0, 2.5)].into_iter());
+        let svg = checked(few.figure("y"));
+        assert!(svg.contains("predicted mean of y") && svg.contains("observed y"));
+        assert_eq!(svg.matches("<circle").count(), 2);
+        assert_eq!(svg.matches("stroke-opacity=\"0.3\"").count(), 2);
+        let many = observe((0..10 * MOST_POINTS).map(|row| (row as f64, row as f64)));
+        let svg = checked(many.figure("y"));
+        let shown = svg.matches("<circle").count();
+        assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&shown), "{shown}");
+        assert!(svg.matches("stroke-opacity=\"0.3\"").count() <= MOST_INTERVALS);
+    }
+
+    #[test]
+    fn residuals_have_the_means_of_tenths_where_there_are_enough_rows() {
+        assert_eq!(Observed::default().residuals("y"), None);
+        let means = |rows: u32| {
+            let pairs = (0..rows).map(|row| (f64::from(row) + f64::from(row % 7), f64::from(row)));
+            let svg = checked(observe(pairs).residuals("y"));
+            assert_eq!(svg.matches("<circle").count(), rows as usize);
+            svg.matches("<polygon").count()
+        };
+        assert_eq!((means(99), means(100)), (0, GROUPS));
+    }
+}

@@ -1,0 +1,132 @@
+//! What a report says of calibration: whether probabilities and intervals are what they claim to be; no point forecasts.
+
+use super::{figures, percent};
+use crate::report::evaluation::Evaluation;
+use crate::report::figures::{calibration, coverage, reliability, roc};
+use crate::report::html::{Block, Figure};
+use crate::report::words::number;
+use crate::tabular::TableModel;
+use sparsegp::likelihood::Task;
+use sparsegp::metrics::Report;
+
+/// Standard deviations of chance beyond which a deviation is spoken of, and the least share that is.
+const SURE: f64 = 3.0;
+const LEAST: f64 = 0.02;
+
+/// The blocks of the section.
+pub(super) fn blocks(model: &TableModel, test: &Evaluation) -> Vec<Block> {
+    let levels = model.schema().encoding().levels();
+    let (of, shares) = match levels {
+        [_, positive] => (format!("'{positive}'"), format!("The share of '{positive}' among test rows")),
+        _ => (String::new(), "The share of test rows in which the most probable class is right".to_owned()),
+    };
+    let discrete = model.task() != Task::Regression;
+    let points = test.metrics.reliability().unwrap_or_default();
+    let error = test.report.ece.map_or(String::new(), |error| {
+        format!(" The calibration error, the mean distance from the line, is {}.", number(error))
+    });
+    let reliable = format!(
+        "{shares} against its predicted probability, with 95 % intervals and the number of rows below. Points above the \
+         grey line say that probabilities are too low, points below it that they are too high.{error}"
+    );
+    let found = test.report.auc.map_or(String::new(), |auc| format!(" The area below is {}.", number(auc)));
+    let characteristic = format!(
+        "Which share of {of} is found at the price of which share of false alarms, as the threshold of the probability goes down; on the grey line \
+         there is nothing but guessing.{found}"
+    );
+    figures([
+        Figure::of(
+            "pit",
+            "Probability integral transforms",
+            &transforms(&test.report, test.rows),
+            calibration(&test.report, test.rows),
+        ),
+        Figure::of(
+            "coverage",
+            "Coverage",
+            &covered(&test.report, (test.rows, discrete)),
+            coverage(&test.report, test.rows),
+        ),
+        Figure::of("reliability", "Reliability of probabilities", &reliable, reliability(&points)),
+        Figure::of(
+            "roc",
+            "Receiver operating characteristic",
+            &characteristic,
+            test.metrics.roc().and_then(|points| roc(&points)),
+        ),
+    ])
+}
+
+/// By how much a share may differ from its expectation by chance.
+fn chance(share: f64, rows: u64) -> f64 {
+    (SURE * (share * (1.0 - share) / rows.max(1) as f64).sqrt()).max(LEAST)
+}
+
+/// How to read the histogram, and what it says.
+fn transforms(report: &Report, rows: u64) -> String {
+    let Some(bins) = report.pit else { return String::new() };
+    let sum = |range: std::ops::Range<usize>| bins[range].iter().sum::<f64>();
+    let (ends, middle, upper) = (bins[0] + bins[9], sum(3..7), sum(5..10));
+    let beyond = |share: f64, expected: f64| share - expected > chance(expected, rows);
+    let verdict = match () {
+        () if beyond(ends, 0.2) => "Here they are at the ends too often: intervals are too narrow",
+        () if beyond(middle, 0.4) => "Here they are in the middle too often: intervals are too wide",
+        () if beyond(upper, 0.5) => "Here they lean to the right: targets are higher than predicted",
+        () if beyond(1.0 - upper, 0.5) => "Here they lean to the left: targets are lower than predicted",
+        () => "Here nothing speaks against it",
+    };
+    format!(
+        "Where in its predictive distribution each test row lies; flat within the grey band when predictions are calibrated. A tower in the middle \
+         means intervals that are too wide, towers at the ends ones that are too narrow, a slope a bias. {verdict}."
+    )
+}
+
+/// How to read coverage against level of so many rows, whose targets are discrete or not, and what it says.
+fn covered(report: &Report, (rows, discrete): (u64, bool)) -> String {
+    let Some(share) = report.coverage.as_ref().and_then(|coverage| coverage.central_95) else {
+        return String::new();
+    };
+    let verdict = match share - 0.95 {
+        off if off > chance(0.95, rows) && discrete => {
+            "more than 95 %, as those of small counts and few levels have to"
+        }
+        off if off > chance(0.95, rows) => "more than they should: they are too wide",
+        off if -off > chance(0.95, rows) => "less than they should: they are too narrow",
+        _ => "as they should within chance",
+    };
+    format!(
+        "The share of test rows inside central intervals against the level of these, with 95 % intervals of the shares; above the grey line intervals are \
+         too wide, below it too narrow. The 95 % intervals hold {} of the rows, {verdict}.",
+        percent(share)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sparsegp::metrics::Coverage;
+
+    #[test]
+    fn captions_say_what_the_figures_show() {
+        let words = |pit: [f64; 10]| transforms(&Report { pit: Some(pit), ..Report::default() }, 1000);
+        assert!(words([0.1; 10]).contains("nothing speaks against it"));
+        let mut bins = [0.06; 10];
+        (bins[4], bins[5]) = (0.26, 0.26);
+        assert!(words(bins).contains("in the middle too often: intervals are too wide"));
+        let mut bins = [0.07; 10];
+        (bins[0], bins[9]) = (0.22, 0.22);
+        assert!(words(bins).contains("intervals are too narrow."));
+        let leaning = [0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.13, 0.13, 0.14];
+        assert!(words(leaning).contains("to the right"));
+        let mut other = leaning;
+        other.reverse();
+        assert!(words(other).contains("to the left"));
+        let words = |share: f64, rows: u64| {
+            let coverage = Some(Coverage { central_95: Some(share), ..Coverage::default() });
+            covered(&Report { coverage, ..Report::default() }, (rows, false))
+        };
+        assert!(words(0.9, 2000).contains("90 % of the rows, less than they should"));
+        assert!(words(0.9, 20).contains("within chance"));
+        assert!(words(0.999, 5000).contains("too wide."));
+    }
+}

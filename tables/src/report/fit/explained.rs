@@ -1,0 +1,426 @@
+//! What predictions depend on, as figures, pages and tables: relevance of columns, partial dependence, contributions; no estimates.
+
+use super::{figures, reproduce};
+use crate::report::evaluation::KeptRows;
+use crate::report::figures::{Band, Drawing, Interval, bands, intervals};
+use crate::report::html::{Block, Figure, Page, PagePart, Section};
+use crate::report::words::number;
+use crate::schema::Feature;
+use crate::tables::{csv_text, instant, safe_cell};
+use crate::tabular::TableModel;
+use faer::Mat;
+use sparsegp::error::Result;
+use sparsegp::explain::{Contributions, Dependence, Explainer, InputColumn, Relevance, Scale, Settings};
+
+/// The columns of a figure of relevance, and those whose partial dependence a report shows.
+const TEN: usize = 10;
+pub(super) const FEW: usize = 4;
+
+/// The most classes whose curves share a figure.
+pub(super) const MOST_CURVES: usize = 6;
+
+/// The most rows that are marked below a curve.
+const MOST_MARKS: usize = 400;
+
+/// Half the width of a central 95 % interval, in standard errors.
+const HALF_95: f64 = 1.959963984540054;
+
+/// A row that is explained: its number in the data, its inputs in original units and its exposure.
+pub struct ExplainedRow {
+    /// Its number, counted from 1.
+    pub number: u64,
+    /// Its inputs.
+    pub inputs: Vec<f64>,
+    /// Its exposure.
+    pub exposure: f64,
+}
+
+/// What a model's predictions depend on.
+pub struct Explained<'a> {
+    model: &'a TableModel,
+    columns: Vec<InputColumn>,
+    data: &'a KeptRows,
+    /// What the rows are that permutation judges by; none where it does not, as they are those that the model was trained on.
+    judges: Option<&'static str>,
+    relevance: Vec<Relevance>,
+    dependence: Vec<Dependence>,
+    contributions: Vec<(u64, Contributions)>,
+}
+
+impl<'a> Explained<'a> {
+    /// By rows of data, by which permutation judges only where `judges` says what they are; partial dependence is on so many of the most
+    /// relevant columns.
+    pub fn of(
+        (model, data, judges): (&'a TableModel, &'a KeptRows, Option<&'static str>),
+        rows: &[ExplainedRow],
+        dependences: usize,
+        settings: &Settings,
+    ) -> Explained<'a> {
+        let columns = model.schema().input_columns();
+        let explainer = Explainer::new(model, columns.clone());
+        let labelled = data.labelled();
+        let mut judged = labelled.rows();
+        if judges.is_none() {
+            judged.targets = &[];
+        }
+        // A background without targets is one all the same.
+        let background = data.rows();
+        let relevance = explainer.relevance(if judged.is_empty() { background } else { judged }, settings);
+        let dependence = match background.is_empty() {
+            true => Vec::new(),
+            false => relevance
+                .iter()
+                .take(dependences)
+                .map(|relevance| explainer.dependence(relevance.column, background, settings))
+                .collect(),
+        };
+        let x = Mat::from_fn(model.inputs(), rows.len(), |input, row| rows[row].inputs[input]);
+        let exposure: Vec<f64> = rows.iter().map(|row| row.exposure).collect();
+        let parts = match rows.is_empty() {
+            true => Vec::new(),
+            false => explainer.contributions(x.transpose(), &exposure, background, settings),
+        };
+        let contributions = rows.iter().map(|row| row.number).zip(parts).collect();
+        Explained { model, columns, data, judges, relevance, dependence, contributions }
+    }
+
+    /// A row per column, the most relevant first: the target, the column, its sensitivity, the increase of the loss when it is permuted, the
+    /// standard error of that, and the number of rows; a header first.
+    pub fn relevance_table(&self) -> Vec<Vec<String>> {
+        let header = ["target", "column", "sensitivity", "increase", "standard_error", "rows"];
+        let row = |relevance: &Relevance| {
+            let by = relevance.permutation;
+            vec![
+                self.target(),
+                self.columns[relevance.column].name.clone(),
+                relevance.sensitivity.map_or(String::new(), digits),
+                by.map_or(String::new(), |by| digits(by.mean)),
+                by.map_or(String::new(), |by| digits(by.error)),
+                by.map_or(String::new(), |by| by.rows.to_string()),
+            ]
+        };
+        table(&header, self.relevance.iter().map(row))
+    }
+
+    /// What the figures of the relevance of columns are, by their names in [`Explained::relevance_table`].
+    pub fn legend(&self) -> Vec<Vec<String>> {
+        let permuted = self.relevance.iter().any(|relevance| relevance.permutation.is_some());
+        let increase = format!(
+            "by how much the {} of the rows rises when the column is shuffled among them: what the model loses without it",
+            self.loss()
+        );
+        let sensitivity = "how far f may move when the column alone moves by one standard deviation: what the model can use";
+        let lines = [("increase", increase, permuted), ("sensitivity", sensitivity.to_owned(), true)];
+        let told = lines.into_iter().filter(|line| line.2);
+        told.map(|(name, words, _)| vec![name.to_owned(), words]).collect()
+    }
+
+    /// A line per row that is explained: its number, its prediction beside the mean over the background, and the largest contributions.
+    pub fn contribution_lines(&self, most: usize) -> Vec<Vec<String>> {
+        let line = |(row, about): &(u64, Contributions)| {
+            let mut parts: Vec<_> = about.parts.iter().collect();
+            parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+            let rest: f64 = parts.iter().skip(most).map(|part| part.value).sum();
+            let mut words: Vec<String> =
+                parts.iter().take(most).map(|part| format!("{} {}", part.name, signed(part.value))).collect();
+            words.extend((parts.len() > most).then(|| format!("all others {}", signed(rest))));
+            let what = self.of_what(about.scale);
+            let (prediction, base) = (number(about.prediction), number(about.base));
+            vec![
+                format!("row {row}"),
+                format!("{what} {prediction}, on average {base}: {}", words.join(", ")),
+            ]
+        };
+        self.contributions.iter().map(line).collect()
+    }
+
+    /// The loss that permutation judges by.
+    fn loss(&self) -> &'static str {
+        if self.model.mean_only() { "squared error" } else { "NLL" }
+    }
+
+    /// A row per setting of a column and number that it changes: the target, the column, what is explained, the value or category, the mean
+    /// and the ends of its 95 % interval; a header first.
+    pub(crate) fn dependence_table(&self) -> Vec<Vec<String>> {
+        let header = ["target", "column", "of", "value", "mean", "lower", "upper"];
+        let rows = self.dependence.iter().flat_map(|dependence| {
+            let curves = dependence.curves.iter();
+            curves.flat_map(move |curve| {
+                dependence.settings.iter().zip(&curve.points).map(move |(setting, point)| {
+                    let value = setting.category.clone().unwrap_or_else(|| digits(setting.value));
+                    let mut row = vec![
+                        self.target(),
+                        self.columns[dependence.column].name.clone(),
+                        self.of_what(curve.scale),
+                        value,
+                    ];
+                    row.extend([point.0, point.1, point.2].map(digits));
+                    row
+                })
+            })
+        });
+        table(&header, rows)
+    }
+
+    /// A row per row that is explained and column: the target, the number of the row, what is explained, its mean over the
+    /// background, the prediction, the column, what it adds, and the standard error of that, empty where it is exact; a header first.
+    pub(crate) fn contribution_table(&self) -> Vec<Vec<String>> {
+        let header =
+            ["target", "row", "of", "base", "prediction", "column", "contribution", "standard_error"];
+        let rows = self.contributions.iter().flat_map(|(number, about)| {
+            about.parts.iter().map(move |part| {
+                vec![
+                    self.target(),
+                    number.to_string(),
+                    self.of_what(about.scale),
+                    digits(about.base),
+                    digits(about.prediction),
+                    part.name.clone(),
+                    digits(part.value),
+                    part.error.map_or(String::new(), digits),
+                ]
+            })
+        });
+        table(&header, rows)
+    }
+
+    /// The files of what some models' predictions depend on, by name: `relevance.csv`, `dependence.csv` and `contributions.csv`, as the tables
+    /// are, those of all models one below the other. With `csv_safe` an apostrophe stands before text that a spreadsheet would run as a formula.
+    ///
+    /// # Errors
+    ///
+    /// When a table cannot be written, which does not happen.
+    pub fn files(all: &[Explained<'_>], csv_safe: bool) -> Result<[(&'static str, String); 3]> {
+        let text = |table: &dyn Fn(&Explained<'_>) -> Vec<Vec<String>>| -> Result<String> {
+            let header = all.first().map(table).and_then(|rows| rows.into_iter().next()).unwrap_or_default();
+            let rows = all.iter().flat_map(|explained| table(explained).into_iter().skip(1));
+            let safe = |row: Vec<String>| match csv_safe {
+                true => row.iter().map(|cell| safe_cell(cell).into_owned()).collect(),
+                false => row,
+            };
+            csv_text(&header, rows.map(safe))
+        };
+        Ok([
+            ("relevance.csv", text(&|explained| explained.relevance_table())?),
+            ("dependence.csv", text(&|explained| explained.dependence_table())?),
+            ("contributions.csv", text(&|explained| explained.contribution_table())?),
+        ])
+    }
+
+    fn target(&self) -> String {
+        self.model.schema().target_name().to_owned()
+    }
+
+    /// What a number is, in words.
+    fn of_what(&self, scale: Scale) -> String {
+        let levels = self.model.schema().encoding().levels();
+        match scale {
+            Scale::Mean => "mean".to_owned(),
+            Scale::Probability(class) => {
+                format!("probability of {}", levels.get(class).map_or("1", String::as_str))
+            }
+            Scale::Latent => "latent function".to_owned(),
+        }
+    }
+
+    /// The name of an axis of a column.
+    fn across(&self, column: usize) -> String {
+        let name = &self.columns[column].name;
+        match self.model.schema().features().get(column) {
+            Some(Feature::Date { origin, .. }) => {
+                format!("{name} (years since {})", instant::spelled(*origin))
+            }
+            _ => name.clone(),
+        }
+    }
+
+    /// The name of an axis of a number.
+    fn axis(&self, scale: Scale) -> String {
+        match scale {
+            Scale::Mean => format!("mean of {}", self.target()),
+            _ => self.of_what(scale),
+        }
+    }
+
+    /// The blocks about relevance.
+    pub(super) fn relevance_blocks(&self) -> Vec<Block> {
+        let permuted =
+            self.relevance.iter().filter_map(|relevance| Some((relevance, relevance.permutation?)));
+        let loss = self.loss();
+        let intervals_of = permuted.clone().take(TEN).map(|(relevance, by)| Interval {
+            name: self.columns[relevance.column].name.clone(),
+            middle: by.mean,
+            ends: (by.mean - HALF_95 * by.error, by.mean + HALF_95 * by.error),
+        });
+        let by_permutation =
+            intervals(&format!("increase of the {loss}"), &intervals_of.collect::<Vec<_>>(), true);
+        let (all, judged) = (self.columns.len(), permuted.clone().count());
+        let rows = permuted.map(|(_, by)| by.rows).next().unwrap_or(0);
+        let others = match all - judged {
+            0 => String::new(),
+            others => format!(
+                " Of the {all} columns {others} were left out, along which the posterior mean changes least."
+            ),
+        };
+        let judges = self.judges.unwrap_or("rows");
+        let about = format!(
+            "By how much the {loss} of {rows} {judges} rises when the column is shuffled among them, with 95 % intervals: what the model \
+             loses without it. Columns that say the same share what they are worth, so that each looks dispensable.{others}"
+        );
+        let sensitivity = self.by_sensitivity();
+        let reach = "How far f may move, in prior standard deviations of the change, when the column alone moves by one standard deviation: long where \
+                     the lengthscale is short. It tells what the model can use, not what it gains by it.";
+        figures([
+            Figure::of("relevance", "Relevance by permutation", &about, by_permutation),
+            Figure::of("sensitivity", "Relevance by lengthscale", reach, sensitivity),
+        ])
+    }
+
+    fn by_sensitivity(&self) -> Option<Drawing> {
+        let mut known: Vec<(usize, f64)> = self
+            .relevance
+            .iter()
+            .filter_map(|relevance| Some((relevance.column, relevance.sensitivity?)))
+            .collect();
+        known.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let bars = known.iter().take(TEN).map(|&(column, value)| Interval {
+            name: self.columns[column].name.clone(),
+            middle: value,
+            ends: (value, value),
+        });
+        intervals("change of f (on the scale the model sees)", &bars.collect::<Vec<_>>(), true)
+    }
+
+    /// The blocks about partial dependence.
+    pub(super) fn dependence_blocks(&self) -> Vec<Block> {
+        figures(self.dependence.iter().map(|dependence| self.dependence_figure(dependence)))
+    }
+
+    fn dependence_figure(&self, dependence: &Dependence) -> Option<Figure> {
+        let column = &self.columns[dependence.column];
+        let (shown, first) = (dependence.curves.len().min(MOST_CURVES), dependence.curves.first()?);
+        let single = dependence.curves.len() == 1;
+        let drawing = if let (true, Some(_)) = (single, dependence.settings.first()?.category.as_ref()) {
+            let interval = |(setting, point): (&sparsegp::explain::Setting, &(f64, f64, f64))| Interval {
+                name: setting.category.clone().unwrap_or_default(),
+                middle: point.0,
+                ends: if point.1.is_nan() { (point.0, point.0) } else { (point.1, point.2) },
+            };
+            let bars: Vec<Interval> = dependence.settings.iter().zip(&first.points).map(interval).collect();
+            intervals(&self.axis(first.scale), &bars, false)
+        } else {
+            let band = |curve: &sparsegp::explain::Curve| Band {
+                name: if single { String::new() } else { self.of_what(curve.scale) },
+                points: dependence
+                    .settings
+                    .iter()
+                    .zip(&curve.points)
+                    .map(|(s, p)| (s.value, p.0, p.1, p.2))
+                    .collect(),
+            };
+            let curves: Vec<Band> = dependence.curves.iter().take(shown).map(band).collect();
+            let rows = self.data.rows();
+            let data: Vec<f64> = match dependence.settings[0].category {
+                Some(_) => Vec::new(),
+                None => {
+                    // Evenly from all of them, since files are often in the order of a column.
+                    let every = rows.len().div_ceil(MOST_MARKS).max(1);
+                    (0..rows.len()).step_by(every).map(|row| rows.x[(row, column.inputs.start)]).collect()
+                }
+            };
+            let up = if single { self.axis(first.scale) } else { "probability".to_owned() };
+            bands((&self.across(dependence.column), &up), &curves, &data)
+        };
+        let marks = match dependence.settings.first()?.category {
+            Some(_) => "",
+            None => " Grey marks are rows; where there are none the curve is a guess.",
+        };
+        let all = dependence.curves.len() + dependence.left_out;
+        let classes = match all - shown {
+            0 => String::new(),
+            _ => format!(" Of {all} classes the {shown} are shown that are most probable on average."),
+        };
+        let caption = format!(
+            "The mean prediction for {} rows in which '{}' is set to each value and all else is left as it is, with the 95 % interval of the \
+             function.{marks}{classes}",
+            dependence.rows, column.name
+        );
+        let title = format!("Partial dependence on {}", column.name);
+        Figure::of(&format!("dependence-{}", column.name), &title, &caption, drawing)
+    }
+
+    /// The blocks about single rows.
+    fn contribution_blocks(&self) -> Vec<Block> {
+        figures(self.contributions.iter().map(|(row, about)| {
+            let mut parts: Vec<_> = about.parts.iter().collect();
+            parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+            let interval = |part: &&sparsegp::explain::Part| {
+                let half = HALF_95 * part.error.unwrap_or(0.0);
+                Interval { name: part.name.clone(), middle: part.value, ends: (part.value - half, part.value + half) }
+            };
+            let bars: Vec<Interval> = parts.iter().take(TEN).map(interval).collect();
+            let others = parts.iter().skip(TEN).map(|part| part.value).sum::<f64>();
+            let rest = if parts.len() > TEN { format!(" All others together add {}.", number(others)) } else { String::new() };
+            let exact = if about.parts.iter().all(|part| part.error.is_none()) {
+                "exact, as the function is a sum over columns"
+            } else {
+                "Shapley values by sampled orders of the columns, with 95 % intervals of the sampling"
+            };
+            let caption = format!(
+                "The {} is {}; on average over the background it is {}. Bars say what every column adds to that ({exact}).{rest}",
+                self.of_what(about.scale), number(about.prediction), number(about.base)
+            );
+            let drawing = intervals(&format!("added to the {}", self.of_what(about.scale)), &bars, true);
+            Figure::of(&format!("row-{row}"), &format!("Row {row}"), &caption, drawing)
+        }))
+    }
+
+    /// The part of a page about this model.
+    fn part(&self) -> PagePart {
+        let titled = |title: &str, blocks| Section { title: title.to_owned(), blocks };
+        let target = self.target();
+        let rows = self.data.rows().len();
+        PagePart {
+            title: target.clone(),
+            lead: format!("What the predictions of '{target}' depend on, by {rows} rows of the data."),
+            cards: Vec::new(),
+            sections: vec![
+                titled("Relevance of columns", self.relevance_blocks()),
+                titled("Partial dependence", self.dependence_blocks()),
+                titled("Single rows", self.contribution_blocks()),
+            ],
+        }
+    }
+}
+
+/// The blocks of a report about what predictions depend on.
+pub(super) fn blocks(
+    model: &TableModel,
+    kept: &KeptRows,
+    judges: Option<&'static str>,
+    settings: &Settings,
+) -> Vec<Block> {
+    let settings = Settings { classes: MOST_CURVES, ..*settings };
+    let explained = Explained::of((model, kept, judges), &[], FEW, &settings);
+    [explained.relevance_blocks(), explained.dependence_blocks()].concat()
+}
+
+/// The page of what the predictions of some models depend on; `again` is the command that makes it again.
+pub fn explained_page(title: &str, explained: &[Explained<'_>], again: &str) -> Page {
+    let parts = explained.iter().map(Explained::part).collect();
+    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+}
+
+/// A number with all its digits; nothing for what is none.
+fn digits(value: f64) -> String {
+    if value.is_nan() { String::new() } else { format!("{value:?}") }
+}
+
+/// A number with three digits and its sign.
+fn signed(value: f64) -> String {
+    format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
+}
+
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    std::iter::once(header.iter().map(|&name| name.to_owned()).collect()).chain(rows).collect()
+}

@@ -1,0 +1,231 @@
+//! What a report shows of the function itself: of one or two inputs with data and inducing inputs, and noise that varies; no relevance.
+
+use super::explained::MOST_CURVES;
+use super::{FitReport, figures};
+use crate::report::figures::{Band, Drawing, Plane, Regions, Series, Surface, bands, regions, surface};
+use crate::report::html::{Block, Figure};
+use crate::tabular::TableModel;
+use faer::Mat;
+use rayon::prelude::*;
+use sparsegp::explain::{InputColumn, InputKind, Rows};
+use sparsegp::latent::InducingPrior;
+use sparsegp::latent::Layer;
+use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::model::Predictions;
+
+/// Places along an only input, and cells along each of two.
+const PLACES: usize = 400;
+const CELLS: usize = 50;
+
+/// What the likelihood calls the standard deviation of noise that varies.
+const NOISE_SD: &str = "noise_sd";
+const NOISE: &str = "standard deviation of the noise";
+
+/// The bins of the noise by the prediction of rows.
+const BINS: usize = 20;
+
+/// The blocks of the section.
+pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
+    let mut all: Vec<Option<Figure>> = report.figures.iter().cloned().map(Some).collect();
+    let Some(kept) = report.kept() else { return figures(all) };
+    let rows = kept.rows();
+    if rows.is_empty() {
+        return figures(all);
+    }
+    let (model, columns) = (report.model, report.model.schema().input_columns());
+    let numbers = columns.iter().all(|column| column.kind == InputKind::Number && column.inputs.len() == 1);
+    if all.is_empty() && numbers {
+        match columns.as_slice() {
+            [only] => all.extend(of_one(model, only, rows)),
+            [across, up] => all.extend(of_two(model, [across, up], rows)),
+            _ => {}
+        }
+    }
+    all.push(noise(model, rows));
+    figures(all)
+}
+
+/// The inducing inputs of all layers in original units, `M × D`.
+fn inducing(model: &TableModel) -> Mat<f64> {
+    let layers = model.latent().layers.iter().filter_map(Layer::inducing);
+    let all: Vec<&InducingPrior> = layers.collect();
+    let count: usize = all.iter().map(|layer| layer.z().nrows()).sum();
+    let mut z = Mat::zeros(count, model.inputs());
+    let mut row = 0;
+    for layer in all {
+        let own = layer.z();
+        z.as_mut().subrows_mut(row, own.nrows()).copy_from(own);
+        row += own.nrows();
+    }
+    model.scaling().unscale_inputs(z.as_mut());
+    z
+}
+
+/// The range of an input over rows, a little more on both sides.
+fn span(rows: Rows<'_>, input: usize) -> (f64, f64) {
+    let values = rows.x.col(input);
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let margin = if high > low { 0.05 * (high - low) } else { 0.5 };
+    (low - margin, high + margin)
+}
+
+/// Places along the only input of rows, `1 × PLACES`.
+fn along(rows: Rows<'_>) -> Mat<f64> {
+    let (low, high) = span(rows, 0);
+    Mat::from_fn(1, PLACES, |_, k| low + (high - low) * k as f64 / (PLACES - 1) as f64)
+}
+
+fn of_one(model: &TableModel, column: &InputColumn, rows: Rows<'_>) -> Vec<Option<Figure>> {
+    let x = along(rows);
+    let place = |k: usize| x[(0, k)];
+    let predictions = model.predict_rows(x.transpose(), Vec::new());
+    let (target, levels) = (model.schema().target_name(), model.schema().encoding().levels());
+    let inputs = inducing(model).col_iter().next().map_or(Vec::new(), |z| z.iter().copied().collect());
+    if model.task() == Task::Classification {
+        let all: Vec<Vec<f64>> =
+            (0..PLACES).into_par_iter().map(|row| predictions.probabilities(row)).collect();
+        let first = usize::from(levels.len() == 2);
+        let band = |class: usize| Band {
+            name: levels[class].clone(),
+            points: (0..PLACES).map(|k| (place(k), all[k][class], f64::NAN, f64::NAN)).collect(),
+        };
+        let share = |class: usize| all.iter().map(|row| row[class]).sum::<f64>();
+        let mut shown: Vec<usize> = (first..levels.len()).collect();
+        let of = match shown.len() {
+            few if few <= MOST_CURVES => "every class".to_owned(),
+            many => format!("the {MOST_CURVES} most probable of {many} classes"),
+        };
+        if shown.len() > MOST_CURVES {
+            shown.sort_by(|&a, &b| share(b).total_cmp(&share(a)));
+            shown.truncate(MOST_CURVES);
+        }
+        let curves: Vec<Band> = shown.into_iter().map(band).collect();
+        let data: Vec<f64> = rows.x.col(0).iter().copied().collect();
+        let caption = format!(
+            "The probability of {of} at every place of the input; grey marks at the lower edge are rows."
+        );
+        let drawing = bands((&column.name, "probability"), &curves, &data);
+        return vec![Figure::of("function", "Probabilities", &caption, drawing)];
+    }
+    let at = |k: usize| {
+        let mean = predictions.row(k).mean;
+        (place(k), mean, predictions.quantile(k, 0.025), predictions.quantile(k, 0.975))
+    };
+    let forecast: Vec<_> = (0..PLACES).into_par_iter().map(at).collect();
+    let observed = rows.x.col(0).iter().copied().zip(rows.targets.iter().copied()).collect();
+    let axes = (column.name.clone(), target.to_owned());
+    let caption = "The predictive mean with the central 95 % interval of the target, rows as dots, and inducing inputs as orange marks at the lower \
+                   edge. Nineteen dots of twenty should lie in the band; it widens where there are no data.";
+    let drawing = Series { axes, observed, forecast, inducing: inputs }.figure();
+    vec![Figure::of("function", "The function", caption, drawing)]
+}
+
+fn of_two(model: &TableModel, columns: [&InputColumn; 2], rows: Rows<'_>) -> Vec<Option<Figure>> {
+    let (x, y) = (span(rows, 0), span(rows, 1));
+    let centre =
+        |(low, high): (f64, f64), cell: usize| low + (high - low) * (cell as f64 + 0.5) / CELLS as f64;
+    let cells = Mat::from_fn(2, CELLS * CELLS, |input, cell| {
+        if input == 0 { centre(x, cell % CELLS) } else { centre(y, cell / CELLS) }
+    });
+    let predictions = model.predict_rows(cells.transpose(), Vec::new());
+    let (kind, levels) = (model.schema().encoding().kind(), model.schema().encoding().levels());
+    let discrete = matches!(kind, TargetKind::Binary | TargetKind::Class | TargetKind::Ordinal);
+    let class = |row: usize| if discrete { rows.targets[row].max(0.0) as usize } else { 0 };
+    let places = inducing(model);
+    let plane = Plane {
+        axes: (columns[0].name.clone(), columns[1].name.clone()),
+        x,
+        y,
+        resolution: (CELLS, CELLS),
+        points: (0..rows.len()).map(|row| (rows.x[(row, 0)], rows.x[(row, 1)], class(row))).collect(),
+        classes: if discrete { levels.to_vec() } else { Vec::new() },
+        inducing: (0..places.nrows()).map(|row| (places[(row, 0)], places[(row, 1)])).collect(),
+    };
+    let marks = "Markers are rows, crosses are inducing inputs.";
+    match kind {
+        TargetKind::Binary => {
+            let caption = format!(
+                "The probability of '{}' over both inputs; the line is where both classes are as probable. {marks} Pale colours far from all rows are as \
+                 they should be.",
+                levels.last().map_or("", String::as_str)
+            );
+            let drawing =
+                map(plane, "probability", &predictions, &|row| predictions.row(row).mean, Some((0.0, 1.0)));
+            vec![Figure::of("function", "Decision regions", &caption, drawing)]
+        }
+        TargetKind::Class | TargetKind::Ordinal => {
+            let best = |row: usize| {
+                let all = predictions.probabilities(row);
+                let best = (0..all.len()).max_by(|&a, &b| all[a].total_cmp(&all[b])).unwrap_or(0);
+                (best, all.get(best).copied().unwrap_or(f64::NAN))
+            };
+            let cells = (0..predictions.rows()).into_par_iter().map(best).collect();
+            let caption = format!(
+                "The most probable class over both inputs, the paler the less probable it is. {marks}"
+            );
+            vec![Figure::of("function", "Decision regions", &caption, regions(&Regions { plane, cells }))]
+        }
+        _ => {
+            let target = model.schema().target_name();
+            let mean = map(plane.clone(), target, &predictions, &|row| predictions.row(row).mean, None);
+            let sd = map(plane, "sd", &predictions, &|row| predictions.row(row).variance.sqrt(), None);
+            let about = format!("The predictive mean of {target} over both inputs. {marks}");
+            let spread = "The standard deviation of the prediction: large where there are no rows, and no smaller than the noise.";
+            vec![
+                Figure::of("function", "The mean", &about, mean),
+                Figure::of("function-sd", "The standard deviation", spread, sd),
+            ]
+        }
+    }
+}
+
+/// A number over both inputs, from its smallest to its largest or in a given range.
+fn map(
+    plane: Plane,
+    name: &str,
+    predictions: &Predictions<'_>,
+    value: &(dyn Fn(usize) -> f64 + Sync),
+    range: Option<(f64, f64)>,
+) -> Option<Drawing> {
+    let values: Vec<f64> = (0..predictions.rows()).into_par_iter().map(value).collect();
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let found = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let contour = range.is_some();
+    surface(&Surface { plane, name: name.to_owned(), range: range.unwrap_or(found), values, contour })
+}
+
+/// The standard deviation of the noise where it varies: along an only input, else by the prediction.
+fn noise(model: &TableModel, rows: Rows<'_>) -> Option<Figure> {
+    let predictions = model.predict_rows(rows.x, rows.exposure.to_vec());
+    let which = predictions.detail_names().iter().position(|name| *name == NOISE_SD)?;
+    let sd = |predictions: &Predictions<'_>, row: usize| predictions.details(row)[which];
+    if model.inputs() == 1 {
+        let x = along(rows);
+        let predictions = model.predict_rows(x.transpose(), Vec::new());
+        let point = |row: usize| (x[(0, row)], sd(&predictions, row), f64::NAN, f64::NAN);
+        let points = (0..PLACES).into_par_iter().map(point).collect();
+        let name = model.schema().input_names().swap_remove(0);
+        let caption = "The standard deviation of the noise, which this likelihood lets vary, at every place of the input. A flat curve says that \
+                       constant noise would do.";
+        let curve = [Band { name: String::new(), points }];
+        return Figure::of("noise", "Noise", caption, bands((&name, NOISE), &curve, &[]));
+    }
+    let at = |row: usize| (predictions.row(row).mean, sd(&predictions, row));
+    let mut points: Vec<(f64, f64)> = (0..rows.len()).into_par_iter().map(at).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_bin = |bin: &[(f64, f64)]| {
+        let mut sds: Vec<f64> = bin.iter().map(|point| point.1).collect();
+        sds.sort_by(f64::total_cmp);
+        let quantile = |p: f64| sds[(p * (sds.len() - 1) as f64).round() as usize];
+        (bin[bin.len() / 2].0, quantile(0.5), quantile(0.1), quantile(0.9))
+    };
+    let band = Band {
+        name: String::new(),
+        points: points.chunks(points.len().div_ceil(BINS)).map(of_bin).collect(),
+    };
+    let across = format!("predicted mean of {}", model.schema().target_name());
+    let caption = "The standard deviation of the noise, which this likelihood lets vary: the median of twentieths of the rows, and the band of \
+                   the middle 80 %. A flat curve says that constant noise would do.";
+    Figure::of("noise", "Noise", caption, bands((&across, NOISE), &[band], &[]))
+}

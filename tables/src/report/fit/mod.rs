@@ -1,0 +1,339 @@
+//! The report of a fit: what was fitted, how good it is, what its predictions depend on, and how to do it again; no markup, no files.
+
+mod calibration;
+mod explained;
+mod function;
+mod training;
+
+pub use explained::{Explained, ExplainedRow, explained_page};
+
+use super::evaluation::{Evaluation, KeptRows};
+use super::figures::Interval;
+use super::html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+use super::words::{self, number};
+use crate::tables::instant;
+use crate::tabular::TableModel;
+use sparsegp::error::Say;
+use sparsegp::explain::Settings;
+use sparsegp::latent::Layer;
+use sparsegp::likelihood::Task;
+use sparsegp::model::Coefficient;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The significant digits of the figures that stand first on a page.
+const CARD_DIGITS: usize = 3;
+
+/// The most coefficients on a page.
+const MOST_COEFFICIENTS: usize = 500;
+
+/// The most effects in a figure.
+const MOST_EFFECTS: usize = 40;
+
+/// The share of the fit's time that explanations may take, the seconds that they always may, and the rows that tell what a prediction takes.
+const TIME_SHARE: f64 = 0.1;
+const LEAST_SECONDS: f64 = 1.0;
+const TIMED_ROWS: usize = 64;
+
+/// What a report of a fit is made from.
+pub struct FitReport<'a> {
+    /// What it is called where there are several on a page.
+    pub title: &'a str,
+    /// The model.
+    pub model: &'a TableModel,
+    /// Its figures on test rows, where there are any.
+    pub test: Option<&'a Evaluation>,
+    /// Rows of the data to explain the model by where no test rows were kept.
+    pub rows: Option<&'a KeptRows>,
+    /// What to try next, in words.
+    pub next: &'a [String],
+    /// Figures of the function besides, or in place of those that are drawn of one or two inputs.
+    pub figures: Vec<Figure>,
+    /// How options are called.
+    pub say: &'a Say<'a>,
+}
+
+/// The page of some fits; `again` is the command, or the call, that makes it again.
+pub fn fit_page(title: &str, fits: &[FitReport<'_>], again: &str) -> Page {
+    let parts = fits.iter().map(FitReport::part).collect();
+    Page { title: title.to_owned(), lead: String::new(), parts, end: reproduce(again) }
+}
+
+/// How a page is made again, and when it was made.
+pub fn reproduce(again: &str) -> Section {
+    let version = env!("CARGO_PKG_VERSION");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs() as f64);
+    let made = format!("Made by sparsegp {version} on {} (UTC).", instant::spelled(since));
+    let command = (!again.is_empty()).then(|| Block::Code(again.to_owned()));
+    let blocks = command.into_iter().chain([Block::Text(made)]).collect();
+    Section { title: "Make it again".to_owned(), blocks }
+}
+
+impl FitReport<'_> {
+    /// The part of a page about this fit.
+    pub fn part(&self) -> PagePart {
+        let sections = [
+            ("Test rows", self.figures_of_test()),
+            ("Warnings and what to try next", self.warnings()),
+            ("Training", training::blocks(self)),
+            ("Calibration", self.test.map(|test| calibration::blocks(self.model, test)).unwrap_or_default()),
+            ("Predictions", self.predictions()),
+            ("What predictions depend on", self.dependence()),
+            ("The function", function::blocks(self)),
+            ("Model and parameters", self.details()),
+        ];
+        PagePart {
+            title: self.title.to_owned(),
+            lead: self.lead(),
+            cards: self.cards(),
+            sections: sections
+                .into_iter()
+                .map(|(title, blocks)| Section { title: title.to_owned(), blocks })
+                .collect(),
+        }
+    }
+
+    /// The rows to explain the model by.
+    fn kept(&self) -> Option<&KeptRows> {
+        self.test.and_then(|test| test.kept.as_ref()).or(self.rows)
+    }
+
+    /// What was fitted to what, and how long that took.
+    fn lead(&self) -> String {
+        let (model, options) = (self.model, self.model.options());
+        let (rows, inputs) = (model.training_rows(), model.schema().dims());
+        let what = match model.latent().layer() {
+            Layer::Inducing(layer) => {
+                let beside = model.neighbours().map(|nearby| format!(" and {} neighbours", nearby.count()));
+                format!(
+                    "a sparse Gaussian process with the kernel {}, {} inducing inputs{}",
+                    options.kernel,
+                    layer.z().nrows(),
+                    beside.unwrap_or_default()
+                )
+            }
+            Layer::Linear(_) => "a Bayesian linear model".to_owned(),
+        };
+        let summary = model.summary();
+        format!(
+            "{} of '{}' by {what} and the {} likelihood, fitted to {rows} rows with {inputs} {} by {} in {}.",
+            sentence(&model.task().to_string()),
+            model.schema().target_name(),
+            model.latent().likelihood.name(),
+            if inputs == 1 { "input" } else { "inputs" },
+            options.objective,
+            words::duration(summary.seconds)
+        )
+    }
+
+    /// The figures of test rows that say most, beside those of baselines.
+    fn cards(&self) -> Vec<Card> {
+        let mut cards = Vec::new();
+        if let Some(test) = self.test {
+            let sources = words::sources(test);
+            let of = |report, wanted: &str| {
+                let figures = words::report_values(report);
+                let found = figures.into_iter().find(|(name, _)| *name == wanted);
+                found.map(|(_, value)| words::significant(value, CARD_DIGITS))
+            };
+            for name in words::telling(self.model.task()) {
+                let Some(value) = of(&test.report, name) else { continue };
+                let beside = sources[1..].iter().filter(|source| source.0 != "training");
+                let beside =
+                    beside.filter_map(|(who, _, report)| Some(format!("{who} {}", of(report, name)?)));
+                let beside = match *name {
+                    "95 % coverage" => "0.95 is right".to_owned(),
+                    _ => beside.collect::<Vec<_>>().join(", "),
+                };
+                cards.push(Card { name: format!("test {name}"), value, beside });
+                if cards.len() == 4 {
+                    break;
+                }
+            }
+        }
+        let held_out = self.test.map(|test| format!("{} test rows", test.rows));
+        cards.push(Card {
+            name: "training rows".to_owned(),
+            value: words::count(self.model.training_rows()),
+            beside: held_out.unwrap_or_else(|| "no test rows".to_owned()),
+        });
+        cards
+    }
+
+    fn figures_of_test(&self) -> Vec<Block> {
+        let Some(test) = self.test else {
+            let advice = "No rows were held out, so nothing is known of how well new rows are predicted";
+            let option = (self.say)("test_fraction", Some("0.2"));
+            return vec![Block::Text(format!("{advice}; {option} holds some out."))];
+        };
+        let beside = words::full(test).unwrap_or_else(|| {
+            let header = vec![String::new(), format!("{} test rows", test.rows)];
+            let rows = words::report_rows(&test.report).into_iter().map(|(name, value)| vec![name, value]);
+            std::iter::once(header).chain(rows).collect()
+        });
+        let with_meaning = |(index, mut row): (usize, Vec<String>)| {
+            row.push(if index == 0 { "what it says".to_owned() } else { meaning(&row[0]).to_owned() });
+            row
+        };
+        let rows = beside.into_iter().enumerate().map(with_meaning).collect();
+        let mut blocks = vec![Block::Table(TableBlock { caption: "Figures".to_owned(), rows })];
+        let confusion = words::confusion_table(&test.report, self.model.schema().encoding().levels());
+        if !confusion.is_empty() {
+            let caption = "Confusion matrix of the test rows (rows: true, columns: predicted)".to_owned();
+            blocks.push(Block::Table(TableBlock { caption, rows: confusion }));
+        }
+        blocks
+    }
+
+    fn warnings(&self) -> Vec<Block> {
+        let warnings = self.model.summary().warnings.iter();
+        let warnings = warnings.map(|warning| Block::Warning(warning.words_with(self.say)));
+        warnings.chain(self.next.iter().cloned().map(Block::Next)).collect()
+    }
+
+    fn predictions(&self) -> Vec<Block> {
+        let target = self.model.schema().target_name();
+        let Some(test) = self.test.filter(|_| self.model.task() != Task::Classification) else {
+            return Vec::new();
+        };
+        let bars = "Every dot is a test row, vertical lines are central 95 % intervals of the prediction (of 250 rows at most), and on the \
+                    grey line prediction and observation agree. One row in twenty may lie outside its interval.";
+        let residuals = "What is left of the target; orange marks are the means of tenths of the rows with 95 % intervals. A bend away from 0 says that the \
+                         mean misses something; a funnel says that the noise varies with the prediction.";
+        figures([
+            Figure::of("observed", "Observed against predicted", bars, test.observed.figure(target)),
+            Figure::of("residuals", "Residuals", residuals, test.observed.residuals(target)),
+        ])
+    }
+
+    fn dependence(&self) -> Vec<Block> {
+        let effects = Figure::of(
+            "effects",
+            "Effect of one standard deviation",
+            "What one standard deviation of a column (one unit where columns are not standardised) does to the latent function, the largest first, with \
+             95 % intervals; one that crosses 0 may be no effect.",
+            self.effects(),
+        );
+        let mut blocks = figures([effects]);
+        // Of an only column the function itself is drawn.
+        if let Some(kept) = self.kept().filter(|_| self.model.schema().features().len() > 1) {
+            let held_out = self.test.and_then(|test| test.kept.as_ref()).map(|_| "test rows");
+            blocks.extend(explained::blocks(self.model, kept, held_out, &self.settings(kept)));
+        }
+        blocks
+    }
+
+    /// Rows and columns of explanations that take about a tenth of the fit's time.
+    fn settings(&self, kept: &KeptRows) -> Settings {
+        let all = Settings { seed: self.model.options().seed, ..Settings::default() };
+        let rows = kept.rows();
+        let few = rows.len().min(TIMED_ROWS);
+        if few == 0 {
+            return all;
+        }
+        let started = Instant::now();
+        let exposure = rows.exposure.iter().take(few).copied().collect();
+        let predictions = self.model.predict_rows(rows.x.subrows(0, few), exposure);
+        std::hint::black_box((0..few).map(|row| predictions.row(row).mean).sum::<f64>());
+        let each = started.elapsed().as_secs_f64().max(1e-9) / few as f64;
+        let choices = self.model.search().choices.as_ref().map_or(0.0, |choices| choices.seconds);
+        let seconds = (TIME_SHARE * (self.model.summary().seconds + choices)).max(LEAST_SECONDS);
+        all.within(seconds / each, (self.model.schema().features().len(), rows.len()), explained::FEW)
+    }
+
+    /// What one standard deviation of each column does to the latent function of a linear model.
+    fn effects(&self) -> Option<super::Drawing> {
+        let mut coefficients = self.model.coefficients()?;
+        let inputs = &self.model.scaling().inputs;
+        // The intercept, where there is one, comes first and is no effect of a column.
+        let mut effects = coefficients.split_off(coefficients.len().checked_sub(inputs.len())?);
+        effects.iter_mut().zip(inputs).for_each(|(effect, input)| {
+            effect.mean *= input.scale;
+            effect.lower = effect.lower.map(|end| end * input.scale);
+            effect.upper = effect.upper.map(|end| end * input.scale);
+        });
+        effects.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+        effects.truncate(MOST_EFFECTS);
+        let interval =
+            |c: Coefficient| Some(Interval { name: c.name, middle: c.mean, ends: (c.lower?, c.upper?) });
+        let intervals: Option<Vec<Interval>> = effects.into_iter().map(interval).collect();
+        super::intervals("effect of one standard deviation", &intervals?, false)
+    }
+
+    /// Everything else there is to know, out of the way.
+    fn details(&self) -> Vec<Block> {
+        let titled = |header: [&str; 2], rows: Vec<Vec<String>>| {
+            std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect()
+        };
+        let overview = titled(["quantity", "value"], words::overview(self.model, self.say));
+        let rows: Vec<Vec<String>> = words::parameters::all(self.model)
+            .into_iter()
+            .map(|row| vec![row[0].clone(), row[1..].join(", ")])
+            .collect();
+        let count = rows.len();
+        let mut blocks = vec![
+            Block::Details(
+                "How it was fitted".to_owned(),
+                vec![Block::Table(TableBlock { caption: String::new(), rows: overview })],
+            ),
+            Block::Details(
+                format!("All {count} hyper-parameters (on the scale the model sees)"),
+                vec![Block::Table(TableBlock {
+                    caption: String::new(),
+                    rows: titled(["name", "value"], rows),
+                })],
+            ),
+        ];
+        if let Some((rows, caption)) = words::coefficient_table(self.model, MOST_COEFFICIENTS) {
+            let table = Block::Table(TableBlock { caption: String::new(), rows });
+            blocks.push(Block::Details(sentence(&caption), vec![table]));
+        }
+        blocks
+    }
+}
+
+/// A block of the figures that there are, if any.
+fn figures(all: impl IntoIterator<Item = Option<Figure>>) -> Vec<Block> {
+    let figures: Vec<Figure> = all.into_iter().flatten().collect();
+    if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures)] }
+}
+
+/// The text with a capital letter at its beginning.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A share in percent.
+fn percent(share: f64) -> String {
+    format!("{} %", number((1000.0 * share).round() / 10.0))
+}
+
+/// What a figure of test rows says.
+fn meaning(name: &str) -> &'static str {
+    match name {
+        "NLL" => "minus the mean log predictive density: judges mean and spread together; smaller is better",
+        "CRPS" => {
+            "an absolute error that counts the whole distribution, in units of the target; smaller is better"
+        }
+        "error rate" => "share of rows whose most probable class is wrong",
+        "accuracy" => "share of rows whose most probable class is right",
+        "AUC" => {
+            "chance that of a positive and a negative row the positive one has the higher probability; 0.5 is guessing"
+        }
+        "Brier score" => "squared error of probabilities; smaller is better",
+        "calibration error" => "how far predicted probabilities are from observed shares; 0 is right",
+        "RMSE" => "root mean squared error of the predicted mean, in units of the target",
+        "MAE" => "mean absolute error of the predicted mean, in units of the target",
+        "SMSE" => "squared error over the variance of the target; 1 is what its mean achieves",
+        "mean relative error" => "mean error as a share of the count",
+        "deviance" => "misfit of counts to the predicted distribution; smaller is better",
+        "95 % coverage" => {
+            "share of rows inside their 95 % intervals; less says that intervals are too narrow"
+        }
+        "95 % width" => {
+            "mean width of the 95 % intervals, in units of the target; narrow is good where coverage is right"
+        }
+        "95 % interval score" => "width plus a penalty for rows outside; smaller is better",
+        _ => "",
+    }
+}

@@ -1,0 +1,61 @@
+//! What a report says of the course of a fit: the trace against time, the choice of β and of inducing inputs; no test rows.
+
+use super::{FitReport, figures};
+use crate::report::figures::{CurveSeries, Curves, Drawing, curves, trace};
+use crate::report::html::{Block, Figure};
+use crate::report::words::{self, number, search_figure};
+use sparsegp::model::BetaCurve;
+
+/// The blocks of the section.
+pub(super) fn blocks(report: &FitReport<'_>) -> Vec<Block> {
+    let model = report.model;
+    let summary = model.summary();
+    let stopped = words::stopped(summary);
+    let about = format!(
+        "The objective, {}, against time; smaller is better. It ended: {stopped}. A curve that still falls at its end asks for more epochs.",
+        words::objective(model)
+    );
+    let validation = Figure::of(
+        "validation",
+        "Validation NLL",
+        "The NLL of the validation rows against time; where it rises while the objective falls, the model overfits.",
+        validation(report),
+    );
+    let beta = model.beta_curve();
+    let chosen = beta.map_or(String::new(), |curve| {
+        format!(
+            "The score of the validation rows at every β, on the scale the model sees; smaller is better, and {} was chosen. A β at the end of the \
+             range asks for more values beyond.",
+            number(curve.chosen)
+        )
+    });
+    figures([
+        Figure::of("trace", "Trace", &about, trace(&summary.trace)),
+        validation,
+        Figure::of("beta", "Score against β", &chosen, beta.and_then(beta_curve)),
+        Figure::of(
+            "inducing",
+            "Inducing inputs",
+            "What was known at each number of inducing inputs, per row on the scale the model sees. Where the bounds meet, more inducing inputs gain \
+             nothing.",
+            search_figure(model),
+        ),
+    ])
+}
+
+fn validation(report: &FitReport<'_>) -> Option<Drawing> {
+    let trace = report.model.summary().trace.iter();
+    let points = trace.filter_map(|record| Some((record.seconds, record.validation_nll?, f64::NAN)));
+    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
+    let axes = ("seconds of training".to_owned(), "validation NLL".to_owned());
+    curves(&Curves { axes, series, ..Curves::default() })
+}
+
+/// The validation score against β.
+fn beta_curve(curve: &BetaCurve) -> Option<Drawing> {
+    let name = if curve.squared_error { "squared error" } else { "log loss" };
+    let points = curve.points.iter().filter_map(|point| Some((point.beta, point.score?, f64::NAN)));
+    let series = vec![CurveSeries { name: String::new(), points: points.collect() }];
+    let axes = ("β".to_owned(), format!("validation {name}"));
+    curves(&Curves { axes, log_x: true, series, ..Curves::default() })
+}

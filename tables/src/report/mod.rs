@@ -1,0 +1,19 @@
+//! What a fit shows: the metrics document and self-contained HTML reports with figures; no fitting, no files.
+
+mod baselines;
+mod document;
+mod evaluation;
+mod figures;
+mod fit;
+mod html;
+mod next;
+pub mod words;
+
+pub use baselines::{BaselineFigures, BaselineReport, TrainFigures};
+pub use document::{DataSummary, Document};
+pub use evaluation::{Evaluation, Evaluator, KeptRows};
+pub(crate) use figures::intervals;
+pub use figures::{CurveSeries, Curves, Drawing, Observed, Series, calibration, coverage, curves, trace};
+pub use fit::{Explained, ExplainedRow, FitReport, explained_page, fit_page, reproduce};
+pub use html::{Block, Card, Figure, Page, PagePart, Section, TableBlock};
+pub use next::{Facts, next};

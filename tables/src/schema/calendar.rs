@@ -1,0 +1,144 @@
+//! What instants make for a model: a trend and the phases of day, week and year, with the statistics of these; no columns.
+
+use std::f64::consts::TAU;
+
+use serde::{Deserialize, Serialize};
+
+use super::spread::Spread;
+use crate::tables::instant::{DAY, day_of_month, share_of_day, share_of_week, share_of_year};
+use sparsegp::data::Affine;
+
+/// Seconds of a mean year.
+const YEAR: f64 = 365.2425 * DAY;
+
+/// The shortest span, in days, that shows a year.
+const SPAN_OF_YEAR: f64 = 365.0;
+
+/// A period of the calendar; a date's place in it makes two inputs, its sine and its cosine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cycle {
+    /// Time of day.
+    Day,
+    /// Day of the week.
+    Week,
+    /// Day of the year.
+    Year,
+}
+
+impl Cycle {
+    const ALL: [Cycle; 3] = [Cycle::Day, Cycle::Week, Cycle::Year];
+
+    /// Sine and cosine of the place of an instant.
+    pub(super) fn phase(self, seconds: f64) -> [f64; 2] {
+        let share = match self {
+            Cycle::Day => share_of_day(seconds),
+            Cycle::Week => share_of_week(seconds),
+            Cycle::Year => share_of_year(seconds),
+        };
+        let (sine, cosine) = (TAU * share).sin_cos();
+        [sine, cosine]
+    }
+
+    /// The word in the names of its inputs.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Cycle::Day => "day",
+            Cycle::Week => "week",
+            Cycle::Year => "year",
+        }
+    }
+}
+
+/// The years from one instant to another.
+pub(super) fn years(from: f64, to: f64) -> f64 {
+    (to - from) / YEAR
+}
+
+/// What is known of the instants of some training rows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Calendar {
+    seconds: Spread,
+    range: Option<(f64, f64)>,
+    /// The first time of day, day of the month and share of the year, and whether others differ.
+    first: Option<(f64, i64, f64)>,
+    differ: [bool; 3],
+    weekdays: u8,
+    phases: [[Spread; 2]; 3],
+}
+
+impl Calendar {
+    pub(super) fn push(&mut self, seconds: f64) {
+        self.seconds.push(seconds);
+        let (low, high) = self.range.unwrap_or((seconds, seconds));
+        self.range = Some((low.min(seconds), high.max(seconds)));
+        let parts = (share_of_day(seconds), day_of_month(seconds), share_of_year(seconds));
+        self.compare(parts);
+        self.weekdays |= 1 << (share_of_week(seconds) * 7.0).round() as u8;
+        for (cycle, phases) in Cycle::ALL.iter().zip(&mut self.phases) {
+            cycle.phase(seconds).into_iter().zip(phases).for_each(|(phase, spread)| spread.push(phase));
+        }
+    }
+
+    fn compare(&mut self, parts: (f64, i64, f64)) {
+        let first = *self.first.get_or_insert(parts);
+        let differ = [parts.0 != first.0, parts.1 != first.1, (parts.2 - first.2).abs() > 0.01];
+        self.differ.iter_mut().zip(differ).for_each(|(known, differ)| *known |= differ);
+    }
+
+    pub(super) fn merge(&mut self, later: Calendar) {
+        self.seconds.merge(later.seconds);
+        if let Some((low, high)) = later.range {
+            let (a, b) = self.range.unwrap_or((low, high));
+            self.range = Some((a.min(low), b.max(high)));
+        }
+        later.first.into_iter().for_each(|first| self.compare(first));
+        self.differ.iter_mut().zip(later.differ).for_each(|(known, differ)| *known |= differ);
+        self.weekdays |= later.weekdays;
+        for (own, later) in self.phases.as_flattened_mut().iter_mut().zip(later.phases.as_flattened()) {
+            own.merge(*later);
+        }
+    }
+
+    /// The first instant.
+    pub(super) fn origin(&self) -> f64 {
+        self.range.map_or(0.0, |(first, _)| first)
+    }
+
+    /// The mean instant.
+    pub(super) fn mean(&self) -> f64 {
+        self.seconds.affine().shift
+    }
+
+    /// The periods that these instants can show: times of day that vary; days of the week over a week or more, unless all dates are of one
+    /// day of the month, as those of months are; days of the year over a year or more.
+    pub(super) fn cycles(&self) -> Vec<Cycle> {
+        let days = self.range.map_or(0.0, |(first, last)| (last - first) / DAY);
+        let [time, day_of_month, day_of_year] = self.differ;
+        let shown = |cycle: &Cycle| match cycle {
+            Cycle::Day => time,
+            Cycle::Week => self.weekdays.count_ones() > 1 && days >= 7.0 && day_of_month,
+            Cycle::Year => days >= SPAN_OF_YEAR && day_of_year,
+        };
+        Cycle::ALL.into_iter().filter(shown).collect()
+    }
+
+    /// What standardises the inputs of a date over these rows and `missing` more, in which the trend has its mean and phases are 0.
+    pub(super) fn affines(&self, origin: f64, cycles: &[Cycle], missing: usize) -> Vec<Affine> {
+        let Affine { shift, scale } = self.seconds.affine();
+        let present = self.seconds.count() as f64;
+        let share = if present > 0.0 { present / (present + missing as f64) } else { 1.0 };
+        let constant = self.range.is_none_or(|(low, high)| low == high);
+        let scale = if constant { 1.0 } else { scale / YEAR * share.sqrt() };
+        let mut affines = vec![Affine { shift: years(origin, shift), scale }];
+        for (_, spreads) in Cycle::ALL.iter().zip(&self.phases).filter(|(cycle, _)| cycles.contains(cycle)) {
+            affines.extend(spreads.iter().map(|spread| {
+                let Affine { shift, scale } = spread.affine();
+                let mean = share * shift;
+                let square = share * (scale * scale + shift * shift) - mean * mean;
+                Affine { shift: mean, scale: if square > 0.0 { square.sqrt() } else { 1.0 } }
+            }));
+        }
+        affines
+    }
+}

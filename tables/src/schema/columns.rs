@@ -1,0 +1,498 @@
+//! What each column means to a model: features, target, exposure and weights, and the inputs they make; no scaling.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sparsegp::kernels::Dimension;
+
+use super::calendar::Cycle;
+use super::odd::odd_values;
+use super::sentinels::sentinels;
+use super::table_facts::TableFacts;
+use super::target::TargetEncoding;
+use crate::tables::TableBlocks;
+use crate::tables::read::How;
+use crate::tables::reading::Readings;
+use crate::tables::table::{Table, absent, listed, quoted};
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
+
+/// A column that a model takes as input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Feature {
+    /// One input: the number itself.
+    Numeric {
+        /// The name of the column.
+        name: String,
+        /// Whether another input says where the cell was missing and the mean stands in for it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+    },
+    /// A date: the years since the first training row, and sine and cosine of the time of day, the day of the week and of the year, as far as
+    /// the training rows show such periods.
+    Date {
+        /// The name of the column.
+        name: String,
+        /// The first instant of the training rows, in seconds since 1970.
+        origin: f64,
+        /// The periods.
+        cycles: Vec<Cycle>,
+        /// Whether another input says where the cell was missing; the trend then has its mean and the phases are 0.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+    },
+    /// A category. For Gaussian processes one input, the code of the level: the levels seen in training count from 0, and missing cells come
+    /// next where training had some; levels that training did not see have codes beyond. For linear models (and in models fitted by
+    /// versions before 0.2) one input per level, 1 where the row has it and 0 elsewhere; for linear models all but the first level.
+    Categorical {
+        /// The name of the column.
+        name: String,
+        /// The categories seen in training: numbers first, in order, then text.
+        levels: Vec<String>,
+        /// Whether missing cells are a category of their own, the last one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        missing: bool,
+        /// Whether it makes one input, a code, instead of one for each level.
+        #[serde(default, skip_serializing_if = "is_false")]
+        coded: bool,
+    },
+}
+
+/// Whether a flag is not set, which model files then do not mention.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Feature {
+    /// Whether the last of its inputs is 1 where the cell is missing and 0 elsewhere.
+    pub fn tells_missing(&self) -> bool {
+        match self {
+            Feature::Categorical { coded: true, .. } => false,
+            Feature::Numeric { missing, .. }
+            | Feature::Date { missing, .. }
+            | Feature::Categorical { missing, .. } => *missing,
+        }
+    }
+
+    /// The number of codes that training knows, where the input is a code.
+    pub(crate) fn codes(&self) -> Option<usize> {
+        match self {
+            Feature::Categorical { levels, missing, coded: true, .. } => {
+                Some(levels.len() + usize::from(*missing))
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of the column.
+    pub fn name(&self) -> &str {
+        match self {
+            Feature::Numeric { name, .. }
+            | Feature::Date { name, .. }
+            | Feature::Categorical { name, .. } => name,
+        }
+    }
+}
+
+/// Which columns to use and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SchemaOptions {
+    /// The column to predict.
+    pub target: String,
+    /// The features, in this order; `None` takes every column but the target, the exposure, the weights and the excluded
+    /// ones.
+    pub features: Option<Vec<String>>,
+    /// Columns to leave out; they may hold anything.
+    pub exclude: Vec<String>,
+    /// Columns of categories although they look like numbers.
+    pub categorical: Vec<String>,
+    /// Columns of text whose values are levels in an order, with these levels, the lowest first: an input counts them from 0.
+    pub ordered: Vec<(String, Vec<String>)>,
+    /// Whether categories make one input for every level but the first (for linear models, whose intercept stands for it), not a code.
+    pub drop_first: bool,
+    /// The kind of target; `None` takes counts where there is an exposure, and else finds it by the values (see [`TargetEncoding::infer`]).
+    pub target_kind: Option<TargetKind>,
+    /// Whether a target that is written as numbers is one of numbers, not of counts or classes, where no kind is asked for.
+    pub numbers: bool,
+    /// Whether the target is one of classes, however many, where no kind is asked for.
+    pub classes: bool,
+    /// The class of a target of two classes that is coded 1; `None` chooses (see [`TargetEncoding::infer`]).
+    pub positive_label: Option<String>,
+    /// The column of exposures (time or area at risk), for a target of counts.
+    pub exposure: Option<String>,
+    /// The column of weights, which say how much each training row counts.
+    pub weights: Option<String>,
+    /// The column by which rows are held out, instead of at random.
+    pub split: Option<SplitBy>,
+    /// Columns to keep although they look like identifiers.
+    pub keep: Vec<String>,
+    /// What separates the columns of a CSV file; `None` finds it in the first lines.
+    pub delimiter: Option<u8>,
+    /// Values that stand for missing cells in every column of a file, besides those that are known.
+    pub missing: Vec<String>,
+    /// How columns of text are read as numbers or dates; `None` finds that.
+    #[serde(skip)]
+    pub readings: Option<Readings>,
+    /// The schema of a table that this one is a part of, to be used as it is: a part need not have every category, or the
+    /// kind of target by its values, that the whole has.
+    #[serde(skip)]
+    pub known: Option<Schema>,
+}
+
+/// By which column rows are held out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum SplitBy {
+    /// Whole groups of rows that have the same value; the column is an input only if it is named as one.
+    Group(String),
+    /// The latest rows, by a column of dates or numbers.
+    Time(String),
+}
+
+impl SplitBy {
+    /// The column.
+    pub fn column(&self) -> &str {
+        match self {
+            SplitBy::Group(name) | SplitBy::Time(name) => name,
+        }
+    }
+}
+
+/// What to do with a level of a category that training did not see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnseenLevels {
+    /// It is a level that differs from all others, so that predictions fall back to what all levels share, with wider intervals. Where
+    /// levels have inputs of their own, as in linear models, all of them are zero.
+    #[default]
+    New,
+    /// An error that names the row and the value.
+    Error,
+}
+
+/// The columns a model was trained on; part of the model file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Schema {
+    pub(crate) features: Vec<Feature>,
+    pub(crate) target: String,
+    // Model files of before there were other targets than numbers hold none of the following.
+    #[serde(default)]
+    pub(crate) encoding: TargetEncoding,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exposure: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) weights: Option<String>,
+    #[serde(default)]
+    pub(crate) drop_first: bool,
+    /// How columns of text are read as numbers or dates.
+    #[serde(default, skip_serializing_if = "Readings::is_empty")]
+    pub(crate) readings: Readings,
+    /// Values that stand for missing cells in files, besides those that are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
+    /// The mean that each numeric feature had in training, which stands in for missing cells; none in model files that refuse them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fills: Vec<f64>,
+}
+
+impl Schema {
+    /// Opens a file (or `-`) to read the features and the exposure, the target too where the file has one; other columns are
+    /// skipped. Blocks have at most `block_rows` rows (0 counts as 1).
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened, is empty or has no readable header, or lacks a feature or the exposure.
+    pub fn open(&self, path: &Path, block_rows: usize) -> Result<TableBlocks> {
+        self.open_with(path, block_rows, (None, &[]))
+    }
+
+    /// [`Schema::open`] of a CSV file whose columns are separated by this character, which otherwise is found in its first lines, with
+    /// [copies](Table::copies) of some columns.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::open`], and when a column to be copied is absent or of a type that cannot be read.
+    pub fn open_with(
+        &self,
+        path: &Path,
+        block_rows: usize,
+        how: (Option<u8>, &[String]),
+    ) -> Result<TableBlocks> {
+        Schema::open_all(&[self], path, block_rows, how)
+    }
+
+    /// The same with the columns of several schemas.
+    pub(crate) fn open_all(
+        schemas: &[&Schema],
+        path: &Path,
+        block_rows: usize,
+        (delimiter, copied): (Option<u8>, &[String]),
+    ) -> Result<TableBlocks> {
+        let missing = schemas.first().map_or(&[][..], |schema| &schema.missing);
+        let how = How { groups: None, delimiter, copied, missing };
+        let used: HashSet<&str> = schemas.iter().flat_map(|schema| schema.used_names()).collect();
+        let blocks = TableBlocks::new(path, block_rows, &|name| used.contains(name), how)?;
+        for schema in schemas {
+            schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        }
+        Ok(blocks)
+    }
+
+    /// Finds the features of a training table and checks that it can be learned from. Rows without a target are not looked at.
+    ///
+    /// A column of numbers (or of `true` and `false`) is numeric and a column of text is categorical. A column that
+    /// mixes both is categorical when it is declared so or when less than half of its values are numbers; otherwise the
+    /// text is taken for a mistake in a numeric column, and its first row is reported.
+    ///
+    /// The kind of target is found as [`TargetEncoding::infer`] says where none is asked for.
+    ///
+    /// Returns the schema, and warnings about columns that can be used but look wrong.
+    ///
+    /// # Errors
+    ///
+    /// When the target or another named column is absent, no feature is left, a column holds what it cannot hold, there
+    /// is only one row, or the target cannot be learned from (see [`TargetEncoding::infer`]). Usage errors when a column
+    /// would be two things, or an exposure is given for a target that is not a count.
+    pub fn infer(table: &Table, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        let (labelled, mut notes) = (table.with_values(&options.target), Vec::new());
+        if let Some(known) = &options.known {
+            known.check_training(&labelled)?;
+            return Ok((known.clone(), Vec::new()));
+        }
+        let readings = options.readings.clone().unwrap_or_default();
+        let read = labelled.read(&readings, &|_| true)?;
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let mut facts = TableFacts::new(table.source(), names, &|name| options.demand(name));
+        facts.push(&read, None);
+        check_labelled(&options.target, facts.source(), (labelled.rows(), table.rows()))?;
+        if options.readings.is_none() {
+            let (found, note) = options.readings_of(&facts)?;
+            if !found.is_empty() {
+                let options = SchemaOptions { readings: Some(found), ..options.clone() };
+                let (schema, notes) = Schema::infer(table, &options)?;
+                return Ok((schema, note.into_iter().chain(notes).collect()));
+            }
+            notes.extend(note);
+        }
+        let (schema, found) = Schema::of_facts(&facts, options)?;
+        notes.extend(found);
+        notes.extend(unlabelled_note(&options.target, facts.source(), (labelled.rows(), table.rows())));
+        notes.extend(odd_values(&facts, &schema, &read)?);
+        notes.extend(sentinels(&facts, &schema, &read)?);
+        Ok((schema, notes))
+    }
+
+    /// The values that stand for missing cells in files, besides those that are known.
+    pub fn missing_values(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// The features, in the order of their inputs.
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// Whether the first category of a column makes no input.
+    pub fn drops_first(&self) -> bool {
+        self.drop_first
+    }
+
+    /// The name of the target column.
+    pub fn target_name(&self) -> &str {
+        &self.target
+    }
+
+    /// The kind of target, and the number that each of its cells stands for.
+    pub fn encoding(&self) -> &TargetEncoding {
+        &self.encoding
+    }
+
+    /// The name of the column of exposures, where there is one.
+    pub fn exposure_name(&self) -> Option<&str> {
+        self.exposure.as_deref()
+    }
+
+    /// The name of the column of weights, where there is one.
+    pub fn weights_name(&self) -> Option<&str> {
+        self.weights.as_deref()
+    }
+
+    /// The number of inputs D.
+    pub fn dims(&self) -> usize {
+        self.features.iter().map(|feature| self.width(feature)).sum()
+    }
+
+    /// What each input holds, a number or a code; empty for numbers alone.
+    pub fn dimensions(&self) -> Vec<Dimension> {
+        let of_feature = |feature: &Feature| match feature.codes() {
+            Some(levels) => vec![Dimension::Category { levels }],
+            None => vec![Dimension::Number; self.width(feature)],
+        };
+        let all: Vec<Dimension> = self.features.iter().flat_map(of_feature).collect();
+        if all.iter().any(|dimension| dimension.is_category()) { all } else { Vec::new() }
+    }
+
+    /// The same columns with one input for each level of a category.
+    pub(crate) fn without_codes(&self) -> Schema {
+        let mut schema = self.clone();
+        for feature in &mut schema.features {
+            if let Feature::Categorical { coded, .. } = feature {
+                *coded = false;
+            }
+        }
+        schema
+    }
+
+    /// The name of each input: the column's, or `column=category` where each category has an input.
+    pub fn input_names(&self) -> Vec<String> {
+        let mut names = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            match feature {
+                Feature::Numeric { name, .. } => names.push(name.clone()),
+                Feature::Date { name, cycles, .. } => {
+                    names.push(format!("{name} (years)"));
+                    for cycle in cycles {
+                        let word = cycle.word();
+                        names.extend(["sin", "cos"].map(|of| format!("{name} ({of} of {word})")));
+                    }
+                }
+                Feature::Categorical { name, coded: true, .. } => names.push(name.clone()),
+                Feature::Categorical { name, levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    names.extend(levels.map(|level| format!("{name}={level}")));
+                }
+            }
+            names.extend(feature.tells_missing().then(|| format!("{} is missing", feature.name())));
+        }
+        names
+    }
+
+    /// Whether a column is a feature, the target or the exposure: what predicting and comparing look at. Weights are for
+    /// training alone.
+    pub fn uses(&self, name: &str) -> bool {
+        name == self.target
+            || self.exposure.as_deref() == Some(name)
+            || self.features.iter().any(|feature| feature.name() == name)
+    }
+
+    /// The columns that [`Schema::uses`], for callers that ask about many.
+    pub fn used_names(&self) -> HashSet<&str> {
+        let others = [Some(self.target.as_str()), self.exposure.as_deref()];
+        self.features.iter().map(Feature::name).chain(others.into_iter().flatten()).collect()
+    }
+
+    /// The columns that training looks at.
+    pub(crate) fn training_names(&self) -> HashSet<&str> {
+        let mut names = self.used_names();
+        names.extend(self.weights.as_deref());
+        names
+    }
+
+    /// Checks that a table other than the one of the schema can be learned from: several rows, a target that is known and
+    /// varies, and exposures and weights where the schema has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::infer`], and when a class or level is not one of the schema.
+    pub fn check_training(&self, table: &Table) -> Result<()> {
+        table.require(&self.target)?;
+        check_rows(table.source(), table.rows())?;
+        let read = table.read(&self.readings, &|name| name == self.target)?;
+        self.encoding.check_training(&read, &self.target)?;
+        self.exposure(table)?;
+        self.weights(table).map(|_| ())
+    }
+
+    pub(crate) fn check_exposure_kind(&self) -> Result<()> {
+        match (&self.exposure, self.encoding.kind()) {
+            (None, _) | (Some(_), TargetKind::Count) => Ok(()),
+            (Some(exposure), kind) => Err(Error::usage(format!(
+                "the exposure {} is for a target of counts, the target {} is of kind {kind}",
+                quoted(exposure),
+                quoted(&self.target)
+            ))
+            .hint("ask for a likelihood of counts, or leave the exposure out")),
+        }
+    }
+
+    /// Checks that every feature, and the exposure, is among the names of a file's columns.
+    pub(crate) fn check_columns<'a>(
+        &self,
+        source: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<()> {
+        self.check_features(source, names.clone())?;
+        match &self.exposure {
+            Some(exposure) if !names.clone().any(|name| name == exposure) => {
+                Err(absent(source, "column", exposure, names))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that every feature is among the names of a file's columns.
+    pub(super) fn check_features<'a>(
+        &self,
+        source: &str,
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<()> {
+        let present: HashSet<&str> = names.clone().collect();
+        let missing: Vec<&str> =
+            self.features.iter().map(Feature::name).filter(|name| !present.contains(name)).collect();
+        match missing.as_slice() {
+            [] => Ok(()),
+            [only] => Err(absent(source, "column", only, names)),
+            several => Err(Error::data(format!(
+                "{source}: {} columns the model needs are absent: {}",
+                several.len(),
+                listed(several.iter().copied())
+            ))
+            .hint(format!("the columns are {}", listed(names)))),
+        }
+    }
+
+    /// The first category that makes an input.
+    pub(crate) fn first_level(&self) -> usize {
+        usize::from(self.drop_first)
+    }
+
+    /// The number of inputs that a feature makes.
+    pub(crate) fn width(&self, feature: &Feature) -> usize {
+        let own = match feature {
+            Feature::Numeric { .. } => 1,
+            Feature::Date { cycles, .. } => 1 + 2 * cycles.len(),
+            Feature::Categorical { coded: true, .. } => 1,
+            Feature::Categorical { levels, .. } => levels.len().saturating_sub(self.first_level()),
+        };
+        own + usize::from(feature.tells_missing())
+    }
+}
+
+/// Refuses a table of which no row has a target; `labelled` have one of `rows`.
+pub(crate) fn check_labelled(target: &str, source: &str, (labelled, rows): (usize, usize)) -> Result<()> {
+    if labelled == 0 && rows > 0 {
+        return Err(Error::data(format!("{source}: the target {} is missing in every row", quoted(target)))
+            .hint("check that ⟨target⟩ names the right column"));
+    }
+    Ok(())
+}
+
+/// What is said of rows without a target.
+pub(crate) fn unlabelled_note(
+    target: &str,
+    source: &str,
+    (labelled, rows): (usize, usize),
+) -> Option<String> {
+    let missing = rows - labelled;
+    (missing > 0).then(|| {
+        format!("{source}: {missing} of {rows} rows have no target {} and are left out", quoted(target))
+    })
+}
+
+pub(crate) fn check_rows(source: &str, rows: usize) -> Result<()> {
+    if rows < 2 {
+        return Err(Error::data(format!("{source}: has {rows} row of data, expected at least 2")));
+    }
+    Ok(())
+}

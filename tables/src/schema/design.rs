@@ -1,0 +1,436 @@
+//! From the cells of a table to the numbers of a model: inputs, target, exposure and weights by a schema; nothing is inferred.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use faer::{Mat, MatRef};
+
+use super::calendar::{Calendar, Cycle, years};
+use super::check::folded;
+use super::columns::{Feature, Schema, UnseenLevels};
+use super::facts::Positive;
+use super::spread::Spread;
+use crate::tables::column::{Column, TextColumn, number_text};
+use crate::tables::table::{Table, listed, quoted, shown};
+use sparsegp::data::Scaling;
+use sparsegp::error::{Error, Result};
+
+impl Schema {
+    /// The inputs of a table, `n × D`, a row per row of the table. Columns are matched by name, in any order;
+    /// others are ignored. The mean of training stands in for a missing number; missing text is a level of its own where training
+    /// had some, else one that training did not see. Different levels that training did not see have different codes within a table.
+    ///
+    /// # Errors
+    ///
+    /// When a feature's column is absent, or a cell in it is infinite, text where a number is expected, or a category not seen in
+    /// training (with [`UnseenLevels::Error`]); when one is missing in a model of before means were kept.
+    pub fn design(&self, table: &Table, unseen: UnseenLevels) -> Result<Mat<f64>> {
+        let names = self.training_names();
+        let table = &*table.read(&self.readings, &|name| names.contains(name))?;
+        self.check_features(table.source(), table.columns().iter().map(|named| named.name.as_str()))?;
+        let mut inputs = Vec::with_capacity(self.features.len());
+        let mut offset = 0;
+        for (index, feature) in self.features.iter().enumerate() {
+            inputs.push((offset, Input::new(table, feature, self.fills.get(index).copied())?));
+            offset += self.width(feature);
+        }
+        let mut design = Mat::zeros(table.rows(), offset);
+        for row in 0..table.rows() {
+            for (offset, input) in &inputs {
+                match input {
+                    Input::Number { values, fill: Some(fill), missing, .. } if values[row].is_nan() => {
+                        design[(row, *offset)] = *fill;
+                        if *missing {
+                            design[(row, offset + 1)] = 1.0;
+                        }
+                    }
+                    Input::Time { values, origin, cycles, fill, missing } => {
+                        let gap = values[row].is_nan();
+                        let seconds = if gap { *fill } else { values[row] };
+                        design[(row, *offset)] = years(*origin, seconds);
+                        let phases = cycles.iter().flat_map(|cycle| cycle.phase(seconds));
+                        for (phase, at) in phases.zip(offset + 1..) {
+                            design[(row, at)] = if gap { 0.0 } else { phase };
+                        }
+                        if *missing && gap {
+                            design[(row, offset + 1 + 2 * cycles.len())] = 1.0;
+                        }
+                    }
+                    Input::Number { name, values, .. } => {
+                        design[(row, *offset)] = table.finite(row, name, values[row])?
+                    }
+                    Input::Category(input) => {
+                        let level = input.level(table, row, unseen)?;
+                        if input.coded {
+                            design[(row, *offset)] = level as f64;
+                        } else if level < input.known()
+                            && let Some(level) = level.checked_sub(self.first_level())
+                        {
+                            design[(row, offset + level)] = 1.0;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(design)
+    }
+
+    /// The inputs `x` (`n × D`) of these columns with one input for each level in place of codes.
+    pub(crate) fn spread_codes(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let columns: Vec<(usize, Option<usize>)> = self
+            .features
+            .iter()
+            .flat_map(|feature| match feature.codes() {
+                Some(codes) => (0..codes).map(Some).collect(),
+                None => vec![None; self.width(feature)],
+            })
+            .scan(0, |next, level: Option<usize>| {
+                // All levels of a category read one input.
+                let at = match level {
+                    None | Some(0) => std::mem::replace(next, *next + 1),
+                    Some(_) => *next - 1,
+                };
+                Some((at, level))
+            })
+            .collect();
+        Mat::from_fn(x.nrows(), columns.len(), |row, column| match columns[column] {
+            (input, None) => x[(row, input)],
+            (input, Some(level)) => f64::from(x[(row, input)] == level as f64),
+        })
+    }
+
+    /// The columns of categories in which a table has levels that training did not see, or missing cells where training had none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
+    pub fn unseen_levels(&self, table: &Table) -> Result<Vec<UnseenColumn>> {
+        let table = &*table.read(&self.readings, &|name| self.uses(name))?;
+        let mut found = Vec::new();
+        for feature in self.features.iter().filter(|feature| matches!(feature, Feature::Categorical { .. })) {
+            let Input::Category(input) = Input::new(table, feature, None)? else { continue };
+            let mut unseen = UnseenColumn { column: input.name.to_owned(), rows: 0, levels: Vec::new() };
+            for row in 0..table.rows() {
+                if input.level(table, row, UnseenLevels::New)? < input.known() {
+                    continue;
+                }
+                unseen.rows += 1;
+                let level = input.cell(row).map_or_else(|| MISSING.to_owned(), Cow::into_owned);
+                if unseen.levels.len() < UnseenColumn::MOST && !unseen.levels.contains(&level) {
+                    unseen.levels.push(level);
+                }
+            }
+            found.extend(Some(unseen).filter(|unseen| unseen.rows > 0));
+        }
+        Ok(found)
+    }
+
+    /// Settles what the training rows alone decide of a schema that was found in a whole table: the means that stand in for missing cells,
+    /// and, unless `whole` says that every part of the table is to have the same inputs, which columns have inputs for them.
+    pub(crate) fn settle(&mut self, table: &Table, train: &[usize], whole: bool) -> Result<()> {
+        self.fills.resize(self.features.len(), 0.0);
+        for (feature, fill) in self.features.iter_mut().zip(&mut self.fills) {
+            if matches!(feature, Feature::Date { .. }) {
+                *fill = settle_date(feature, table, train, whole)?;
+            }
+            if !feature.tells_missing() {
+                continue;
+            }
+            let column = table.require(feature.name())?;
+            let gaps = train.iter().any(|&row| column.is_missing(row));
+            match feature {
+                Feature::Numeric { name, missing } => {
+                    let values = table.numbers(name)?;
+                    let mut spread = Spread::default();
+                    let present = train.iter().map(|&row| values[row]).filter(|value| value.is_finite());
+                    present.for_each(|value| spread.push(value));
+                    *fill = spread.affine().shift;
+                    *missing &= gaps || whole;
+                }
+                Feature::Categorical { missing, .. } | Feature::Date { missing, .. } => {
+                    *missing &= gaps || whole;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what standardises the training rows for what the mean of each numeric feature was.
+    pub(crate) fn take_means(&mut self, scaling: &Scaling) {
+        let mut offset = 0;
+        for index in 0..self.features.len().min(self.fills.len()) {
+            let feature = &self.features[index];
+            if let (Feature::Numeric { .. }, Some(affine)) = (feature, scaling.inputs.get(offset)) {
+                self.fills[index] = affine.shift;
+            }
+            offset += self.width(feature);
+        }
+    }
+
+    /// The features of numbers in which training met no missing cell, with how many a table has, where it has any: the mean stands in
+    /// for them, and no input says so.
+    pub fn silent_gaps<'a>(&'a self, table: &Table) -> Vec<(&'a str, usize)> {
+        let numbers = self.features.iter().filter(|feature| {
+            matches!(feature, Feature::Numeric { missing: false, .. } | Feature::Date { missing: false, .. })
+        });
+        let gaps = numbers.map(|feature| {
+            let column = table.column(feature.name());
+            let lacking = |column: &Column| {
+                let lacks = column.lacking();
+                (0..table.rows()).filter(|&row| lacks(row)).count()
+            };
+            (feature.name(), column.map_or(0, lacking))
+        });
+        gaps.filter(|&(_, count)| count > 0).collect()
+    }
+
+    /// The target of each row as a number (see [`TargetEncoding::encode`](super::TargetEncoding::encode)), or `None` when the table has no such column.
+    ///
+    /// # Errors
+    ///
+    /// When a value is missing, not of the kind of target, or a class or level not seen in training.
+    pub fn target(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        let Some(values) = self.target_where_known(table)? else { return Ok(None) };
+        match values.iter().position(|value| value.is_nan()) {
+            Some(row) => Err(table.missing(row, &self.target)),
+            None => Ok(Some(values)),
+        }
+    }
+
+    /// The target of each row as [`Schema::target`] gives it, NaN where it is missing (rows to predict), or `None` when the
+    /// table has no such column.
+    ///
+    /// # Errors
+    ///
+    /// When a value is not of the kind of target, or a class or level not seen in training.
+    pub fn target_where_known(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        if table.column(&self.target).is_none() {
+            return Ok(None);
+        }
+        let table = table.read(&self.readings, &|name| name == self.target)?;
+        self.encoding.encode(&table, &self.target).map(Some)
+    }
+
+    /// The exposure of each row, or `None` when the model has none.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    pub fn exposure(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        self.exposure.as_ref().map(|name| self.positive_numbers(table, name, Positive::Exposure)).transpose()
+    }
+
+    /// The weight of each row, or `None` when the model has none.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, or a value is missing, infinite, text or not above 0.
+    pub fn weights(&self, table: &Table) -> Result<Option<Vec<f64>>> {
+        self.weights.as_ref().map(|name| self.positive_numbers(table, name, Positive::Weight)).transpose()
+    }
+}
+
+impl Schema {
+    /// The values of a column of which every one is above 0.
+    fn positive_numbers(&self, table: &Table, name: &str, positive: Positive) -> Result<Vec<f64>> {
+        let table = table.read(&self.readings, &|column| column == name)?;
+        let values = table.numbers(name)?;
+        for (row, &value) in values.iter().enumerate() {
+            positive.check(&table, row, name, value)?;
+        }
+        Ok(values.into_owned())
+    }
+}
+
+/// Settles the periods of a date by the training rows, unless every part of a `whole` table is to have the same ones; the mean instant.
+fn settle_date(feature: &mut Feature, table: &Table, train: &[usize], whole: bool) -> Result<f64> {
+    let Feature::Date { name, origin, cycles, .. } = feature else { return Ok(0.0) };
+    let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+    let mut calendar = Calendar::default();
+    let present = train.iter().map(|&row| values[row]).filter(|value| !value.is_nan());
+    present.for_each(|seconds| calendar.push(seconds));
+    *origin = calendar.origin();
+    if !whole {
+        *cycles = calendar.cycles();
+    }
+    Ok(calendar.mean())
+}
+
+/// The error for a column of numbers, or of text that is none, where dates are expected.
+fn not_a_date(table: &Table, name: &str) -> Error {
+    Error::data(format!(
+        "{}: column {} holds no dates, expected dates as in training",
+        table.source(),
+        quoted(name)
+    ))
+}
+
+/// How one feature is read from a table.
+enum Input<'a> {
+    Number { name: &'a str, values: Cow<'a, [f64]>, fill: Option<f64>, missing: bool },
+    Time { values: &'a [f64], origin: f64, cycles: &'a [Cycle], fill: f64, missing: bool },
+    Category(CategoryInput<'a>),
+}
+
+impl<'a> Input<'a> {
+    fn new(table: &'a Table, feature: &'a Feature, fill: Option<f64>) -> Result<Input<'a>> {
+        match feature {
+            Feature::Numeric { name, missing } => {
+                Ok(Input::Number { name, values: table.numbers(name)?, fill, missing: *missing })
+            }
+            Feature::Date { name, origin, cycles, missing } => {
+                let Column::Time(values) = table.require(name)? else { return Err(not_a_date(table, name)) };
+                let fill = fill.unwrap_or(*origin);
+                Ok(Input::Time { values, origin: *origin, cycles, fill, missing: *missing })
+            }
+            Feature::Categorical { name, levels, missing, coded } => {
+                let known = levels.len() + usize::from(*missing);
+                let cells = Cells::new(table, name, levels, known)?;
+                Ok(Input::Category(CategoryInput { name, levels, missing: *missing, coded: *coded, cells }))
+            }
+        }
+    }
+}
+
+/// How a categorical feature is read from a table.
+struct CategoryInput<'a> {
+    name: &'a str,
+    levels: &'a [String],
+    missing: bool,
+    coded: bool,
+    cells: Cells<'a>,
+}
+
+/// The cells of a categorical feature, with the code of each distinct value; those of values that training did not see count on from the
+/// codes that it knows.
+enum Cells<'a> {
+    Text { text: &'a TextColumn, of_code: Vec<usize> },
+    Numbers { values: &'a [f64], of_bits: HashMap<u64, usize> },
+}
+
+/// A column of categories with levels that training did not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnseenColumn {
+    /// The name of the column.
+    pub column: String,
+    /// The number of rows that have such a level, or a missing cell where training had none.
+    pub rows: usize,
+    /// Some of the levels, in the order of their first rows.
+    pub levels: Vec<String>,
+}
+
+impl UnseenColumn {
+    /// The most levels that are named.
+    pub const MOST: usize = 3;
+
+    /// Takes in what later rows of the same column have.
+    pub fn merge(&mut self, later: UnseenColumn) {
+        self.rows += later.rows;
+        for level in later.levels {
+            if self.levels.len() < UnseenColumn::MOST && !self.levels.contains(&level) {
+                self.levels.push(level);
+            }
+        }
+    }
+
+    /// What is told of such columns of a source, in one line; nothing of none.
+    pub fn told(source: &str, columns: &[UnseenColumn]) -> Option<String> {
+        let words = |unseen: &UnseenColumn| {
+            let rows = if unseen.rows == 1 { "row" } else { "rows" };
+            let levels = listed(unseen.levels.iter().map(String::as_str));
+            format!("{} ({} {rows}, such as {levels})", quoted(&unseen.column), unseen.rows)
+        };
+        let told = folded(columns.iter().map(words));
+        (!columns.is_empty()).then(|| {
+            format!(
+                "{source}: levels that do not occur in the training data: {told}; each is treated as a new level, unlike all others"
+            )
+        })
+    }
+}
+
+impl<'a> Cells<'a> {
+    fn new(table: &'a Table, name: &str, levels: &[String], known: usize) -> Result<Cells<'a>> {
+        match table.require(name)? {
+            Column::Number(values) => {
+                let numbers = levels.iter().enumerate();
+                let of_bits = numbers.filter_map(|(index, level)| Some((bits(level.parse().ok()?), index)));
+                let (mut of_bits, mut next) = (of_bits.collect::<HashMap<u64, usize>>(), known);
+                for &value in values.iter().filter(|value| !value.is_nan()) {
+                    of_bits.entry(bits(value)).or_insert_with(|| counted(&mut next));
+                }
+                Ok(Cells::Numbers { values, of_bits })
+            }
+            Column::Text(text) => {
+                let index: HashMap<&str, usize> =
+                    levels.iter().enumerate().map(|(index, level)| (level.as_str(), index)).collect();
+                let same = |level: &str| index.get(level).copied();
+                // Model files of before codes kept their zeros have them as numbers.
+                let number = |level: &String| same(&number_text(level.parse().ok()?));
+                let mut next = known;
+                let mut code = |level: &String| {
+                    same(level).or_else(|| number(level)).unwrap_or_else(|| counted(&mut next))
+                };
+                let of_code = text.levels().iter().map(&mut code).collect();
+                Ok(Cells::Text { text, of_code })
+            }
+            Column::Time(_) => Err(table.unsupported(name, "date")),
+            Column::Unsupported { data_type, .. } => Err(table.unsupported(name, data_type)),
+        }
+    }
+}
+
+/// The next number of a count.
+fn counted(next: &mut usize) -> usize {
+    *next += 1;
+    *next - 1
+}
+
+/// The code of a missing cell where training had none: beyond those of all levels, and exact in single precision.
+const MISSING_CODE: usize = 1 << 30;
+
+/// What messages call a missing cell.
+const MISSING: &str = "a missing cell";
+
+/// The bits of a number by which equal numbers are equal: both zeros are one category.
+fn bits(value: f64) -> u64 {
+    if value == 0.0 { 0 } else { value.to_bits() }
+}
+
+impl CategoryInput<'_> {
+    /// The number of codes that training knows.
+    fn known(&self) -> usize {
+        self.levels.len() + usize::from(self.missing)
+    }
+
+    /// The code of a row, from [`CategoryInput::known`] on for a level that training did not see. Missing cells come after the levels.
+    fn level(&self, table: &Table, row: usize, unseen: UnseenLevels) -> Result<usize> {
+        let code = match &self.cells {
+            Cells::Text { text, of_code } => text.code(row).map(|code| of_code[code]),
+            Cells::Numbers { values, of_bits } => of_bits.get(&bits(values[row])).copied(),
+        };
+        // Where training had none, a missing cell is a level of its own too, after all others of the table.
+        let code = code.unwrap_or(if self.missing { self.levels.len() } else { MISSING_CODE });
+        if code < self.known() || unseen == UnseenLevels::New {
+            return Ok(code);
+        }
+        let found = self
+            .cell(row)
+            .map_or_else(|| "the value is missing".to_owned(), |cell| format!("found {}", shown(&cell)));
+        Err(self.unseen(format!("{}: {found}", table.place(row, self.name))))
+    }
+
+    /// The cell of a row, unless it is missing.
+    fn cell(&self, row: usize) -> Option<Cow<'_, str>> {
+        match &self.cells {
+            Cells::Text { text, .. } => text.get(row).map(Cow::Borrowed),
+            Cells::Numbers { values, .. } => (!values[row].is_nan()).then(|| number_text(values[row])),
+        }
+    }
+
+    fn unseen(&self, found: String) -> Error {
+        let levels = listed(self.levels.iter().map(String::as_str));
+        Error::data(format!("{found}, expected a category seen in training: {levels}"))
+            .hint("⟨unseen new⟩ treats it as a level unlike all others")
+    }
+}

@@ -1,0 +1,530 @@
+//! What the cells of a column say, gathered block by block in bounded memory: types, distinct values, ranges, cells that are
+//! out of place; no meaning of columns.
+
+use serde::{Deserialize, Serialize};
+
+use super::bad_cells::BadCells;
+use super::calendar::Calendar;
+use super::distinct::{Distinct, Level};
+use super::odd::Extremes;
+use super::ratings::rating_order;
+use super::spread::Spread;
+use super::target::check_value;
+use crate::tables::column::{Column, TextColumn, boolean, number_text};
+use crate::tables::marker::{Marker, marker, plain_number};
+use crate::tables::reading::{Forms, PlainNumbers, Reading};
+use crate::tables::table::Table;
+use sparsegp::data::Affine;
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
+
+/// The highest count that is guessed to be one; whole numbers that go higher are more likely amounts.
+const HIGHEST_GUESS: f64 = 1e4;
+
+/// What is asked of every value of a column besides being a number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Demand {
+    /// Nothing.
+    None,
+    /// To suit a target of one of these kinds.
+    Target(Vec<TargetKind>),
+    /// To be above 0.
+    Positive(Positive),
+}
+
+/// A number that must be above 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Positive {
+    Exposure,
+    Weight,
+}
+
+impl Positive {
+    /// What is expected, and what to try, for messages.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Positive::Exposure => (
+                "an exposure above 0",
+                "an exposure is the time, area or number that could have given events; remove rows without any",
+            ),
+            Positive::Weight => {
+                ("a weight above 0", "leave out rows that are not to count, instead of giving them no weight")
+            }
+        }
+    }
+
+    /// Checks a value; `row` counts from 0 within the table.
+    pub(crate) fn check(self, table: &Table, row: usize, name: &str, value: f64) -> Result<()> {
+        if table.finite(row, name, value)? > 0.0 {
+            return Ok(());
+        }
+        let (place, found, (expected, hint)) = (table.place(row, name), number_text(value), self.words());
+        Err(Error::data(format!("{place}: found {found}, expected {expected}")).hint(hint))
+    }
+}
+
+/// The first cell that cannot be used in some way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Misfit {
+    /// Its row in the file, from 0.
+    pub row: usize,
+    /// What is wrong with it.
+    pub error: Error,
+}
+
+/// Keeps the first of the misfits that are offered.
+fn keep_first(first: &mut Option<Misfit>, row: usize, checked: Result<()>) {
+    if let (None, Err(error)) = (&first, checked) {
+        *first = Some(Misfit { row, error });
+    }
+}
+
+/// Keeps the first misfit of earlier rows, or else that of later ones.
+fn keep_earlier<T>(first: &mut Option<T>, later: Option<T>) {
+    *first = first.take().or(later);
+}
+
+/// The fewest cells that tell text by mistake from text that names categories ...
+const FEWEST_CELLS: usize = 20;
+
+/// ... and the share of numbers among them from which on other text is a mistake.
+const NUMBERS_OF_A_NUMBER: f64 = 0.9;
+
+/// What is known of one column.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ColumnFacts {
+    /// What is asked of its values.
+    pub(super) demand: Demand,
+    /// The error for a type that has no meaning.
+    unsupported: Option<Error>,
+    /// The error for the first text, where a number is expected.
+    text: Option<Error>,
+    /// Cells of text that can be no numbers, and the table that they are in.
+    bad: BadCells,
+    source: Option<String>,
+    /// Cells that hold a value.
+    pub present: usize,
+    /// Cells that read as numbers.
+    pub numbers: usize,
+    /// The distinct values.
+    pub distinct: Distinct,
+    /// The first cell without a value.
+    pub missing: Option<Misfit>,
+    /// Cells without a value, of all rows and of the training rows.
+    pub gaps: (usize, usize),
+    /// The first infinite number.
+    pub infinite: Option<Misfit>,
+    /// For each kind of target in question, the first value that does not suit it.
+    pub unsuited: Vec<(TargetKind, Option<Misfit>)>,
+    /// The first value that is not above 0, where that is asked for.
+    pub not_positive: Option<Misfit>,
+    /// The smallest and the largest number.
+    pub range: (f64, f64),
+    /// Whether all numbers look like counts.
+    countable: bool,
+    /// The greatest common divisor of whole numbers.
+    divisor: u64,
+    /// Mean and spread of the numbers of the training rows.
+    spread: Spread,
+    /// What cells that are no plain numbers could be.
+    forms: Forms,
+    /// Whether all numbers are whole.
+    whole: bool,
+    /// Whether every number is above the one of the row before, and the last one.
+    rising: bool,
+    last: Option<f64>,
+    /// The steps of a target from row to row, by the places of its values where it is text.
+    steps: Spread,
+    /// The numbers at both ends.
+    extremes: Extremes,
+    /// What is known of instants.
+    calendar: Option<Calendar>,
+}
+
+impl ColumnFacts {
+    /// Of no cells yet.
+    pub(crate) fn new(demand: Demand) -> ColumnFacts {
+        let kinds = if let Demand::Target(kinds) = &demand { kinds.as_slice() } else { &[] };
+        ColumnFacts {
+            unsuited: kinds.iter().map(|&kind| (kind, None)).collect(),
+            demand,
+            unsupported: None,
+            text: None,
+            bad: BadCells::default(),
+            source: None,
+            present: 0,
+            numbers: 0,
+            distinct: Distinct::default(),
+            missing: None,
+            gaps: (0, 0),
+            infinite: None,
+            not_positive: None,
+            range: (f64::INFINITY, f64::NEG_INFINITY),
+            countable: true,
+            divisor: 0,
+            spread: Spread::default(),
+            forms: Forms::default(),
+            whole: true,
+            rising: true,
+            last: None,
+            steps: Spread::default(),
+            extremes: Extremes::default(),
+            calendar: None,
+        }
+    }
+
+    /// Takes in what is known of the same column in later rows, asked for the same.
+    pub(super) fn merge(&mut self, later: ColumnFacts) {
+        keep_earlier(&mut self.unsupported, later.unsupported);
+        keep_earlier(&mut self.text, later.text);
+        keep_earlier(&mut self.source, later.source);
+        self.bad.merge(later.bad);
+        self.present += later.present;
+        self.numbers += later.numbers;
+        self.distinct.merge(later.distinct);
+        keep_earlier(&mut self.missing, later.missing);
+        self.gaps = (self.gaps.0 + later.gaps.0, self.gaps.1 + later.gaps.1);
+        keep_earlier(&mut self.infinite, later.infinite);
+        for ((_, first), (_, later)) in self.unsuited.iter_mut().zip(later.unsuited) {
+            keep_earlier(first, later);
+        }
+        keep_earlier(&mut self.not_positive, later.not_positive);
+        self.range = (self.range.0.min(later.range.0), self.range.1.max(later.range.1));
+        self.countable &= later.countable;
+        self.divisor = common_divisor(self.divisor, later.divisor);
+        self.spread.merge(later.spread);
+        self.forms.merge(later.forms);
+        self.whole &= later.whole;
+        self.rising &= later.rising && self.extremes.end_below(&later.extremes);
+        self.last = later.last.or(self.last);
+        self.steps.merge(later.steps);
+        self.extremes.merge(later.extremes);
+        match (&mut self.calendar, later.calendar) {
+            (Some(calendar), Some(later)) => calendar.merge(later),
+            (own, later) => *own = own.take().or(later),
+        }
+    }
+
+    /// Takes in the next rows. `training` says which of them are trained on; all when absent.
+    pub(crate) fn push(&mut self, table: &Table, name: &str, column: &Column, training: Option<&[bool]>) {
+        let trains = |row: usize| training.is_none_or(|training| training[row]);
+        match column {
+            Column::Unsupported { data_type, .. } => {
+                self.unsupported.get_or_insert_with(|| table.unsupported(name, data_type));
+            }
+            Column::Number(values) => {
+                for (row, &value) in values.iter().enumerate() {
+                    if value.is_nan() {
+                        self.push_missing(table, name, row, trains(row));
+                        continue;
+                    }
+                    (self.present, self.numbers) = (self.present + 1, self.numbers + 1);
+                    let index = self.distinct.number(value, || table.place(row, name));
+                    self.count(index, trains(row));
+                    self.push_value(table, name, (row, value), trains(row));
+                }
+            }
+            Column::Text(text) => self.push_text(table, name, text, &trains),
+            Column::Time(values) => self.push_times(table, name, values, &trains),
+        }
+    }
+
+    fn push_times(&mut self, table: &Table, name: &str, values: &[f64], trains: &dyn Fn(usize) -> bool) {
+        if self.demand != Demand::None {
+            self.unsupported.get_or_insert_with(|| table.unsupported(name, "date"));
+            return;
+        }
+        let mut calendar = self.calendar.take().unwrap_or_default();
+        for (row, &seconds) in values.iter().enumerate() {
+            if seconds.is_nan() {
+                self.push_missing(table, name, row, trains(row));
+                continue;
+            }
+            self.present += 1;
+            let index = self.distinct.number(seconds, || table.place(row, name));
+            self.count(index, trains(row));
+            if trains(row) {
+                calendar.push(seconds);
+            }
+        }
+        self.calendar = Some(calendar);
+    }
+
+    fn push_text(&mut self, table: &Table, name: &str, text: &TextColumn, trains: &dyn Fn(usize) -> bool) {
+        self.text.get_or_insert_with(|| table.not_a_number(name, text));
+        self.source.get_or_insert_with(|| table.source().to_owned());
+        let numbers: Vec<Option<f64>> = text.levels().iter().map(|level| plain_number(level)).collect();
+        let bad = |(level, number): (&String, &Option<f64>)| number.is_none() && BadCells::is_bad(level);
+        let bad: Vec<bool> = text.levels().iter().zip(&numbers).map(bad).collect();
+        let booleans: Vec<Option<f64>> = text.levels().iter().map(|level| boolean(level)).collect();
+        // The place of each value of the block among those of the file, once it was met.
+        let mut places: Vec<Option<Option<usize>>> = vec![None; text.levels().len()];
+        for (row, code) in text.codes().enumerate() {
+            let Some(code) = code else {
+                self.push_missing(table, name, row, trains(row));
+                continue;
+            };
+            self.present += 1;
+            self.numbers += usize::from(numbers[code].is_some());
+            let index = match places[code] {
+                Some(index) => index,
+                None => {
+                    if numbers[code].is_none() {
+                        self.forms.push(&text.levels()[code]);
+                    }
+                    self.distinct.text(&text.levels()[code], || table.place(row, name))
+                }
+            };
+            places[code] = Some(index);
+            if bad[code] {
+                self.bad.push(table, row, name, &text.levels()[code]);
+            }
+            self.count(index, trains(row));
+            if numbers[code].is_none() {
+                self.step_to(index.map_or(f64::NAN, |index| index as f64));
+            }
+            if let Some(value) = numbers[code].or(booleans[code]) {
+                self.push_value(table, name, (row, value), trains(row));
+            }
+        }
+    }
+
+    fn count(&mut self, level: Option<usize>, trains: bool) {
+        if let Some(level) = level.and_then(|index| self.distinct.levels.get_mut(index)) {
+            level.rows += 1;
+            level.training += u64::from(trains);
+        }
+    }
+
+    fn push_missing(&mut self, table: &Table, name: &str, row: usize, trains: bool) {
+        self.gaps.0 += 1;
+        self.gaps.1 += usize::from(trains);
+        if self.missing.is_none() {
+            let error = table.missing(row, name);
+            self.missing = Some(Misfit { row: table.row(row), error });
+        }
+    }
+
+    fn push_value(&mut self, table: &Table, name: &str, (row, value): (usize, f64), trains: bool) {
+        let at = table.row(row);
+        self.range = (self.range.0.min(value), self.range.1.max(value));
+        self.whole &= value.fract() == 0.0;
+        self.extremes.push(value, at);
+        self.step_to(value);
+        if value.is_infinite() {
+            keep_first(&mut self.infinite, at, table.finite(row, name, value).map(|_| ()));
+        } else if trains {
+            self.spread.push(value);
+        }
+        match &self.demand {
+            Demand::None => {}
+            Demand::Positive(positive) => {
+                if self.not_positive.is_none() {
+                    keep_first(&mut self.not_positive, at, positive.check(table, row, name, value));
+                }
+            }
+            Demand::Target(_) => {
+                for (kind, first) in self.unsuited.iter_mut().filter(|(_, first)| first.is_none()) {
+                    keep_first(first, at, check_value(*kind, table, (row, name), value));
+                }
+                self.countable &= (0.0..=HIGHEST_GUESS).contains(&value) && value.fract() == 0.0;
+                if self.countable && self.divisor != 1 {
+                    self.divisor = common_divisor(self.divisor, value as u64);
+                }
+            }
+        }
+    }
+
+    /// Goes on to the number of the next row.
+    fn step_to(&mut self, value: f64) {
+        if let Some(last) = self.last {
+            self.rising &= value > last;
+            let step = value - last;
+            if self.demand != Demand::None && step.is_finite() {
+                self.steps.push(step);
+            }
+        }
+        self.last = Some(value);
+    }
+
+    /// Whether the values of neighbouring rows are closer than those of any two (von Neumann 1941): by three standard errors or more.
+    pub(crate) fn follows_rows(&self) -> bool {
+        let (steps, all) = (self.steps.affine(), self.spread.affine());
+        let rows = self.steps.count() as f64;
+        let classes = self.has_text() && !self.is_boolean();
+        let spread = if classes { self.distinct.spread_of_places() } else { all.scale };
+        let ratio = steps.scale / spread;
+        rows > 2.0 && spread > 0.0 && (1.0 - 0.5 * ratio * ratio) * rows.sqrt() > 3.0
+    }
+
+    /// Whether all numbers are whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole && self.numbers > 0
+    }
+
+    /// Whether every number is above the one before.
+    pub(crate) fn is_rising(&self) -> bool {
+        self.rising
+    }
+
+    /// Whether the column holds instants.
+    pub(crate) fn is_time(&self) -> bool {
+        self.calendar.is_some()
+    }
+
+    /// What is known of its instants.
+    pub(super) fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_ref()
+    }
+
+    /// The numbers at both ends.
+    pub(super) fn extremes(&self) -> &Extremes {
+        &self.extremes
+    }
+
+    /// How cells of text are read as numbers or dates, with an example in words.
+    pub(crate) fn reading(&self) -> Option<(Reading, String)> {
+        let dates = self.demand == Demand::None;
+        let read = self.has_text() && self.supported().is_ok();
+        let reading = self.forms.reading(self.plain_numbers()).filter(|_| read);
+        let strays = || {
+            let words = format!("({} taken as missing)", self.bad.words());
+            (Reading::Number { decimal_comma: false, unit: None, open: true }, words)
+        };
+        reading
+            .filter(|(reading, _)| dates || matches!(reading, Reading::Number { .. }))
+            .or_else(|| (dates && read && self.has_strays()).then(strays))
+    }
+
+    /// Whether the column is one of numbers with a few cells of text, in so many rows that those are no reason to take numbers for names.
+    fn has_strays(&self) -> bool {
+        self.shows_a_kind()
+            && self.numbers as f64 >= NUMBERS_OF_A_NUMBER * self.present as f64
+            && self.code().is_none()
+    }
+
+    /// Whether there are enough cells to tell mistakes from categories.
+    pub(super) fn shows_a_kind(&self) -> bool {
+        self.present >= FEWEST_CELLS
+    }
+
+    fn plain_numbers(&self) -> Option<PlainNumbers> {
+        (self.numbers > 0).then_some(PlainNumbers { whole: self.whole, range: self.range })
+    }
+
+    /// An example of the codes that the column holds: whole numbers, some with leading zeros.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.forms.code(self.plain_numbers()).filter(|_| self.has_text())
+    }
+
+    /// The levels of the column from low to high, if it is text whose levels have an order by their meaning.
+    pub(crate) fn rating(&self) -> Option<Vec<String>> {
+        let text = self.has_text() && self.numbers == 0 && !self.distinct.more;
+        let levels = || {
+            self.distinct
+                .texts()
+                .into_iter()
+                .filter(|text| marker(text) != Some(Marker::Sure))
+                .collect::<Vec<_>>()
+        };
+        text.then(|| rating_order(&levels())).flatten()
+    }
+
+    /// What is wrong with a column of numbers that holds text too.
+    pub(super) fn bad_cells(&self) -> &BadCells {
+        &self.bad
+    }
+
+    /// Whether a column with text holds more numbers than other text.
+    pub(super) fn is_mostly_numbers(&self) -> bool {
+        self.numbers * 2 >= self.present && self.code().is_none()
+    }
+
+    /// The error for a type that has no meaning, if that is what the column has.
+    pub(crate) fn supported(&self) -> Result<()> {
+        self.unsupported.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether some cell holds text.
+    pub(crate) fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// The error for text where numbers are expected: for all cells that can be no numbers, or for the first text.
+    pub(crate) fn not_a_number(&self) -> Error {
+        let several = self.source.as_deref().and_then(|source| self.bad.error(source));
+        several.or(self.text.clone()).unwrap_or_else(|| Error::data("a column of numbers holds no text"))
+    }
+
+    /// Whether the column is text of nothing but true and false, which stand for 1 and 0.
+    pub(crate) fn is_boolean(&self) -> bool {
+        let mut levels = self.distinct.levels.iter();
+        self.has_text() && !self.distinct.more && levels.all(|level| boolean(&level.text).is_some())
+    }
+
+    /// Checks that the column can be read as numbers.
+    pub(crate) fn check_numbers(&self) -> Result<()> {
+        self.supported()?;
+        if self.has_text() && !self.is_boolean() { Err(self.not_a_number()) } else { Ok(()) }
+    }
+
+    /// The distinct numbers with the training rows of each, where all are small, whole and not negative. Of those in steps of ten, which are
+    /// amounts that were rounded, and of more than can be told apart: nothing.
+    pub(crate) fn whole_numbers(&self) -> Option<Vec<(f64, u64)>> {
+        let value = |level: &Level| Some((level.text.parse().ok()?, level.training));
+        let whole = self.countable && self.divisor == 1 && !self.distinct.more;
+        whole.then(|| self.distinct.levels.iter().filter_map(value).collect())
+    }
+
+    /// The first cell that is missing or infinite.
+    pub(crate) fn not_finite(&self) -> Option<&Misfit> {
+        [&self.missing, &self.infinite].into_iter().flatten().min_by_key(|misfit| misfit.row)
+    }
+
+    /// Whether the training rows hold different values.
+    pub(crate) fn varies_in_training(&self) -> bool {
+        let mut held = self.distinct.levels.iter().filter(|level| level.training > 0);
+        let Some(first) = held.next() else { return false };
+        let truth = boolean(&first.text).filter(|_| self.is_boolean());
+        self.distinct.more || held.any(|level| truth.is_none() || boolean(&level.text) != truth)
+    }
+
+    /// Shift and scale that standardise the numbers of the training rows, the mean standing in for those that are missing.
+    pub(crate) fn affine(&self) -> Affine {
+        let Affine { shift, scale } = self.spread.affine();
+        match (self.spread.count(), self.gaps.1) {
+            (0, _) | (_, 0) => Affine { shift, scale },
+            (present, missing) => {
+                let share = present as f64 / (present as f64 + missing as f64);
+                Affine { shift, scale: if self.varies_in_training() { scale * share.sqrt() } else { scale } }
+            }
+        }
+    }
+
+    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the cell is missing.
+    pub(crate) fn gap_affine(&self, rows: usize) -> Affine {
+        share_affine(self.gaps.1, rows)
+    }
+
+    /// Shift and scale that standardise, over `rows` training rows, an input that is 1 where the column has this level and
+    /// 0 elsewhere.
+    pub(crate) fn level_affine(&self, text: &str, rows: usize) -> Affine {
+        let level = self.distinct.levels.iter().find(|level| level.text == text);
+        share_affine(level.map_or(0, |level| level.training as usize), rows)
+    }
+}
+
+/// What standardises an input that is 1 in `ones` of so many rows and 0 in the others.
+fn share_affine(ones: usize, rows: usize) -> Affine {
+    let share = ones as f64 / rows.max(1) as f64;
+    let scale = if share > 0.0 && share < 1.0 { (share * (1.0 - share)).sqrt() } else { 1.0 };
+    Affine { shift: share, scale }
+}
+
+/// The greatest common divisor, 0 of two zeros.
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

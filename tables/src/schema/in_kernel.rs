@@ -1,0 +1,74 @@
+//! Columns by name in the text of a kernel: `matern32(ard)[age,income] * coregion[region]`; the grammar itself knows numbers alone.
+
+use super::Schema;
+use sparsegp::error::{Error, Result};
+use sparsegp::options::FitOptions;
+use std::ops::Range;
+
+impl Schema {
+    /// The options for the inputs of these columns: the kernel in numbers of inputs, and what each input holds.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::kernel_of_inputs`].
+    pub(crate) fn options_of(&self, options: FitOptions) -> Result<FitOptions> {
+        let kernel = self.kernel_of_inputs(&options.kernel)?;
+        Ok(FitOptions { kernel, dimensions: self.dimensions(), ..options })
+    }
+
+    /// The text with the numbers of inputs in place of the names of columns; that of a category or a date stands for all of its inputs.
+    ///
+    /// # Errors
+    ///
+    /// A usage error for a name of no column that is an input.
+    fn kernel_of_inputs(&self, kernel: &str) -> Result<String> {
+        let mut rest = kernel;
+        let mut text = String::new();
+        while let Some((before, after)) = rest.split_once('[') {
+            let Some((inside, after)) = after.split_once(']') else { break };
+            text.push_str(before);
+            text.push_str(&format!("[{}]", self.selection(inside)?));
+            rest = after;
+        }
+        Ok(text + rest)
+    }
+
+    fn selection(&self, inside: &str) -> Result<String> {
+        // Numbers and ranges of inputs, and lists of values.
+        let number = |word: &str| word.trim().parse::<f64>().is_ok();
+        if inside.split([',', ':']).all(|word| number(word) || word.trim().is_empty()) {
+            return Ok(inside.to_owned());
+        }
+        let inputs = inside.split(',').map(|word| self.inputs_called(word.trim()));
+        Ok(inputs.collect::<Result<Vec<String>>>()?.join(","))
+    }
+
+    /// The numbers that a word of a selection stands for.
+    fn inputs_called(&self, word: &str) -> Result<String> {
+        if word.chars().all(|c| c.is_ascii_digit()) && !word.is_empty() {
+            return Ok(word.to_owned());
+        }
+        let inputs: Option<Range<usize>> = self.inputs_of(word);
+        let inputs = inputs.filter(|inputs| !inputs.is_empty()).ok_or_else(|| {
+            let names: Vec<&str> = self.features.iter().map(super::Feature::name).collect();
+            Error::usage(format!(
+                "⟨kernel⟩: there is no input called '{word}', expected one of {}",
+                names.join(", ")
+            ))
+        })?;
+        Ok(inputs.map(|input| input.to_string()).collect::<Vec<_>>().join(","))
+    }
+
+    /// The inputs that a column makes.
+    fn inputs_of(&self, column: &str) -> Option<Range<usize>> {
+        let mut from = 0;
+        for feature in &self.features {
+            let to = from + self.width(feature);
+            if feature.name() == column {
+                return Some(from..to);
+            }
+            from = to;
+        }
+        None
+    }
+}

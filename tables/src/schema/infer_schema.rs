@@ -1,0 +1,510 @@
+//! How the features of a table, and the statistics of its inputs, follow from what is known of its columns; no cells.
+
+use std::collections::{HashMap, HashSet};
+
+use super::bad_cells::BadCells;
+use super::check::folded;
+use super::columns::{Feature, Schema, SchemaOptions, SplitBy, check_rows};
+use super::facts::{ColumnFacts, Demand, Misfit, Positive};
+use super::left_out::reason;
+use super::table_facts::TableFacts;
+use super::target::TargetEncoding;
+use crate::tables::column::level_order;
+use crate::tables::reading::{Reading, Readings};
+use crate::tables::table::{quoted, shown};
+use crate::tables::written::with_point;
+use crate::tables::{DateOrder, ReadOptions};
+use sparsegp::data::{Affine, Scaling};
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
+
+/// The most categories of one column, each of which would be an input; …
+const MOST_INPUTS: usize = 1000;
+
+/// … and where they are codes. More are almost surely an identifier.
+const MOST_LEVELS: usize = 10_000;
+
+impl Schema {
+    /// [`Schema::infer`] by what is known of a table.
+    pub(crate) fn of_facts(facts: &TableFacts, options: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+        check_options(facts, options)?;
+        let names: Vec<&str> = match &options.features {
+            Some(features) => features.iter().map(String::as_str).collect(),
+            None => facts.names().collect(),
+        };
+        let mut features = Vec::new();
+        let (mut warnings, mut doubts) = (facts.notes().to_vec(), Doubts::default());
+        let names: Vec<&str> = names.into_iter().filter(|name| options.is_feature(name)).collect();
+        let left_out = left_out(facts, &names, options, &mut warnings)?;
+        let names: Vec<&str> = names.into_iter().filter(|name| !left_out.contains(name)).collect();
+        let declared = |name: &str| options.categorical.iter().any(|categorical| categorical == name);
+        check_cells(facts, names.iter().copied().filter(|name| !declared(name)))?;
+        for name in names {
+            features.push(infer_feature(facts, name, (declared(name), !options.drop_first), &mut doubts)?);
+        }
+        warnings.extend(doubts.told(facts.source()));
+        if features.is_empty() {
+            return Err(Error::data(format!(
+                "{}: no feature is left besides the target {}",
+                facts.source(),
+                quoted(&options.target)
+            ))
+            .hint("exclude fewer columns, or name features with ⟨features⟩"));
+        }
+        let (encoding, notes) = TargetEncoding::of_facts(facts, options)?;
+        warnings.extend(notes);
+        let schema = Schema {
+            features,
+            target: options.target.clone(),
+            encoding,
+            exposure: options.exposure.clone(),
+            weights: options.weights.clone(),
+            drop_first: options.drop_first,
+            fills: Vec::new(),
+            missing: options.missing.clone(),
+            readings: options.readings.clone().unwrap_or_default(),
+        };
+        let mut schema = Schema { fills: schema.means(facts)?, ..schema };
+        for feature in &schema.features {
+            // Dates that came as dates may come as text in a table to predict.
+            if let Feature::Date { name, .. } = feature {
+                let order = DateOrder::YearMonthDay;
+                schema.readings.entry(name.clone()).or_insert(Reading::Date { order });
+            }
+        }
+        warnings.extend(schema.gaps_note(facts)?);
+        if schema.dims() == 0 {
+            return Err(Error::data(format!(
+                "{}: every feature is a column of a single category, expected one that varies",
+                facts.source()
+            )));
+        }
+        schema.check_exposure_kind()?;
+        for name in schema.exposure.iter().chain(&schema.weights) {
+            let column = facts.require(name)?;
+            column.check_numbers()?;
+            let misfits = [&column.missing, &column.not_positive].into_iter().flatten();
+            misfits.min_by_key(|misfit| misfit.row).map_or(Ok(()), |first| Err(first.error.clone()))?;
+        }
+        Ok((schema, warnings))
+    }
+
+    /// The mean of each numeric feature over the training rows, 0 for others.
+    fn means(&self, facts: &TableFacts) -> Result<Vec<f64>> {
+        let mean = |feature: &Feature| match feature {
+            Feature::Numeric { name, .. } => Ok(facts.require(name)?.affine().shift),
+            Feature::Date { name, .. } => {
+                Ok(facts.require(name)?.calendar().map_or(0.0, |calendar| calendar.mean()))
+            }
+            Feature::Categorical { .. } => Ok(0.0),
+        };
+        self.features.iter().map(mean).collect()
+    }
+
+    /// What is done about missing cells, in one line.
+    fn gaps_note(&self, facts: &TableFacts) -> Result<Option<String>> {
+        let (mut numbers, mut categories) = (Vec::new(), Vec::new());
+        for feature in &self.features {
+            let missing = facts.require(feature.name())?.gaps.0;
+            let list = match feature {
+                Feature::Numeric { .. } | Feature::Date { .. } => &mut numbers,
+                Feature::Categorical { .. } => &mut categories,
+            };
+            list.extend(
+                (missing > 0).then(|| (feature.name(), format!("{} ({missing})", quoted(feature.name())))),
+            );
+        }
+        let list = |columns: &[(&str, String)]| folded(columns.iter().map(|(_, words)| words.clone()));
+        let mut done = Vec::new();
+        if let Some((first, _)) = numbers.first() {
+            let input = quoted(&format!("{first} is missing"));
+            done.push(format!("in {} they take the mean, and an input {input} says where", list(&numbers)));
+        }
+        if !categories.is_empty() {
+            done.push(format!("in {} they are a category of their own", list(&categories)));
+        }
+        let words = format!("{}: cells are missing: {}", facts.source(), done.join("; "));
+        Ok((!done.is_empty()).then_some(words))
+    }
+
+    /// Checks that every row of the features can be used, as [`Schema::design`] does.
+    pub(crate) fn check_facts(&self, facts: &TableFacts) -> Result<()> {
+        let mut first: Option<&Misfit> = None;
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            let misfit = match feature {
+                Feature::Numeric { .. } => column.infinite.as_ref(),
+                Feature::Categorical { .. } | Feature::Date { .. } => None,
+            };
+            first = [first, misfit].into_iter().flatten().min_by_key(|misfit| misfit.row);
+        }
+        first.map_or(Ok(()), |misfit| Err(misfit.error.clone()))
+    }
+
+    /// The names of the inputs that are the same in all `rows` training rows.
+    pub(crate) fn constant_inputs(&self, facts: &TableFacts, rows: usize) -> Result<Vec<String>> {
+        let mut constant = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            match feature {
+                Feature::Numeric { .. } => constant.push(!column.varies_in_training()),
+                Feature::Date { cycles, .. } => {
+                    constant.push(!column.varies_in_training());
+                    constant.extend(cycles.iter().flat_map(|_| [false; 2]));
+                }
+                Feature::Categorical { levels, missing, coded: true, .. } => {
+                    let all = |share: f64| share == 1.0;
+                    let missing = *missing && all(column.gap_affine(rows).shift);
+                    let one = levels.iter().any(|level| all(column.level_affine(level, rows).shift));
+                    constant.push(missing || one);
+                }
+                Feature::Categorical { levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    constant.extend(levels.map(|level| {
+                        let share = column.level_affine(level, rows).shift;
+                        share == 0.0 || share == 1.0
+                    }));
+                }
+            }
+            let share = column.gap_affine(rows).shift;
+            constant.extend(feature.tells_missing().then_some(share == 0.0 || share == 1.0));
+        }
+        let names = self.input_names().into_iter().zip(constant);
+        Ok(names.filter_map(|(name, constant)| constant.then_some(name)).collect())
+    }
+
+    /// What [`Scaling::standardise`] finds on the training rows, `rows` of them.
+    pub(crate) fn scaling_of_facts(&self, facts: &TableFacts, rows: usize) -> Result<Scaling> {
+        let number = |column: &ColumnFacts| column.affine();
+        let mut inputs: Vec<Affine> = Vec::with_capacity(self.dims());
+        for feature in &self.features {
+            let column = facts.require(feature.name())?;
+            match feature {
+                Feature::Numeric { .. } => inputs.push(number(column)),
+                Feature::Date { origin, cycles, .. } => {
+                    let calendar = column.calendar().into_iter();
+                    inputs.extend(
+                        calendar.flat_map(|calendar| calendar.affines(*origin, cycles, column.gaps.1)),
+                    );
+                }
+                Feature::Categorical { coded: true, .. } => inputs.push(Affine::IDENTITY),
+                Feature::Categorical { levels, .. } => {
+                    let levels = levels.iter().skip(self.first_level());
+                    inputs.extend(levels.map(|level| column.level_affine(level, rows)));
+                }
+            }
+            inputs.extend(feature.tells_missing().then(|| column.gap_affine(rows)));
+        }
+        Ok(Scaling::linear(inputs, number(facts.require(&self.target)?)))
+    }
+}
+
+impl SchemaOptions {
+    /// Whether a column that the file has is a feature.
+    fn is_feature(&self, name: &str) -> bool {
+        let named = self.features.as_ref().is_none_or(|features| features.iter().any(|known| known == name));
+        let group = match &self.split {
+            Some(SplitBy::Group(group)) => self.features.is_none() && group == name,
+            _ => false,
+        };
+        named
+            && !group
+            && !special(self).any(|(_, column)| column == name)
+            && !self.exclude.iter().any(|known| known == name)
+    }
+
+    /// How files of these columns are read.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { delimiter: self.delimiter, missing: self.missing.clone() }
+    }
+
+    /// Whether a column that the file has is looked at.
+    pub fn uses(&self, name: &str) -> bool {
+        self.demand(name).is_some()
+    }
+
+    /// How columns of text are to be read, as their cells and the options say, and what is told of it, in one line.
+    pub(crate) fn readings_of(&self, facts: &TableFacts) -> Result<(Readings, Option<String>)> {
+        check_ordered(facts, self)?;
+        let (mut readings, mut words) = (Readings::new(), Vec::new());
+        let (mut ordered, mut codes) = (Vec::new(), Vec::new());
+        words.extend(facts.decimal_comma().map(|cell| {
+            let value = with_point(cell);
+            format!("all with a decimal comma ({cell:?} is {value})")
+        }));
+        for (name, levels) in &self.ordered {
+            readings.insert(name.clone(), Reading::Ordered { levels: levels.clone(), open: false });
+        }
+        let declared =
+            |name: &&str| self.categorical.iter().any(|known| known == name) || readings.contains_key(*name);
+        let free: Vec<&str> = facts.names().filter(|name| !declared(name)).collect();
+        for name in free {
+            let classes = name == self.target && self.positive_label.is_some();
+            let Some(column) = facts.require(name).ok().filter(|_| !classes) else { continue };
+            if let Some((reading, example)) = column.reading() {
+                words.push(format!("{} {example}", quoted(name)));
+                readings.insert(name.to_owned(), reading);
+            } else if let Some(code) = column.code() {
+                codes.push(format!("{} ({code:?})", quoted(name)));
+            } else if let Some(levels) = column.rating().filter(|_| name != self.target) {
+                ordered.push(format!("{} ({})", quoted(name), levels.join(" < ")));
+                readings.insert(name.to_owned(), Reading::Ordered { levels, open: true });
+            }
+        }
+        let parts = [
+            ("numbers and dates as written", words),
+            ("levels in the order of their meaning", ordered),
+            ("codes with leading zeros stay text", codes),
+        ];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let told: Vec<String> =
+            parts.map(|(what, words)| format!("{what}: {}", folded(words.into_iter()))).collect();
+        let told = (!told.is_empty()).then(|| format!("{}: {}", facts.source(), told.join("; ")));
+        Ok((readings, told))
+    }
+
+    /// The kind of target, where it is said: an exposure makes sense for counts alone.
+    pub(crate) fn kind(&self) -> Option<TargetKind> {
+        self.target_kind.or(self.exposure.as_ref().map(|_| TargetKind::Count))
+    }
+
+    /// What is asked of the values of a column, `None` of one that nobody looks at.
+    pub(crate) fn demand(&self, name: &str) -> Option<Demand> {
+        if name == self.target {
+            // Where no kind is asked for, these are the ones that are guessed.
+            let guessed = || if self.classes { vec![] } else { vec![TargetKind::Real, TargetKind::Count] };
+            return Some(Demand::Target(self.kind().map_or_else(guessed, |kind| vec![kind])));
+        }
+        let role = [(&self.exposure, Positive::Exposure), (&self.weights, Positive::Weight)];
+        match role.into_iter().find(|(column, _)| column.as_deref() == Some(name)) {
+            Some((_, positive)) => Some(Demand::Positive(positive)),
+            None => self.is_feature(name).then_some(Demand::None),
+        }
+    }
+}
+
+/// Checks that every column an option names is there, and that the options do not contradict each other.
+fn check_options(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    for (_, name) in special(options) {
+        facts.require_name(name)?;
+    }
+    let features = options.features.as_deref().unwrap_or_default();
+    for name in features.iter().chain(&options.exclude).chain(&options.categorical).chain(&options.keep) {
+        facts.require_name(name)?;
+    }
+    options.split.iter().try_for_each(|by| facts.require_name(by.column()))?;
+    check_roles(options)?;
+    let mut seen = HashSet::new();
+    if let Some(twice) = features.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(Error::usage(format!("the feature {} is given twice", quoted(twice))));
+    }
+    check_rows(facts.source(), facts.rows())
+}
+
+/// Checks that columns of ordered levels are there, have no other role and no level twice.
+fn check_ordered(facts: &TableFacts, options: &SchemaOptions) -> Result<()> {
+    for (name, levels) in &options.ordered {
+        facts.require_name(name)?;
+        let role = special(options).find(|(_, other)| other == name).map(|(role, _)| role);
+        let role = role.or(options.categorical.contains(name).then_some("categorical"));
+        let twice = levels.iter().enumerate().find(|(at, level)| levels[..*at].contains(level));
+        let wrong = match (role, twice) {
+            (Some(role), _) => format!("the column {} cannot be both ordered and {role}", quoted(name)),
+            (None, Some((_, level))) => format!("⟨ordered {name}⟩ has the level {} twice", quoted(level)),
+            (None, None) => continue,
+        };
+        return Err(Error::usage(wrong));
+    }
+    Ok(())
+}
+
+/// The columns that are no features whatever else is asked for, each with its role.
+fn special(options: &SchemaOptions) -> impl Iterator<Item = (&'static str, &str)> {
+    let exposure = options.exposure.iter().map(|name| ("exposure", name.as_str()));
+    let weights = options.weights.iter().map(|name| ("weights", name.as_str()));
+    std::iter::once(("target", options.target.as_str())).chain(exposure).chain(weights)
+}
+
+/// Checks that no column has two roles.
+fn check_roles(options: &SchemaOptions) -> Result<()> {
+    let features = options.features.as_deref().unwrap_or_default();
+    let mut seen: HashMap<&str, &str> = HashMap::new();
+    for (role, name) in special(options) {
+        if let Some(other) = seen.insert(name, role) {
+            return Err(Error::usage(format!(
+                "the column {} cannot be both {other} and {role}",
+                quoted(name)
+            ))
+            .hint(format!("name another column as {role}")));
+        }
+        if features.iter().any(|feature| feature == name) {
+            return Err(Error::usage(format!("the {role} {} cannot be a feature too", quoted(name))));
+        }
+    }
+    Ok(())
+}
+
+/// What looks wrong about columns of categories, by column.
+#[derive(Default)]
+struct Doubts {
+    /// Those with another category in every row.
+    identifiers: Vec<String>,
+    /// Those with a category of several lines, with that.
+    lines: Vec<(String, String)>,
+    /// Those that hold more numbers than other text, with the first of that.
+    mixed: Vec<(String, String)>,
+}
+
+impl Doubts {
+    /// A line for each kind of doubt.
+    fn told(&self, source: &str) -> Vec<String> {
+        let identifiers = match self.identifiers.as_slice() {
+            [] => None,
+            [name] => Some(format!(
+                "{source}: column {name} has a different category in every row; it is likely an identifier"
+            )),
+            names => Some(format!(
+                "{source}: columns {} have a different category in every row; they are likely identifiers",
+                folded(names.iter().cloned())
+            )),
+        };
+        let lines = match self.lines.as_slice() {
+            [] => None,
+            [(name, level)] => {
+                Some(format!("{source}: column {name} has a category of several lines, {level}"))
+            }
+            columns => Some(format!(
+                "{source}: columns have categories of several lines: {}",
+                folded(columns.iter().map(|(name, level)| format!("{name} ({level})")))
+            )),
+        };
+        let mixed = self.mixed.iter().map(|(name, text)| format!("{name} ({text})"));
+        let mixed = (!self.mixed.is_empty())
+            .then(|| format!("{source}: numbers beside text are categories: {}", folded(mixed)));
+        identifiers.into_iter().chain(lines).chain(mixed).collect()
+    }
+}
+
+/// The columns that are left out although nothing was said of them, told in one line. All are kept where none would be left.
+fn left_out<'a>(
+    facts: &TableFacts,
+    names: &[&'a str],
+    options: &SchemaOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<&'a str>> {
+    if options.features.is_some() {
+        return Ok(Vec::new());
+    }
+    let follows = facts.require(&options.target)?.follows_rows();
+    let mut found = Vec::new();
+    for &name in names {
+        let asked = [&options.keep, &options.categorical].into_iter().flatten().any(|kept| kept == name);
+        // Nobody writes identifiers with a currency or with thousands set apart.
+        let asked = asked || options.readings.as_ref().is_some_and(|readings| readings.contains_key(name));
+        let reason = reason(name, facts.require(name)?, most_levels(!options.drop_first), follows);
+        found.extend(reason.filter(|_| !asked).map(|reason| (name, reason)));
+    }
+    if found.len() == names.len() {
+        // Something has to be left, if it has values.
+        found.retain(|(name, _)| facts.require(name).is_ok_and(|column| column.present == 0));
+    }
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words = folded(found.iter().map(|(name, reason)| format!("{} ({reason})", quoted(name))));
+    let kept: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    let (noun, them) = if kept.len() == 1 { ("column", "it") } else { ("columns", "them") };
+    notes.push(format!(
+        "{}: {noun} left out: {words}; ⟨keep {}⟩ keeps {them}",
+        facts.source(),
+        if kept.iter().any(|name| name.contains(' ')) {
+            format!("'{}'", kept.join(","))
+        } else {
+            kept.join(",")
+        }
+    ));
+    Ok(kept)
+}
+
+/// The meaning of one column; see [`Schema::infer`] for the rule.
+fn infer_feature(
+    facts: &TableFacts,
+    name: &str,
+    (declared, coded): (bool, bool),
+    doubts: &mut Doubts,
+) -> Result<Feature> {
+    let column = facts.require(name)?;
+    column.supported()?;
+    if let Some(calendar) = column.calendar() {
+        if declared {
+            return Err(Error::data(format!(
+                "{}: column {} holds dates, expected categories",
+                facts.source(),
+                quoted(name)
+            ))
+            .hint("leave it out of ⟨categorical⟩: dates make a trend and phases of day, week and year"));
+        }
+        let (origin, cycles) = (calendar.origin(), calendar.cycles());
+        return Ok(Feature::Date { name: name.to_owned(), origin, cycles, missing: column.gaps.1 > 0 });
+    }
+    if declared {
+        return categorical(facts, (name, coded), column, doubts);
+    }
+    if !column.has_text() || column.is_boolean() {
+        return Ok(Feature::Numeric { name: name.to_owned(), missing: column.gaps.1 > 0 });
+    }
+    if column.is_mostly_numbers() {
+        doubts.mixed.push((quoted(name), column.bad_cells().words()));
+    }
+    categorical(facts, (name, coded), column, doubts)
+}
+
+/// Checks that no column of numbers holds text, where rows are too few to show what text stands for; one error for all such columns.
+fn check_cells<'a>(facts: &TableFacts, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let (mut bad, mut wrong) = (BadCells::default(), Vec::new());
+    for name in names {
+        let column = facts.require(name)?;
+        let free = column.supported().is_ok() && column.has_text() && !column.is_boolean();
+        if free && column.is_mostly_numbers() && !column.shows_a_kind() {
+            bad.merge(column.bad_cells().clone());
+            wrong.push((name, column));
+        }
+    }
+    let Some((_, first)) = wrong.first() else { return Ok(()) };
+    let names = wrong.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    let error = bad.error(facts.source()).unwrap_or_else(|| first.not_a_number());
+    Err(error.hint(format!(
+        "correct or remove the row; if the column holds categories, say ⟨categorical {names}⟩"
+    )))
+}
+
+/// The most levels of a category, whose input is a code or that has one for each.
+fn most_levels(coded: bool) -> usize {
+    if coded { MOST_LEVELS } else { MOST_INPUTS }
+}
+
+fn categorical(
+    facts: &TableFacts,
+    (name, coded): (&str, bool),
+    values: &ColumnFacts,
+    doubts: &mut Doubts,
+) -> Result<Feature> {
+    let column = format!("{}: column {}", facts.source(), quoted(name));
+    let mut levels = values.distinct.texts();
+    let most = most_levels(coded);
+    if levels.len() > most || values.distinct.is_cut() {
+        return Err(Error::data(format!(
+            "{column} has {} categories, expected at most {most}",
+            values.distinct.count()
+        ))
+        .hint(format!("leave it out with ⟨exclude {name}⟩, or group rare categories into one")));
+    }
+    if levels.len() > 2 && levels.len() == facts.rows() {
+        doubts.identifiers.push(quoted(name));
+    }
+    if let Some(level) = levels.iter().find(|level| level.contains('\n')) {
+        doubts.lines.push((quoted(name), shown(level)));
+    }
+    levels.sort_by(|a, b| level_order(a, b));
+    Ok(Feature::Categorical { name: name.to_owned(), levels, missing: values.gaps.1 > 0, coded })
+}

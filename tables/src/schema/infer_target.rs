@@ -1,0 +1,377 @@
+//! How the kind of a target, its classes and its levels are found in a training column; no later data.
+
+use std::cmp::Ordering;
+
+use super::check::folded;
+use super::columns::SchemaOptions;
+use super::counts::Whole;
+use super::distinct::Level;
+use super::facts::ColumnFacts;
+use super::table_facts::TableFacts;
+use super::target::{TargetEncoding, advise, constant, values_listed};
+use crate::tables::column::{level_order, number_text};
+use crate::tables::table::{Table, alike, quoted, shown};
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::TargetKind;
+
+/// The most levels of an ordinal target; more are better treated as a number.
+const MOST_LEVELS: usize = 100;
+
+/// The most classes of a target; each of them has a latent function.
+const MOST_CLASSES: usize = 1000;
+
+/// Classes, in small letters, that are positive against one of [`NEGATIVE_WORDS`]; numbers are spelled in one way, so
+/// "+1" is "1".
+const POSITIVE_WORDS: [&str; 7] = ["yes", "y", "true", "t", "positive", "pos", "1"];
+
+/// The opposites of [`POSITIVE_WORDS`].
+const NEGATIVE_WORDS: [&str; 8] = ["no", "n", "false", "f", "negative", "neg", "0", "-1"];
+
+impl TargetEncoding {
+    /// Finds the encoding of the target of a training table.
+    ///
+    /// Where no kind is asked for: text, or true and false, of two distinct values and more than two rows of numbers of
+    /// two distinct values are binary; text of more distinct values, which come twice each on average at least, are classes; whole numbers that begin at 0 or 1 and thin out are counts (see `counts`); other numbers are
+    /// real.
+    ///
+    /// The positive class is the one asked for; else the one that says yes where the other says no (as in yes and no, true
+    /// and false, 1 and -1); else the larger number; else the text with fewer rows, or the later one in sorted order.
+    ///
+    /// Returns the encoding, and a note where the choice of the positive class, or between counts and numbers, was a guess.
+    ///
+    /// # Errors
+    ///
+    /// When a value is missing or none of the kind, the values do not vary, there are not exactly two classes, the levels
+    /// have a gap or are too few or too many, or the positive class asked for is not in the column; a usage error when one
+    /// is asked for of a target that has no classes.
+    pub fn infer(
+        table: &Table,
+        name: &str,
+        kind: Option<TargetKind>,
+        positive_label: Option<&str>,
+    ) -> Result<(TargetEncoding, Vec<String>)> {
+        let options = SchemaOptions {
+            target: name.to_owned(),
+            target_kind: kind,
+            positive_label: positive_label.map(str::to_owned),
+            ..SchemaOptions::default()
+        };
+        let names = table.columns().iter().map(|named| named.name.as_str());
+        let demand = |column: &str| options.demand(column).filter(|_| column == name);
+        let mut facts = TableFacts::new(table.source(), names, &demand);
+        facts.push(table, None);
+        TargetEncoding::of_facts(&facts, &options)
+    }
+
+    /// [`TargetEncoding::infer`] by what is known of a table; `facts` were gathered with the same options.
+    pub(crate) fn of_facts(
+        facts: &TableFacts,
+        options: &SchemaOptions,
+    ) -> Result<(TargetEncoding, Vec<String>)> {
+        let (name, positive_label) = (&options.target, options.positive_label.as_deref());
+        let target = Target {
+            facts: facts.require(name)?,
+            rows: facts.rows(),
+            column: format!("{}: the target {}", facts.source(), quoted(name)),
+        };
+        let mut notes = Vec::new();
+        let kind = match options.kind() {
+            Some(kind) => kind,
+            None if options.classes => target.kind_of_classes(),
+            None if options.numbers && !target.facts.has_text() => TargetKind::Real,
+            None => target.guess(&mut notes)?,
+        };
+        let encoding = match (kind, positive_label) {
+            (TargetKind::Binary, _) => target.classes(positive_label, &mut notes)?,
+            (_, Some(label)) => return Err(target.no_positive(kind, label)),
+            (TargetKind::Ordinal, None) => TargetEncoding { kind, levels: target.levels()? },
+            (TargetKind::Class, None) => TargetEncoding { kind, levels: target.many_classes()? },
+            _ => {
+                let encoding = TargetEncoding { kind, levels: Vec::new() };
+                target.check_values(kind)?;
+                encoding.check_range(&target.column, target.facts.range)?;
+                encoding
+            }
+        };
+        Ok((encoding, notes))
+    }
+}
+
+/// A target column, with how messages call it.
+struct Target<'a> {
+    facts: &'a ColumnFacts,
+    rows: usize,
+    column: String,
+}
+
+impl Target<'_> {
+    /// The kind of target by its values alone.
+    fn guess(&self, notes: &mut Vec<String>) -> Result<TargetKind> {
+        self.facts.supported()?;
+        if self.facts.has_text() { self.guess_text() } else { Ok(self.guess_numbers(notes)) }
+    }
+
+    fn guess_numbers(&self, notes: &mut Vec<String>) -> TargetKind {
+        let distinct = self.facts.distinct.levels().len();
+        if distinct == 2 && self.rows > 2 {
+            return TargetKind::Binary;
+        }
+        if distinct <= 2 {
+            return TargetKind::Real;
+        }
+        let Some(values) = self.facts.whole_numbers() else { return TargetKind::Real };
+        let whole = Whole::of(values);
+        notes.push(format!("{}: {}", self.column, whole.words(self.facts.range)));
+        if whole == Whole::Counts { TargetKind::Count } else { TargetKind::Real }
+    }
+
+    fn guess_text(&self) -> Result<TargetKind> {
+        let facts = self.facts;
+        let two = facts.distinct.levels().len() <= 2 && (facts.numbers == 0 || self.rows > 2);
+        if two || facts.is_boolean() {
+            return Ok(TargetKind::Binary);
+        }
+        // As for a feature: mostly numbers are a column of numbers with a mistake in it.
+        if facts.is_mostly_numbers() {
+            return Err(facts.not_a_number().hint("correct or remove the row"));
+        }
+        let levels = facts.distinct.levels();
+        let twice = 2 * levels.len() <= facts.present;
+        if levels.len() <= MOST_CLASSES && !facts.distinct.is_cut() && twice {
+            // A text that comes once among classes is more likely a mistake than a class.
+            let once: Vec<&Level> = levels.iter().filter(|level| level.training <= 1).collect();
+            return if once.is_empty() { Ok(TargetKind::Class) } else { Err(self.lone_classes(&once)) };
+        }
+        Err(Error::data(format!(
+            "{} is text of {} distinct values, {}, expected numbers, or classes with two rows each at least",
+            self.column,
+            facts.distinct.count(),
+            values_listed(&facts.distinct.texts())
+        ))
+        .hint("check that ⟨target⟩ names the right column"))
+    }
+
+    /// The error for classes of one row each, with the class that each looks like.
+    fn lone_classes(&self, lone: &[&Level]) -> Error {
+        let others = self.facts.distinct.levels().iter().filter(|level| level.training > 1);
+        let others: Vec<&str> = others.map(|level| level.text.as_str()).collect();
+        let named = |level: &&Level| match alike(&level.text, &others) {
+            Some(class) => format!("{} (did you mean {}?)", shown(&level.text), shown(class)),
+            None => shown(&level.text),
+        };
+        Error::data(format!(
+            "{} has {} in one row only, expected classes of several rows",
+            self.column,
+            folded(lone.iter().map(named))
+        ))
+        .hint("correct or remove the row; ⟨task classification⟩ takes it for a class")
+    }
+
+    /// Two classes or more.
+    fn kind_of_classes(&self) -> TargetKind {
+        let two = self.facts.is_boolean() || self.facts.distinct.levels().len() <= 2;
+        if two { TargetKind::Binary } else { TargetKind::Class }
+    }
+
+    /// The classes of a target of any number of them, numbers by value before text in alphabetical order.
+    fn many_classes(&self) -> Result<Vec<String>> {
+        let facts = self.facts;
+        facts.supported()?;
+        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
+        if let Some(misfit) = unusable {
+            return Err(misfit.error.clone());
+        }
+        let mut classes: Vec<String> =
+            facts.distinct.levels().iter().map(|level| level.text.clone()).collect();
+        if classes.len() < 2 {
+            return Err(self.one_class(classes.first().map(String::as_str)));
+        }
+        if facts.distinct.is_cut() || classes.len() > MOST_CLASSES {
+            return Err(Error::data(format!(
+                "{} has {} distinct values, expected at most {MOST_CLASSES} classes",
+                self.column,
+                facts.distinct.count()
+            ))
+            .hint("group the classes, or use a likelihood of numbers"));
+        }
+        classes.sort_by(|a, b| level_order(a, b));
+        Ok(classes)
+    }
+
+    /// Checks that every cell is a number that suits the kind.
+    fn check_values(&self, kind: TargetKind) -> Result<()> {
+        self.facts.check_numbers().map_err(|error| advise(kind, error))?;
+        let unsuited = self.facts.unsuited.iter().find(|(known, _)| *known == kind);
+        let unsuited = unsuited.and_then(|(_, first)| first.as_ref());
+        match unsuited.or(self.facts.missing.as_ref()) {
+            Some(misfit) => Err(misfit.error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn no_positive(&self, kind: TargetKind, label: &str) -> Error {
+        Error::usage(format!(
+            "{} is of kind {kind}, which has no positive class, found the positive label {}",
+            self.column,
+            shown(label)
+        ))
+        .hint("leave the positive label out, or ask for a likelihood of two classes")
+    }
+
+    /// The encoding of a target of two classes.
+    fn classes(&self, positive_label: Option<&str>, notes: &mut Vec<String>) -> Result<TargetEncoding> {
+        let found = self.first_classes()?;
+        let (a, b) = match found.as_slice() {
+            [a, b] => (a.text.clone(), b.text.clone()),
+            [a, b, third, ..] => return Err(third_class([&a.text, &b.text], third)),
+            _ => return Err(self.one_class(found.first().map(|class| class.text.as_str()))),
+        };
+        let known = is_positive(&a, &b);
+        let numbers = [&a, &b].iter().all(|class| class.parse::<f64>().is_ok());
+        let rarer = found[1].rows.cmp(&found[0].rows).then(level_order(&a, &b));
+        let order = if numbers { level_order(&a, &b) } else { rarer };
+        let a_is_positive = known.unwrap_or(order == Ordering::Greater);
+        let levels = if a_is_positive { vec![b, a] } else { vec![a, b] };
+        let mut encoding = TargetEncoding { kind: TargetKind::Binary, levels };
+        if let Some(label) = positive_label {
+            let place = positive_place(&encoding, label);
+            if place.ok_or_else(|| self.not_a_class(&encoding, label))? == 0 {
+                encoding.levels.reverse();
+            }
+        } else if known.is_none() {
+            notes.push(format!(
+                "{} takes only the values {}: they are two classes, with {} as the positive one",
+                self.column,
+                values_listed(&encoding.levels),
+                shown(encoding.positive().unwrap_or_default())
+            ));
+        }
+        Ok(encoding)
+    }
+
+    /// The first three classes at most.
+    fn first_classes(&self) -> Result<Vec<Level>> {
+        let facts = self.facts;
+        facts.supported()?;
+        let unusable = if facts.has_text() { facts.missing.as_ref() } else { facts.not_finite() };
+        if let Some(misfit) = unusable {
+            return Err(misfit.error.clone());
+        }
+        let levels = facts.distinct.levels().iter().take(3).cloned();
+        if !facts.is_boolean() {
+            return Ok(levels.collect());
+        }
+        // Every spelling of true is one class, and so is every one of false.
+        let mut classes: Vec<Level> = Vec::with_capacity(2);
+        for level in facts.distinct.levels() {
+            let text = level.text.to_lowercase();
+            if classes.iter().all(|class| class.text != text) {
+                classes.push(Level { text, ..level.clone() });
+            }
+        }
+        Ok(classes)
+    }
+
+    fn not_a_class(&self, encoding: &TargetEncoding, label: &str) -> Error {
+        Error::data(format!(
+            "{} has the classes {}, found the positive label {}, expected one of them",
+            self.column,
+            values_listed(encoding.levels()),
+            shown(label)
+        ))
+        .hint("write the positive label as it is in the file")
+    }
+
+    fn one_class(&self, class: Option<&str>) -> Error {
+        let class = class.map_or_else(String::new, |class| format!(", {}", shown(class)));
+        Error::data(format!("{} has one class only{class}, expected two", self.column))
+            .hint("check that ⟨target⟩ names the right column and that the file has rows of both classes")
+    }
+
+    /// The levels of an ordinal target, in order.
+    fn levels(&self) -> Result<Vec<String>> {
+        let (kind, facts) = (TargetKind::Ordinal, self.facts);
+        facts.check_numbers().map_err(|error| advise(kind, error))?;
+        let unsuited = facts.unsuited.iter().find(|(known, _)| *known == kind);
+        let misfits = [unsuited.and_then(|(_, first)| first.as_ref()), facts.missing.as_ref()];
+        if let Some(first) = misfits.into_iter().flatten().min_by_key(|misfit| misfit.row) {
+            return Err(first.error.clone());
+        }
+        let mut numbers: Vec<f64> = if facts.is_boolean() {
+            vec![facts.range.0, facts.range.1]
+        } else {
+            facts.distinct.levels().iter().filter_map(|level| level.text.parse().ok()).collect()
+        };
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
+        check_levels(&self.column, &numbers, &facts.distinct.count())?;
+        Ok(numbers.into_iter().map(|level| number_text(level).into_owned()).collect())
+    }
+}
+
+/// Whether `a` is the positive class and `b` its opposite, or the other way round; nothing for other words.
+fn is_positive(a: &str, b: &str) -> Option<bool> {
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let positive = |word: &str| POSITIVE_WORDS.contains(&word);
+    let negative = |word: &str| NEGATIVE_WORDS.contains(&word);
+    if positive(&a) && negative(&b) {
+        Some(true)
+    } else if negative(&a) && positive(&b) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// The place of the class that a user calls positive; "1.0" and "+1" are the class "1", as in a file.
+fn positive_place(encoding: &TargetEncoding, label: &str) -> Option<usize> {
+    let label = label.trim();
+    match label.parse::<f64>() {
+        Ok(value) => encoding.class(&number_text(value)),
+        Err(_) => encoding.class(label),
+    }
+}
+
+fn third_class(two: [&String; 2], third: &Level) -> Error {
+    let [a, b] = two.map(|class| shown(class));
+    Error::data(format!(
+        "{}: found {}, expected {a} or {b}, the two classes of the rows before",
+        third.place,
+        shown(&third.text)
+    ))
+    .hint("correct or remove the row; for more than two classes use ⟨task classification⟩ without a likelihood of two")
+}
+
+/// Checks the levels of a column, of which there are `count` in words.
+fn check_levels(column: &str, levels: &[f64], count: &str) -> Result<()> {
+    match levels {
+        [] | [_] => {
+            return Err(constant(column, &number_text(levels.first().copied().unwrap_or_default())));
+        }
+        [low, high] => {
+            let (low, high) = (number_text(*low), number_text(*high));
+            return Err(Error::data(format!(
+                "{column} has the 2 levels {low} and {high}, expected at least 3 ordered levels"
+            ))
+            .hint("two levels are two classes: use a Bernoulli likelihood"));
+        }
+        _ => {}
+    }
+    if levels.len() > MOST_LEVELS {
+        return Err(Error::data(format!(
+            "{column} has {count} levels, expected at most {MOST_LEVELS} ordered levels"
+        ))
+        .hint("use a likelihood of any real number, or group the levels"));
+    }
+    match levels.windows(2).find(|pair| pair[1] - pair[0] > 1.0) {
+        None => Ok(()),
+        Some(pair) => {
+            let missing = number_text(pair[0] + 1.0);
+            let (low, high) = (number_text(pair[0]), number_text(pair[1]));
+            Err(Error::data(format!(
+                "{column} has no row of level {missing} between {low} and {high}, expected levels without gaps"
+            ))
+            .hint("number the levels that occur 1, 2, 3, … in their order"))
+        }
+    }
+}

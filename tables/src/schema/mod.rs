@@ -1,0 +1,31 @@
+//! What the columns of a table mean to a model: inputs, categories, the kind of target, its classes and levels; no files, no fits.
+
+mod bad_cells;
+mod calendar;
+mod check;
+mod columns;
+mod counts;
+mod design;
+mod distinct;
+mod explained;
+pub(crate) mod facts;
+mod in_kernel;
+mod infer_schema;
+mod infer_target;
+mod left_out;
+mod odd;
+pub(crate) mod ratings;
+mod sentinels;
+mod spread;
+pub(crate) mod table_facts;
+mod target;
+
+pub use calendar::Cycle;
+pub(crate) use check::constant_inputs;
+pub use check::input_warnings;
+pub use columns::{Feature, Schema, SchemaOptions, SplitBy, UnseenLevels};
+pub(crate) use columns::{check_labelled, check_rows, unlabelled_note};
+pub use design::UnseenColumn;
+pub(crate) use odd::odd_values;
+pub(crate) use sentinels::sentinels;
+pub use target::TargetEncoding;

@@ -1,0 +1,54 @@
+//! Numbers such as -999 that stand for missing cells by custom: found where they are far from all others of their column, told, and left as
+//! they are.
+
+use super::check::folded;
+use super::columns::Schema;
+use super::odd::checked_columns;
+use super::table_facts::TableFacts;
+use crate::tables::column::{Column, number_text};
+use crate::tables::table::{Table, quoted};
+use sparsegp::error::Result;
+
+/// Numbers that stand for missing cells by custom.
+const SENTINELS: [f64; 12] =
+    [-9.0, -99.0, -999.0, -9999.0, -99999.0, -999.9, -99.9, 99.0, 999.0, 9999.0, 99999.0, 999999.0];
+
+/// Cells from which on a number far from all others is a habit rather than a slip.
+const FEWEST: usize = 2;
+
+/// A line for all columns that have such a number in several rows. `rows` are the rows, or a sample of them.
+pub(crate) fn sentinels(facts: &TableFacts, schema: &Schema, rows: &Table) -> Result<Option<String>> {
+    let (mut words, mut values): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for name in checked_columns(schema) {
+        let (low, high) = facts.require(name)?.range;
+        let Some(Column::Number(cells)) = rows.column(name) else { continue };
+        for value in [low, high].into_iter().filter(|value| SENTINELS.contains(value)) {
+            let count = cells.iter().filter(|&&cell| cell == value).count();
+            if count >= FEWEST && is_far(value, cells) {
+                words.push(format!("{} in {}", number_text(value), quoted(name)));
+                values.push(number_text(value).into_owned());
+            }
+        }
+    }
+    if words.is_empty() {
+        return Ok(None);
+    }
+    values.sort();
+    values.dedup();
+    Ok(Some(format!(
+        "{}: numbers far from all others in several rows: {}; if they stand for missing cells, add ⟨missing {}⟩",
+        facts.source(),
+        folded(words.into_iter()),
+        values.join(",")
+    )))
+}
+
+/// Whether a value is as far from the nearest other one as the others, besides further sentinels, are from each other.
+fn is_far(value: f64, cells: &[f64]) -> bool {
+    let others = || cells.iter().copied().filter(|cell| cell.is_finite() && *cell != value);
+    let plain = || others().filter(|cell| !SENTINELS.contains(cell));
+    let (low, high) =
+        plain().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), cell| (low.min(cell), high.max(cell)));
+    let gap = if value < low { low - value } else { value - high };
+    low <= high && gap >= (high - low).max(1.0)
+}

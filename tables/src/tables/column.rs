@@ -1,0 +1,511 @@
+//! A typed column and the rule that finds its type from text cells; no files.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::marker::{are_markers, code_digits, plain_number};
+
+/// The code of a missing cell in a [`TextColumn`].
+const MISSING: usize = usize::MAX;
+
+/// The values of one column, one per row.
+///
+/// A column is `Number` when every cell that is not missing reads as a number, and `Text` otherwise. Whole numbers with a
+/// leading zero (`01002`) are text. Missing cells
+/// (empty, `NA`, `NaN`, `null`, `?`, in any case) are kept: NaN in a `Number` column, which holds NaN for no other
+/// reason, and `None` in a `Text` column. Other markers of missing cells stay text here: a schema reads them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Column {
+    /// Numbers; NaN is a missing cell, infinities are kept as read.
+    Number(Vec<f64>),
+    /// Text, with at least one cell that is not a number.
+    Text(TextColumn),
+    /// Instants, in seconds since the beginning of 1970 in UTC; NaN is a missing cell.
+    Time(Vec<f64>),
+    /// A column of a type that has no meaning here (a list, a duration); an error once it is used.
+    Unsupported {
+        /// The type as the file names it.
+        data_type: String,
+        /// The number of rows.
+        rows: usize,
+    },
+}
+
+impl Column {
+    /// The column of these text cells (`None` is a missing cell), its type found as for a CSV file.
+    pub fn from_text<'a>(cells: impl IntoIterator<Item = Option<&'a str>>) -> Column {
+        let mut builder = ColumnBuilder::default();
+        for cell in cells {
+            builder.push_text(cell.unwrap_or(""));
+        }
+        builder.finish()
+    }
+
+    /// A column of some distinct values, each row having one of them or none.
+    ///
+    /// # Panics
+    ///
+    /// When a row has a value that is not among them.
+    pub fn of_labels(labels: &[String], rows: impl IntoIterator<Item = Option<usize>>) -> Column {
+        let check =
+            |code: &Option<usize>| assert!(code.is_none_or(|code| code < labels.len()), "no such label");
+        Column::Text(TextColumn::of_codes(labels.to_vec(), rows.into_iter().inspect(check)))
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Number(values) | Column::Time(values) => values.len(),
+            Column::Text(text) => text.codes.len(),
+            Column::Unsupported { rows, .. } => *rows,
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a row has no value.
+    pub(crate) fn is_missing(&self, row: usize) -> bool {
+        match self {
+            Column::Number(values) | Column::Time(values) => values[row].is_nan(),
+            Column::Text(text) => text.code(row).is_none(),
+            Column::Unsupported { .. } => false,
+        }
+    }
+
+    /// Returns whether a row lacks a value: its cell is missing or holds a marker of missing cells.
+    pub(crate) fn lacking(&self) -> impl Fn(usize) -> bool + '_ {
+        let markers = match self {
+            Column::Text(text) => are_markers(&text.levels),
+            _ => Vec::new(),
+        };
+        move |row| match self {
+            Column::Text(text) => text.code(row).is_none_or(|code| markers[code]),
+            _ => self.is_missing(row),
+        }
+    }
+
+    /// The text at a row, of a column that has some there.
+    pub(crate) fn text(&self, row: usize) -> Option<&str> {
+        match self {
+            Column::Text(text) => text.get(row),
+            _ => None,
+        }
+    }
+
+    /// Numbers as instants.
+    pub(crate) fn into_time(self) -> Column {
+        match self {
+            Column::Number(values) => Column::Time(values),
+            other => other,
+        }
+    }
+
+    /// The same column as numbers where no text is left in it.
+    pub(crate) fn typed(self) -> Column {
+        match self {
+            Column::Text(text) if text.numbers == text.present() => {
+                let values: Vec<f64> =
+                    text.levels.iter().map(|level| level.parse().unwrap_or(f64::NAN)).collect();
+                let value = |&code: &usize| values.get(code).copied().unwrap_or(f64::NAN);
+                Column::Number(text.codes.iter().map(value).collect())
+            }
+            other => other,
+        }
+    }
+
+    /// The values at some rows, in their order. The distinct values of text stay those of the whole column.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    pub(crate) fn take(&self, rows: &[usize]) -> Column {
+        match self {
+            Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
+            Column::Time(values) => Column::Time(rows.iter().map(|&row| values[row]).collect()),
+            Column::Text(text) => Column::Text(text.take(rows)),
+            Column::Unsupported { data_type, .. } => {
+                Column::Unsupported { data_type: data_type.clone(), rows: rows.len() }
+            }
+        }
+    }
+}
+
+/// A column of text, stored as codes into its distinct values.
+///
+/// Cells that read as numbers are spelled in one way ("1.0", "01" and "1" are all "1"), so that a category means the
+/// same whether it came from a file of text or of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextColumn {
+    levels: Vec<String>,
+    codes: Vec<usize>,
+    numbers: usize,
+    first_text: usize,
+}
+
+impl TextColumn {
+    /// The column of these values, each one of some distinct ones or missing.
+    pub(crate) fn of_codes(levels: Vec<String>, codes: impl IntoIterator<Item = Option<usize>>) -> Self {
+        let codes = codes.into_iter().map(|code| code.unwrap_or(MISSING)).collect();
+        TextColumn { levels, codes, numbers: 0, first_text: 0 }
+    }
+
+    /// The distinct values, in the order of their first row.
+    pub fn levels(&self) -> &[String] {
+        &self.levels
+    }
+
+    /// For each row the index of its value in [`levels`](Self::levels), or `None` where it is missing.
+    pub(crate) fn codes(&self) -> impl ExactSizeIterator<Item = Option<usize>> + '_ {
+        self.codes.iter().map(|&code| (code != MISSING).then_some(code))
+    }
+
+    /// The value at a row; `None` where it is missing or there is no such row.
+    pub fn get(&self, row: usize) -> Option<&str> {
+        self.code(row).and_then(|code| self.levels.get(code)).map(String::as_str)
+    }
+
+    /// The number of rows that hold a value.
+    pub(crate) fn present(&self) -> usize {
+        self.codes.iter().filter(|&&code| code != MISSING).count()
+    }
+
+    /// The number of rows whose value reads as a number.
+    pub fn numbers(&self) -> usize {
+        self.numbers
+    }
+
+    /// The first row (from 0) whose value does not read as a number.
+    pub(crate) fn first_text(&self) -> usize {
+        self.first_text
+    }
+
+    fn take(&self, rows: &[usize]) -> TextColumn {
+        self.with_codes(rows.iter().map(|&row| self.codes[row]).collect())
+    }
+
+    /// The column without the distinct values that are to be missing.
+    pub(super) fn without(&self, missing: &[bool]) -> TextColumn {
+        let kept = |&code: &usize| {
+            missing.get(code).map_or(MISSING, |&missing| if missing { MISSING } else { code })
+        };
+        self.with_codes(self.codes.iter().map(kept).collect())
+    }
+
+    /// The same distinct values with other codes.
+    fn with_codes(&self, codes: Vec<usize>) -> TextColumn {
+        let is_number: Vec<bool> = self.levels.iter().map(|level| plain_number(level).is_some()).collect();
+        let number = |code: usize| is_number.get(code).copied();
+        TextColumn {
+            levels: self.levels.clone(),
+            numbers: codes.iter().filter(|&&code| number(code) == Some(true)).count(),
+            first_text: codes.iter().position(|&code| number(code) == Some(false)).unwrap_or(0),
+            codes,
+        }
+    }
+
+    /// The code at a row, `None` where it is missing.
+    pub(crate) fn code(&self, row: usize) -> Option<usize> {
+        self.codes.get(row).copied().filter(|&code| code != MISSING)
+    }
+}
+
+/// 1 for "true", 0 for "false", in any case.
+pub(crate) fn boolean(text: &str) -> Option<f64> {
+    if text.eq_ignore_ascii_case("true") {
+        Some(1.0)
+    } else if text.eq_ignore_ascii_case("false") {
+        Some(0.0)
+    } else {
+        None
+    }
+}
+
+/// What one text cell holds.
+enum Cell<'a> {
+    Missing,
+    Number(f64),
+    Text(&'a str),
+}
+
+/// Reads one text cell, ignoring white space around it.
+fn read_cell(field: &str) -> Cell<'_> {
+    let text = field.trim();
+    let missing = text.is_empty()
+        || text == "?"
+        || (text.len() <= 4 && ["na", "nan", "null"].iter().any(|token| text.eq_ignore_ascii_case(token)));
+    if missing {
+        return Cell::Missing;
+    }
+    match text.parse::<f64>() {
+        Ok(value) if value.is_nan() => Cell::Missing,
+        Ok(_) if code_digits(text).is_some() => Cell::Text(text),
+        Ok(value) => Cell::Number(value),
+        Err(_) => Cell::Text(text),
+    }
+}
+
+/// The shortest text that reads back as this number, with no trailing ".0" and no negative zero.
+pub(crate) fn number_text(value: f64) -> Cow<'static, str> {
+    if value == 0.0 {
+        return Cow::Borrowed("0");
+    }
+    let mut text = format!("{value:?}");
+    if text.ends_with(".0") {
+        text.truncate(text.len() - 2);
+    }
+    Cow::Owned(text)
+}
+
+/// Numbers by value, before text by its characters.
+pub(crate) fn level_order(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(x), Ok(y)) => x.total_cmp(&y),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
+}
+
+/// Collects the cells of a column and finds its type on the way.
+#[derive(Debug)]
+pub(crate) enum ColumnBuilder {
+    Number(Vec<f64>),
+    Text(TextBuilder),
+    /// A column that is copied as it stands, and collected as others are if it is used too.
+    Copied {
+        cells: CopiedCells,
+        typed: Option<Box<ColumnBuilder>>,
+    },
+}
+
+/// The cells of a column as they stand: numbers of a file of numbers, else text.
+#[derive(Debug, Default)]
+pub(crate) enum CopiedCells {
+    #[default]
+    None,
+    Number(Vec<f64>),
+    Text(TextBuilder),
+}
+
+impl CopiedCells {
+    /// Adds a cell of text, of which an empty one alone is missing.
+    fn push_text(&mut self, field: &str) {
+        if !matches!(self, CopiedCells::Text(_)) {
+            let numbers = match self {
+                CopiedCells::Number(values) => std::mem::take(values),
+                _ => Vec::new(),
+            };
+            *self = CopiedCells::Text(TextBuilder::of_numbers(&numbers));
+        }
+        if let CopiedCells::Text(builder) = self {
+            builder.push(if field.is_empty() { Cell::Missing } else { Cell::Text(field) });
+        }
+    }
+
+    fn push_number(&mut self, value: f64) {
+        match self {
+            CopiedCells::None => *self = CopiedCells::Number(vec![value]),
+            CopiedCells::Number(values) => values.push(value),
+            CopiedCells::Text(builder) => builder.push(number_cell(value)),
+        }
+    }
+}
+
+impl Default for ColumnBuilder {
+    fn default() -> Self {
+        ColumnBuilder::Number(Vec::new())
+    }
+}
+
+impl ColumnBuilder {
+    /// The builder of a column that is copied, and collected as others are if it is `used`.
+    pub(crate) fn copied(used: bool) -> ColumnBuilder {
+        ColumnBuilder::Copied { cells: CopiedCells::None, typed: used.then(Box::default) }
+    }
+
+    /// Adds a cell that is written one way and read another.
+    pub(crate) fn push_text_as(&mut self, written: &str, read: &str) {
+        match self {
+            ColumnBuilder::Copied { cells, typed } => {
+                cells.push_text(written);
+                typed.iter_mut().for_each(|typed| typed.push_text(read));
+            }
+            _ => self.push_text(read),
+        }
+    }
+
+    /// Adds a cell read from text.
+    pub(crate) fn push_text(&mut self, field: &str) {
+        if let ColumnBuilder::Copied { .. } = self {
+            return self.push_text_as(field, field);
+        }
+        match (&mut *self, read_cell(field)) {
+            (ColumnBuilder::Number(values), Cell::Missing) => values.push(f64::NAN),
+            (ColumnBuilder::Number(values), Cell::Number(value)) => values.push(value),
+            (ColumnBuilder::Number(values), Cell::Text(text)) => {
+                let mut builder = TextBuilder::of_numbers(values);
+                builder.push(Cell::Text(text));
+                *self = ColumnBuilder::Text(builder);
+            }
+            (ColumnBuilder::Text(builder), cell) => builder.push(cell),
+            (ColumnBuilder::Copied { .. }, _) => {}
+        }
+    }
+
+    /// Adds a number; NaN is a missing cell.
+    pub(crate) fn push_number(&mut self, value: f64) {
+        match self {
+            ColumnBuilder::Number(values) => values.push(value),
+            ColumnBuilder::Text(builder) => builder.push(number_cell(value)),
+            ColumnBuilder::Copied { cells, typed } => {
+                cells.push_number(value);
+                typed.iter_mut().for_each(|typed| typed.push_number(value));
+            }
+        }
+    }
+
+    /// The column so far; the builder is ready for the next block of the same file. A copied column that is not used has no rows.
+    pub(crate) fn finish(&mut self) -> Column {
+        if let ColumnBuilder::Copied { typed, .. } = self {
+            return typed.as_mut().map_or(Column::Number(Vec::new()), |typed| typed.finish());
+        }
+        match std::mem::take(self) {
+            ColumnBuilder::Text(builder) => Column::Text(builder.column),
+            ColumnBuilder::Number(values) => Column::Number(values),
+            ColumnBuilder::Copied { .. } => Column::Number(Vec::new()),
+        }
+    }
+
+    /// Whether the column is used, and not only copied.
+    pub(crate) fn is_used(&self) -> bool {
+        !matches!(self, ColumnBuilder::Copied { typed: None, .. })
+    }
+
+    /// The copy of the column so far, where it is copied.
+    pub(crate) fn finish_copy(&mut self) -> Option<Column> {
+        let ColumnBuilder::Copied { cells, .. } = self else { return None };
+        Some(match std::mem::take(cells) {
+            CopiedCells::None => Column::Text(TextColumn::of_codes(Vec::new(), [])),
+            CopiedCells::Number(values) => Column::Number(values),
+            CopiedCells::Text(builder) => Column::Text(builder.column),
+        })
+    }
+}
+
+fn number_cell(value: f64) -> Cell<'static> {
+    if value.is_nan() { Cell::Missing } else { Cell::Number(value) }
+}
+
+/// Collects text cells into codes and distinct values.
+#[derive(Debug)]
+pub(crate) struct TextBuilder {
+    column: TextColumn,
+    index: HashMap<String, usize>,
+}
+
+impl TextBuilder {
+    /// The builder of a column that looked like numbers so far; its next cell is text.
+    fn of_numbers(values: &[f64]) -> TextBuilder {
+        let column =
+            TextColumn { levels: Vec::new(), codes: Vec::new(), numbers: 0, first_text: values.len() };
+        let mut builder = TextBuilder { column, index: HashMap::new() };
+        for &value in values {
+            builder.push(number_cell(value));
+        }
+        builder
+    }
+
+    fn push(&mut self, cell: Cell<'_>) {
+        let code = match cell {
+            Cell::Missing => MISSING,
+            Cell::Number(value) => {
+                self.column.numbers += 1;
+                self.intern(&number_text(value))
+            }
+            Cell::Text(text) => self.intern(text),
+        };
+        self.column.codes.push(code);
+    }
+
+    fn intern(&mut self, level: &str) -> usize {
+        if let Some(&code) = self.index.get(level) {
+            return code;
+        }
+        let code = self.column.levels.len();
+        self.column.levels.push(level.to_owned());
+        self.index.insert(level.to_owned(), code);
+        code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(cells: &[&str]) -> Column {
+        Column::from_text(cells.iter().map(|&cell| Some(cell)))
+    }
+
+    #[test]
+    fn every_missing_token_in_any_case_is_missing_and_nothing_else_is() {
+        let Column::Number(values) = column(&["", " ", "NA", "na", "NaN", "-nan", "Null", "NULL", "?", "7"])
+        else {
+            panic!("not a column of numbers");
+        };
+        assert!(values[..9].iter().all(|value| value.is_nan()));
+        assert_eq!(values[9], 7.0);
+        let Column::Text(text) = column(&["nano", "none", "NA", "??"]) else { panic!("not text") };
+        assert_eq!(text.codes().collect::<Vec<_>>(), [Some(0), Some(1), None, Some(2)]);
+    }
+
+    #[test]
+    fn numbers_read_in_every_common_form() {
+        let read = column(&["1", " 2.5 ", "-3e2", "+4", ".5", "6.", "inf", "-Infinity", "1e400"]);
+        let expected = [1.0, 2.5, -300.0, 4.0, 0.5, 6.0, f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY];
+        assert_eq!(read, Column::Number(expected.to_vec()));
+    }
+
+    #[test]
+    fn a_late_text_turns_the_column_to_text_with_one_spelling_per_number() {
+        let Column::Text(text) = column(&["1.0", "-0", "", "1e0", "0.0", "red", "1", "01"]) else {
+            panic!("not text")
+        };
+        assert_eq!(text.levels(), ["1", "0", "red", "01"]);
+        assert_eq!(text.get(3), Some("1"));
+        assert_eq!(text.get(2), None);
+        assert_eq!(text.get(99), None);
+        assert_eq!((text.numbers(), text.present(), text.first_text()), (5, 7, 5));
+    }
+
+    #[test]
+    fn some_rows_keep_their_values_and_the_distinct_ones_of_all() {
+        let whole = column(&["1.0", "red", "", "blue", "2"]);
+        let Column::Text(text) = whole.take(&[4, 2, 3, 3]) else { panic!("not text") };
+        assert_eq!([0, 1, 2, 3].map(|row| text.get(row)), [Some("2"), None, Some("blue"), Some("blue")]);
+        assert_eq!(text.levels(), ["1", "red", "blue", "2"]);
+        assert_eq!((text.numbers(), text.present(), text.first_text()), (1, 3, 2));
+        assert_eq!(column(&["1", "2", "3"]).take(&[2, 0]), Column::Number(vec![3.0, 1.0]));
+    }
+
+    #[test]
+    fn a_builder_starts_afresh_after_each_block() {
+        let mut builder = ColumnBuilder::default();
+        builder.push_text("a");
+        assert!(matches!(builder.finish(), Column::Text(_)));
+        builder.push_text("1");
+        assert_eq!(builder.finish(), Column::Number(vec![1.0]));
+    }
+
+    #[test]
+    fn number_text_reads_back() {
+        for value in [1.0, 0.1, 1e300, -1e-300, 5e-324, 123456789.125, f64::MAX] {
+            assert_eq!(number_text(value).parse::<f64>(), Ok(value));
+        }
+        assert_eq!((number_text(3.0), number_text(-0.0)), ("3".into(), "0".into()));
+    }
+}

@@ -1,0 +1,262 @@
+//! Rows of a Parquet file, read some at a time into column builders; no pages and no cells.
+
+mod cells;
+mod pages;
+mod write;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+
+use ::parquet::column::reader::{ColumnReader, get_column_reader};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+
+use self::cells::{Kind, kind, read_cells};
+use self::pages::{PlainPages, codec};
+pub(super) use self::write::ParquetWriter;
+use crate::tables::column::ColumnBuilder;
+use crate::tables::columnar::MOST_ROWS;
+use crate::tables::format::{Opened, RowSource};
+use crate::tables::table::{Lines, check_names, quoted};
+use sparsegp::error::{Error, Result};
+
+/// The most rows decoded at once, so that a whole-file read does not decode the file twice over in memory.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// A Parquet file, read once: from front to back, or one row group after the other in a given order.
+pub(super) struct ParquetRows {
+    source: String,
+    file: Arc<File>,
+    metadata: ParquetMetaData,
+    names: Vec<String>,
+    decoded: Vec<Decoded>,
+    /// The row groups that are still to be read, the next one last.
+    groups: Vec<usize>,
+    /// Whether rows of two groups are kept apart.
+    apart: bool,
+    /// The columns of the row group at hand, as in `decoded`, and its rows that are still to be read.
+    readers: Vec<ColumnReader>,
+    left: usize,
+    row: usize,
+}
+
+/// A column that is read.
+struct Decoded {
+    /// Its place among the columns of the file.
+    column: usize,
+    /// Its place among the columns of a row group, where nested ones count once for each of their parts.
+    leaf: usize,
+    kind: Kind,
+}
+
+impl ParquetRows {
+    /// Reads the footer; returns the rows and one builder for each column that is wanted. Row groups are read in the order
+    /// of `groups`, where it is given; a block then never has rows of two of them.
+    pub(super) fn open(
+        source: &str,
+        file: File,
+        wanted: &dyn Fn(&str) -> bool,
+        groups: Option<&[usize]>,
+    ) -> Result<Opened> {
+        let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        let metadata = read_footer(source, &file)?;
+        let schema = metadata.file_metadata().schema_descr();
+        let fields = schema.root_schema().get_fields();
+        let names: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
+        if names.is_empty() {
+            return Err(Error::data(format!("{source}: the file has no columns")));
+        }
+        check_names(source, names.iter().map(String::as_str))?;
+        let mut leaf_of = vec![0; names.len()];
+        for leaf in (0..schema.num_columns()).rev() {
+            leaf_of[schema.get_column_root_idx(leaf)] = leaf;
+        }
+        let mut builders = Vec::with_capacity(fields.len());
+        let mut decoded = Vec::new();
+        for (column, field) in fields.iter().enumerate() {
+            let wanted = wanted(field.name());
+            builders.push(wanted.then(ColumnBuilder::default));
+            if let Some(kind) = kind(field).ok().filter(|_| wanted) {
+                decoded.push(Decoded { column, leaf: leaf_of[column], kind });
+            }
+        }
+        check_chunks(source, &metadata, length, &names, &decoded)?;
+        let count = metadata.num_row_groups();
+        let mut order: Vec<usize> = groups.map_or_else(|| (0..count).collect(), <[usize]>::to_vec);
+        // Groups that are not there are those of another file of the name.
+        order.retain(|&group| group < count);
+        order.reverse();
+        let rows = ParquetRows {
+            source: source.to_owned(),
+            file: Arc::new(file),
+            metadata,
+            names,
+            decoded,
+            groups: order,
+            apart: groups.is_some(),
+            readers: Vec::new(),
+            left: 0,
+            row: 0,
+        };
+        Ok((Box::new(rows), builders))
+    }
+
+    /// Goes on to the next row group; `false` when there is none.
+    fn next_group(&mut self) -> Result<bool> {
+        let Some(index) = self.groups.pop() else { return Ok(false) };
+        self.row = self.metadata.row_groups().iter().take(index).map(group_rows).sum();
+        let group = self.metadata.row_group(index);
+        self.left = group_rows(group);
+        let reader = |decoded: &Decoded| {
+            let chunk = group.column(decoded.leaf);
+            let pages = PlainPages::new(Arc::clone(&self.file), chunk, self.left)?;
+            Ok(get_column_reader(chunk.column_descr_ptr(), Box::new(pages)))
+        };
+        let readers: std::result::Result<_, ParquetError> =
+            undamaged(&self.source, || self.decoded.iter().map(reader).collect())?;
+        self.readers = readers.map_err(|error| unreadable(&self.source, &error))?;
+        Ok(true)
+    }
+
+    /// Reads the next `count` rows of the group at hand into the builders.
+    fn read(&mut self, builders: &mut [Option<ColumnBuilder>], count: usize) -> Result<()> {
+        for (reader, decoded) in self.readers.iter_mut().zip(&self.decoded) {
+            let Some(builder) = builders.get_mut(decoded.column).and_then(Option::as_mut) else { continue };
+            let problem = match undamaged(&self.source, || read_cells(reader, decoded.kind, count, builder))?
+            {
+                Ok(rows) if rows == count => continue,
+                Ok(rows) => format!("the column ends after {rows} more rows, expected {count}"),
+                Err(error) => error.to_string(),
+            };
+            let (source, row, name) = (&self.source, self.row, quoted(&self.names[decoded.column]));
+            return Err(Error::data(format!(
+                "{source}: reading failed after row {row}, column {name}: {problem}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl RowSource for ParquetRows {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn row(&self) -> usize {
+        self.row
+    }
+
+    fn unsupported(&self, column: usize) -> Option<&str> {
+        let schema = self.metadata.file_metadata().schema_descr().root_schema();
+        kind(schema.get_fields().get(column)?).err()
+    }
+
+    fn is_time(&self, column: usize) -> bool {
+        let instant = |decoded: &&Decoded| matches!(decoded.kind, Kind::Instant(..));
+        self.decoded.iter().filter(instant).any(|decoded| decoded.column == column)
+    }
+
+    fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        _lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize> {
+        let mut rows = 0;
+        while rows < most {
+            if self.left == 0 {
+                if (self.apart && rows > 0) || !self.next_group()? {
+                    break;
+                }
+                continue;
+            }
+            let mut count = self.left.min(most - rows);
+            if !self.decoded.is_empty() {
+                count = count.min(BATCH_ROWS);
+            }
+            self.read(builders, count)?;
+            rows += count;
+            self.row += count;
+            self.left -= count;
+        }
+        Ok(rows)
+    }
+}
+
+/// The number of rows of each row group.
+pub(super) fn row_groups(source: &str, file: &File) -> Result<Vec<usize>> {
+    Ok(read_footer(source, file)?.row_groups().iter().map(group_rows).collect())
+}
+
+fn group_rows(group: &RowGroupMetaData) -> usize {
+    group.num_rows().clamp(0, MOST_ROWS) as usize
+}
+
+fn read_footer(source: &str, file: &File) -> Result<ParquetMetaData> {
+    undamaged(source, || ParquetMetaDataReader::new().parse_and_finish(file))?
+        .map_err(|error| unreadable(source, &error))
+}
+
+fn unreadable(source: &str, problem: &dyn std::fmt::Display) -> Error {
+    Error::data(format!("{source}: not a readable Parquet file: {problem}"))
+}
+
+thread_local! {
+    /// Whether this thread is in the decoder.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs the decoder, which panics on some damaged files where it should return an error.
+fn undamaged<T>(source: &str, decode: impl FnOnce() -> T) -> Result<T> {
+    // The error says all there is to say: the panic's own message would only come before it.
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                others(panic);
+            }
+        }));
+    });
+    DECODING.set(true);
+    // A reader that panicked is never used again: every caller stops at the error.
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    decoded.map_err(|_| unreadable(source, &"its data are damaged"))
+}
+
+/// Refuses what the decoder would answer with a panic or a less clear message: places outside the file, columns that some
+/// group lacks, and codecs without a decoder.
+fn check_chunks(
+    source: &str,
+    metadata: &ParquetMetaData,
+    length: u64,
+    names: &[String],
+    decoded: &[Decoded],
+) -> Result<()> {
+    let schema = metadata.file_metadata().schema_descr();
+    for group in metadata.row_groups() {
+        if group.num_columns() != schema.num_columns() || group.num_rows() < 0 {
+            return Err(unreadable(source, &"a row group does not have the columns of the file"));
+        }
+        for (leaf, chunk) in group.columns().iter().enumerate() {
+            let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+            let end = start.checked_add(chunk.compressed_size());
+            if start < 0 || end.is_none_or(|end| end < start || end.unsigned_abs() > length) {
+                let name = names.get(schema.get_column_root_idx(leaf)).map_or("", String::as_str);
+                return Err(unreadable(source, &format!("column {} lies outside it", quoted(name))));
+            }
+        }
+        for column in decoded {
+            codec(group.column(column.leaf).compression()).map_err(|name| {
+                let column = quoted(&names[column.column]);
+                let expected = "expected snappy, gzip, lz4, brotli, zstd or none";
+                Error::data(format!("{source}: column {column} is compressed with {name}, {expected}"))
+                    .hint("write the file again with snappy compression")
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Rows of numbers and text to a Parquet file, one row group after the other; no names of outputs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
+use ::parquet::errors::Result as ParquetResult;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::Type;
+
+use crate::tables::column::Column;
+use crate::tables::format::RowWriter;
+use crate::tables::predictions::{PredictedTable, text_of};
+use sparsegp::error::Result;
+use sparsegp::files::{AtomicFile, write_error};
+
+/// Rows that are encoded together.
+const GROUP_ROWS: usize = 1 << 17;
+
+/// Writes columns of 64-bit floats, NaN as null, and of text.
+#[derive(Debug)]
+pub(in crate::tables::columnar) struct ParquetWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<AtomicFile>,
+    /// The rows of the group at hand, by columns.
+    columns: Vec<Cells>,
+    rows: usize,
+    levels: Vec<i16>,
+}
+
+/// The cells of a column.
+#[derive(Debug)]
+enum Cells {
+    Numbers(Vec<f64>),
+    /// Empty text is a missing cell.
+    Text(Vec<ByteArray>),
+}
+
+impl ParquetWriter {
+    /// Begins a file of these columns.
+    pub(in crate::tables::columnar) fn create(path: &Path, table: &PredictedTable) -> Result<ParquetWriter> {
+        let text = table.leading.iter().map(|(name, text)| (name, *text));
+        let columns: Vec<(&String, bool)> =
+            text.chain(table.numbers.iter().map(|name| (name, false))).collect();
+        let file = begin(AtomicFile::create(path)?, &columns).map_err(|error| write_error(path, &error))?;
+        let empty = |&(_, text): &(&String, bool)| {
+            if text { Cells::Text(Vec::new()) } else { Cells::Numbers(Vec::new()) }
+        };
+        let columns = columns.iter().map(empty).collect();
+        Ok(ParquetWriter { path: path.to_owned(), file, columns, rows: 0, levels: Vec::new() })
+    }
+
+    /// Writes the collected rows as a group.
+    fn write_group(&mut self) -> ParquetResult<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for cells in &mut self.columns {
+            let Some(mut column) = group.next_column()? else { break };
+            self.levels.clear();
+            match cells {
+                Cells::Numbers(values) => {
+                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
+                    values.retain(|value| !value.is_nan());
+                    column.typed::<DoubleType>().write_batch(values, Some(&self.levels), None)?;
+                    values.clear();
+                }
+                Cells::Text(values) => {
+                    self.levels.extend(values.iter().map(|value| i16::from(!value.is_empty())));
+                    values.retain(|value| !value.is_empty());
+                    column.typed::<ByteArrayType>().write_batch(values, Some(&self.levels), None)?;
+                    values.clear();
+                }
+            }
+            column.close()?;
+        }
+        group.close()?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+impl Cells {
+    /// Adds rows of a column that comes first.
+    fn extend(&mut self, column: &Column, rows: usize) {
+        match (self, column) {
+            (Cells::Numbers(cells), Column::Number(values)) => cells.extend_from_slice(values),
+            (Cells::Numbers(cells), _) => cells.extend((0..rows).map(|_| f64::NAN)),
+            (Cells::Text(cells), column) => {
+                cells.extend((0..rows).map(|row| ByteArray::from(text_of(column, row).as_bytes().to_vec())));
+            }
+        }
+    }
+}
+
+impl RowWriter for ParquetWriter {
+    fn write_rows(&mut self, leading: &[Column], numbers: &[f64], rows: usize) -> Result<()> {
+        let (first, others) = self.columns.split_at_mut(leading.len());
+        first.iter_mut().zip(leading).for_each(|(cells, column)| cells.extend(column, rows));
+        for row in numbers.chunks_exact(others.len().max(1)) {
+            for (cells, &value) in others.iter_mut().zip(row) {
+                if let Cells::Numbers(cells) = cells {
+                    cells.push(value);
+                }
+            }
+        }
+        self.rows += rows;
+        if self.rows >= GROUP_ROWS {
+            self.write_group().map_err(|error| write_error(&self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<AtomicFile> {
+        let written = self.write_group();
+        let ParquetWriter { path, file, .. } = *self;
+        written.and_then(|()| file.into_inner()).map_err(|error| write_error(&path, &error))
+    }
+}
+
+fn begin(out: AtomicFile, columns: &[(&String, bool)]) -> ParquetResult<SerializedFileWriter<AtomicFile>> {
+    let field = |&(name, text): &(&String, bool)| {
+        let field = match text {
+            true => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_logical_type(Some(LogicalType::String)),
+            false => Type::primitive_type_builder(name, Physical::DOUBLE),
+        };
+        field.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<ParquetResult<Vec<_>>>()?;
+    let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))
+}

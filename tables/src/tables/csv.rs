@@ -1,0 +1,338 @@
+//! Rows of a CSV text, read one record at a time into column builders, and rows of cells as CSV; no types beyond text.
+
+use std::borrow::Cow;
+use std::io::{ErrorKind, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::csv::{ByteRecord, ReaderBuilder, Terminator};
+
+use super::column::ColumnBuilder;
+use super::dialect::sample;
+use super::encoding::windows_1252;
+use super::format::RowSource;
+use super::header::Layout;
+use super::table::{Lines, quoted, shown};
+use super::written::with_point;
+use sparsegp::error::{Error, Result};
+
+/// Text that a spreadsheet takes for text: an apostrophe stands before what it would run as a formula, with or without quotation marks
+/// around it. Numbers stay as they are.
+pub(crate) fn safe_cell(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.trim().parse::<f64>().is_err() {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+/// The first bytes of a ZIP archive, which spreadsheets save as.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// Rows of cells as CSV.
+pub(crate) fn csv_text(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::data(format!("the results cannot be written: {error}"));
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    writer.write_record(header).map_err(|error| failed(&error))?;
+    for row in rows {
+        writer.write_record(row).map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
+
+/// A CSV text, read once from front to back.
+pub(crate) struct CsvRows {
+    source: String,
+    records: Records,
+    names: Vec<String>,
+    row: usize,
+    ended: bool,
+    /// A cell that shows decimal commas, where the text has them.
+    decimal_comma: Option<String>,
+    /// What is to be told about the encoding and the names of columns.
+    notes: Vec<String>,
+    /// Whether a cell was not UTF-8.
+    foreign: bool,
+}
+
+/// The records of a CSV text that are not blank, with the line each begins on.
+struct Records {
+    reader: ::csv::Reader<Box<dyn Read + Send>>,
+    record: ByteRecord,
+    line: u64,
+    end: Arc<Mutex<End>>,
+}
+
+/// The most bytes of a line: what has none for longer is no table.
+const LONGEST_LINE: usize = 1 << 28;
+
+/// How a text ends, as far as it was read.
+#[derive(Debug, Default)]
+struct End {
+    /// The bytes since the last line feed.
+    line_bytes: usize,
+    /// The quotation marks at the end, white space after them left out, and whether there is such white space.
+    quotes: usize,
+    space: bool,
+    /// Whether the text has ended.
+    ended: bool,
+}
+
+/// A text of which the end is watched.
+struct Watched<R> {
+    input: R,
+    end: Arc<Mutex<End>>,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let read = &buffer[..count];
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.line_bytes = match read.iter().rposition(|&byte| byte == b'\n') {
+            Some(place) => count - 1 - place,
+            None => end.line_bytes + count,
+        };
+        if end.line_bytes > LONGEST_LINE {
+            let what = format!("a line is longer than {} MiB", LONGEST_LINE >> 20);
+            return Err(std::io::Error::new(ErrorKind::InvalidData, what));
+        }
+        if let Some(last) = read.iter().rposition(|byte| !byte.is_ascii_whitespace()) {
+            let quotes = read[..=last].iter().rev().take_while(|&&byte| byte == b'"').count();
+            let before = if quotes > last && !end.space { end.quotes } else { 0 };
+            end.quotes = before + quotes;
+        }
+        end.space = read.last().map_or(end.space, u8::is_ascii_whitespace);
+        end.ended = count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
+}
+
+impl Records {
+    fn new(input: Box<dyn Read + Send>, delimiter: u8) -> Records {
+        // Only with a line feed as the one terminator, and one after the last record, is the line of a record known
+        // exactly; a carriage return before it stays at the end of the last field, where it is trimmed as white space.
+        let end = Arc::new(Mutex::new(End::default()));
+        let watched = Watched { input, end: end.clone() };
+        let input: Box<dyn Read + Send> = Box::new(watched.chain(b"\n".as_slice()));
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .terminator(Terminator::Any(b'\n'))
+            .buffer_capacity(1 << 16)
+            .from_reader(input);
+        Records { reader, record: ByteRecord::new(), line: 0, end }
+    }
+
+    /// Refuses a text that ends within a field, whose quotation mark is never closed. Such a field holds the line feed that ends the text;
+    /// a field that holds a line feed and is closed ends in an odd number of quotation marks.
+    fn check_quotes(&self, source: &str) -> Result<()> {
+        let field = self.record.iter().next_back().unwrap_or_default();
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if !(end.ended && field.contains(&b'\n') && end.quotes.is_multiple_of(2)) {
+            return Ok(());
+        }
+        const SHOWN: usize = 20;
+        let line = self.reader.position().line().saturating_sub(line_feeds(field));
+        let text = String::from_utf8_lossy(field);
+        let start: String = text.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        Err(Error::data(format!(
+            "{source}: the quotation mark before {start:?} (line {line}) is never closed, so that all text from there on is one field"
+        ))
+        .hint("close the quotation mark, or double it where it is part of the text"))
+    }
+
+    /// Reads the next record; `false` at the end. A line of white space is no record.
+    fn next(&mut self) -> ::csv::Result<bool> {
+        while self.reader.read_byte_record(&mut self.record)? {
+            if self.record.len() == 1 && self.record[0].trim_ascii().is_empty() {
+                continue;
+            }
+            let within = line_feeds(self.record.as_slice());
+            self.line = self.reader.position().line().saturating_sub(1 + within);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+impl CsvRows {
+    /// Reads the header. What separates columns is found where it is not given.
+    pub(crate) fn open(source: &str, input: Box<dyn Read + Send>, delimiter: Option<u8>) -> Result<CsvRows> {
+        let (dialect, input) = sample(input, delimiter);
+        let mut records = Records::new(input, dialect.delimiter);
+        for _ in 0..1 + usize::from(dialect.says_delimiter) + dialect.titles.len() {
+            if !records.next().map_err(|error| read_error(source, 0, &error))? {
+                return Err(Error::data(format!("{source} is empty, expected a header row and data")));
+            }
+        }
+        let mut rows = CsvRows {
+            source: source.to_owned(),
+            records,
+            names: Vec::new(),
+            row: 0,
+            ended: false,
+            decimal_comma: dialect.decimal_comma,
+            notes: dialect
+                .encoding
+                .iter()
+                .map(|encoding| format!("{source}: the text is {encoding}"))
+                .collect(),
+            foreign: false,
+        };
+        if let Some(first) = dialect.titles.first() {
+            let lines = dialect.titles.len();
+            let what = if lines == 1 { "1 line is".to_owned() } else { format!("{lines} lines are") };
+            rows.notes
+                .push(format!("{source}: {what} left out above the names of the columns: {}", shown(first)));
+        }
+        rows.names = rows.header(&dialect.layout)?;
+        Ok(rows)
+    }
+
+    /// The names of the columns, of which the record is the header.
+    fn header(&mut self, layout: &Layout) -> Result<Vec<String>> {
+        let header = &self.records.record;
+        if header.iter().any(|field| field.contains(&0))
+            || header.get(0).is_some_and(|field| field.starts_with(ZIP))
+        {
+            return Err(Error::data(format!("{}: is no text, expected CSV, Parquet or Arrow", self.source))
+                .hint("save a spreadsheet as CSV"));
+        }
+        self.records.check_quotes(&self.source)?;
+        let header = &self.records.record;
+        let mut names = Vec::with_capacity(header.len());
+        for (index, field) in header.iter().enumerate() {
+            let place = || format!("{}: the name of column {}", self.source, index + 1);
+            let name = match std::str::from_utf8(field) {
+                Ok(name) => Cow::Borrowed(name),
+                Err(_) => Cow::Owned(foreign(field, place, (&mut self.foreign, &mut self.notes))?),
+            };
+            names.push(name.trim().to_owned());
+        }
+        let (names, notes) = layout.names(names);
+        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", self.source)));
+        Ok(names)
+    }
+
+    fn check_length(&self, line: u64) -> Result<()> {
+        let (found, expected) = (self.records.record.len(), self.names.len());
+        // Delimiters after the last column are none between columns.
+        let after = || self.records.record.iter().skip(expected).all(|field| field.trim_ascii().is_empty());
+        if found == expected || (found > expected && after()) {
+            return Ok(());
+        }
+        let error = Error::data(format!(
+            "{}: row {} (line {line}) has {} fields, expected {} as in the header",
+            self.source,
+            self.row + 1,
+            found,
+            expected
+        ));
+        let open_quote = self.records.record.iter().any(|field| field.contains(&b'\n'));
+        let title = expected == 1 && self.row == 0;
+        if title {
+            return Err(error
+                .hint("if the file begins with a title, remove the lines above the names of the columns"));
+        }
+        Err(if open_quote { error.hint("a quotation mark in this row may never be closed") } else { error })
+    }
+}
+
+impl RowSource for CsvRows {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn row(&self) -> usize {
+        self.row
+    }
+
+    fn decimal_comma(&self) -> Option<&str> {
+        self.decimal_comma.as_deref()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn fill(
+        &mut self,
+        builders: &mut [Option<ColumnBuilder>],
+        lines: &mut Lines,
+        most: usize,
+    ) -> Result<usize> {
+        let mut rows = 0;
+        while rows < most && !self.ended {
+            if !self.records.next().map_err(|error| read_error(&self.source, self.row, &error))? {
+                // Text that ended is not asked again, which would wait for more of standard input.
+                self.ended = true;
+                break;
+            }
+            let line = self.records.line;
+            self.records.check_quotes(&self.source)?;
+            self.check_length(line)?;
+            lines.push(line);
+            for ((field, builder), name) in
+                self.records.record.iter().zip(builders.iter_mut()).zip(&self.names)
+            {
+                let Some(builder) = builder else { continue };
+                let place = || {
+                    let (source, row) = (&self.source, self.row + 1);
+                    format!("{source}: row {row} (line {line}), column {}", quoted(name))
+                };
+                let decoded;
+                let text = match std::str::from_utf8(field) {
+                    Ok(text) => text,
+                    Err(_) => {
+                        decoded = foreign(field, place, (&mut self.foreign, &mut self.notes))?;
+                        &decoded
+                    }
+                };
+                match self.decimal_comma {
+                    None => builder.push_text(text),
+                    Some(_) => builder.push_text_as(text, &with_point(text)),
+                }
+            }
+            rows += 1;
+            self.row += 1;
+        }
+        Ok(rows)
+    }
+}
+
+fn line_feeds(text: &[u8]) -> u64 {
+    text.iter().filter(|&&byte| byte == b'\n').count() as u64
+}
+
+/// A field that is not UTF-8, in Windows-1252; the first one is noted, and that there was one.
+fn foreign(
+    field: &[u8],
+    place: impl Fn() -> String,
+    (known, notes): (&mut bool, &mut Vec<String>),
+) -> Result<String> {
+    let text = windows_1252(field).ok_or_else(|| {
+        Error::data(format!("{}: the text is neither UTF-8 nor Windows-1252", place()))
+            .hint("save the file as UTF-8 text")
+    })?;
+    if !std::mem::replace(known, true) {
+        notes.push(format!(
+            "{}: the text is not UTF-8 and is read as Windows-1252 (Latin-1): {}",
+            place(),
+            shown(&text)
+        ));
+    }
+    Ok(text)
+}
+
+/// The error of a read that failed after `row` whole rows.
+fn read_error(source: &str, row: usize, error: &::csv::Error) -> Error {
+    match error.kind() {
+        ::csv::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::UnexpectedEof => Error::data(format!(
+            "{source}: the compressed data end early after row {row}; the file is truncated"
+        )),
+        ::csv::ErrorKind::Io(io) => Error::data(format!("{source}: reading failed after row {row}: {io}")),
+        _ => Error::data(format!("{source}: reading failed after row {row}: {error}")),
+    }
+}

@@ -1,0 +1,30 @@
+//! Files to tables of typed columns, whole or block by block, and files of predictions; no meaning of columns.
+
+mod ahead;
+pub(crate) mod column;
+#[cfg_attr(not(feature = "parquet"), path = "no_columnar.rs")]
+mod columnar;
+mod csv;
+mod dialect;
+mod encoding;
+mod format;
+mod gzip;
+mod header;
+pub(crate) mod instant;
+pub(crate) mod marker;
+mod predictions;
+pub(crate) mod read;
+pub(crate) mod reading;
+mod size;
+pub(crate) mod table;
+pub(crate) mod written;
+
+pub use ahead::Ahead;
+pub use column::{Column, TextColumn};
+pub(crate) use csv::{csv_text, safe_cell};
+pub use instant::DateOrder;
+pub use predictions::{PredictedRows, PredictedTable, PredictionWriter, WriterBehind};
+pub use read::{ReadOptions, TableBlocks, column_names, read_csv, read_table, read_table_with};
+pub use reading::{Reading, Readings};
+pub use size::large_size;
+pub use table::{NamedColumn, Table};

@@ -1,0 +1,310 @@
+//! From a path to tables: what kind of file it is, the whole of it or block by block; no meaning of columns.
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+
+use super::column::{Column, ColumnBuilder};
+use super::columnar;
+use super::csv::CsvRows;
+use super::format::{FIRST_BYTES, Format, GZIP, Opened, RowSource};
+use super::gzip::Gunzip;
+use super::marker::Markers;
+use super::table::{Lines, NamedColumn, Table, absent, quoted};
+use sparsegp::error::{Error, Result};
+use sparsegp::files::open_input;
+
+/// Reads a whole table: CSV, gzip-compressed CSV, and with the feature `parquet` Parquet or Arrow; `-` from standard input (which
+/// cannot be Parquet).
+///
+/// All but CSV are recognised by their first bytes, whatever the file's name. The type of each column is found over
+/// the whole column; see [`Column`](super::Column).
+///
+/// # Errors
+///
+/// When the file cannot be opened, is empty, has a header only, ragged rows, names that are absent or given twice,
+/// text that is neither UTF-8, UTF-16 nor Windows-1252, or is damaged; the message names the file and the row.
+pub fn read_table(path: &Path) -> Result<Table> {
+    read_table_with(path, &ReadOptions::default())
+}
+
+/// How a file is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The character between the columns of a CSV file; `None` finds it in the first lines.
+    pub delimiter: Option<u8>,
+    /// Values that stand for missing cells in every column, besides those that are known.
+    pub missing: Vec<String>,
+}
+
+/// [`read_table`] with options.
+///
+/// # Errors
+///
+/// As for [`read_table`].
+pub fn read_table_with(path: &Path, options: &ReadOptions) -> Result<Table> {
+    let how = How { delimiter: options.delimiter, missing: &options.missing, ..How::default() };
+    whole(TableBlocks::new(path, usize::MAX, &|_| true, how)?)
+}
+
+/// The names of a file's columns, `None` for what is no file that can be read twice: standard input, a pipe.
+///
+/// # Errors
+///
+/// As for [`read_table_with`], whose first lines alone are looked at.
+pub fn column_names(path: &Path, delimiter: Option<u8>) -> Result<Option<Vec<String>>> {
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    let blocks = TableBlocks::new(path, 1, &|_| false, How { delimiter, ..How::default() })?;
+    Ok(Some(blocks.names().to_vec()))
+}
+
+/// In which order a file is read, and what separates its columns where it is CSV.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How<'a> {
+    /// The row groups of a Parquet file in the order in which they are to come; blocks then have rows of one of them each.
+    pub groups: Option<&'a [usize]>,
+    /// The character between columns, found where it is not given.
+    pub delimiter: Option<u8>,
+    /// Columns that are copied as they stand, whether they are wanted otherwise or not.
+    pub copied: &'a [String],
+    /// Values that stand for missing cells, besides those that are known.
+    pub missing: &'a [String],
+}
+
+/// The number of rows of each row group of a Parquet file; `None` for files that can be read in one order only.
+///
+/// # Errors
+///
+/// When the file cannot be opened, or is Parquet that is damaged.
+pub(crate) fn groups_of(path: &Path) -> Result<Option<Vec<usize>>> {
+    let (source, file, format) = open_file(path)?;
+    format.map_or(Ok(None), |format| columnar::row_groups(&source, &file, format))
+}
+
+/// The number of rows of a file that states it; `None` for files of text.
+///
+/// # Errors
+///
+/// When the file cannot be opened, or is Parquet or Arrow that is damaged.
+pub(crate) fn rows_of(path: &Path) -> Result<Option<u64>> {
+    let (source, file, format) = open_file(path)?;
+    format.map(|format| columnar::count_rows(&source, file, format)).transpose()
+}
+
+/// What messages call a file, the file, and its format if that is not text.
+fn open_file(path: &Path) -> Result<(String, File, Option<Format>)> {
+    let (source, file) = open(path)?;
+    let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
+    let (first, _) = peek(&source, Box::new(copy))?;
+    Ok((source, file, Format::of(&first)))
+}
+
+/// What messages call a file, and the file.
+fn open(path: &Path) -> Result<(String, File)> {
+    let source = path.display().to_string();
+    let file = open_input(path, &source)?;
+    Ok((source, file))
+}
+
+fn unreadable(source: &str, error: &std::io::Error) -> Error {
+    Error::data(format!("{source}: cannot be read: {error}"))
+}
+
+/// Reads a whole table from CSV text, which may be gzip-compressed, or from an Arrow stream; `source` is what messages
+/// call it.
+///
+/// # Errors
+///
+/// As for [`read_table`].
+pub fn read_csv(source: &str, input: impl Read + Send + 'static) -> Result<Table> {
+    whole(TableBlocks::of_input(source, peek(source, Box::new(input))?, usize::MAX, &|_| true, None)?)
+}
+
+/// The one block of a reader that makes blocks of any length.
+fn whole(mut blocks: TableBlocks) -> Result<Table> {
+    let source = blocks.source.clone();
+    blocks.next().unwrap_or_else(|| Err(no_rows(&source)))
+}
+
+/// A file as consecutive tables of at most `block_rows` rows, in memory that does not grow with the file.
+///
+/// Iteration ends after the last row or the first error. A file without rows is an error, as for [`read_table`].
+pub struct TableBlocks {
+    source: String,
+    rows: Box<dyn RowSource>,
+    builders: Vec<Option<ColumnBuilder>>,
+    copied: Vec<String>,
+    missing: Markers,
+    block_rows: usize,
+    any: bool,
+    done: bool,
+}
+
+impl std::fmt::Debug for TableBlocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableBlocks").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl TableBlocks {
+    /// Opens a file (or `-`) to read the columns that are wanted.
+    pub(crate) fn new(
+        path: &Path,
+        block_rows: usize,
+        wanted: &dyn Fn(&str) -> bool,
+        how: How<'_>,
+    ) -> Result<TableBlocks> {
+        if path == Path::new("-") {
+            let source = "standard input";
+            let input = peek(source, Box::new(std::io::stdin()))?;
+            return TableBlocks::of_input(source, input, block_rows, wanted, how.delimiter)?
+                .copying(wanted, how);
+        }
+        let (source, file) = open(path)?;
+        let copy = file.try_clone().map_err(|error| unreadable(&source, &error))?;
+        let (first, input) = peek(&source, Box::new(copy))?;
+        let expected = path.extension().and_then(|ending| Format::of_ending(&ending.to_string_lossy()));
+        let blocks = match (Format::of(&first), expected) {
+            (Some(format), _) if how.delimiter.is_some() => Err(Error::usage(format!(
+                "{source}: {} file has no ⟨delimiter⟩ between its columns, which is for CSV",
+                format.name()
+            ))),
+            (Some(format), _) if format == Format::Parquet || path.is_file() => {
+                let opened = columnar::open((&source, file), format, wanted, how.groups)?;
+                Ok(TableBlocks::with(&source, opened, block_rows))
+            }
+            (None, Some(expected)) => {
+                Err(Error::data(format!("{source}: not {} file, expected one by its name", expected.name())))
+            }
+            _ => TableBlocks::of_input(&source, (first, input), block_rows, wanted, how.delimiter),
+        };
+        blocks?.copying(wanted, how)
+    }
+
+    /// The same with copies of some columns, and without cells that stand for missing ones.
+    fn copying(mut self, wanted: &dyn Fn(&str) -> bool, how: How<'_>) -> Result<TableBlocks> {
+        for name in how.copied {
+            let names = self.rows.names();
+            let Some(place) = names.iter().position(|known| known == name) else {
+                return Err(absent(&self.source, "column", name, names.iter().map(String::as_str)));
+            };
+            if let Some(data_type) = self.rows.unsupported(place) {
+                return Err(Error::data(format!(
+                    "{}: column {} has type {data_type}, which is not copied",
+                    self.source,
+                    quoted(name)
+                )));
+            }
+            self.builders[place] = Some(ColumnBuilder::copied(wanted(name)));
+        }
+        self.copied = how.copied.to_vec();
+        self.missing = Markers::new(how.missing);
+        Ok(self)
+    }
+
+    /// The same for a file that may have a header alone: there are no blocks then.
+    pub fn or_none(self) -> TableBlocks {
+        TableBlocks { any: true, ..self }
+    }
+
+    /// Reads from front to back what begins with some bytes, which the input repeats.
+    fn of_input(
+        source: &str,
+        (first, input): (Vec<u8>, Box<dyn Read + Send>),
+        block_rows: usize,
+        wanted: &dyn Fn(&str) -> bool,
+        delimiter: Option<u8>,
+    ) -> Result<TableBlocks> {
+        if let Some(format) = Format::of(&first) {
+            let opened = columnar::open_pipe((source, input), format, wanted)?;
+            return Ok(TableBlocks::with(source, opened, block_rows));
+        }
+        let input: Box<dyn Read + Send> = if first.starts_with(GZIP) {
+            Box::new(Gunzip::new(BufReader::with_capacity(1 << 16, input)))
+        } else {
+            input
+        };
+        let rows = CsvRows::open(source, input, delimiter)?;
+        let builders = rows.names().iter().map(|name| wanted(name).then(ColumnBuilder::default)).collect();
+        Ok(TableBlocks::with(source, (Box::new(rows), builders), block_rows))
+    }
+
+    fn with(source: &str, (rows, builders): Opened, block_rows: usize) -> TableBlocks {
+        let source = source.to_owned();
+        let block_rows = block_rows.max(1);
+        let (copied, missing) = (Vec::new(), Markers::default());
+        TableBlocks { source, rows, builders, copied, missing, block_rows, any: false, done: false }
+    }
+
+    /// What messages call the file.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The names of all columns of the file, in order, including those that are skipped.
+    pub fn names(&self) -> &[String] {
+        self.rows.names()
+    }
+
+    /// The next block; empty at the end of the file.
+    fn block(&mut self) -> Result<Table> {
+        let mut lines = Lines::default();
+        let rows = self.rows.fill(&mut self.builders, &mut lines, self.block_rows)?;
+        let first = self.rows.row() - rows;
+        let (mut columns, mut copies) = (Vec::new(), Vec::new());
+        for (index, builder) in self.builders.iter_mut().enumerate() {
+            let Some(builder) = builder else { continue };
+            let timed = |column: Column| if self.rows.is_time(index) { column.into_time() } else { column };
+            let name = &self.rows.names()[index];
+            copies.extend(
+                builder.finish_copy().map(|column| NamedColumn { name: name.clone(), column: timed(column) }),
+            );
+            let column = match self.rows.unsupported(index) {
+                Some(data_type) => Column::Unsupported { data_type: data_type.to_owned(), rows },
+                None => timed(builder.finish()),
+            };
+            if builder.is_used() {
+                columns.push(NamedColumn { name: name.clone(), column: self.missing.without(column) });
+            }
+        }
+        let place = |copy: &NamedColumn| self.copied.iter().position(|name| *name == copy.name);
+        copies.sort_by_key(place);
+        let table = Table::from_block(self.source.clone(), columns, rows, first, lines);
+        let table = table.with_decimal_comma(self.rows.decimal_comma()).with_copies(copies);
+        Ok(table.with_notes(self.rows.notes().to_vec()))
+    }
+}
+
+impl Iterator for TableBlocks {
+    type Item = Result<Table>;
+
+    fn next(&mut self) -> Option<Result<Table>> {
+        if self.done {
+            return None;
+        }
+        let block = self.block();
+        self.done = block.as_ref().map_or(true, |table| table.rows() == 0);
+        match block {
+            Ok(table) if table.rows() == 0 => (!self.any).then(|| Err(no_rows(&self.source))),
+            other => {
+                self.any = true;
+                Some(other)
+            }
+        }
+    }
+}
+
+fn no_rows(source: &str) -> Error {
+    Error::data(format!("{source}: has a header but no rows of data"))
+}
+
+/// The first bytes, enough to tell the format, and the whole input again, those bytes included.
+fn peek(source: &str, mut input: Box<dyn Read + Send>) -> Result<(Vec<u8>, Box<dyn Read + Send>)> {
+    let mut first = Vec::new();
+    let read = (&mut input).take(FIRST_BYTES).read_to_end(&mut first);
+    read.map_err(|error| unreadable(source, &error))?;
+    let whole = Box::new(Cursor::new(first.clone()).chain(input));
+    Ok((first, whole))
+}

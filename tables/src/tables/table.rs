@@ -1,0 +1,534 @@
+//! A table of named columns that knows where each row came from; no design matrix.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::column::{Column, TextColumn};
+use super::marker::numbers_of;
+use super::reading::{Reading, Readings};
+use sha2::{Digest, Sha256};
+use sparsegp::error::{Error, Result};
+use sparsegp::files::hexadecimal;
+
+/// How similar a name must be (Jaro–Winkler, 1 is equal) to be offered for one that is absent.
+const CLOSE: f64 = 0.75;
+
+/// Values that are passed on to a digest together.
+const DIGEST_CHUNK: usize = 1024;
+
+/// A column and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedColumn {
+    /// The name in the header.
+    pub name: String,
+    /// The values, one per row.
+    pub column: Column,
+}
+
+/// The place of each column, by name.
+fn places(columns: &[NamedColumn]) -> HashMap<String, usize> {
+    columns.iter().enumerate().map(|(place, named)| (named.name.clone(), place)).collect()
+}
+
+/// Named columns of equal length, read from one source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    source: String,
+    columns: Vec<NamedColumn>,
+    /// The place of each column among them, by name.
+    places: HashMap<String, usize>,
+    rows: usize,
+    first_row: usize,
+    lines: Lines,
+    /// Which rows of the block these are, where others were left out.
+    kept: Option<Vec<usize>>,
+    /// A cell that shows the decimal commas of the text that was read.
+    decimal_comma: Option<String>,
+    /// What a reader of the file should know about how it was read.
+    notes: Vec<String>,
+    /// Columns as they stand in the file, to be copied.
+    copies: Vec<NamedColumn>,
+}
+
+impl Table {
+    /// A table of columns in memory; `source` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// When two columns share a name or the columns differ in length.
+    pub fn new(source: impl Into<String>, columns: Vec<NamedColumn>) -> Result<Table> {
+        let source = source.into();
+        check_names(&source, columns.iter().map(|named| named.name.as_str()))?;
+        let rows = columns.first().map_or(0, |named| named.column.len());
+        if let Some(odd) = columns.iter().find(|named| named.column.len() != rows) {
+            return Err(Error::data(format!(
+                "{source}: column {} has {} rows, expected {rows} as in the first column",
+                quoted(&odd.name),
+                odd.column.len()
+            )));
+        }
+        Ok(Table::from_block(source, columns, rows, 0, Lines::default()))
+    }
+
+    /// A block of a file, whose names are known to be distinct and whose lengths are equal.
+    pub(crate) fn from_block(
+        source: String,
+        columns: Vec<NamedColumn>,
+        rows: usize,
+        first_row: usize,
+        lines: Lines,
+    ) -> Table {
+        let places = places(&columns);
+        let (kept, decimal_comma, notes, copies) = (None, None, Vec::new(), Vec::new());
+        Table { source, columns, places, rows, first_row, lines, kept, decimal_comma, notes, copies }
+    }
+
+    /// The same table read from text with decimal commas, as this cell shows.
+    pub(crate) fn with_decimal_comma(self, cell: Option<&str>) -> Table {
+        Table { decimal_comma: cell.map(str::to_owned), ..self }
+    }
+
+    /// The same table with what a reader of the file should know about how it was read.
+    pub(crate) fn with_notes(self, notes: Vec<String>) -> Table {
+        Table { notes, ..self }
+    }
+
+    /// What a reader of the file should know about how it was read so far: its encoding, names that were made up.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The same table with columns as they stand in the file.
+    pub(crate) fn with_copies(self, copies: Vec<NamedColumn>) -> Table {
+        Table { copies, ..self }
+    }
+
+    /// The columns that were asked for as they stand in the file, in the order in which they were asked for.
+    pub fn copies(&self) -> &[NamedColumn] {
+        &self.copies
+    }
+
+    /// A cell that shows decimal commas, where the text had them.
+    pub(crate) fn decimal_comma(&self) -> Option<&str> {
+        self.decimal_comma.as_deref()
+    }
+
+    /// The table with some columns alone, those with a reading as it says.
+    pub(crate) fn read(&self, readings: &Readings, wanted: &dyn Fn(&str) -> bool) -> Result<Cow<'_, Table>> {
+        let text = |named: &NamedColumn| {
+            readings.contains_key(&named.name)
+                && matches!(named.column, Column::Text(_))
+                && wanted(&named.name)
+        };
+        if !self.columns.iter().any(text) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for named in self.columns.iter().filter(|named| wanted(&named.name)) {
+            let NamedColumn { name, column } = named;
+            let column = match readings.get(name) {
+                Some(reading) => reading.read(column).map_err(|row| self.misread(row, name, reading))?,
+                None => column.clone(),
+            };
+            columns.push(NamedColumn { name: name.clone(), column });
+        }
+        Ok(Cow::Owned(Table { places: places(&columns), columns, ..self.without_columns() }))
+    }
+
+    /// The error for a cell that cannot be read as the others of its column.
+    fn misread(&self, row: usize, name: &str, reading: &Reading) -> Error {
+        let found = self.column(name).and_then(|column| column.text(row)).unwrap_or_default();
+        Error::data(format!("{}: found {}, expected {reading}", self.place(row, name), shown(found)))
+    }
+
+    /// Everything but the columns.
+    fn without_columns(&self) -> Table {
+        Table {
+            source: self.source.clone(),
+            columns: Vec::new(),
+            places: HashMap::new(),
+            rows: self.rows,
+            first_row: self.first_row,
+            lines: self.lines.clone(),
+            kept: self.kept.clone(),
+            decimal_comma: self.decimal_comma.clone(),
+            notes: self.notes.clone(),
+            copies: Vec::new(),
+        }
+    }
+
+    /// The same rows as a part of a larger table, in which `first_row` rows come before them.
+    pub fn from_row(self, first_row: usize) -> Table {
+        Table { first_row, ..self }
+    }
+
+    /// What messages call the table: the path of the file, as given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The columns, in the order of the file.
+    pub fn columns(&self) -> &[NamedColumn] {
+        &self.columns
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A digest (SHA-256, in hexadecimal) of names and values: tables of equal digests are the same data.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        let text = |hash: &mut Sha256, text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        for NamedColumn { name, column } in &self.columns {
+            text(&mut hash, name);
+            match column {
+                Column::Number(values) | Column::Time(values) => {
+                    digest_all(&mut hash, values.iter().map(|value| value.to_le_bytes()))
+                }
+                Column::Text(column) => {
+                    column.levels().iter().for_each(|level| text(&mut hash, level));
+                    let codes = column.codes().map(|code| code.map_or(u64::MAX, |code| code as u64));
+                    digest_all(&mut hash, codes.map(u64::to_le_bytes));
+                }
+                Column::Unsupported { data_type, .. } => text(&mut hash, data_type),
+            }
+        }
+        hash.update((self.rows as u64).to_le_bytes());
+        hexadecimal(hash)
+    }
+
+    /// How many rows of the file come before this table; 0 unless it is a later block of a stream.
+    pub fn first_row(&self) -> usize {
+        self.first_row
+    }
+
+    /// The table of some rows, in their order. What messages say of its rows counts within it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    pub fn take(&self, rows: &[usize]) -> Table {
+        let column =
+            |named: &NamedColumn| NamedColumn { name: named.name.clone(), column: named.column.take(rows) };
+        Table {
+            source: self.source.clone(),
+            columns: self.columns.iter().map(column).collect(),
+            places: self.places.clone(),
+            rows: rows.len(),
+            first_row: 0,
+            lines: Lines::default(),
+            kept: None,
+            decimal_comma: self.decimal_comma.clone(),
+            notes: self.notes.clone(),
+            copies: Vec::new(),
+        }
+    }
+
+    /// The rows that have a value in a column, all of them where there is no such column. Markers of missing cells are no values. Messages
+    /// call the rows by their places in the whole.
+    pub fn with_values(&self, name: &str) -> Cow<'_, Table> {
+        let Some(column) = self.column(name) else { return Cow::Borrowed(self) };
+        let missing = column.lacking();
+        if !(0..self.rows).any(&missing) {
+            return Cow::Borrowed(self);
+        }
+        let rows: Vec<usize> = (0..self.rows).filter(|&row| !missing(row)).collect();
+        let columns = self.columns.iter().map(|NamedColumn { name, column }| NamedColumn {
+            name: name.clone(),
+            column: column.take(&rows).typed(),
+        });
+        Cow::Owned(Table {
+            columns: columns.collect(),
+            places: self.places.clone(),
+            rows: rows.len(),
+            kept: Some(rows.iter().map(|&row| self.within(row)).collect()),
+            ..self.without_columns()
+        })
+    }
+
+    /// The place of a row in the block that was read.
+    fn within(&self, row: usize) -> usize {
+        self.kept.as_ref().and_then(|kept| kept.get(row)).copied().unwrap_or(row)
+    }
+
+    /// The row of the file, counted from 0, that a row of the table is.
+    pub(crate) fn row(&self, row: usize) -> usize {
+        self.first_row + self.within(row)
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.places.get(name).map(|&place| &self.columns[place].column)
+    }
+
+    /// The column of this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none; the hint lists the names that look alike.
+    pub(crate) fn require(&self, name: &str) -> Result<&Column> {
+        self.column(name).ok_or_else(|| {
+            absent(&self.source, "column", name, self.columns.iter().map(|named| named.name.as_str()))
+        })
+    }
+
+    /// The values of a column as numbers, NaN where missing or a marker of missing cells; `true` and `false` are 1 and 0.
+    ///
+    /// # Errors
+    ///
+    /// When the column is absent, of a type that cannot be used, or holds text; the first such cell is named.
+    pub fn numbers(&self, name: &str) -> Result<Cow<'_, [f64]>> {
+        match self.require(name)? {
+            Column::Number(values) => Ok(Cow::Borrowed(values)),
+            Column::Text(text) => {
+                let Some(values) = numbers_of(text.levels()) else {
+                    return Err(self.not_a_number(name, text));
+                };
+                let value = |code: Option<usize>| code.map_or(f64::NAN, |code| values[code]);
+                Ok(Cow::Owned(text.codes().map(value).collect()))
+            }
+            Column::Time(_) => Err(self.unsupported(name, "date")),
+            Column::Unsupported { data_type, .. } => Err(self.unsupported(name, data_type)),
+        }
+    }
+
+    /// The error for a column that must hold numbers and holds text, naming its first text.
+    pub(crate) fn not_a_number(&self, name: &str, text: &TextColumn) -> Error {
+        let row = text.first_text();
+        Error::data(format!(
+            "{}: found {}, expected a number",
+            self.place(row, name),
+            shown(text.get(row).unwrap_or_default())
+        ))
+    }
+
+    /// The error for a column of a type that cannot be used.
+    pub(crate) fn unsupported(&self, name: &str, data_type: &str) -> Error {
+        Error::data(format!(
+            "{}: column {} has type {data_type}, expected numbers, text or true/false",
+            self.source,
+            quoted(name)
+        ))
+        .hint(format!("convert the column to a number, or leave it out with ⟨exclude {name}⟩"))
+    }
+
+    /// The error for a missing value in a column that is used.
+    pub(crate) fn missing(&self, row: usize, name: &str) -> Error {
+        Error::data(format!("{}: the value is missing, expected one in every row", self.place(row, name)))
+            .hint("fill in or remove the rows with missing values, or leave the column out with ⟨exclude⟩")
+    }
+
+    /// Checks that a value in use is neither missing nor infinite.
+    pub(crate) fn finite(&self, row: usize, name: &str, value: f64) -> Result<f64> {
+        if value.is_finite() {
+            Ok(value)
+        } else if value.is_nan() {
+            Err(self.missing(row, name))
+        } else {
+            Err(Error::data(format!("{}: found {value}, expected a finite number", self.place(row, name)))
+                .hint("remove the row or replace the infinite value"))
+        }
+    }
+
+    /// Where a cell is, for messages: "file: row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    pub fn place(&self, row: usize, column: &str) -> String {
+        format!("{}: {}", self.source, self.cell(row, column))
+    }
+
+    /// Where a cell is in the table: "row 3 (line 4), column 'x'"; `row` counts from 0 within this table.
+    pub(crate) fn cell(&self, row: usize, column: &str) -> String {
+        let line =
+            self.lines.line(self.within(row)).map_or_else(String::new, |line| format!(" (line {line})"));
+        format!("row {}{line}, column {}", self.row(row) + 1, quoted(column))
+    }
+}
+
+/// The line of a text file on which each row begins, stored only where rows and lines part company.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lines {
+    breaks: Vec<(usize, u64)>,
+    rows: usize,
+}
+
+impl Lines {
+    /// Adds the line of the next row.
+    pub(crate) fn push(&mut self, line: u64) {
+        let row = self.rows;
+        self.rows += 1;
+        let expected = self.breaks.last().map(|&(start, first)| first + (row - start) as u64);
+        if expected != Some(line) {
+            self.breaks.push((row, line));
+        }
+    }
+
+    /// The line of a row, where lines are known.
+    fn line(&self, row: usize) -> Option<u64> {
+        let after = self.breaks.partition_point(|&(start, _)| start <= row);
+        let (start, first) = *self.breaks.get(after.checked_sub(1)?)?;
+        Some(first + (row - start) as u64)
+    }
+}
+
+/// A name for a message, in single quotes and on one line.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("'{}'", name.escape_debug())
+}
+
+/// A value for a message, in double quotes, on one line and not too long.
+pub(crate) fn shown(value: &str) -> String {
+    const LONGEST: usize = 40;
+    match value.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{:?}…", &value[..end]),
+        None => format!("{value:?}"),
+    }
+}
+
+/// Checks that every column has a name of its own.
+pub(crate) fn check_names<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (index, name) in names.enumerate() {
+        if name.is_empty() {
+            return Err(Error::data(format!("{source}: column {} has no name in the header", index + 1))
+                .hint("name it, or remove it (it is often a row index that was saved by accident)"));
+        }
+        if let Some(first) = seen.insert(name, index) {
+            return Err(Error::data(format!(
+                "{source}: columns {} and {} are both named {}, expected distinct names",
+                first + 1,
+                index + 1,
+                quoted(name)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a name that is not there, with the names that look alike as a hint.
+pub(crate) fn absent<'a>(
+    source: &str,
+    what: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
+    let error = Error::data(format!("{source}: there is no {what} named {}", quoted(name)));
+    if names.clone().count() > 0 && names.clone().all(|name| name.parse::<f64>().is_ok()) {
+        return error.hint("the first row of the file holds numbers; it must hold the names of the columns");
+    }
+    let wanted = name.to_lowercase();
+    let mut close: Vec<(f64, &str)> = names
+        .clone()
+        .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
+        .filter(|&(score, _)| score >= CLOSE)
+        .collect();
+    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if close.is_empty() {
+        error.hint(format!("the columns are {}", listed(names)))
+    } else {
+        error.hint(format!("did you mean {}?", listed(close.into_iter().map(|(_, name)| name))))
+    }
+}
+
+/// The name that is most like another one, if one is alike.
+pub(crate) fn alike<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    let score = |other: &&str| strsim::jaro_winkler(&wanted, &other.to_lowercase());
+    names.iter().copied().filter(|other| score(other) >= CLOSE).max_by(|a, b| score(a).total_cmp(&score(b)))
+}
+
+/// Up to ten names for a message.
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let mut names: Vec<String> = names.map(quoted).collect();
+    if names.len() > MOST {
+        let more = names.len() - MOST;
+        names.truncate(MOST);
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+/// Passes values on to a digest, many at a time: each call of `update` has its price.
+fn digest_all(hash: &mut Sha256, values: impl Iterator<Item = [u8; 8]>) {
+    let mut values = values.peekable();
+    let mut bytes = Vec::with_capacity(8 * DIGEST_CHUNK);
+    while values.peek().is_some() {
+        bytes.clear();
+        bytes.extend(values.by_ref().take(DIGEST_CHUNK).flatten());
+        hash.update(&bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, column: Column) -> NamedColumn {
+        NamedColumn { name: name.into(), column }
+    }
+
+    #[test]
+    fn columns_are_found_by_name_in_every_part_of_a_table() {
+        let columns = ["a", "b"].map(|name| named(name, Column::Number(vec![f64::NAN, name.len() as f64])));
+        let table = Table::new("t", columns.to_vec()).expect("a table");
+        let (taken, kept) = (table.take(&[1]), table.with_values("b"));
+        for part in [&table, &taken, &*kept, &table.clone().from_row(3)] {
+            assert!(part.columns().iter().all(|named| {
+                part.column(&named.name).is_some_and(|found| std::ptr::eq(found, &named.column))
+            }));
+            assert_eq!(part.column("c"), None);
+        }
+    }
+
+    #[test]
+    fn columns_must_have_names_of_their_own_and_one_length() {
+        let number = |n: usize| Column::Number(vec![1.0; n]);
+        let message = |columns| Table::new("t", columns).map(|_| ()).map_err(|e| e.to_string());
+        assert_eq!(
+            message(vec![named("a", number(2)), named("b", number(1)), named("a", number(2))]),
+            Err("t: columns 1 and 3 are both named 'a', expected distinct names".into())
+        );
+        assert_eq!(
+            message(vec![named("a", number(2)), named("b", number(1))]),
+            Err("t: column 'b' has 1 rows, expected 2 as in the first column".into())
+        );
+        assert_eq!(message(vec![named("", number(1))]), Err("t: column 1 has no name in the header".into()));
+        assert_eq!(message(vec![named("a", number(2)), named("b", number(2))]), Ok(()));
+    }
+
+    #[test]
+    fn an_absent_name_brings_the_close_ones() {
+        let columns = ["temperature", "pressure", "Temp"].map(|name| named(name, Column::Number(vec![])));
+        let table = Table::new("t", columns.to_vec()).expect("a table");
+        let error = table.require("temprature").map(|_| ()).expect_err("absent");
+        assert_eq!(error.to_string(), "t: there is no column named 'temprature'");
+        let hint = error.advice().expect("a hint");
+        assert!(hint.starts_with("did you mean 'temperature'"), "{hint}");
+        assert!(!hint.contains("pressure"), "{hint}");
+        let error = table.require("zzz").map(|_| ()).expect_err("absent");
+        assert_eq!(error.advice().as_deref(), Some("the columns are 'temperature', 'pressure', 'Temp'"));
+    }
+
+    #[test]
+    fn lines_are_kept_where_they_part_from_rows() {
+        let mut lines = Lines::default();
+        for line in [2, 3, 7, 8, 9, 20] {
+            lines.push(line);
+        }
+        assert_eq!(lines.breaks.len(), 3);
+        let read: Vec<_> = (0..6).map(|row| lines.line(row)).collect();
+        assert_eq!(read, [2, 3, 7, 8, 9, 20].map(Some));
+        assert_eq!(Lines::default().line(0), None);
+    }
+
+    #[test]
+    fn messages_stay_on_one_line() {
+        assert_eq!(shown("a\nb"), "\"a\\nb\"");
+        assert_eq!(shown(&"é".repeat(100)).chars().count(), 43);
+        assert_eq!(quoted("a\nb"), "'a\\nb'");
+    }
+}

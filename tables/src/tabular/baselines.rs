@@ -1,0 +1,412 @@
+//! What the test figures of a finished fit are read against: figures of its training rows, a constant and a linear model; the fit itself
+//! is not touched.
+
+use super::fit::FitRequest;
+use super::held_out::{Shares, split_table};
+use super::model::TableModel;
+use super::rows::{CodedTable, TableRows, target_of};
+use crate::schema::{Schema, TargetEncoding};
+use crate::tables::Table;
+use rand::seq::SliceRandom;
+use sparsegp::data::{Affine, Purpose, Scaling, generator};
+use sparsegp::error::Result;
+use sparsegp::functions::normal;
+use sparsegp::hyper::Session;
+use sparsegp::likelihood::joint::{JointLikelihood, Softmax};
+use sparsegp::likelihood::{
+    BernoulliProbit, Gaussian, LikelihoodKind, NegativeBinomial, Observation, ObservationModel, Ordinal,
+    PoissonExp, Task,
+};
+use sparsegp::metrics::{Compared, Metrics};
+use sparsegp::model::ConstantModel;
+use sparsegp::objective::Targets;
+use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::training::{TrainingData, fit_arrays_in, scaling_of};
+
+/// The most training rows whose figures are given.
+const TRAINING_FIGURES: usize = 4096;
+
+/// The most inputs of a linear baseline.
+const LINEAR_INPUTS: usize = 200;
+
+/// The most training rows of a linear baseline.
+const LINEAR_ROWS: usize = 20_000;
+
+/// The most nD² of a linear baseline whose posterior has no closed form and is solved for many times, and the rows that it has at least.
+const LINEAR_WORK: (usize, usize) = (100_000_000, 2000);
+
+/// The most iterations on the hyper-parameters of such a baseline, of which it has two at most.
+const LINEAR_ROUNDS: usize = 10;
+
+/// What test figures are read against.
+pub struct Baselines {
+    /// Figures of training rows, each predicted as if it were new; none where that is not to be had.
+    pub training: Option<Metrics>,
+    /// The distribution that knows no input.
+    pub constant: Constant,
+    /// A linear model of the same inputs; none where the model is linear itself, has many inputs, no linear model could be fitted, or the time
+    /// limit is over.
+    pub linear: Option<TableModel>,
+}
+
+impl Baselines {
+    /// Of a model that was fitted as the request says. What the user wants ended is left out.
+    ///
+    /// # Errors
+    ///
+    /// When the table does not suit the model.
+    pub fn of(request: &FitRequest<'_>, model: &TableModel, session: &mut Session<'_>) -> Result<Baselines> {
+        Baselines::of_sample(&TrainingSample::draw(request, model)?, model, session)
+    }
+
+    /// The same, by training rows that were drawn before.
+    ///
+    /// # Errors
+    ///
+    /// When the rows do not suit a linear model.
+    pub fn of_sample(
+        sample: &TrainingSample,
+        model: &TableModel,
+        session: &mut Session<'_>,
+    ) -> Result<Baselines> {
+        Ok(Baselines {
+            training: sample.figures(model),
+            constant: Constant::of(model.schema().encoding(), sample.targets.targets()),
+            linear: sample.linear(model, session)?,
+        })
+    }
+}
+
+/// Training rows drawn by the seed, the first ones of which are a smaller sample.
+pub struct TrainingSample {
+    /// The rows, in original units.
+    rows: TableRows,
+    /// Their places among all training rows.
+    places: Vec<u32>,
+    /// Targets of all training rows, without their inputs.
+    targets: Observations,
+}
+
+/// Targets with exposures and weights, or empty ones when all are 1.
+struct Observations {
+    y: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl TrainingSample {
+    /// As many of the training rows of a fit as its baselines take.
+    ///
+    /// # Errors
+    ///
+    /// When the table does not suit the model.
+    pub fn draw(request: &FitRequest<'_>, model: &TableModel) -> Result<TrainingSample> {
+        let (schema, options) = (model.schema(), model.options());
+        let table = request.table.with_values(schema.target_name());
+        let table = &*table.read(&schema.readings, &|_| true)?;
+        let shares = Shares {
+            test: request.test_fraction,
+            validation: options.validation_fraction,
+            seed: options.seed,
+        };
+        let train = split_table(table, request.columns.split.as_ref(), shares)?.train;
+        let targets = Observations::of(schema, table, &train)?;
+        let mut places: Vec<u32> = (0..train.len() as u32).collect();
+        places.shuffle(&mut generator(options.seed, Purpose::Baselines, 0));
+        places.truncate(linear_rows(model).unwrap_or(0).max(TRAINING_FIGURES));
+        let drawn: Vec<usize> = places.iter().map(|&place| train[place as usize]).collect();
+        let rows = CodedTable::of(schema, &table.take(&drawn))?.part((0..drawn.len()).collect());
+        Ok(TrainingSample { rows, places, targets })
+    }
+
+    /// How many numbers it is: the inputs of its rows and the targets of all.
+    pub fn numbers(&self) -> usize {
+        self.rows.inputs().nrows() * self.rows.inputs().ncols() + self.targets.y.len()
+    }
+
+    /// The figures of the smaller sample.
+    fn figures(&self, model: &TableModel) -> Option<Metrics> {
+        let few = self.rows.first(TRAINING_FIGURES);
+        let predictions = match model.neighbours() {
+            Some(_) => {
+                // What another number of rows was fitted to has other places.
+                let same = self.targets.y.len() == model.training_rows();
+                let places = self.places.get(..few.targets.len()).filter(|_| same)?;
+                model.predict_left_out(places, few.exposure.clone())?
+            }
+            None => model.predict_part(&few),
+        };
+        let mut metrics = Metrics::new(model.task());
+        predictions.compare(&few.targets).iter().for_each(|row| metrics.push(row));
+        Some(metrics)
+    }
+
+    /// The linear model, with the likelihood of the fit's target, or Gaussian noise for all numbers that are no counts.
+    fn linear(&self, model: &TableModel, session: &mut Session<'_>) -> Result<Option<TableModel>> {
+        let Some(most) = linear_rows(model).filter(|_| !session.is_late()) else { return Ok(None) };
+        let train = self.rows.first(most).without_codes(model.schema());
+        let (options, schema) = (linear_options(model), model.schema().without_codes());
+        let scaling = scaling_of(&options, train.inputs(), &train.targets)?;
+        let scaled = train.scaled(&scaling);
+        let levels = schema.encoding().levels().len();
+        let data = TrainingData { levels, ..TrainingData::of(scaled.dataset()) };
+        let options = options.decided_for(train.targets.len());
+        Ok(match fit_arrays_in(data, &options, None, session) {
+            Ok(fitted) => {
+                let rows = train.targets.len();
+                Some(TableModel::of(fitted, (schema, scaling), &options, rows, Vec::new()))
+            }
+            // A baseline is a help: nothing ends because there is none.
+            Err(_) => None,
+        })
+    }
+}
+
+/// The most rows of the linear baseline of a model; none where it has none.
+fn linear_rows(model: &TableModel) -> Option<usize> {
+    let inputs = model.schema().without_codes().dims();
+    if inputs > LINEAR_INPUTS || model.model_kind() == ModelKind::Glm {
+        return None;
+    }
+    let closed = linear_likelihood(model).has_gaussian_noise();
+    let worth = (LINEAR_WORK.0 / (inputs * inputs).max(1)).max(LINEAR_WORK.1);
+    Some(if closed { LINEAR_ROWS } else { LINEAR_ROWS.min(worth) })
+}
+
+fn linear_likelihood(model: &TableModel) -> LikelihoodKind {
+    match model.task() {
+        Task::Regression => LikelihoodKind::Gaussian,
+        Task::Classification | Task::Count | Task::Ordinal => LikelihoodKind::of(&model.latent().likelihood),
+    }
+}
+
+fn linear_options(model: &TableModel) -> FitOptions {
+    let likelihood = linear_likelihood(model);
+    let alternating = (!likelihood.has_gaussian_noise()).then_some(Hyper::Alternating);
+    FitOptions {
+        model: ModelKind::Glm,
+        likelihood: Some(likelihood),
+        hyper: alternating,
+        epochs: alternating.map(|_| LINEAR_ROUNDS),
+        seed: model.options().seed,
+        registry: model.options().registry.clone(),
+        ..FitOptions::default()
+    }
+}
+
+impl Observations {
+    fn of(schema: &Schema, table: &Table, rows: &[usize]) -> Result<Observations> {
+        let of_rows = |values: Option<Vec<f64>>| match values {
+            Some(values) => rows.iter().map(|&row| values[row]).collect(),
+            None => Vec::new(),
+        };
+        Ok(Observations {
+            y: of_rows(Some(target_of(schema, table)?)),
+            exposure: of_rows(schema.exposure(table)?),
+            weights: of_rows(schema.weights(table)?),
+        })
+    }
+
+    fn targets(&self) -> Targets<'_> {
+        Targets { y: &self.y, exposure: &self.exposure, weights: &self.weights, outputs: &[] }
+    }
+}
+
+/// The best distribution of a task that knows no input, by its moments: a Gaussian with mean and variance of the training rows; the shares of
+/// classes or levels; counts with the mean rate, negative binomial where they vary more than Poisson counts do.
+pub struct Constant {
+    model: ConstantModel,
+    task: Task,
+    rows: usize,
+}
+
+impl Constant {
+    fn of(encoding: &TargetEncoding, targets: Targets<'_>) -> Constant {
+        let (likelihood, f) = match encoding.task() {
+            Task::Regression => (Gaussian::new(1.0).into(), vec![0.0]),
+            Task::Classification => classes(&shares(targets, encoding.levels().len().max(2))),
+            Task::Ordinal => (levels(&shares(targets, encoding.levels().len())).into(), vec![0.0]),
+            Task::Count => counts(targets),
+        };
+        let target = match encoding.task() {
+            Task::Regression => moments(targets),
+            _ => Affine::IDENTITY,
+        };
+        let scaling = Scaling::linear(Vec::new(), target);
+        Constant {
+            model: ConstantModel::new(likelihood, &f, scaling),
+            task: encoding.task(),
+            rows: targets.y.len(),
+        }
+    }
+
+    /// What it is called: `the mean`, `the class shares`, `the level shares` or `the mean rate`.
+    pub fn name(&self) -> &'static str {
+        match self.task {
+            Task::Regression => "the mean",
+            Task::Classification => "the class shares",
+            Task::Ordinal => "the level shares",
+            Task::Count => "the mean rate",
+        }
+    }
+
+    /// The name of its likelihood.
+    pub fn likelihood(&self) -> &'static str {
+        self.model.likelihood()
+    }
+
+    /// The training rows that it is of.
+    pub fn training_rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Compares it with so many targets, in original units, with their exposures, or none when all are 1.
+    pub fn compare(&self, targets: &[f64], exposure: &[f64]) -> Vec<Compared> {
+        self.model.predict(targets.len(), exposure.to_owned()).compare(targets)
+    }
+
+    /// Compares it with the targets of a table, whose columns are those of the schema.
+    ///
+    /// # Errors
+    ///
+    /// When a target or an exposure is absent, missing or none that the model can have.
+    pub(crate) fn compare_table(&self, schema: &Schema, table: &Table) -> Result<Vec<Compared>> {
+        let exposure = schema.exposure(table)?.unwrap_or_default();
+        Ok(self.compare(&target_of(schema, table)?, &exposure))
+    }
+}
+
+/// Mean and standard deviation by weight.
+fn moments(targets: Targets<'_>) -> Affine {
+    let total = targets.total_weight();
+    let mean_of = |value: &dyn Fn(f64) -> f64| {
+        (0..targets.y.len()).map(|i| targets.weight(i) / total * value(targets.y[i])).sum::<f64>()
+    };
+    let shift = mean_of(&|y| y);
+    let variance = mean_of(&|y| (y - shift).powi(2));
+    Affine { shift, scale: if variance > 0.0 { variance.sqrt() } else { 1.0 } }
+}
+
+/// The shares of codes by weight; one that no row has counts half a row, so that nothing is impossible.
+fn shares(targets: Targets<'_>, codes: usize) -> Vec<f64> {
+    let mut shares = vec![0.0; codes];
+    for (i, &y) in targets.y.iter().enumerate() {
+        if let Some(share) = shares.get_mut(y as usize) {
+            *share += targets.weight(i);
+        }
+    }
+    shares.iter_mut().for_each(|share| *share = share.max(0.5));
+    let total: f64 = shares.iter().sum();
+    shares.iter_mut().for_each(|share| *share /= total);
+    shares
+}
+
+/// Two classes or more with these shares.
+fn classes(shares: &[f64]) -> (ObservationModel, Vec<f64>) {
+    match *shares {
+        [zero, _] => (BernoulliProbit.into(), vec![-normal::quantile(zero)]),
+        _ => {
+            let softmax: Box<dyn JointLikelihood> = Box::new(Softmax::new(shares.len()));
+            (softmax.into(), shares.iter().map(|share| share.ln()).collect())
+        }
+    }
+}
+
+/// Edges between which a standard normal variable has these shares.
+fn levels(shares: &[f64]) -> Ordinal {
+    let mut below = 0.0;
+    let edges = shares[..shares.len().saturating_sub(1)].iter().map(|share| {
+        below += share;
+        normal::quantile(below)
+    });
+    Ordinal::with_edges(&edges.collect::<Vec<f64>>(), 1.0)
+}
+
+/// The mean rate and, where counts vary more than that of Poisson counts, `α = Σ w ((y − em)² − em) / Σ w (em)²`, e being exposures.
+fn counts(targets: Targets<'_>) -> (ObservationModel, Vec<f64>) {
+    let rows = || (0..targets.y.len()).map(|i| (targets.weight(i), targets.at(i)));
+    let events: f64 = rows().map(|(weight, at)| weight * at.y).sum();
+    let exposed: f64 = rows().map(|(weight, at)| weight * at.exposure).sum();
+    let rate = events / exposed;
+    let excess = |(weight, at): (f64, Observation)| {
+        let mean = at.exposure * rate;
+        weight * ((at.y - mean).powi(2) - mean)
+    };
+    let squares: f64 = rows().map(|(weight, at)| weight * (at.exposure * rate).powi(2)).sum();
+    let alpha = rows().map(excess).sum::<f64>() / squares;
+    let likelihood = if alpha > 0.0 { NegativeBinomial::new(alpha).into() } else { PoissonExp.into() };
+    (likelihood, vec![rate.ln()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sparsegp::likelihood::TargetKind;
+    use statrs::function::gamma::ln_gamma;
+
+    fn nll(constant: &Constant, targets: &[f64], exposure: &[f64]) -> f64 {
+        let mut metrics = Metrics::new(constant.task);
+        constant.compare(targets, exposure).iter().for_each(|row| metrics.push(row));
+        metrics.report().nll.expect("a finite NLL")
+    }
+
+    fn constant(kind: TargetKind, levels: usize, targets: Targets<'_>) -> Constant {
+        let levels = (0..levels).map(|level| level.to_string()).collect();
+        Constant::of(&TargetEncoding { kind, levels }, targets)
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn numbers_have_the_gaussian_of_their_moments() {
+        let train = [1e3, 1e3 + 2.0, 1e3 + 7.0];
+        let found = constant(TargetKind::Real, 0, Targets::of(&train));
+        let (mean, variance) = (1e3 + 3.0, (9.0 + 1.0 + 16.0) / 3.0);
+        let expected =
+            |y: f64| 0.5 * ((std::f64::consts::TAU * variance).ln() + (y - mean).powi(2) / variance);
+        close(nll(&found, &[1e3 + 5.0, 1e3], &[]), 0.5 * (expected(1e3 + 5.0) + expected(1e3)));
+        let twice = Targets { y: &train, exposure: &[], weights: &[2.0, 1.0, 1.0], outputs: &[] };
+        close(found.compare(&[0.0], &[])[0].mean, mean);
+        close(constant(TargetKind::Positive, 0, twice).compare(&[0.0], &[])[0].mean, 1e3 + 2.25);
+    }
+
+    #[test]
+    fn classes_and_levels_have_their_shares() {
+        let train = [0.0, 1.0, 1.0, 1.0];
+        let found = constant(TargetKind::Binary, 2, Targets::of(&train));
+        close(nll(&found, &[0.0, 1.0], &[]), -0.5 * (0.25_f64.ln() + 0.75_f64.ln()));
+        let train = [0.0, 2.0, 2.0, 1.0, 2.0];
+        let expected = -(0.2_f64.ln() + 0.2_f64.ln() + 0.6_f64.ln()) / 3.0;
+        for kind in [TargetKind::Ordinal, TargetKind::Class] {
+            let found = constant(kind, 3, Targets::of(&train));
+            close(nll(&found, &[0.0, 1.0, 2.0], &[]), expected);
+            assert_eq!(found.compare(&[0.0], &[])[0].most_probable, 2.0);
+        }
+        // A level that no training row has is improbable, not impossible.
+        let found = constant(TargetKind::Ordinal, 4, Targets::of(&train));
+        close(nll(&found, &[3.0], &[]), -(0.5_f64 / 5.5).ln());
+    }
+
+    #[test]
+    fn counts_have_their_mean_rate_and_dispersion() {
+        let (train, exposure) = ([2.0, 3.0, 7.0], [1.0, 1.0, 2.0]);
+        let targets = Targets { y: &train, exposure: &exposure, weights: &[], outputs: &[] };
+        let found = constant(TargetKind::Count, 0, targets);
+        assert_eq!((found.likelihood(), found.name()), ("poisson", "the mean rate"));
+        let log = |y: f64, mean: f64| y * mean.ln() - mean - ln_gamma(y + 1.0);
+        close(nll(&found, &[4.0], &[3.0]), -log(4.0, 9.0));
+
+        let train = [0.0, 0.0, 1.0, 11.0];
+        let found = constant(TargetKind::Count, 0, Targets::of(&train));
+        assert_eq!(found.likelihood(), "negative-binomial");
+        // Mean 3, variance 21.5 = 3 + 9α.
+        let (mean, shape): (f64, f64) = (3.0, 9.0 / 18.5);
+        let expected = ln_gamma(2.0 + shape) - ln_gamma(shape) - ln_gamma(3.0)
+            + shape * (shape / (shape + mean)).ln()
+            + 2.0 * (mean / (shape + mean)).ln();
+        close(nll(&found, &[2.0], &[]), -expected);
+        close(found.compare(&[2.0], &[])[0].mean, mean);
+    }
+}

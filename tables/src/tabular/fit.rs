@@ -1,0 +1,185 @@
+//! A fit to a table: its columns and rows to what training takes, and back to a model of tables; no reading of files.
+
+use super::held_out::{Shares, split_table};
+use super::model::TableModel;
+use super::resolve::{
+    check_start_target, check_training_target, find_schema, resolved, two_valued, two_values,
+};
+use super::rows::{CodedTable, TableRows};
+use crate::schema::{Schema, SchemaOptions, check_labelled, input_warnings, unlabelled_note};
+use crate::tables::Table;
+use sparsegp::data::Scaling;
+use sparsegp::error::Result;
+use sparsegp::hyper::{Clock, Listener, Session};
+use sparsegp::options::FitOptions;
+use sparsegp::training::choices::{Chosen, choose};
+use sparsegp::training::{TrainingData, asks_for_warps, fit_arrays_in, scaling_of, suited};
+
+/// What to fit to: the table, the meaning of its columns, and which part of it is for training.
+#[derive(Clone, Copy)]
+pub struct FitRequest<'a> {
+    /// The data.
+    pub table: &'a Table,
+    /// Which columns to use; with `start` only the target is looked at, the rest is the start model's.
+    pub columns: &'a SchemaOptions,
+    /// How to fit.
+    pub options: &'a FitOptions,
+    /// The share of the rows held out for testing.
+    pub test_fraction: f64,
+    /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
+    pub start: Option<&'a TableModel>,
+    /// Whether the start model's posterior is gone on with too; otherwise one is solved for.
+    pub keep_posterior: bool,
+}
+
+/// A fitted model with the rows that were held out.
+pub struct TableFit {
+    /// The model.
+    pub model: TableModel,
+    /// The validation rows, where some were asked for.
+    pub validation: Option<TableRows>,
+    /// The test rows, where some were asked for.
+    pub test: Option<TableRows>,
+}
+
+/// Fits a model to a table. `listener` hears of every stage and epoch.
+///
+/// Inputs and target are scaled by the training rows alone.
+///
+/// ```
+/// use sparsegp::options::FitOptions;
+/// use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+/// use sparsegp_tables::tables::read_csv;
+/// use sparsegp_tables::tabular::{FitRequest, fit_table};
+///
+/// let rows = (0..60).map(|i| format!("{},{},{}\n", 0.5 * i as f64, ["left", "right"][i % 2], (0.1 * i as f64).sin() + (i % 2) as f64));
+/// let text = format!("hour,side,load\n{}", rows.collect::<String>());
+/// let table = read_csv("loads", std::io::Cursor::new(text))?;
+/// let request = FitRequest {
+///     table: &table,
+///     columns: &SchemaOptions { target: "load".into(), ..SchemaOptions::default() },
+///     options: &FitOptions::default(),
+///     test_fraction: 0.2,
+///     start: None,
+///     keep_posterior: false,
+/// };
+/// let fit = fit_table(&request, &mut |event| eprintln!("{event:?}"))?;
+/// let predictions = fit.model.predict(&table, UnseenLevels::Error)?;
+/// assert!((predictions.row(1).mean - (0.1f64.sin() + 1.0)).abs() < 0.1);
+/// assert_eq!(fit.test.expect("12 rows held out").targets.len(), 12);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Usage errors for options that make no sense, data errors for a table that cannot be learned from (see
+/// [`Schema::infer`]) or that lacks a column of the start model, fit errors when not even the start can be evaluated.
+pub fn fit_table(request: &FitRequest<'_>, listener: &mut Listener<'_>) -> Result<TableFit> {
+    fit_table_in(request, &mut Session::new(listener))
+}
+
+/// Fits a model to a table within a session, which may interrupt the fit and keeps its state.
+///
+/// # Errors
+///
+/// As for [`fit_table`]; `Interrupted` when the session was, `Data` when its checkpoint does not fit.
+pub fn fit_table_in(request: &FitRequest<'_>, session: &mut Session<'_>) -> Result<TableFit> {
+    let options = request.options;
+    let (mut schema, mut notes) = schema_of(request)?;
+    let table = request.table.with_values(schema.target_name());
+    let table = &*table.read(&schema.readings, &|_| true)?;
+    let options = resolved(options, &schema, request.start)?;
+    options.validate()?;
+    let shares =
+        Shares { test: request.test_fraction, validation: options.validation_fraction, seed: options.seed };
+    let rows = split_table(table, request.columns.split.as_ref(), shares)?;
+    if request.start.is_none() {
+        schema.settle(table, &rows.train, request.columns.known.is_some())?;
+    }
+    let options = schema.options_of(options)?;
+    let data = CodedTable::of(&schema, table)?;
+    let mut train = data.part(rows.train.clone());
+    check_training_target(&schema, table, &train.targets)?;
+    notes.extend(input_warnings(&schema.input_names(), train.inputs()));
+    notes.extend(two_values(&train.targets).and_then(|values| two_valued(&schema, values)));
+    let levels = schema.encoding().levels().len();
+    let clock = session.clock(options.max_seconds);
+    let mut chosen = match request.start {
+        Some(_) => Chosen::as_asked(options),
+        None => choose((train.dataset(), levels), &options, &mut session.until(clock, Clock::CHOICES))?,
+    };
+    let held_out = |rows: Vec<usize>| {
+        let mut part = (!rows.is_empty()).then(|| data.part(rows))?;
+        part.rows.iter_mut().for_each(|row| *row = table.row(*row));
+        Some(part)
+    };
+    let (validation, test) = (held_out(rows.validation), held_out(rows.test));
+    let mark = session.checkpoint().map(|checkpoint| checkpoint.mark());
+    if let Some((found, path)) =
+        session.checkpoint().and_then(|c| Some((c.finished_fit()?, c.path().display().to_string())))
+    {
+        return Ok(TableFit { model: TableModel::from_bytes(&path, &found)?, validation, test });
+    }
+    let session = &mut session.until(clock, Clock::TRAINING);
+    let (fitted, scaling, options) = loop {
+        let options = chosen.options.decided_for(train.targets.len());
+        let scaling = scaling_of_fit((&options, request.start), &mut schema, &train)?;
+        train.scale(&scaling);
+        let scaled = validation.as_ref().map(|part| part.scaled(&scaling));
+        let validation = scaled.as_ref().map(TableRows::dataset);
+        let training = TrainingData { train: train.dataset(), validation, levels };
+        let start =
+            request.start.map(|start| start.start(&options, Some(train.inputs()), request.keep_posterior));
+        match fit_arrays_in(training, &options, start.as_ref(), session) {
+            // The next attempt may see the rows on another scale.
+            Err(error) if chosen.give_up(&error) => train = data.part(rows.train.clone()),
+            fitted => {
+                let mut fitted = fitted?;
+                // A fit that goes on with another one's posterior owes its start to that one's search.
+                if let Some(start) = request.start.filter(|_| request.keep_posterior) {
+                    fitted.search = start.search().clone();
+                }
+                fitted.decided_by(chosen);
+                break (fitted, scaling, options);
+            }
+        }
+    };
+    let model = TableModel::of(fitted, (schema, scaling), &options, train.targets.len(), notes);
+    if let (Some(mark), Some(checkpoint)) = (mark, session.checkpoint()) {
+        checkpoint.finish_fit(mark, model.to_bytes()?);
+    }
+    Ok(TableFit { model, validation, test })
+}
+
+/// How the model sees rows: as the start model does, or as the training rows are spread.
+fn scaling_of_fit(
+    (options, start): (&FitOptions, Option<&TableModel>),
+    schema: &mut Schema,
+    train: &TableRows,
+) -> Result<Scaling> {
+    if let Some(start) = start {
+        return Ok(start.scaling().clone());
+    }
+    let plain = Scaling::standardise(train.inputs(), &train.targets);
+    schema.take_means(&plain);
+    match asks_for_warps(options) {
+        true => scaling_of(options, train.inputs(), &train.targets),
+        false => Ok(suited(options, plain)),
+    }
+}
+
+/// The columns of the fit: those of the start model, or found in the table.
+fn schema_of(request: &FitRequest<'_>) -> Result<(Schema, Vec<String>)> {
+    let Some(start) = request.start else {
+        return find_schema(request.table, request.columns, request.options);
+    };
+    check_start_target(start.schema(), request.columns)?;
+    // The start model's schema was checked against another table: this one's rows and target need checking too.
+    let (table, target) = (request.table, start.schema().target_name());
+    let labelled = table.with_values(target);
+    let counts = (labelled.rows(), table.rows());
+    check_labelled(target, table.source(), counts)?;
+    start.schema().check_training(&labelled)?;
+    let notes = unlabelled_note(target, table.source(), counts);
+    Ok((start.schema().clone(), notes.into_iter().collect()))
+}

@@ -1,0 +1,277 @@
+//! Fits to files that stay on disk: what is kept in memory, training through a shuffle buffer, and how it ends; no tables.
+
+use super::held_out::{Shares, roles_of_file};
+use super::model::TableModel;
+use super::resolve::{check_start_target, schema_options};
+use super::rows::TableRows;
+use super::sampled::{Sampled, survey_of};
+use super::streamed::{DataFile, FileBatches, FileRows, changed};
+use crate::schema::SchemaOptions;
+use crate::tables::Ahead;
+use crate::tabular::survey::{Surveyed, survey};
+use sparsegp::collapsed::Dataset;
+use sparsegp::data::{BatchPlan, Role, Roles, check_fractions};
+use sparsegp::error::{Error, Result};
+use sparsegp::hyper::{Clock, Session};
+use sparsegp::options::{FitOptions, Hyper, ModelKind};
+use sparsegp::training::{AllRows, BatchSource, Origin, Prototype, TrainingRows, fit_rows};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of the rows in a shuffle buffer whose size was not given.
+const BUFFER_BYTES: usize = 256 << 20;
+
+/// What to fit to: a file whose training rows are read again in every epoch.
+#[derive(Clone, Copy)]
+pub struct FileFitRequest<'a> {
+    /// The file, not standard input.
+    pub path: &'a Path,
+    /// Which columns to use; with `start` only the target is looked at, the rest is the start model's.
+    pub columns: &'a SchemaOptions,
+    /// How to fit.
+    pub options: &'a FitOptions,
+    /// The share of the rows held out for testing.
+    pub test_fraction: f64,
+    /// A model to start from: its columns, scaling, kernel, hyper-parameters and inducing inputs.
+    pub start: Option<&'a TableModel>,
+    /// Rows that are shuffled in memory; 256 MiB of them when absent.
+    pub buffer_rows: Option<usize>,
+}
+
+/// What training from a file keeps in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Rows of the file that are trained on.
+    pub training_rows: usize,
+    /// Rows of the shuffle buffer.
+    pub buffer_rows: usize,
+    /// The most rows in memory at a time: the buffer, blocks being read, batches under way and samples.
+    pub most_rows: usize,
+    /// The most bytes that the numbers of all these rows take.
+    pub most_bytes: usize,
+}
+
+/// A fitted model, with the way to the rows of the file that were held out.
+pub struct FileFit {
+    /// The model.
+    pub model: TableModel,
+    /// The validation rows, where some were asked for: a sample of them if they are more than 20,480.
+    pub validation: Option<TableRows>,
+    /// The number of rows of the file.
+    pub rows: usize,
+    /// What was kept in memory.
+    pub plan: MemoryPlan,
+    file: Arc<DataFile>,
+}
+
+impl FileFit {
+    /// The test rows, read again block by block.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened again; items are errors when it cannot be read to its end or has changed.
+    pub fn test_parts(&self) -> Result<impl Iterator<Item = Result<TableRows>> + use<>> {
+        let mut parts = self.file.parts(Role::Test, None)?;
+        Ahead::new(1, move || parts.next())
+    }
+}
+
+/// Refuses a file that cannot be read in every epoch, a buffer without rows, and what cannot be fitted without all rows in
+/// memory.
+///
+/// # Errors
+///
+/// Usage errors that name the option; data errors when the file cannot be looked at.
+pub fn check_file_fit(path: &Path, options: &FitOptions, buffer_rows: Option<usize>) -> Result<()> {
+    if buffer_rows == Some(0) {
+        return Err(Error::usage("⟨shuffle_buffer⟩ is 0, expected at least 1 row"));
+    }
+    check_without_table(options)?;
+    check_readable_twice(path)
+}
+
+/// Refuses what cannot be fitted without all rows in memory.
+fn check_without_table(options: &FitOptions) -> Result<()> {
+    if options.is_collapsed() {
+        let by_batches = "use ⟨objective elbo⟩ or dlm-log with ⟨hyper joint⟩";
+        let (asked, hint) = match options.hyper {
+            _ if options.neighbours.is_some() => {
+                ("⟨neighbours⟩".to_owned(), "leave one of the two out, or fit a part of the rows")
+            }
+            Some(hyper) if options.has_own_q() => (format!("⟨hyper {hyper}⟩"), by_batches),
+            _ => (format!("⟨objective {}⟩", options.objective), by_batches),
+        };
+        return Err(Error::usage(format!(
+            "{asked} needs all rows in memory and cannot be trained through ⟨shuffle_buffer⟩"
+        ))
+        .hint(hint));
+    }
+    let whole = [
+        ("⟨hyper alternating⟩", options.hyper == Some(Hyper::Alternating)),
+        ("⟨inducing auto⟩", options.growth.is_some()),
+        ("⟨restarts⟩", options.restarts > 1),
+    ];
+    if let Some((name, _)) = whole.into_iter().find(|(_, asked)| *asked) {
+        return Err(Error::usage(format!(
+            "{name} needs all rows in memory and cannot be used with ⟨shuffle_buffer⟩"
+        ))
+        .hint("find what it finds on a part of the rows, and start from that model with ⟨from⟩"));
+    }
+    if options.steps.batch_schedule.is_some() {
+        return Err(Error::usage(
+            "⟨batch_schedule⟩ needs all rows in memory: batches read through ⟨shuffle_buffer⟩ have one size",
+        )
+        .hint("give ⟨batch_size⟩ instead"));
+    }
+    Ok(())
+}
+
+/// Fits a model to a file without holding its rows in memory. `planned` hears what will be in memory before training
+/// starts, `session` of every stage and epoch.
+///
+/// One pass finds columns and scaling, checks every row and draws samples: one to choose inducing inputs and
+/// hyper-parameters to start from, one of 20,480 rows to estimate the objective on. Rows that are held out are those
+/// that [`fit_table`](super::fit_table) holds out; a text is read once more to count its rows for that. Training then
+/// reads the file once an epoch.
+///
+/// # Errors
+///
+/// As for [`fit_table`](super::fit_table), and when reading fails or the file changes on the way.
+pub fn fit_file(
+    request: &FileFitRequest<'_>,
+    planned: &mut dyn FnMut(&MemoryPlan),
+    session: &mut Session<'_>,
+) -> Result<FileFit> {
+    check_file_fit(request.path, request.options, request.buffer_rows)?;
+    let roles = roles_for(request)?;
+    let surveyed = survey_for(request, &roles)?;
+    let (rows, groups) = (surveyed.rows, surveyed.groups.clone());
+    let clock = session.clock(request.options.max_seconds);
+    let choosing = &mut session.until(clock, Clock::CHOICES);
+    let sampled = Sampled::of(surveyed, (request.options, request.start), by_batches, choosing)?;
+    let session = &mut session.until(clock, Clock::TRAINING);
+    let (schema, scaling, options) = (sampled.schema.clone(), sampled.scaling.clone(), &sampled.options);
+    let train = sampled.train;
+    let (path, delimiter) = (request.path.to_owned(), request.columns.delimiter);
+    let file = Arc::new(DataFile { path, delimiter, schema, scaling, roles, groups, rows, train });
+    let mut streamed = StreamedRows { all: FileRows(Arc::clone(&file)), sampled: &sampled, buffer: 0 };
+    let plan = plan_memory(&streamed, request.buffer_rows, options);
+    planned(&plan);
+    streamed.buffer = plan.buffer_rows;
+    let start = request.start.map(|from| from.start(options, None, false));
+    let origin = match &start {
+        Some(start) => Origin::Start(start),
+        None => Origin::Prototype(Prototype::of(options, file.schema.dims(), sampled.levels)?),
+    };
+    let mut fitted = fit_rows(&streamed, options, origin, session)?;
+    fitted.decided_by(sampled.chosen);
+    let columns = (file.schema.clone(), file.scaling.clone());
+    let model = TableModel::of(fitted, columns, &sampled.options, train, sampled.notes);
+    Ok(FileFit { model, validation: sampled.validation, rows, plan, file })
+}
+
+/// Refuses what ends after one reading.
+fn check_readable_twice(path: &Path) -> Result<()> {
+    let source = path.display();
+    if path == Path::new("-") {
+        return Err(Error::usage(
+            "standard input cannot be read again in every epoch: ⟨shuffle_buffer⟩ needs a file",
+        ));
+    }
+    let metadata = path.metadata();
+    let metadata = metadata.map_err(|error| Error::data(format!("{source}: cannot be read: {error}")))?;
+    if metadata.is_file() || metadata.is_dir() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{source}: is no ordinary file, which ⟨shuffle_buffer⟩ reads again in every epoch"
+    )))
+}
+
+/// What every row is for; rows are counted where some are held out.
+fn roles_for(request: &FileFitRequest<'_>) -> Result<Roles> {
+    let (test, validation) = (request.test_fraction, request.options.validation_fraction);
+    check_fractions(test, validation)?;
+    if test + validation == 0.0 {
+        return Ok(Roles::default());
+    }
+    let target = request.start.map_or(request.columns.target.as_str(), |start| start.schema().target_name());
+    let shares = Shares { test, validation, seed: request.options.seed };
+    roles_of_file(request.path, target, request.columns, shares)
+}
+
+fn survey_for(request: &FileFitRequest<'_>, roles: &Roles) -> Result<Surveyed> {
+    if let Some(start) = request.start {
+        check_start_target(start.schema(), request.columns)?;
+    }
+    let columns = schema_options(request.columns, request.options)?;
+    let survey_of = survey_of(&columns, request.start.map(TableModel::schema), roles, request.options);
+    let surveyed = survey(request.path, &survey_of)?;
+    match roles.rows() {
+        Some(counted) if counted != surveyed.rows => Err(changed(request.path, surveyed.rows, counted)),
+        _ => Ok(surveyed),
+    }
+}
+
+/// The options with what follows from so many training rows.
+fn by_batches(options: FitOptions, train: usize) -> FitOptions {
+    let sparse = options.model == ModelKind::Gp;
+    let inducing = if sparse { Some(options.inducing_for(train)) } else { options.inducing };
+    FitOptions { inducing, ..options }.by_batches()
+}
+
+/// The rows of a file, with the samples of them that are in memory, on the scale the model sees.
+struct StreamedRows<'a> {
+    all: FileRows,
+    sampled: &'a Sampled,
+    /// Rows of the shuffle buffer.
+    buffer: usize,
+}
+
+impl TrainingRows for StreamedRows<'_> {
+    fn all(&self) -> &dyn AllRows {
+        &self.all
+    }
+
+    fn in_memory(&self) -> Option<Dataset<'_>> {
+        Some(self.sampled.check()).filter(|check| check.len() == self.all.count())
+    }
+
+    fn start_sample(&self) -> Dataset<'_> {
+        self.sampled.start()
+    }
+
+    fn check_sample(&self) -> Dataset<'_> {
+        self.sampled.check()
+    }
+
+    fn validation(&self) -> Option<Dataset<'_>> {
+        self.sampled.held_out()
+    }
+
+    fn levels(&self) -> usize {
+        self.sampled.levels
+    }
+
+    fn batches(&self, plan: BatchPlan, seed: u64) -> Result<Box<dyn BatchSource + '_>> {
+        let batch = plan.first(self.all.count());
+        Ok(Box::new(FileBatches::new(Arc::clone(&self.all.0), batch, self.buffer, seed)?))
+    }
+}
+
+fn plan_memory(rows: &StreamedRows<'_>, buffer_rows: Option<usize>, options: &FitOptions) -> MemoryPlan {
+    let file = &rows.all.0;
+    let row_bytes = file.row_width() * size_of::<f64>();
+    let buffer = buffer_rows.unwrap_or((BUFFER_BYTES / row_bytes).max(1)).min(file.train);
+    let batch = options.steps.batch_size.min(file.train);
+    // Validation rows are kept in their own units too.
+    let validation = 2 * rows.validation().map_or(0, |rows| rows.len());
+    let kept = rows.start_sample().len() + rows.check_sample().len() + validation;
+    let most_rows = DataFile::most_rows(buffer, batch) + kept;
+    MemoryPlan {
+        training_rows: file.train,
+        buffer_rows: buffer,
+        most_rows,
+        most_bytes: most_rows * row_bytes,
+    }
+}

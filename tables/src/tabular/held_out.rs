@@ -1,0 +1,203 @@
+//! Which rows can be learned from, and which of them are held out: at random, by whole groups or by time, of tables in memory and files alike;
+//! no columns of inputs.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::survey::BLOCK_ROWS;
+use crate::schema::{SchemaOptions, SplitBy};
+use crate::tables::column::number_text;
+use crate::tables::read::How;
+use crate::tables::reading::{Forms, PlainNumbers, Reading};
+use crate::tables::table::shown;
+use crate::tables::{Column, Table, TableBlocks};
+use sparsegp::data::{Role, Roles, Split};
+use sparsegp::error::{Error, Result};
+
+/// The shares of rows held out for testing and for validation, and the seed of what is random about them.
+#[derive(Clone, Copy)]
+pub(crate) struct Shares {
+    pub test: f64,
+    pub validation: f64,
+    pub seed: u64,
+}
+
+/// Hands the blocks of a table over, from the first one on whenever it is asked.
+type EachBlock<'a> = dyn Fn(&mut dyn FnMut(&Table) -> Result<()>) -> Result<()> + 'a;
+
+/// The rows of a table, all of which have a target, by what they are for.
+pub(crate) fn split_table(table: &Table, by: Option<&SplitBy>, shares: Shares) -> Result<Split> {
+    let Shares { test, validation, seed } = shares;
+    let roles = match by {
+        None => return sparsegp::data::split(table.rows(), test, validation, seed),
+        Some(by) => roles_by(&|take| take(table), by, shares)?,
+    };
+    let of = |role: Role| (0..table.rows()).filter(|&row| roles.of(row) == role).collect();
+    Ok(Split { train: of(Role::Train), validation: of(Role::Validation), test: of(Role::Test) })
+}
+
+/// The roles of the rows of a file that have a target: those that [`split_table`] gives them.
+pub(super) fn roles_of_file(
+    path: &Path,
+    target: &str,
+    columns: &SchemaOptions,
+    shares: Shares,
+) -> Result<Roles> {
+    let (by, how) = (columns.split.as_ref(), how_to_read(columns));
+    let wanted = |name: &str| name == target || by.is_some_and(|by| by.column() == name);
+    let blocks = || TableBlocks::new(path, BLOCK_ROWS, &wanted, how);
+    let mut labelled = Labelled::default();
+    for block in blocks()? {
+        let block = block?;
+        let missing = block.column(target).map(Column::lacking);
+        let missing = |row: usize| missing.as_ref().is_some_and(|missing| missing(row));
+        (0..block.rows()).for_each(|row| labelled.push(!missing(row)));
+    }
+    if labelled.count() == 0 {
+        // Whoever reads the file next says what is wrong with it.
+        return Ok(Roles::default());
+    }
+    let each = |take: &mut dyn FnMut(&Table) -> Result<()>| -> Result<()> {
+        blocks()?.try_for_each(|block| take(&block?.with_values(target)))
+    };
+    let roles = match by {
+        Some(by) => roles_by(&each, by, shares)?,
+        None => Roles::new(labelled.count(), shares.test, shares.validation, shares.seed)?,
+    };
+    Ok(match labelled.listed {
+        Some(listed) => roles.among(&listed, labelled.rows),
+        None => roles,
+    })
+}
+
+/// How a file of these columns is read.
+fn how_to_read(columns: &SchemaOptions) -> How<'_> {
+    How { delimiter: columns.delimiter, missing: &columns.missing, ..How::default() }
+}
+
+/// The roles of all rows by their groups or times.
+fn roles_by(each: &EachBlock<'_>, by: &SplitBy, shares: Shares) -> Result<Roles> {
+    let Shares { test, validation, seed } = shares;
+    match by {
+        SplitBy::Group(name) => {
+            let mut groups = Groups::default();
+            each(&mut |block| groups.push(block, name))?;
+            let named = |error: Error| {
+                error.hint(format!("make the fractions larger, or leave out ⟨split_by {name}⟩"))
+            };
+            Roles::of_groups(&groups.rows, test, validation, seed).map_err(named)
+        }
+        SplitBy::Time(name) => {
+            let reading = reading_of(each, name)?;
+            let mut times = Vec::new();
+            each(&mut |block| push_times(block, name, reading.as_ref(), &mut times))?;
+            Roles::of_times(&times, test, validation)
+        }
+    }
+}
+
+/// The groups of rows, numbered as they come.
+#[derive(Default)]
+struct Groups {
+    known: HashMap<String, u32>,
+    rows: Vec<u32>,
+}
+
+impl Groups {
+    fn push(&mut self, block: &Table, name: &str) -> Result<()> {
+        let column = block.require(name)?;
+        for row in 0..block.rows() {
+            if column.is_missing(row) {
+                return Err(block.missing(row, name));
+            }
+            let key = match column {
+                Column::Number(values) | Column::Time(values) => number_text(values[row]),
+                Column::Text(text) => text.get(row).unwrap_or_default().to_owned().into(),
+                Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
+            };
+            let next = self.known.len() as u32;
+            let group = match self.known.get(&*key) {
+                Some(&group) => group,
+                None => *self.known.entry(key.into_owned()).or_insert(next),
+            };
+            self.rows.push(group);
+        }
+        Ok(())
+    }
+}
+
+/// How the text of a column of times is read, where it has some.
+fn reading_of(each: &EachBlock<'_>, name: &str) -> Result<Option<Reading>> {
+    let (mut forms, mut plain) = (Forms::default(), None);
+    let mut push = |value: f64| {
+        let none = PlainNumbers { whole: true, range: (f64::INFINITY, f64::NEG_INFINITY) };
+        let PlainNumbers { whole, range: (low, high) } = plain.unwrap_or(none);
+        plain = Some(PlainNumbers {
+            whole: whole && value.fract() == 0.0,
+            range: (low.min(value), high.max(value)),
+        });
+    };
+    each(&mut |block| {
+        match block.require(name)? {
+            Column::Text(text) => text.levels().iter().for_each(|level| match level.parse::<f64>() {
+                Ok(value) => push(value),
+                Err(_) => forms.push(level),
+            }),
+            Column::Number(values) => {
+                values.iter().filter(|value| !value.is_nan()).for_each(|&value| push(value))
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(forms.reading(plain).map(|(reading, _)| reading))
+}
+
+fn push_times(block: &Table, name: &str, reading: Option<&Reading>, times: &mut Vec<f64>) -> Result<()> {
+    let column = block.require(name)?;
+    let no_time = |row: usize| {
+        let found = shown(column.text(row).unwrap_or_default());
+        Error::data(format!(
+            "{}: found {found}, expected a date or a number to split by",
+            block.place(row, name)
+        ))
+    };
+    let read = match reading {
+        Some(reading) => reading.read(column).map_err(no_time)?,
+        None => column.clone(),
+    };
+    let values = match &read {
+        Column::Number(values) | Column::Time(values) => values,
+        Column::Text(text) => return Err(no_time(text.first_text())),
+        Column::Unsupported { data_type, .. } => return Err(block.unsupported(name, data_type)),
+    };
+    if let Some(row) = values.iter().position(|value| value.is_nan()) {
+        return Err(block.missing(row, name));
+    }
+    times.extend(values);
+    Ok(())
+}
+
+/// The rows with a target: listed only from the first row without one on.
+#[derive(Default)]
+struct Labelled {
+    rows: usize,
+    listed: Option<Vec<u32>>,
+}
+
+impl Labelled {
+    fn push(&mut self, labelled: bool) {
+        // More rows than there are numbers for are refused when roles are drawn.
+        let row = u32::try_from(self.rows).unwrap_or(u32::MAX);
+        match &mut self.listed {
+            Some(listed) if labelled => listed.push(row),
+            None if !labelled => self.listed = Some((0..row).collect()),
+            _ => {}
+        }
+        self.rows += 1;
+    }
+
+    fn count(&self) -> usize {
+        self.listed.as_ref().map_or(self.rows, Vec::len)
+    }
+}

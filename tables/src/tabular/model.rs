@@ -1,0 +1,325 @@
+//! A fitted model of a table: a model with the meaning of its columns, predicting tables like the one it was trained on; no
+//! fitting.
+
+use super::rows::{CodedTable, TableRows, target_of};
+use crate::schema::{Schema, UnseenLevels};
+use crate::tables::Table;
+use faer::{Mat, MatRef};
+use sha2::{Digest, Sha256};
+use sparsegp::data::Scaling;
+use sparsegp::error::{Error, Result};
+use sparsegp::files::AtomicFile;
+use sparsegp::hyper::Session;
+use sparsegp::likelihood::Task;
+use sparsegp::metrics::Compared;
+use sparsegp::model::{Coefficient, Model, Predictions, Warning, damaged_model, read_model_file};
+use sparsegp::options::FitOptions;
+use sparsegp::registry::Registry;
+use sparsegp::training::{Fitted, Start, update};
+use std::ops::Deref;
+use std::path::Path;
+
+/// A model with everything that is needed to predict from tables like the one it was trained on.
+///
+/// ```
+/// use sparsegp_tables::prelude::*;
+/// use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+/// use sparsegp_tables::tables::read_csv;
+///
+/// let rows = |from: usize, to: usize| {
+///     let row = |i: usize| format!("{},{},{}\n", i % 12, ["left", "right"][i % 2], (i % 12) as f64 + (i % 2) as f64 * 5.0);
+///     let csv = "hour,side,load\n".to_owned() + &(from..to).map(row).collect::<String>();
+///     read_csv("loads.csv", std::io::Cursor::new(csv))
+/// };
+/// let columns = SchemaOptions { target: "load".into(), ..SchemaOptions::default() };
+/// let options = FitOptions { objective: ObjectiveKind::Vfe, ..FitOptions::default() };
+/// let table = rows(0, 80)?;
+/// let request = FitRequest {
+///     table: &table,
+///     columns: &columns,
+///     options: &options,
+///     test_fraction: 0.0,
+///     start: None,
+///     keep_posterior: false,
+/// };
+/// let model = fit_table(&request, &mut |_| {})?.model;
+///
+/// // Columns are found by name, categories make an input each.
+/// assert_eq!(model.schema().input_names(), ["hour", "side"]);
+/// let predictions = model.predict(&rows(3, 5)?, UnseenLevels::Error)?;
+/// assert!((predictions.row(0).mean - 8.0).abs() < 0.5);
+/// # Ok::<(), sparsegp::Error>(())
+/// ```
+pub struct TableModel {
+    schema: Schema,
+    pub(super) model: Model,
+}
+
+/// The model proper, on arrays.
+impl Deref for TableModel {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.model
+    }
+}
+
+impl TableModel {
+    /// What was fitted to so many rows of these columns; warnings call inputs by their names, the data's own coming first.
+    pub(super) fn of(
+        mut fitted: Fitted,
+        (schema, scaling): (Schema, Scaling),
+        options: &FitOptions,
+        rows: usize,
+        notes: Vec<String>,
+    ) -> TableModel {
+        let names = schema.input_names();
+        let warnings = &mut fitted.summary.warnings;
+        warnings.iter_mut().for_each(|warning| warning.name_inputs(&names));
+        warnings.splice(..0, notes.into_iter().map(Warning::from));
+        TableModel { schema, model: fitted.into_model(scaling, options, rows) }
+    }
+
+    /// The model proper, which needs no table.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The columns it was trained on.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The kind of target.
+    pub fn task(&self) -> Task {
+        self.schema.encoding().task()
+    }
+
+    /// All hyper-parameters by name; the means of classes have the names of their labels, as in `mean.setosa`.
+    pub fn hyperparameters(&self) -> Vec<(String, f64)> {
+        self.called(self.model.hyperparameters())
+    }
+
+    /// What is special about hyper-parameters, in words, by the same names.
+    pub fn hyperparameter_notes(&self) -> Vec<(String, String)> {
+        self.called(self.model.latent().constraint_notes())
+    }
+
+    fn called<T>(&self, mut values: Vec<(String, T)>) -> Vec<(String, T)> {
+        let names = self.schema.encoding().mean_names();
+        for (name, _) in &mut values {
+            if let Some((called, _)) = names.iter().find(|(_, own)| own == name) {
+                name.clone_from(called);
+            }
+        }
+        values
+    }
+
+    /// Predicts every row of a table.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::design`].
+    pub fn predict(&self, table: &Table, unseen: UnseenLevels) -> Result<Predictions<'_>> {
+        let exposure = self.schema.exposure(table)?.unwrap_or_default();
+        Ok(self.model.predict_rows(self.schema.design(table, unseen)?.as_ref(), exposure))
+    }
+
+    /// Predicts some rows, such as those held out.
+    pub fn predict_part(&self, part: &TableRows) -> Predictions<'_> {
+        self.model.predict_rows(part.inputs(), part.exposure.clone())
+    }
+
+    /// Predicts a table and compares with its targets, one row at a time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`], and when a target is absent, missing, infinite or text.
+    pub fn compare(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        visit: &mut dyn FnMut(&Compared),
+    ) -> Result<()> {
+        let targets = target_of(&self.schema, table)?;
+        let predictions = self.predict(table, unseen)?;
+        predictions.compare(&targets).iter().for_each(visit);
+        Ok(())
+    }
+
+    /// The model after the rows of a table that have a target, on top of those it was fitted to; see [`update`]. Categories that did not
+    /// occur in training are taken as [`UnseenLevels::New`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::compare`] and [`update`], and when no row has a target.
+    pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableModel> {
+        let labelled = table.with_values(self.schema.target_name());
+        if labelled.rows() == 0 {
+            let (source, target) = (table.source(), self.schema.target_name());
+            return Err(Error::data(format!("{source}: no row has a value of the target '{target}'")));
+        }
+        let rows = CodedTable::of(&self.schema, &labelled)?;
+        let model = update(&self.model, rows.dataset(), forget, session)?;
+        Ok(TableModel { schema: self.schema.clone(), model })
+    }
+
+    /// `count` draws of the latent function at all rows of a table together, as [`Model::samples`] makes them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::samples`].
+    pub fn samples(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        self.output_samples(table, unseen, (count, seed), 0)
+    }
+
+    /// The same for one of several outputs, by its place among them.
+    pub(super) fn output_samples(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        count_and_seed: (usize, u64),
+        output: u64,
+    ) -> Result<Vec<Vec<f64>>> {
+        let n = table.rows();
+        if n > Model::MOST_JOINT_ROWS {
+            let (source, most) = (table.source(), Model::MOST_JOINT_ROWS);
+            return Err(Error::usage(format!(
+                "{source}: samples are drawn at all rows together, at most {most} rows"
+            ))
+            .hint("give fewer rows, or use quantiles, which are per row"));
+        }
+        let x = self.schema.design(table, unseen)?;
+        self.model.output_samples(x.as_ref(), count_and_seed, output)
+    }
+
+    /// Mean and covariance of the latent function at all rows of a table together, as [`Model::joint`] has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::joint`].
+    pub fn joint(&self, table: &Table, unseen: UnseenLevels) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.model.joint(self.schema.design(table, unseen)?.as_ref())
+    }
+
+    /// Mean and covariance of a latent process at all rows of a table together, as [`Model::joint_of_process`] has them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`] and [`Model::joint_of_process`].
+    pub fn joint_of_process(
+        &self,
+        table: &Table,
+        unseen: UnseenLevels,
+        process: usize,
+    ) -> Result<(Vec<f64>, Mat<f64>)> {
+        self.model.joint_of_process(self.schema.design(table, unseen)?.as_ref(), process)
+    }
+
+    /// The coefficients of a linear model, or `None` for another model; see [`Model::coefficients`].
+    pub fn coefficients(&self) -> Option<Vec<Coefficient>> {
+        self.model.coefficients(&self.schema.input_names())
+    }
+
+    /// The model to start another fit from, on the scaled inputs `x`, or on more than can be listed.
+    pub(super) fn start(
+        &self,
+        options: &FitOptions,
+        x: Option<MatRef<'_, f64>>,
+        keep_posterior: bool,
+    ) -> Start {
+        Start::from_model(&self.model, options, x, keep_posterior)
+    }
+
+    /// Writes the model; the file appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        AtomicFile::write_all_to(path, &self.to_bytes()?)
+    }
+
+    /// Reads a model that [`TableModel::save`] wrote; its predictions are the same to the last bit.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is not a model file, was written by a newer version, is damaged, or holds a model that was
+    /// fitted to arrays.
+    pub fn load(path: &Path) -> Result<TableModel> {
+        TableModel::load_with(path, &Registry::default())
+    }
+
+    /// [`TableModel::load`] for a model with a kernel or a likelihood from outside, which `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<TableModel> {
+        let (name, bytes) = read_model_file(path)?;
+        TableModel::from_bytes_with(&name, &bytes, registry)
+    }
+
+    /// The contents of a model file.
+    ///
+    /// # Errors
+    ///
+    /// When the model holds numbers that are not finite.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let schema = serde_json::to_value(&self.schema);
+        let schema = schema.map_err(|error| Error::fit(format!("the model cannot be saved: {error}")))?;
+        self.model.to_bytes_with(Some(schema))
+    }
+
+    /// A digest (SHA-256, in hexadecimal) of everything that is in its file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::to_bytes`].
+    pub fn digest(&self) -> Result<String> {
+        Ok(sparsegp::files::hexadecimal(Sha256::new_with_prefix(self.to_bytes()?)))
+    }
+
+    /// Reads the contents of a model file; `name` is what messages call it. Never panics, whatever the bytes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<TableModel> {
+        TableModel::from_bytes_with(name, bytes, &Registry::default())
+    }
+
+    /// The same with what `registry` knows by name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn from_bytes_with(name: &str, bytes: &[u8], registry: &Registry) -> Result<TableModel> {
+        let (model, schema) = Model::from_bytes_with(name, bytes, registry)?;
+        let schema = schema.ok_or_else(|| {
+            Error::data(format!("{name}: the model was fitted to arrays and knows no columns"))
+                .hint("load it from a program, which gives it arrays")
+        })?;
+        let schema: Schema = serde_json::from_value(schema).map_err(|error| damaged_model(name, &error))?;
+        if schema.dims() != model.inputs() {
+            return Err(damaged_model(name, &"its columns are for another number of inputs"));
+        }
+        if schema.dimensions() != model.options().dimensions {
+            return Err(damaged_model(name, &"its columns hold other categories than its inputs"));
+        }
+        let levels = schema.encoding().levels().len();
+        let likelihood = &model.latent().likelihood;
+        if likelihood.target_kind() != schema.encoding().kind()
+            || (levels > 0 && likelihood.levels() != levels)
+        {
+            return Err(damaged_model(name, &"its likelihood is not one of its target"));
+        }
+        Ok(TableModel { schema, model })
+    }
+}

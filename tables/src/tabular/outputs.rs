@@ -1,0 +1,358 @@
+//! Several outputs of a table: a model for each, fitted one by one or with processes that they share, in one file; no arithmetic of its own.
+
+use super::fit::{FitRequest, fit_table_in};
+use super::held_out::{Shares, split_table};
+use super::model::TableModel;
+use super::resolve::{find_schema, resolved};
+use super::rows::target_of;
+use super::sharing::{Sharing, decide};
+use crate::schema::{Schema, SchemaOptions, UnseenLevels, input_warnings};
+use crate::tables::{Table, TableBlocks};
+use sparsegp::data::Scaling;
+use sparsegp::error::{Error, Result};
+use sparsegp::files::{AtomicFile, open_input};
+use sparsegp::hyper::{Clock, Session};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::{SEVERAL, Tried, damaged_model, read_model_file};
+use sparsegp::options::{FitOptions, ModelKind};
+use sparsegp::registry::Registry;
+use sparsegp::training::{OutputRows, fit_outputs, fit_shared_outputs};
+use std::collections::HashSet;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to fit to a table with several targets.
+#[derive(Clone, Copy)]
+pub struct OutputsRequest<'a> {
+    /// The data.
+    pub table: &'a Table,
+    /// Which columns to use; the target in there is not looked at.
+    pub columns: &'a SchemaOptions,
+    /// The targets: two or more columns, no input of each other. A row without some of them is used for the others.
+    pub targets: &'a [String],
+    /// How to fit.
+    pub options: &'a FitOptions,
+    /// The share of the rows with a target that is held out for testing.
+    pub test_fraction: f64,
+    /// What the outputs have in common; decided by held-out training rows when absent, unless nothing is [open](FitOptions::open).
+    pub sharing: Option<Sharing>,
+}
+
+/// Models of several outputs with the rows that were held out.
+pub struct OutputsFit {
+    /// A model for every target, in their order.
+    pub models: TableOutputs,
+    /// The rows that were trained on.
+    pub train: Table,
+    /// The test rows, where some were asked for.
+    pub test: Option<Table>,
+    /// What the outputs have in common.
+    pub sharing: Sharing,
+    /// The ways that held-out training rows judged, where they decided.
+    pub tried: Vec<Tried>,
+}
+
+/// Fits models of several outputs, which are trained and tested on the same rows.
+///
+/// # Errors
+///
+/// As for [`fit_table`](super::fit_table) with each target, which is named, and for a mixing of targets that are no numbers.
+pub fn fit_outputs_in(request: &OutputsRequest<'_>, session: &mut Session<'_>) -> Result<OutputsFit> {
+    let OutputsRequest { table, columns, targets, options, .. } = *request;
+    check_targets(table, targets)?;
+    let any =
+        |row: &usize| targets.iter().any(|name| table.column(name).is_some_and(|c| !c.is_missing(*row)));
+    let labelled = table.take(&(0..table.rows()).filter(any).collect::<Vec<_>>());
+    let shares = Shares { test: request.test_fraction, validation: 0.0, seed: options.seed };
+    let rows = split_table(&labelled, columns.split.as_ref(), shares)?;
+    let train = labelled.take(&rows.train);
+    let test = (!rows.test.is_empty()).then(|| labelled.take(&rows.test));
+    // Columns are found in the whole table, so that its parts have the same categories.
+    let found = targets.iter().map(|target| find_schema(&labelled, &columns_of(request, target), options));
+    let schemas = found.map(|found| found.map(|(schema, _)| schema)).collect::<Result<Vec<Schema>>>()?;
+    let clock = session.clock(options.max_seconds);
+    let (sharing, tried) = match request.sharing {
+        Some(sharing) => (sharing, Vec::new()),
+        None if options.open.is_empty() => (Sharing::Own, Vec::new()),
+        None => decide(request, (&train, &schemas), &mut session.until(clock, Clock::CHOICES))?,
+    };
+    let models = fit_known(request, (&train, schemas), sharing, &mut session.until(clock, 1.0))?;
+    Ok(OutputsFit { models, train, test, sharing, tried })
+}
+
+/// Models of several outputs whose columns are known, in one way.
+pub(super) fn fit_known(
+    request: &OutputsRequest<'_>,
+    (train, schemas): (&Table, Vec<Schema>),
+    sharing: Sharing,
+    session: &mut Session<'_>,
+) -> Result<TableOutputs> {
+    if sharing != Sharing::Own {
+        let clock = session.clock(request.options.max_seconds);
+        let session = &mut session.until(clock, Clock::TRAINING);
+        return Ok(together(request, (train, schemas), sharing, session)?.into());
+    }
+    let (clock, targets) = (session.clock(None), schemas.len());
+    let one = |(place, schema): (usize, Schema)| {
+        let columns =
+            SchemaOptions { known: Some(schema.clone()), ..columns_of(request, schema.target_name()) };
+        let request = FitRequest {
+            table: train,
+            columns: &columns,
+            options: request.options,
+            test_fraction: 0.0,
+            start: None,
+            keep_posterior: false,
+        };
+        let session = &mut session.until(clock.map(|clock| clock.for_next_of(targets - place)), 1.0);
+        fit_table_in(&request, session).map(|fit| fit.model)
+    };
+    Ok(schemas.into_iter().enumerate().map(one).collect::<Result<Vec<_>>>()?.into())
+}
+
+fn check_targets(table: &Table, targets: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    if let Some(twice) = targets.iter().find(|name| !seen.insert(*name)) {
+        return Err(Error::usage(format!("⟨target⟩ names '{twice}' twice")));
+    }
+    targets.iter().try_for_each(|name| table.require(name).map(|_| ()))
+}
+
+/// The columns of one target: the others are no inputs.
+fn columns_of(request: &OutputsRequest<'_>, target: &str) -> SchemaOptions {
+    let others = request.targets.iter().filter(|name| *name != target);
+    let exclude = request.columns.exclude.iter().chain(others).cloned().collect();
+    SchemaOptions { target: target.to_owned(), exclude, ..request.columns.clone() }
+}
+
+/// A model for every output of those that share processes or a kernel.
+fn together(
+    request: &OutputsRequest<'_>,
+    (table, schemas): (&Table, Vec<Schema>),
+    sharing: Sharing,
+    session: &mut Session<'_>,
+) -> Result<Vec<TableModel>> {
+    let base = schemas.first().ok_or_else(|| Error::usage("there are no targets"))?;
+    let options = resolved(request.options, base, None)?;
+    for schema in &schemas {
+        let kind = LikelihoodKind::default_of(schema.encoding().kind());
+        if options.likelihood_kind() != LikelihoodKind::Gaussian || kind != LikelihoodKind::Gaussian {
+            return Err(Error::usage(format!(
+                "⟨outputs {sharing}⟩ is for targets of numbers with Gaussian noise, '{}' is of another kind",
+                schema.target_name()
+            ))
+            .hint("say ⟨task regression⟩ if they are numbers, or ⟨outputs own⟩: every target then has a model of its own"));
+        }
+    }
+    if options.model == ModelKind::Glm {
+        return Err(Error::usage(format!(
+            "⟨outputs {sharing}⟩ is for Gaussian processes, not for ⟨model glm⟩"
+        )));
+    }
+    let table = &*table.read(&base.readings, &|_| true)?;
+    let all: Vec<usize> = (0..table.rows()).collect();
+    // One meaning of the inputs for all outputs.
+    let mut base = base.clone();
+    base.settle(table, &all, true)?;
+    let options = base.options_of(options)?;
+    let x = base.design(table, UnseenLevels::New)?;
+    base.take_means(&Scaling::standardise(x.as_ref(), &[]));
+    let weights = base.weights(table)?.unwrap_or_default();
+    let of_target =
+        |schema: Schema| Schema { target: schema.target, encoding: schema.encoding, ..base.clone() };
+    let schemas: Vec<Schema> = schemas.into_iter().map(of_target).collect();
+    let known = |column: &[f64]| column.iter().copied().filter(|y| !y.is_nan()).collect::<Vec<f64>>();
+    let (mut columns, mut scalings) = (Vec::new(), Vec::new());
+    for schema in &schemas {
+        let mut column = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
+        let scaling = match options.standardize {
+            true => Scaling::standardise(x.as_ref(), &known(&column)).without_codes(&options.dimensions),
+            false => Scaling::none(x.ncols()),
+        };
+        scaling.scale_target(&mut column);
+        columns.push(column);
+        scalings.push(scaling);
+    }
+    let mut scaled = x.transpose().to_owned();
+    scalings[0].scale_inputs(scaled.as_mut().transpose_mut());
+    let targets: Vec<f64> =
+        all.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
+    let names: Vec<String> = schemas.iter().map(|schema| schema.target_name().to_owned()).collect();
+    let rows = OutputRows { x: scaled.transpose(), targets: &targets, weights: &weights };
+    let fitted = match sharing {
+        Sharing::Processes(processes) => fit_outputs(rows, (&names, processes), &options, session)?,
+        Sharing::Own | Sharing::Kernel => fit_shared_outputs(rows, &names, &options, session)?,
+    };
+    let notes = input_warnings(&base.input_names(), x.as_ref());
+    let counts = columns.iter().map(|column| known(column).len());
+    let parts = fitted.into_iter().zip(schemas.into_iter().zip(scalings)).zip(counts);
+    let model = |((fitted, about), rows)| TableModel::of(fitted, about, &options, rows, notes.clone());
+    Ok(parts.map(model).collect())
+}
+
+/// Models of one output or several of the same tables.
+pub struct TableOutputs {
+    models: Vec<Arc<TableModel>>,
+}
+
+impl From<Vec<Arc<TableModel>>> for TableOutputs {
+    fn from(models: Vec<Arc<TableModel>>) -> Self {
+        TableOutputs { models }
+    }
+}
+
+impl From<Vec<TableModel>> for TableOutputs {
+    fn from(models: Vec<TableModel>) -> Self {
+        TableOutputs { models: models.into_iter().map(Arc::new).collect() }
+    }
+}
+
+impl TableOutputs {
+    /// A model for every output.
+    pub fn models(&self) -> impl ExactSizeIterator<Item = &TableModel> {
+        self.models.iter().map(|model| &**model)
+    }
+
+    /// The same for whoever keeps them one by one.
+    pub fn into_models(self) -> Vec<Arc<TableModel>> {
+        self.models
+    }
+
+    /// Whether the outputs mix processes, so that their functions are correlated.
+    pub fn are_mixed(&self) -> bool {
+        !self.models.is_empty() && self.models.iter().all(|model| weights_of(model).is_some())
+    }
+
+    /// `Cov(f_p, f_p' | data)` of the functions of outputs p and p', in the units of both targets: for each row of a table a P × P matrix, row by
+    /// row. It is `Σ_l W_pl W_p'l v_l(x)` of outputs that mix processes; others are independent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::predict`].
+    pub fn covariances(&self, table: &Table, unseen: UnseenLevels) -> Result<Vec<f64>> {
+        let width = self.models.len();
+        let mut covariances = vec![0.0; table.rows() * width * width];
+        if !self.are_mixed() {
+            for (p, model) in self.models.iter().enumerate() {
+                let predictions = model.predict(table, unseen)?;
+                for (row, out) in covariances.chunks_exact_mut(width * width).enumerate() {
+                    out[p * (width + 1)] = predictions.row(row).latent_variance;
+                }
+            }
+            return Ok(covariances);
+        }
+        let weights: Vec<Vec<f64>> = self.models.iter().filter_map(|model| weights_of(model)).collect();
+        // The processes are the same for all.
+        let predictions = self.models[0].predict(table, unseen)?;
+        for (row, out) in covariances.chunks_exact_mut(width * width).enumerate() {
+            for l in 0..weights[0].len() {
+                let variance = predictions.latent(row, l).1;
+                for (p, own) in weights.iter().enumerate() {
+                    for (other, out) in weights.iter().zip(&mut out[p * width..]) {
+                        *out += own[l] * other[l] * variance;
+                    }
+                }
+            }
+        }
+        Ok(covariances)
+    }
+
+    /// The models after the rows of a table, each after those that have its target; see [`TableModel::updated`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn updated(&self, table: &Table, forget: f64, session: &mut Session<'_>) -> Result<TableOutputs> {
+        let models = self.models.iter().map(|model| model.updated(table, forget, session));
+        Ok(models.collect::<Result<Vec<_>>>()?.into())
+    }
+
+    /// Opens a file with the columns of all models, as [`Schema::open_with`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn open_with(
+        &self,
+        path: &Path,
+        block_rows: usize,
+        how: (Option<u8>, &[String]),
+    ) -> Result<TableBlocks> {
+        let schemas: Vec<&Schema> = self.models.iter().map(|model| model.schema()).collect();
+        Schema::open_all(&schemas, path, block_rows, how)
+    }
+
+    /// Writes all models to one file, which appears complete or not at all; that of one model is its own.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        if let [model] = &self.models[..] {
+            return model.save(path);
+        }
+        let mut bytes = SEVERAL.to_vec();
+        for model in &self.models {
+            let model = model.to_bytes()?;
+            bytes.extend((model.len() as u64).to_le_bytes());
+            bytes.extend(model);
+        }
+        AtomicFile::write_all_to(path, &bytes)
+    }
+
+    /// Reads a file of one model or several.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load`].
+    pub fn load(path: &Path) -> Result<TableOutputs> {
+        TableOutputs::load_with(path, &Registry::default())
+    }
+
+    /// The same for models that may name kernels and likelihoods of a registry.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableModel::load_with`].
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<TableOutputs> {
+        let name = path.display().to_string();
+        let unreadable = |error: std::io::Error| Error::data(format!("{name}: cannot be read: {error}"));
+        let mut file = open_input(path, &name)?;
+        let mut start = Vec::new();
+        (&mut file).take(SEVERAL.len() as u64).read_to_end(&mut start).map_err(unreadable)?;
+        if start != SEVERAL {
+            let (name, bytes) = read_model_file(path)?;
+            return TableModel::from_bytes_with(&name, &bytes, registry).map(|model| vec![model].into());
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        TableOutputs::from_parts(&name, &bytes, registry)
+    }
+
+    /// The models after the start of a file of several.
+    fn from_parts(name: &str, mut bytes: &[u8], registry: &Registry) -> Result<TableOutputs> {
+        let cut = || damaged_model(name, &"it ends within a model");
+        let mut models: Vec<TableModel> = Vec::new();
+        while !bytes.is_empty() {
+            let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
+            let (model, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+            models.push(TableModel::from_bytes_with(name, model, registry)?);
+            bytes = rest;
+        }
+        let inputs = |model: &TableModel| model.schema().features().len();
+        let alike = models.iter().all(|model| inputs(model) == inputs(&models[0]));
+        if models.len() < 2 || !alike {
+            return Err(damaged_model(name, &"its models are not those of several outputs"));
+        }
+        Ok(models.into())
+    }
+}
+
+/// The row of W that an output has, in the units of its target, where it mixes processes.
+fn weights_of(model: &TableModel) -> Option<Vec<f64>> {
+    let weights = model.latent().likelihood.joint()?.mixing()?;
+    let scale = model.scaling().target.scale;
+    Some(weights.iter().map(|weight| scale * weight).collect())
+}

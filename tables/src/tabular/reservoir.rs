@@ -1,0 +1,379 @@
+//! Uniform samples of the rows of a stream, kept as cells until the meaning of the columns is known; no numbers of inputs.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::tables::column::{Column, ColumnBuilder};
+use crate::tables::table::{Lines, NamedColumn, Table};
+use sparsegp::data::{Purpose, part_generator};
+use sparsegp::error::{Error, Result};
+
+/// Some rows of a file.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Which rows, counted from 0, in rising order.
+    pub rows: Vec<usize>,
+    /// Their cells.
+    pub table: Table,
+}
+
+/// A uniform sample without replacement of the rows offered so far (Vitter 1985, algorithm R).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Reservoir {
+    most: usize,
+    offered: usize,
+    draws: Draws,
+    rows: Vec<usize>,
+    columns: Vec<Cells>,
+}
+
+/// A generator that knows where it came from: what it has drawn is all that is stored of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Drawn", into = "Drawn")]
+struct Draws {
+    seed: u64,
+    number: u64,
+    part: u64,
+    random: ChaCha8Rng,
+}
+
+/// A generator by its key and the words that were drawn.
+#[derive(Serialize, Deserialize)]
+struct Drawn {
+    seed: u64,
+    number: u64,
+    part: u64,
+    words: u64,
+}
+
+impl From<Drawn> for Draws {
+    fn from(Drawn { seed, number, part, words }: Drawn) -> Self {
+        let mut random = part_generator(seed, Purpose::Sample, number, part);
+        random.set_word_pos(words.into());
+        Draws { seed, number, part, random }
+    }
+}
+
+impl From<Draws> for Drawn {
+    fn from(draws: Draws) -> Self {
+        // A row takes two words or a few more.
+        let words = u64::try_from(draws.random.get_word_pos()).unwrap_or(u64::MAX);
+        Drawn { seed: draws.seed, number: draws.number, part: draws.part, words }
+    }
+}
+
+/// The cells of one column, by their place in the sample.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Cells {
+    name: String,
+    numbers: Vec<f64>,
+    texts: BTreeMap<usize, String>,
+    /// Whether numbers are instants.
+    time: bool,
+}
+
+impl Reservoir {
+    /// Room for `most` rows of part `part` of a file; samples of one seed with other numbers, or of other parts, are independent.
+    pub(crate) fn new(most: usize, seed: u64, number: u64, part: u64) -> Reservoir {
+        let draws = Drawn { seed, number, part, words: 0 }.into();
+        Reservoir { most, offered: 0, draws, rows: Vec::new(), columns: Vec::new() }
+    }
+
+    /// Makes this a uniform sample of the rows offered to it and to the reservoir of a later part.
+    ///
+    /// How many rows of a uniform sample of both are of each part is hypergeometric, and they are a uniform sample of those
+    /// that the part's own sample holds (Brown & Haas 2006, "Techniques for warehousing of sample data", HRMerge). Rows of parts
+    /// are counted as they are drawn: the next is of a part in proportion to the rows of it that are left. The random numbers depend
+    /// on the seed, the sample's number and the later part, the boundary at which the two are merged, alone.
+    ///
+    /// # Errors
+    ///
+    /// When the samples are of other columns, of another size or of another seed or number, or the part is no later one; nothing
+    /// has changed then.
+    pub(crate) fn merge(&mut self, mut later: Reservoir) -> Result<()> {
+        let names = |reservoir: &Reservoir| -> Vec<String> {
+            reservoir.columns.iter().map(|cells| cells.name.clone()).collect()
+        };
+        let key = |reservoir: &Reservoir| (reservoir.most, reservoir.draws.seed, reservoir.draws.number);
+        let columns = later.rows.is_empty() || self.rows.is_empty() || names(self) == names(&later);
+        if !columns || key(self) != key(&later) {
+            return Err(Error::data("two samples of rows differ in their columns, size or seed")
+                .hint("take the samples of all parts with the same options"));
+        }
+        let Draws { seed, number, part, .. } = self.draws;
+        if part >= later.draws.part {
+            let message = format!("part {} of a table cannot follow part {part}", later.draws.part);
+            return Err(Error::data(message)
+                .hint("number the parts in the order of their rows, and merge each into those before it"));
+        }
+        let mut random = part_generator(seed, Purpose::Merge, number, later.draws.part);
+        let (mut left, mut of_later) = ([self.offered, later.offered], 0);
+        for _ in 0..self.most.min(self.offered + later.offered) {
+            let from_later = random.random_range(0..left[0] + left[1]) >= left[0];
+            left[usize::from(from_later)] -= 1;
+            of_later += usize::from(from_later);
+        }
+        let own = self.most.min(self.offered + later.offered) - of_later;
+        self.keep(own, &mut random);
+        later.keep(of_later, &mut random);
+        self.offered += later.offered;
+        self.append(later);
+        Ok(())
+    }
+
+    /// Leaves a uniform sample of `count` of the rows at hand.
+    fn keep(&mut self, count: usize, random: &mut ChaCha8Rng) {
+        if count == self.rows.len() {
+            return;
+        }
+        let mut places: Vec<usize> = (0..self.rows.len()).collect();
+        let (chosen, _) = places.partial_shuffle(random, count);
+        self.rows = chosen.iter().map(|&place| self.rows[place]).collect();
+        for cells in &mut self.columns {
+            cells.keep(chosen);
+        }
+    }
+
+    fn append(&mut self, later: Reservoir) {
+        let held = self.rows.len();
+        self.rows.extend(later.rows);
+        if self.columns.is_empty() {
+            self.columns = later.columns;
+            return;
+        }
+        for (cells, later) in self.columns.iter_mut().zip(later.columns) {
+            cells.numbers.extend(later.numbers);
+            cells.texts.extend(later.texts.into_iter().map(|(place, text)| (held + place, text)));
+        }
+    }
+
+    /// The number of rows that were offered.
+    pub(crate) fn offered(&self) -> usize {
+        self.offered
+    }
+
+    /// Offers a row of a table, counted from 0 within it.
+    pub(crate) fn offer(&mut self, table: &Table, row: usize) {
+        let place = if self.offered < self.most {
+            self.rows.push(0);
+            self.offered
+        } else {
+            self.draws.random.random_range(0..=self.offered)
+        };
+        self.offered += 1;
+        if place >= self.most {
+            return;
+        }
+        self.rows[place] = table.row(row);
+        if self.columns.is_empty() {
+            let cells = |named: &NamedColumn| Cells {
+                name: named.name.clone(),
+                numbers: Vec::new(),
+                texts: BTreeMap::new(),
+                time: false,
+            };
+            self.columns = table.columns().iter().map(cells).collect();
+        }
+        for (cells, named) in self.columns.iter_mut().zip(table.columns()) {
+            cells.set(place, &named.column, row);
+        }
+    }
+
+    /// The sample; `None` when no row was offered.
+    pub(crate) fn finish(self, source: &str) -> Option<Sample> {
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_unstable_by_key(|&place| self.rows[place]);
+        let columns = self.columns.into_iter().map(|cells| cells.column(&order)).collect();
+        let rows: Vec<usize> = order.iter().map(|&place| self.rows[place]).collect();
+        let table = Table::from_block(source.to_owned(), columns, rows.len(), 0, Lines::default());
+        (!rows.is_empty()).then_some(Sample { rows, table })
+    }
+}
+
+impl Cells {
+    fn set(&mut self, place: usize, column: &Column, row: usize) {
+        let mut number = f64::NAN;
+        self.texts.remove(&place);
+        match column {
+            Column::Number(values) => number = values[row],
+            Column::Time(values) => (number, self.time) = (values[row], true),
+            Column::Text(text) => {
+                self.texts.extend(text.get(row).map(|text| (place, text.to_owned())));
+            }
+            // Nothing can be made of such a column, whose use is refused.
+            Column::Unsupported { .. } => {}
+        }
+        if place < self.numbers.len() {
+            self.numbers[place] = number;
+        } else {
+            self.numbers.push(number);
+        }
+    }
+
+    fn keep(&mut self, places: &[usize]) {
+        self.numbers = places.iter().map(|&place| self.numbers[place]).collect();
+        let texts = places.iter().enumerate();
+        self.texts =
+            texts.filter_map(|(to, place)| self.texts.remove(place).map(|text| (to, text))).collect();
+    }
+
+    fn column(self, order: &[usize]) -> NamedColumn {
+        let mut builder = ColumnBuilder::default();
+        for place in order {
+            match self.texts.get(place) {
+                Some(text) => builder.push_text(text),
+                None => builder.push_number(self.numbers[*place]),
+            }
+        }
+        let column = builder.finish();
+        NamedColumn { name: self.name, column: if self.time { column.into_time() } else { column } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block of 7 rows whose number is the row and whose text says so in every third row.
+    fn block(first: usize) -> Table {
+        let numbers = Column::Number((first..first + 7).map(|row| row as f64).collect());
+        let words: Vec<String> = (first..first + 7)
+            .map(|row| if row % 3 == 0 { format!("row {row}") } else { row.to_string() })
+            .collect();
+        let words = Column::from_text(words.iter().map(|word| Some(word.as_str())));
+        let named = |name: &str, column| NamedColumn { name: name.into(), column };
+        Table::from_block(
+            "t".into(),
+            vec![named("n", numbers), named("w", words)],
+            7,
+            first,
+            Lines::default(),
+        )
+    }
+
+    fn sample(most: usize, seed: u64, blocks: usize) -> Sample {
+        let mut reservoir = Reservoir::new(most, seed, 0, 0);
+        for first in (0..blocks).map(|block| 7 * block) {
+            let table = block(first);
+            (0..7).for_each(|row| reservoir.offer(&table, row));
+        }
+        assert_eq!(reservoir.offered(), 7 * blocks);
+        reservoir.finish("t").expect("rows")
+    }
+
+    /// Every number, and every word where the second column is text, is that of its row.
+    fn assert_cells_of_their_rows(Sample { rows, table }: &Sample) {
+        let numbers: Vec<f64> = rows.iter().map(|&row| row as f64).collect();
+        assert_eq!(table.columns()[0].column, Column::Number(numbers));
+        let Column::Text(words) = &table.columns()[1].column else { return };
+        for (place, &row) in rows.iter().enumerate() {
+            let word = if row % 3 == 0 { format!("row {row}") } else { row.to_string() };
+            assert_eq!(words.get(place), Some(word.as_str()));
+        }
+    }
+
+    #[test]
+    fn cells_stay_with_their_rows_whatever_their_type() {
+        for seed in 0..20 {
+            let sample = sample(10, seed, 8);
+            assert!(sample.rows.len() == 10 && sample.rows.windows(2).all(|pair| pair[0] < pair[1]));
+            assert_cells_of_their_rows(&sample);
+        }
+        let all = sample(100, 0, 2);
+        assert_eq!(all.rows, (0..14).collect::<Vec<_>>());
+        assert!(Reservoir::new(3, 0, 0, 0).finish("t").is_none());
+    }
+
+    /// The merged sample of parts of so many blocks, each stored and read on the way, merged in a tree from the right.
+    fn merged(most: usize, seed: u64, parts: &[usize]) -> Sample {
+        let mut first = 0;
+        let mut reservoirs = Vec::new();
+        for (part, blocks) in parts.iter().enumerate() {
+            let mut reservoir = Reservoir::new(most, seed, 0, part as u64);
+            for _ in 0..*blocks {
+                let table = block(first);
+                (0..7).for_each(|row| reservoir.offer(&table, row));
+                first += 7;
+                reservoir =
+                    postcard::from_bytes(&postcard::to_allocvec(&reservoir).expect("bytes")).expect("it");
+            }
+            reservoirs.push(reservoir);
+        }
+        let merge = |later: Reservoir, mut earlier: Reservoir| {
+            earlier.merge(later).expect("parts of one table");
+            earlier
+        };
+        let all = reservoirs.into_iter().rev().reduce(merge).expect("a part");
+        assert_eq!(all.offered(), first);
+        all.finish("t").expect("rows")
+    }
+
+    /// `C(n, k)`.
+    fn choose(n: usize, k: usize) -> f64 {
+        (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
+    }
+
+    #[test]
+    fn a_merged_sample_is_as_uniform_as_one_of_all() {
+        const ROWS: usize = 42;
+        let (most, runs) = (9, 4000);
+        // How many of the 7 rows of a block are in the sample is hypergeometric; 4 and more are rare.
+        let mut shares: Vec<f64> =
+            (0..4).map(|k| choose(7, k) * choose(ROWS - 7, most - k) / choose(ROWS, most)).collect();
+        shares.push(1.0 - shares.iter().sum::<f64>());
+        for parts in [&[6][..], &[1, 5], &[4, 0, 2], &[0, 6, 0], &[1, 1, 1, 1, 1, 1], &[2, 3, 1]] {
+            let (mut rows, mut blocks) = ([0.0; ROWS], [[0.0; 5]; 6]);
+            for seed in 0..runs {
+                let sample = merged(most, seed, parts).rows;
+                assert_eq!(sample.len(), most);
+                let mut of_block = [0; 6];
+                for row in sample {
+                    rows[row] += 1.0;
+                    of_block[row / 7] += 1;
+                }
+                of_block.iter().zip(&mut blocks).for_each(|(&k, counts)| counts[k.min(4)] += 1.0);
+            }
+            let distance = |counts: &[f64], expected: &dyn Fn(usize) -> f64| -> f64 {
+                counts.iter().enumerate().map(|(i, n)| (n - expected(i)).powi(2) / expected(i)).sum()
+            };
+            // Drawing without replacement takes a share p off the variance of counts, whose sum is known: X² over
+            // (1 − p) N/(N − 1) is χ² of N − 1 = 41 degrees of freedom, above 85 once in 10⁴ times.
+            let share = most as f64 / ROWS as f64;
+            let scale = (1.0 - share) * ROWS as f64 / (ROWS - 1) as f64;
+            let statistic = distance(&rows, &|_| runs as f64 * share) / scale;
+            assert!(statistic < 85.0, "{parts:?}: {statistic}");
+            // χ² of 4 degrees of freedom is above 28 once in 10⁵ times.
+            for counts in blocks {
+                let statistic = distance(&counts, &|k| runs as f64 * shares[k]);
+                assert!(statistic < 28.0, "{parts:?}: {statistic}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stored_sample_goes_on_as_it_would_have_and_keeps_its_cells() {
+        for seed in 0..20 {
+            assert_eq!(merged(10, seed, &[8]).rows, sample(10, seed, 8).rows);
+            assert_cells_of_their_rows(&merged(10, seed, &[3, 4, 1]));
+        }
+        assert_eq!(merged(100, 0, &[1, 2]).rows, (0..21).collect::<Vec<_>>());
+        let mut other = Reservoir::new(3, 0, 1, 0);
+        assert!(other.merge(Reservoir::new(3, 0, 2, 1)).is_err());
+        assert!(other.merge(Reservoir::new(3, 0, 1, 0)).is_err());
+        assert!(other.merge(Reservoir::new(3, 0, 1, 1)).is_ok());
+    }
+
+    #[test]
+    fn every_row_is_as_likely_as_the_others() {
+        let mut counts = [0.0; 28];
+        for seed in 0..2000 {
+            sample(7, seed, 4).rows.into_iter().for_each(|row| counts[row] += 1.0);
+        }
+        // Each is drawn with probability 1/4: 500 times, with a standard deviation of 19.4.
+        assert!(counts.iter().all(|count| (count - 500.0f64).abs() < 5.0 * 19.4), "{counts:?}");
+    }
+}

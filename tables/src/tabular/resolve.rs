@@ -1,0 +1,115 @@
+//! What the columns of a table decide about a fit, and what the fit decides about the columns; no fitting.
+
+use super::model::TableModel;
+use crate::schema::{Schema, SchemaOptions};
+use crate::tables::Table;
+use crate::tabular::survey::constant_target;
+use sparsegp::error::{Error, Result};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::options::{FitOptions, ModelKind};
+
+/// The options with the likelihood that the start, the user or the kind of target decides, and the prior of a start.
+pub(super) fn resolved(
+    options: &FitOptions,
+    schema: &Schema,
+    start: Option<&TableModel>,
+) -> Result<FitOptions> {
+    let (task, kind) = (schema.encoding().task(), schema.encoding().kind());
+    if let Some(start) = start.filter(|start| start.model_kind() != options.model) {
+        let (known, asked) = (start.model_kind(), options.model);
+        return Err(Error::usage(format!("the start model is a {known}, the model asked for is a {asked}"))
+            .hint(format!("say ⟨model {known}⟩, or fit without ⟨from⟩")));
+    }
+    let likelihood = match start {
+        Some(start) => {
+            let known = LikelihoodKind::of(&start.latent().likelihood);
+            if options.likelihood.is_some_and(|asked| asked != known) {
+                return Err(Error::usage(format!("the start model has the {known} likelihood"))
+                    .hint("leave ⟨likelihood⟩ out, or fit without ⟨from⟩"));
+            }
+            known
+        }
+        None => options.likelihood.unwrap_or(LikelihoodKind::default_of(kind)),
+    };
+    let prior = start.map_or(options, |start| start.options());
+    Ok(FitOptions {
+        likelihood: Some(likelihood),
+        task: Some(task),
+        mean: prior.mean,
+        prior_mean: prior.prior_mean,
+        prior_variance: prior.prior_variance,
+        standardize: prior.standardize,
+        constraints: options.constraints.clone().called(&schema.encoding().mean_names()),
+        ..options.clone()
+    })
+}
+
+/// The kind of target that task and likelihood ask for together, if they say anything. How many classes there are is left to the
+/// target.
+fn asked_kind(options: &FitOptions) -> Result<Option<TargetKind>> {
+    let task = options.task.filter(|task| *task != Task::Classification);
+    let by_task = task.map(|task| LikelihoodKind::default_for(task).target_kind());
+    let Some(likelihood) = options.likelihood else { return Ok(by_task) };
+    let kind = likelihood.target_kind();
+    match options.task {
+        Some(task) if task != kind.task() => {
+            Err(Error::usage(format!("⟨likelihood {likelihood}⟩ is for {}, not {task}", kind.task())))
+        }
+        _ => Ok(Some(kind)),
+    }
+}
+
+/// The columns of a fit to a table from scratch, and warnings about them.
+pub(crate) fn find_schema(
+    table: &Table,
+    columns: &SchemaOptions,
+    options: &FitOptions,
+) -> Result<(Schema, Vec<String>)> {
+    Schema::infer(table, &schema_options(columns, options)?)
+}
+
+/// Which columns a fit uses and how, with what follows from how it is fitted.
+pub(super) fn schema_options(columns: &SchemaOptions, options: &FitOptions) -> Result<SchemaOptions> {
+    let kind = asked_kind(options)?.or(columns.target_kind);
+    // The intercept of a linear model stands for the first category of every column.
+    let drop_first = columns.drop_first || options.model == ModelKind::Glm;
+    // An objective with a q in closed form is one of Gaussian noise.
+    let numbers = columns.numbers || !options.has_own_q();
+    let classes = columns.classes || options.task == Some(Task::Classification);
+    Ok(SchemaOptions { target_kind: kind, numbers, classes, drop_first, ..columns.clone() })
+}
+
+/// Checks that a model to start from predicts what is asked for.
+pub(super) fn check_start_target(known: &Schema, columns: &SchemaOptions) -> Result<()> {
+    let (known, asked) = (known.target_name(), &columns.target);
+    if known == asked {
+        return Ok(());
+    }
+    Err(Error::usage(format!("the start model predicts '{known}', the target asked for is '{asked}'"))
+        .hint(format!("say ⟨target {known}⟩, or fit without ⟨from⟩")))
+}
+
+/// The whole column varies, or the schema would have been refused; a part of it may not.
+pub(super) fn check_training_target(schema: &Schema, table: &Table, y: &[f64]) -> Result<()> {
+    if y.iter().any(|value| Some(value) != y.first()) {
+        return Ok(());
+    }
+    Err(constant_target(table.source(), schema, y.len()))
+}
+
+/// The two values of more than two numbers that have no others.
+pub(super) fn two_values(y: &[f64]) -> Option<(f64, f64)> {
+    let first = *y.first()?;
+    let other = *y.iter().find(|&&value| value != first)?;
+    let two = y.len() > 2 && y.iter().all(|&value| value == first || value == other);
+    two.then_some((first.min(other), first.max(other)))
+}
+
+/// A note when a target of two values is taken for numbers.
+pub(super) fn two_valued(schema: &Schema, (low, high): (f64, f64)) -> Option<String> {
+    let name = schema.target_name();
+    (schema.encoding().kind() == TargetKind::Real).then(|| {
+        format!("the target '{name}' takes only the values {low} and {high}; it is treated as a number, not as classes")
+    })
+}

@@ -1,0 +1,125 @@
+//! Some rows of a table as a model takes them: inputs, coded targets, exposures, weights; no fitting.
+
+use crate::schema::{Schema, UnseenLevels};
+use crate::tables::Table;
+use faer::{Mat, MatRef};
+use sparsegp::collapsed::Dataset;
+use sparsegp::data::Scaling;
+use sparsegp::error::{Error, Result};
+use sparsegp::objective::Targets;
+
+/// Some rows of a table, such as those held out of training.
+#[derive(Clone)]
+pub struct TableRows {
+    /// Which rows, counted from 0.
+    pub rows: Vec<usize>,
+    /// Their inputs, a column per row.
+    columns: Mat<f64>,
+    /// Their targets in original units, coded as the schema says.
+    pub targets: Vec<f64>,
+    /// Their exposures, or empty when all are 1.
+    pub exposure: Vec<f64>,
+    /// Their sample weights, or empty when all are 1.
+    pub weights: Vec<f64>,
+}
+
+/// A whole table as a model takes it.
+pub(super) struct CodedTable {
+    design: Mat<f64>,
+    target: Vec<f64>,
+    exposure: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl CodedTable {
+    pub(super) fn of(schema: &Schema, table: &Table) -> Result<CodedTable> {
+        Ok(CodedTable {
+            design: schema.design(table, UnseenLevels::New)?,
+            target: target_of(schema, table)?,
+            exposure: schema.exposure(table)?.unwrap_or_default(),
+            weights: schema.weights(table)?.unwrap_or_default(),
+        })
+    }
+
+    /// All of its rows, in original units.
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets =
+            Targets { y: &self.target, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
+        Dataset { x: self.design.as_ref(), targets }
+    }
+
+    /// Some of its rows.
+    pub(super) fn part(&self, rows: Vec<usize>) -> TableRows {
+        let gather = |values: &[f64]| match values {
+            [] => Vec::new(),
+            values => rows.iter().map(|&row| values[row]).collect(),
+        };
+        TableRows {
+            columns: Mat::from_fn(self.design.ncols(), rows.len(), |input, row| {
+                self.design[(rows[row], input)]
+            }),
+            targets: gather(&self.target),
+            exposure: gather(&self.exposure),
+            weights: gather(&self.weights),
+            rows,
+        }
+    }
+}
+
+impl TableRows {
+    /// Their inputs in original units, `n × D`.
+    pub fn inputs(&self) -> MatRef<'_, f64> {
+        self.columns.transpose()
+    }
+
+    /// The first of them, so many or all.
+    pub(super) fn first(&self, most: usize) -> TableRows {
+        let count = most.min(self.rows.len());
+        let cut = |values: &[f64]| values[..count.min(values.len())].to_vec();
+        TableRows {
+            rows: self.rows[..count].to_vec(),
+            columns: self.columns.as_ref().subcols(0, count).to_owned(),
+            targets: cut(&self.targets),
+            exposure: cut(&self.exposure),
+            weights: cut(&self.weights),
+        }
+    }
+
+    /// The same rows with one input for each level of the categories of a schema in place of codes.
+    pub(crate) fn without_codes(&self, schema: &Schema) -> TableRows {
+        TableRows { columns: schema.spread_codes(self.inputs()).transpose().to_owned(), ..self.clone() }
+    }
+
+    pub(super) fn scale(&mut self, scaling: &Scaling) {
+        scaling.scale_inputs(self.columns.as_mut().transpose_mut());
+        scaling.scale_target(&mut self.targets);
+    }
+
+    pub(super) fn scaled(&self, scaling: &Scaling) -> TableRows {
+        let mut scaled = self.clone();
+        scaled.scale(scaling);
+        scaled
+    }
+
+    pub(super) fn dataset(&self) -> Dataset<'_> {
+        let targets =
+            Targets { y: &self.targets, exposure: &self.exposure, weights: &self.weights, outputs: &[] };
+        Dataset { x: self.inputs(), targets }
+    }
+}
+
+/// The target of every row.
+pub(super) fn target_of(schema: &Schema, table: &Table) -> Result<Vec<f64>> {
+    match schema.target(table)? {
+        Some(target) => Ok(target),
+        None => Err(absent_target(schema, table.source())),
+    }
+}
+
+fn absent_target(schema: &Schema, source: &str) -> Error {
+    Error::data(format!(
+        "{source}: there is no column '{}', expected the target to compare with",
+        schema.target_name()
+    ))
+    .hint("use predict for data whose target is not known")
+}

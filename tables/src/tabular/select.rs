@@ -1,0 +1,80 @@
+//! The choice of β for a fit to a table; the search is elsewhere.
+
+use super::fit::{FitRequest, TableFit, fit_table_in};
+use sparsegp::error::Result;
+use sparsegp::hyper::{Session, Stage};
+use sparsegp::model::{BetaCurve, BetaPoint, Score};
+use sparsegp::options::{Betas, FitOptions, Hyper};
+use sparsegp::training::search::{GridFit, beta_curve, fit_beta_grid, refit_options};
+
+/// Fits with every β of a grid; see [`fit_beta_grid`].
+///
+/// # Errors
+///
+/// As for [`fit_table_in`], when the first fit fails.
+pub(crate) fn fit_grid(
+    request: &FitRequest<'_>,
+    betas: &Betas,
+    session: &mut Session<'_>,
+) -> Result<Vec<GridFit<TableFit>>> {
+    let rows = request.table.with_values(&request.columns.target).rows();
+    let (mut number, of) = (0, betas.grid(rows).len());
+    let mut fit = |options: &FitOptions, from: Option<&TableFit>| {
+        number += 1;
+        session.enter(Stage::Beta { beta: options.beta, number, of });
+        let (start, keep_posterior) = match from {
+            Some(from) => (Some(&from.model), true),
+            None => (request.start, request.keep_posterior),
+        };
+        let fit = fit_table_in(&FitRequest { options, start, keep_posterior, ..*request }, session)?;
+        let (model, part) = (&fit.model, fit.validation.as_ref());
+        let score = part.map(|part| {
+            let scaled = part.scaled(model.scaling());
+            model.posterior().score(scaled.dataset(), Score::of(model.loss()))
+        });
+        let score = score.filter(|score| score.is_finite());
+        let point = BetaPoint { beta: options.beta, score, seconds: model.summary().seconds };
+        Ok(GridFit { point, fit })
+    };
+    fit_beta_grid(request.options, (betas, rows), &mut fit)
+}
+
+/// Chooses β by held-out rows and fits again with it, on all training rows and going on from the best fit of the grid.
+///
+/// # Errors
+///
+/// As for [`fit_table_in`], and when no fit of the grid has a finite score.
+pub fn select_beta(
+    request: &FitRequest<'_>,
+    betas: &Betas,
+    session: &mut Session<'_>,
+) -> Result<(TableFit, BetaCurve)> {
+    let fits = fit_grid(request, betas, session)?;
+    refit_best(request, &fits, session)
+}
+
+/// Fits again with the best β of a grid that was fitted for the same request, on all training rows, as [`refit_options`] says.
+/// With hyper-parameters fixed, they are those of the request's own start.
+///
+/// # Errors
+///
+/// As for [`select_beta`].
+pub(crate) fn refit_best(
+    request: &FitRequest<'_>,
+    fits: &[GridFit<TableFit>],
+    session: &mut Session<'_>,
+) -> Result<(TableFit, BetaCurve)> {
+    let rows = fits.first().and_then(|fit| fit.fit.validation.as_ref()).map_or(0, |part| part.targets.len());
+    let points = fits.iter().map(|fit| fit.point).collect();
+    let curve = beta_curve(points, request.options.objective.loss(), rows)?;
+    let best = fits.iter().find(|fit| fit.point.beta == curve.chosen).map(|best| &best.fit.model);
+    let reason = best.map(|best| best.summary().stop_reason);
+    session.enter(Stage::Refit { beta: curve.chosen });
+    let options = refit_options(request.options, curve.chosen, reason);
+    let fixed = request.options.hyper_mode() == Hyper::Fixed;
+    let start = request.start.filter(|_| fixed).or(best);
+    let mut fit =
+        fit_table_in(&FitRequest { options: &options, start, keep_posterior: true, ..*request }, session)?;
+    fit.model.model.set_beta_curve(curve.clone());
+    Ok((fit, curve))
+}

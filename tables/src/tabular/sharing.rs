@@ -1,0 +1,178 @@
+//! What several targets have in common, as an option says or as held-out training rows decide; no fits of its own to all rows.
+
+use super::outputs::{OutputsRequest, TableOutputs, fit_known};
+use super::rows::target_of;
+use crate::schema::{Schema, UnseenLevels};
+use crate::tables::Table;
+use sparsegp::error::{Error, ErrorKind, Result};
+use sparsegp::hyper::{Session, Stage};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Tried;
+use sparsegp::options::{FitOptions, ModelKind, Open};
+use sparsegp::training::choices::{Losses, held_out};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Instant;
+
+/// What the models of several targets have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nothing: every target has a model of its own.
+    Own,
+    /// Kernel and inducing inputs of separate processes; see [`fit_shared_outputs`](sparsegp::training::fit_shared_outputs).
+    Kernel,
+    /// So many processes, which all of them mix; see [`fit_outputs`](sparsegp::training::fit_outputs).
+    Processes(usize),
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sharing::Own => f.write_str("own"),
+            Sharing::Kernel => f.write_str("shared"),
+            Sharing::Processes(count) => write!(f, "mixed:{count}"),
+        }
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mixed = || text.strip_prefix("mixed:")?.parse().ok().map(Sharing::Processes);
+        match text {
+            "own" => Ok(Sharing::Own),
+            "shared" => Ok(Sharing::Kernel),
+            _ => mixed().ok_or_else(|| {
+                Error::usage(format!(
+                    "'{text}' is not one of own, shared or mixed:L with a number L of processes"
+                ))
+            }),
+        }
+    }
+}
+
+/// The most rows of a short fit.
+const TRAINED_ON: usize = 4000;
+
+/// Epochs and inducing inputs of short fits at most.
+const SHORT: (usize, usize) = (30, 100);
+
+/// More processes are not tried.
+const MOST_PROCESSES: usize = 2;
+
+/// What is shared has to lower the log loss of held-out rows by more than this many nats a row, …
+const LEAST_GAIN: f64 = 0.002;
+
+/// … and more than this many standard errors of the differences.
+const STANDARD_ERRORS: f64 = 1.0;
+
+/// One way and the losses of the held-out rows, summed over the targets that a row has.
+struct Judged {
+    sharing: Sharing,
+    losses: Losses,
+    seconds: f64,
+}
+
+impl Judged {
+    fn is_better_than(&self, other: &Judged) -> bool {
+        let (gain, error) = other.losses.gain_of(&self.losses);
+        gain > LEAST_GAIN.max(STANDARD_ERRORS * error)
+    }
+}
+
+/// What targets of numbers have in common, by the log loss of held-out rows after short fits to others, and what was tried: nothing where
+/// nothing can be shared. Short fits are all with the same kernel; where something is better shared, models of their own are judged
+/// once more with everything that would be chosen for them.
+///
+/// # Errors
+///
+/// Those that are about the options or the data, and interruptions.
+pub(super) fn decide(
+    request: &OutputsRequest<'_>,
+    (table, schemas): (&Table, &[Schema]),
+    session: &mut Session<'_>,
+) -> Result<(Sharing, Vec<Tried>)> {
+    let options = request.options;
+    let gaussian = |schema: &Schema| {
+        let kind = options.likelihood.unwrap_or(LikelihoodKind::default_of(schema.encoding().kind()));
+        kind == LikelihoodKind::Gaussian
+    };
+    let n = table.rows();
+    let closed = options.clone().without_neighbours().decided_for(n).is_collapsed();
+    let asked = options.neighbours.is_some() || options.restarts > 1 || options.growth.is_some();
+    let alike = closed && !asked && options.model != ModelKind::Glm && schemas.iter().all(gaussian);
+    let rows = if alike { held_out(n, (options.seed, 1), |_| TRAINED_ON) } else { None };
+    let Some((train, held)) = rows else { return Ok((Sharing::Own, Vec::new())) };
+    let (held, train) = (table.take(&held), table.take(&train));
+    let short = FitOptions {
+        open: Open::NOTHING,
+        epochs: Some(options.epochs.unwrap_or(SHORT.0).min(SHORT.0)),
+        inducing: Some(options.inducing.unwrap_or(SHORT.1).min(SHORT.1)),
+        validation_fraction: 0.0,
+        max_seconds: None,
+        stop_at: None,
+        stop_range: None,
+        ..options.clone()
+    };
+    let (mut number, of) = (0, 2 + MOST_PROCESSES);
+    let mut judge = |sharing: Sharing, options: &FitOptions| {
+        let started = Instant::now();
+        number += 1;
+        let of = of.max(number);
+        session.enter(Stage::Choice { part: "outputs", rows: train.rows(), number, of, left: None });
+        let request = OutputsRequest { options, table: &train, sharing: Some(sharing), ..*request };
+        match fit_known(&request, (&train, schemas.to_vec()), sharing, &mut session.silent()) {
+            Ok(models) => {
+                let losses = losses(&models, &held)?;
+                Ok(Some(Judged { sharing, losses, seconds: started.elapsed().as_secs_f64() }))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Fit | ErrorKind::Usage) => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    let Some(own) = judge(Sharing::Own, &short)? else { return Ok((Sharing::Own, Vec::new())) };
+    let processes = (1..=MOST_PROCESSES.min(schemas.len())).map(Sharing::Processes);
+    let mut all = vec![own];
+    for sharing in std::iter::once(Sharing::Kernel).chain(processes) {
+        all.extend(judge(sharing, &short)?);
+    }
+    let mut best = 0;
+    (1..all.len()).filter(|&i| all[i].is_better_than(&all[0])).for_each(|i| {
+        if best == 0 || all[i].losses.mean() < all[best].losses.mean() {
+            best = i;
+        }
+    });
+    if best > 0 && !options.open.is_empty() {
+        let chosen = FitOptions { open: options.open, ..short };
+        if let Some(own) = judge(Sharing::Own, &chosen)? {
+            all[0] = own;
+            best = if all[best].is_better_than(&all[0]) { best } else { 0 };
+        }
+    }
+    let tried = |(i, one): (usize, &Judged)| Tried {
+        value: one.sharing.to_string(),
+        loss: Some(one.losses.mean()),
+        seconds: one.seconds,
+        chosen: i == best,
+        ..Tried::default()
+    };
+    Ok((all[best].sharing, all.iter().enumerate().map(tried).collect()))
+}
+
+/// The log losses of the rows of a table, summed over the targets that a row has.
+fn losses(models: &TableOutputs, table: &Table) -> Result<Losses> {
+    let mut losses = vec![0.0; table.rows()];
+    for model in models.models() {
+        let schema = model.schema();
+        let targets = schema.target_where_known(table)?.map_or_else(|| target_of(schema, table), Ok)?;
+        let predictions = model.predict(table, UnseenLevels::New)?;
+        for (row, target) in targets.iter().enumerate().filter(|(_, target)| !target.is_nan()) {
+            losses[row] -= predictions.log_density(row, *target);
+        }
+    }
+    if !losses.iter().all(|loss| loss.is_finite()) {
+        losses.fill(f64::INFINITY);
+    }
+    Ok(Losses(losses))
+}

@@ -1,0 +1,513 @@
+//! Training rows that stay in a file: read again in every pass, shuffled through a buffer into batches by a thread of their
+//! own; no fitting.
+
+use super::rows::{CodedTable, TableRows};
+use super::shuffle::ShuffleBuffer;
+use crate::schema::Schema;
+use crate::tables::read::How;
+use crate::tables::{Ahead, TableBlocks};
+use crate::tabular::survey::{BLOCK_ROWS, BLOCKS_AHEAD};
+use faer::RowRef;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::data::{Purpose, generator};
+use sparsegp::data::{Role, Roles, Scaling};
+use sparsegp::error::{Error, Result};
+use sparsegp::training::{AllRows, BatchSource, Portion, RowBuffer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Batches that are made before they are asked for.
+const BATCHES_AHEAD: usize = 2;
+
+/// A file whose rows are known to be usable, and what each of them is for.
+pub(super) struct DataFile {
+    pub path: PathBuf,
+    /// What separates its columns, where that was said.
+    pub delimiter: Option<u8>,
+    pub schema: Schema,
+    /// How the model sees its rows.
+    pub scaling: Scaling,
+    pub roles: Roles,
+    /// Rows of each row group, where rows come in groups, which may be read in any order.
+    pub groups: Option<Vec<usize>>,
+    /// Rows of the file.
+    pub rows: usize,
+    /// Rows to train on.
+    pub train: usize,
+}
+
+impl DataFile {
+    /// The numbers that a training row takes: inputs, target, exposure, weight.
+    pub(super) fn row_width(&self) -> usize {
+        let others = [self.schema.exposure_name(), self.schema.weights_name()];
+        self.schema.dims() + 1 + others.iter().flatten().count()
+    }
+
+    /// The rows that are in memory at most while training goes through a buffer of `buffer` rows in batches of `batch`:
+    /// the buffer, a block as it is read, as inputs and as its training rows, and batches under way.
+    pub(super) fn most_rows(buffer: usize, batch: usize) -> usize {
+        buffer + 3 * BLOCK_ROWS + (BATCHES_AHEAD + 2) * batch
+    }
+
+    /// The rows of a role in original units, block by block, in the order of the file or of these row groups.
+    pub(super) fn parts(self: &Arc<Self>, role: Role, groups: Option<&[usize]>) -> Result<Parts> {
+        let names = self.schema.training_names();
+        let blocks = TableBlocks::new(
+            &self.path,
+            BLOCK_ROWS,
+            &|name| names.contains(name),
+            How { groups, delimiter: self.delimiter, missing: &self.schema.missing, ..How::default() },
+        )?;
+        self.schema.check_columns(blocks.source(), blocks.names().iter().map(String::as_str))?;
+        Ok(Parts { file: Arc::clone(self), role, blocks, seen: 0, done: false })
+    }
+
+    fn changed(&self, found: usize) -> Error {
+        changed(&self.path, found, self.rows)
+    }
+}
+
+/// The error about a file that has not as many rows as before.
+pub(super) fn changed(path: &Path, found: usize, expected: usize) -> Error {
+    Error::data(format!(
+        "{}: has {found} rows, expected {expected} as when it was first read: the file has changed",
+        path.display()
+    ))
+}
+
+/// The rows of a file that have one role, as blocks of them; the last item is an error if there were more or fewer rows in
+/// the file than expected.
+pub(super) struct Parts {
+    file: Arc<DataFile>,
+    role: Role,
+    blocks: TableBlocks,
+    seen: usize,
+    done: bool,
+}
+
+impl Parts {
+    /// The rows of the next block, none at the end of the file.
+    fn block(&mut self) -> Result<Option<TableRows>> {
+        let Some(block) = self.blocks.next().transpose()? else {
+            let file = &self.file;
+            return if self.seen == file.rows { Ok(None) } else { Err(file.changed(self.seen)) };
+        };
+        self.seen += block.rows();
+        let block = block.with_values(self.file.schema.target_name());
+        let chosen = (0..block.rows()).filter(|&row| self.file.roles.of(block.row(row)) == self.role);
+        let mut part = CodedTable::of(&self.file.schema, &block)?.part(chosen.collect());
+        part.rows.iter_mut().for_each(|row| *row = block.row(*row));
+        Ok(Some(part))
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Result<TableRows>;
+
+    fn next(&mut self) -> Option<Result<TableRows>> {
+        if self.done {
+            return None;
+        }
+        let part = self.block().transpose();
+        self.done = !matches!(part, Some(Ok(_)));
+        part
+    }
+}
+
+/// The training rows of a file.
+#[derive(Clone)]
+pub(super) struct FileRows(pub Arc<DataFile>);
+
+impl AllRows for FileRows {
+    fn count(&self) -> usize {
+        self.0.train
+    }
+
+    fn for_each(&self, most: usize, visit: &mut dyn FnMut(Portion<'_>)) -> Result<()> {
+        let mut parts = self.0.parts(Role::Train, None)?;
+        for part in Ahead::new(BLOCKS_AHEAD, move || parts.next())? {
+            let mut part = part?;
+            part.scale(&self.0.scaling);
+            part.dataset().for_each(most, visit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shuffled batches of the training rows of a file. In every epoch each row is in one batch; which one depends on the
+/// seed, the epoch and the size of the buffer.
+///
+/// Row groups, where the file has them, are read in a random order; their rows, or those of a text from its beginning, go
+/// through a buffer out of which random ones are taken. Batches are as large as those of rows in memory.
+pub(super) struct FileBatches {
+    rows: FileRows,
+    batch: usize,
+    buffer: usize,
+    seed: u64,
+    ready: Ahead<Result<RowBuffer>>,
+    used: SyncSender<RowBuffer>,
+    current: Option<RowBuffer>,
+    /// The most rows that were in the buffer and the block at hand.
+    held: Arc<AtomicUsize>,
+}
+
+impl FileBatches {
+    /// Batches of at most `batch` rows through a buffer of `buffer` rows (each at least 1).
+    pub(super) fn new(file: Arc<DataFile>, batch: usize, buffer: usize, seed: u64) -> Result<Self> {
+        let held = Arc::new(AtomicUsize::new(0));
+        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
+        let maker = Maker::new(&file, (batch, buffer, seed), returned, &held);
+        let ready = maker.start(0)?;
+        Ok(FileBatches { rows: FileRows(file), batch, buffer, seed, ready, used, current: None, held })
+    }
+}
+
+impl BatchSource for FileBatches {
+    fn all(&self) -> &dyn AllRows {
+        &self.rows
+    }
+
+    fn per_epoch(&self) -> usize {
+        self.rows.count().div_ceil(self.batch)
+    }
+
+    fn next_batch(&mut self) -> Result<Portion<'_>> {
+        if let Some(used) = self.current.take() {
+            // A thread that has ended needs no room for further batches.
+            let _ = self.used.try_send(used);
+        }
+        let stopped = || Error::data(format!("{}: reading has stopped", self.rows.0.path.display()));
+        let batch = self.ready.next().unwrap_or_else(|| Err(stopped()))?;
+        Ok(Portion::Here(self.current.insert(batch).data()))
+    }
+
+    fn seek(&mut self, batches: usize) -> Result<()> {
+        let (used, returned) = sync_channel(BATCHES_AHEAD + 2);
+        let maker = Maker::new(&self.rows.0, (self.batch, self.buffer, self.seed), returned, &self.held);
+        // The thread so far, and its buffer, go first.
+        std::mem::replace(&mut self.ready, Ahead::new(1, || None)?).stop();
+        self.ready = maker.start(batches)?;
+        (self.used, self.current) = (used, None);
+        Ok(())
+    }
+}
+
+/// What makes batches, on its own thread.
+struct Maker {
+    file: Arc<DataFile>,
+    batch: usize,
+    seed: u64,
+    /// The epoch, and how many rows and batches of it are left.
+    epoch: u64,
+    rows_left: usize,
+    batches_left: usize,
+    parts: Option<Parts>,
+    part: Option<TableRows>,
+    at: usize,
+    random: ChaCha8Rng,
+    buffer: ShuffleBuffer,
+    returned: Receiver<RowBuffer>,
+    held: Arc<AtomicUsize>,
+    failed: bool,
+}
+
+impl Maker {
+    fn new(
+        file: &Arc<DataFile>,
+        (batch, buffer, seed): (usize, usize, u64),
+        returned: Receiver<RowBuffer>,
+        held: &Arc<AtomicUsize>,
+    ) -> Self {
+        Maker {
+            file: Arc::clone(file),
+            batch,
+            seed,
+            epoch: 0,
+            rows_left: 0,
+            batches_left: 0,
+            parts: None,
+            part: None,
+            at: 0,
+            random: generator(seed, Purpose::Batches, 0),
+            buffer: ShuffleBuffer::new(file.row_width(), buffer.min(file.train)),
+            returned,
+            held: Arc::clone(held),
+            failed: false,
+        }
+    }
+
+    /// Starts a thread that makes all batches from number `first` on.
+    fn start(mut self, first: usize) -> Result<Ahead<Result<RowBuffer>>> {
+        let per_epoch = self.file.train.div_ceil(self.batch);
+        self.epoch = (first / per_epoch) as u64;
+        let mut skip = first % per_epoch;
+        Ahead::new(BATCHES_AHEAD, move || {
+            if self.failed {
+                return None;
+            }
+            let mut made = self.make();
+            while skip > 0 && made.is_ok() {
+                skip -= 1;
+                made = self.make();
+            }
+            self.failed = made.is_err();
+            Some(made)
+        })
+    }
+
+    /// The next batch.
+    fn make(&mut self) -> Result<RowBuffer> {
+        if self.batches_left == 0 {
+            self.begin_epoch()?;
+        }
+        let size = self.rows_left.div_ceil(self.batches_left);
+        let dims = self.file.schema.dims();
+        let mut batch = self.returned.try_recv().unwrap_or_else(|_| RowBuffer::of_dims(dims, self.batch));
+        batch.clear();
+        let (exposure, weights) = (self.file.schema.exposure_name(), self.file.schema.weights_name());
+        let given = (exposure.is_some(), weights.is_some());
+        for _ in 0..size {
+            self.fill()?;
+            if !self.buffer.pop(&mut self.random, |row| push_row(&mut batch, row, dims, given)) {
+                return Err(self.file.changed(self.file.rows.saturating_sub(self.rows_left)));
+            }
+        }
+        self.rows_left -= size;
+        self.batches_left -= 1;
+        if self.batches_left == 0 && self.next_row()? {
+            return Err(self.file.changed(self.file.rows + 1));
+        }
+        Ok(batch)
+    }
+
+    fn begin_epoch(&mut self) -> Result<()> {
+        self.random = generator(self.seed, Purpose::Batches, self.epoch);
+        self.epoch += 1;
+        let order = self.file.groups.as_ref().map(|groups| {
+            let mut order: Vec<usize> = (0..groups.len()).collect();
+            order.shuffle(&mut self.random);
+            order
+        });
+        self.parts = Some(self.file.parts(Role::Train, order.as_deref())?);
+        (self.part, self.at) = (None, 0);
+        self.buffer.clear();
+        self.rows_left = self.file.train;
+        self.batches_left = self.file.train.div_ceil(self.batch);
+        Ok(())
+    }
+
+    /// Fills the buffer as far as there are rows.
+    fn fill(&mut self) -> Result<()> {
+        while !self.buffer.is_full() && self.next_row()? {
+            let Some(part) = &self.part else { break };
+            let (x, at) = (part.inputs().row(self.at), self.at);
+            let others = [part.exposure.get(at), part.weights.get(at)];
+            let row = x.iter().chain([&part.targets[at]]).chain(others.into_iter().flatten());
+            self.buffer.push(row.copied());
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a row at hand; `false` at the end of the file.
+    fn next_row(&mut self) -> Result<bool> {
+        while self.part.as_ref().is_none_or(|part| self.at == part.targets.len()) {
+            // The block at hand goes before the next one comes.
+            (self.part, self.at) = (None, 0);
+            let Some(parts) = &mut self.parts else { return Ok(false) };
+            let Some(part) = parts.next() else {
+                self.parts = None;
+                return Ok(false);
+            };
+            let mut part = part?;
+            part.scale(&self.file.scaling);
+            self.held.fetch_max(self.buffer.rows() + part.targets.len(), Ordering::Relaxed);
+            self.part = Some(part);
+        }
+        Ok(true)
+    }
+}
+
+/// Adds a row of the shuffle buffer to a batch: `dims` inputs, the target, then exposure and weight as far as they are given.
+fn push_row(batch: &mut RowBuffer, row: &[f64], dims: usize, (exposure, weight): (bool, bool)) {
+    let mut others = row[dims + 1..].iter().copied();
+    let exposure = exposure.then(|| others.next()).flatten();
+    let weight = weight.then(|| others.next()).flatten();
+    batch.push(RowRef::from_slice(&row[..dims]), row[dims], exposure, weight);
+}
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    use super::*;
+    use crate::schema::SchemaOptions;
+    use crate::tabular::survey::{Survey, survey};
+    use sparsegp_testkit::parquet::{Cells, write};
+    use tempfile::TempDir;
+
+    const ROWS: usize = 23_000;
+
+    /// A file whose input `x` is the row, `y` ten times that, and the weight 1 more; as Parquet in groups of 1,500 rows.
+    fn file(folder: &TempDir, name: &str) -> PathBuf {
+        let path = folder.path().join(name);
+        if name.ends_with(".csv") {
+            let lines = (0..ROWS).map(|row| format!("{row},{},{}\n", 10 * row, row + 1));
+            std::fs::write(&path, format!("x,y,w\n{}", lines.collect::<String>())).expect("written");
+            return path;
+        }
+        let column = |value: &dyn Fn(f64) -> f64| {
+            Cells::Double((0..ROWS).map(|row| Some(value(row as f64))).collect())
+        };
+        let columns = [column(&|row| row), column(&|row| 10.0 * row), column(&|row| row + 1.0)];
+        let schema = "message m { optional double x; optional double y; optional double w; }";
+        let schema = parquet::schema::parser::parse_message_type(schema).expect("a schema");
+        let out = std::fs::File::create(&path).expect("a file");
+        write(out, schema, &columns, (ROWS, 1500), Default::default()).expect("written");
+        path
+    }
+
+    fn data_file(path: &Path, test: f64) -> Arc<DataFile> {
+        let roles = Roles::new(ROWS, test, 0.0, 1).expect("roles");
+        let columns =
+            SchemaOptions { target: "y".into(), weights: Some("w".into()), ..SchemaOptions::default() };
+        let found = survey(
+            path,
+            &Survey {
+                columns: &columns,
+                known: None,
+                roles: &roles,
+                start_rows: 10,
+                check_rows: 10,
+                validation_rows: 10,
+                seed: 0,
+            },
+        );
+        let found = found.expect("usable");
+        assert_eq!(found.rows, ROWS);
+        Arc::new(DataFile {
+            path: path.to_owned(),
+            delimiter: None,
+            scaling: Scaling::none(1),
+            schema: found.schema,
+            roles,
+            groups: found.groups,
+            rows: found.rows,
+            train: found.train,
+        })
+    }
+
+    /// The rows of the next batches.
+    fn batches(source: &mut FileBatches, count: usize) -> Vec<Vec<usize>> {
+        let mut next = || {
+            let batch = source.next_batch().expect("a batch").here().expect("rows in memory");
+            let rows: Vec<usize> = (0..batch.len()).map(|i| batch.x[(i, 0)] as usize).collect();
+            for (i, &row) in rows.iter().enumerate() {
+                assert_eq!(
+                    (batch.targets.y[i], batch.targets.weights[i]),
+                    (10.0 * row as f64, row as f64 + 1.0)
+                );
+            }
+            assert!(batch.targets.exposure.is_empty());
+            rows
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn every_epoch_is_a_permutation_of_the_training_rows_within_the_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, test, buffer) in [
+            ("t.parquet", 0.0, 2000),
+            ("t.parquet", 0.3, 1),
+            ("t.csv", 0.3, 5000),
+            ("t.csv", 0.0, usize::MAX),
+        ] {
+            let file = data_file(&file(&folder, name), test);
+            let training: Vec<usize> = (0..ROWS).filter(|&row| file.roles.of(row) == Role::Train).collect();
+            assert_eq!(training.len(), file.train);
+            let mut source = FileBatches::new(Arc::clone(&file), 1000, buffer, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            assert_eq!(per_epoch, file.train.div_ceil(1000));
+            let epochs: Vec<Vec<Vec<usize>>> = (0..3).map(|_| batches(&mut source, per_epoch)).collect();
+            for epoch in &epochs {
+                let sizes = epoch.iter().map(Vec::len);
+                assert!(
+                    sizes.clone().max() <= Some(1000)
+                        && sizes.clone().max() <= sizes.min().map(|size| size + 1)
+                );
+                let mut rows = epoch.concat();
+                rows.sort_unstable();
+                assert_eq!(rows, training, "{name} through {buffer}");
+            }
+            assert_ne!(epochs[0], epochs[1]);
+            // The block at hand is counted with the buffer; both are within the stated bound.
+            let buffer = buffer.min(file.train);
+            let most = source.held.load(Ordering::Relaxed);
+            assert!(most <= buffer + BLOCK_ROWS, "{most}");
+            assert!(most >= buffer.min(BLOCK_ROWS));
+        }
+    }
+
+    #[test]
+    fn any_batch_can_be_gone_to_and_depends_on_the_seed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["t.parquet", "t.csv"] {
+            let file = data_file(&file(&folder, name), 0.1);
+            let mut source = FileBatches::new(Arc::clone(&file), 700, 3000, 7).expect("batches");
+            let per_epoch = source.per_epoch();
+            let all = batches(&mut source, 2 * per_epoch + 3);
+            for t in [all.len() - 2, 0, 5, per_epoch, per_epoch - 1] {
+                source.seek(t).expect("a place");
+                assert_eq!(batches(&mut source, 2), all[t..t + 2], "{name} {t}");
+            }
+            let mut other = FileBatches::new(file, 700, 3000, 8).expect("batches");
+            assert_ne!(batches(&mut other, 1), all[..1]);
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_mixes_the_groups_of_parquet_and_neighbours_of_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // How far the mean row of a batch is from the middle: little in a good shuffle.
+        let worst = |name: &str, buffer: usize| {
+            let file = data_file(&file(&folder, name), 0.0);
+            let mut source = FileBatches::new(file, 1000, buffer, 3).expect("batches");
+            let mean = |batch: &Vec<usize>| batch.iter().sum::<usize>() as f64 / batch.len() as f64;
+            let places: Vec<f64> = batches(&mut source, 23).iter().map(mean).collect();
+            places.into_iter().map(|mean| (mean / ROWS as f64 - 0.5).abs()).fold(0.0, f64::max)
+        };
+        // A mean of 1000 uniform numbers deviates by 0.0091.
+        assert!(worst("t.csv", ROWS) < 0.04);
+        assert!(worst("t.csv", 3000) > 0.35);
+        assert!(worst("t.parquet", 9000) < 0.3);
+    }
+
+    #[test]
+    fn a_file_that_changes_or_goes_ends_the_batches_with_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(&folder, "t.csv");
+        let file = data_file(&path, 0.0);
+        let rows = FileRows(Arc::clone(&file));
+        let mut sum = 0.0;
+        let mut add = |part: Portion<'_>| sum += part.here().map_or(0.0, |part| part.targets.y.iter().sum());
+        rows.for_each(999, &mut add).expect("read");
+        assert_eq!(sum, (10 * ROWS * (ROWS - 1) / 2) as f64);
+        let text = std::fs::read_to_string(&path).expect("text");
+        let short: String = text.split_inclusive('\n').take(15_001).collect();
+        std::fs::write(&path, short).expect("written");
+        let mut source = FileBatches::new(Arc::clone(&file), 1000, 100, 7).expect("batches");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("too few rows");
+        assert!(error.to_string().contains("has 15000 rows, expected 23000"), "{error}");
+        assert!(source.next_batch().err().expect("ended").to_string().contains("reading has stopped"));
+        assert!(rows.for_each(1000, &mut |_| {}).is_err());
+        std::fs::write(&path, text.replace("17000,170000,17001", "17000,oops,17001")).expect("written");
+        source.seek(10).expect("a place");
+        let error = (0..30).find_map(|_| source.next_batch().err()).expect("a bad row");
+        assert!(error.to_string().contains("row 17001 (line 17002), column 'y': found \"oops\""), "{error}");
+        std::fs::remove_file(&path).expect("removed");
+        source.seek(0).expect("a place");
+        assert_eq!(source.next_batch().err().map(|error| error.exit_code()), Some(3));
+    }
+}

@@ -1,0 +1,314 @@
+//! One pass over a table against the whole of it, parts against one pass, bad rows, and what leaves nothing to learn from.
+
+use super::*;
+use crate::tables::{Column, NamedColumn, TextColumn, read_table};
+use approx::assert_relative_eq;
+use sparsegp::data::split;
+use sparsegp::likelihood::TargetKind;
+use std::fmt::Write as _;
+
+const ROWS: usize = 2 * BLOCK_ROWS + 500;
+
+/// Columns of every sort, some of which look like numbers in the first block.
+const HEADER: &str = "offset,flag,zip,late,many,id,multi,same,exposure,weight,class,count,y,junk";
+
+fn row(row: usize) -> Vec<String> {
+    let t = row as f64;
+    let late = if row > BLOCK_ROWS + 7 { format!("w{}", row % 5) } else { (row % 3).to_string() };
+    let cells = [
+        format!("{}", 1e9 + (t * 0.618).fract()),
+        ["true", "FALSE", "True"][row % 3].to_owned(),
+        ["02134", "10001", "94110"][row * row % 3].to_owned(),
+        late,
+        format!("{}", (t * 12.9898).sin() * 1e200),
+        format!("{:e}", 1e-200 * ((row * 7919) % ROWS) as f64),
+        ["\"a\nb\"", "c", "d"][row % 3].to_owned(),
+        "4".to_owned(),
+        format!("{}", 1.0 + (t * 0.3).fract()),
+        format!("{}", 0.5 + (t * 0.7).fract()),
+        ["no", "yes"][usize::from((t * 78.233).sin() > 0.2)].to_owned(),
+        format!("{}", (row * 31) % 7),
+        format!("{}", 1e6 + (t * 0.414).sin()),
+        if row == 3 { "1.5".to_owned() } else { format!("junk {row}") },
+    ];
+    cells.to_vec()
+}
+
+/// A schema but for the means, which depend on the training rows and, in the last digit, on the order of sums.
+fn without_means(schema: &Schema) -> Schema {
+    Schema { fills: Vec::new(), ..schema.clone() }
+}
+
+/// A cell that is replaced: row, column, text.
+type Change<'a> = (usize, &'a str, &'a str);
+
+/// The file with some cells replaced.
+fn text(changes: &[Change<'_>]) -> String {
+    let mut text = format!("{HEADER}\n");
+    for at in 0..ROWS {
+        let mut cells = row(at);
+        for (_, column, cell) in changes.iter().filter(|(row, ..)| *row == at) {
+            let index = HEADER.split(',').position(|name| name == *column).expect("a column");
+            cells[index] = (*cell).to_owned();
+        }
+        let _ = writeln!(text, "{}", cells.join(","));
+    }
+    text
+}
+
+fn columns(target: &str, kind: Option<TargetKind>) -> SchemaOptions {
+    let exposure = (target == "count" && kind.is_none()).then(|| "exposure".to_owned());
+    let mut exclude = vec!["junk".to_owned()];
+    exclude.extend(
+        ["class", "count", "y"].iter().filter(|name| **name != target).map(|name| (*name).to_owned()),
+    );
+    SchemaOptions {
+        target: target.to_owned(),
+        exclude,
+        categorical: vec!["zip".to_owned()],
+        target_kind: kind,
+        exposure,
+        weights: Some("weight".to_owned()),
+        ..SchemaOptions::default()
+    }
+}
+
+fn surveyed(path: &Path, columns: &SchemaOptions, known: Option<&Schema>, test: f64) -> Result<Surveyed> {
+    survey(
+        path,
+        &Survey {
+            columns,
+            known,
+            roles: &Roles::new(ROWS, test, 0.1, 5)?,
+            start_rows: 300,
+            check_rows: 30_000,
+            validation_rows: 50,
+            seed: 5,
+        },
+    )
+}
+
+/// What a fit to the whole table finds out, or complains about, before it trains.
+fn of_table(path: &Path, columns: &SchemaOptions) -> Result<(Schema, Vec<String>)> {
+    let table = read_table(path)?;
+    let (schema, warnings) = Schema::infer(&table, columns)?;
+    schema.design(&table, UnseenLevels::Error)?;
+    Ok((schema, warnings))
+}
+
+#[test]
+fn one_pass_finds_what_the_whole_table_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, text(&[])).expect("written");
+    let table = read_table(&path).expect("a table");
+    for (target, kind) in [
+        ("y", None),
+        ("count", None),
+        ("class", None),
+        ("count", Some(TargetKind::Real)),
+        ("count", Some(TargetKind::Ordinal)),
+    ] {
+        let columns = columns(target, kind);
+        let (schema, warnings) = Schema::infer(&table, &columns).expect("usable");
+        for test in [0.0, 0.3] {
+            let found = surveyed(&path, &columns, None, test).expect("usable");
+            assert_eq!(without_means(&found.schema), without_means(&schema));
+            let train = split(ROWS, test, 0.1, 5).expect("a split").train;
+            assert_eq!((found.rows, found.train), (ROWS, train.len()));
+            let part = table.take(&train);
+            let x = schema.design(&part, UnseenLevels::Error).expect("inputs");
+            let y = schema.target(&part).expect("a target").expect("a target");
+            let scaling = Scaling::standardise(x.as_ref(), &y).without_codes(&schema.dimensions());
+            for (a, b) in found.scaling.inputs.iter().zip(&scaling.inputs) {
+                assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
+                assert_relative_eq!(a.shift, b.shift, max_relative = 1e-12, epsilon = 1e-12 * b.scale);
+            }
+            if found.schema.encoding().kind() == TargetKind::Real {
+                assert_relative_eq!(found.scaling.target.shift, scaling.target.shift, max_relative = 1e-12);
+                assert_relative_eq!(found.scaling.target.scale, scaling.target.scale, max_relative = 1e-12);
+            }
+            // All training rows fit into the larger sample, which has the cells of the table.
+            assert_eq!(found.check.rows, train);
+            assert_eq!(schema.design(&found.check.table, UnseenLevels::Error).expect("inputs"), x);
+            assert_eq!(found.start.rows.len(), 300);
+            assert_eq!(found.validation_sample.expect("rows").rows.len(), 50);
+            // With the columns known, the same rows are found.
+            let again = surveyed(&path, &columns, Some(&schema), test).expect("usable");
+            assert_eq!(
+                (without_means(&again.schema), again.train, again.scaling.inputs),
+                (without_means(&found.schema), found.train, found.scaling.inputs)
+            );
+            assert_eq!(found.warnings, warnings);
+        }
+    }
+}
+
+/// What parts of a table with these rows find, each stored and read on the way, merged from the right.
+fn in_parts(path: &Path, survey: &Survey<'_>, cuts: &[usize]) -> Result<Surveyed> {
+    let table = read_table(path)?;
+    let names = table.columns().iter().map(|named| named.name.as_str());
+    let mut parts = Vec::new();
+    for (part, ends) in cuts.windows(2).enumerate() {
+        let mut sums = TableSums::new(table.source(), names.clone(), survey, part as u64)?;
+        // In blocks, whose columns may be of other types than the whole ones.
+        for first in (ends[0]..ends[1]).step_by(5000) {
+            let rows: Vec<usize> = (first..ends[1].min(first + 5000)).collect();
+            let cells = |text: &TextColumn| {
+                Column::from_text(rows.iter().map(|&row| text.get(row)).collect::<Vec<_>>())
+            };
+            let columns = table.columns().iter().map(|named| NamedColumn {
+                name: named.name.clone(),
+                column: match &named.column {
+                    Column::Text(text) => cells(text),
+                    Column::Number(values) => Column::Number(rows.iter().map(|&row| values[row]).collect()),
+                    Column::Time(_) | Column::Unsupported { .. } => unreachable!(),
+                },
+            });
+            let block = Table::new(table.source(), columns.collect())?.from_row(first);
+            sums.take(survey, &block)?;
+        }
+        let bytes = postcard::to_allocvec(&sums).expect("bytes");
+        parts.push(postcard::from_bytes::<TableSums>(&bytes).expect("the same"));
+    }
+    let mut all = parts.pop().expect("a part");
+    while let Some(mut earlier) = parts.pop() {
+        earlier.merge(all)?;
+        all = earlier;
+    }
+    all.finish(survey)
+}
+
+#[test]
+fn parts_of_a_table_find_what_one_pass_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    let last = ROWS - 1;
+    let changes: [Vec<Change<'_>>; 4] = [
+        vec![],
+        vec![(last, "weight", "-1"), (9, "weight", "0")],
+        vec![(last, "same", "x"), (7000, "y", "inf"), (8000, "y", "")],
+        vec![(7000, "count", "-1"), (12, "exposure", "0")],
+    ];
+    for changes in &changes {
+        std::fs::write(&path, text(changes)).expect("written");
+        for (target, kind) in [("y", None), ("count", None), ("class", None)] {
+            let columns = columns(target, kind);
+            let survey = Survey {
+                columns: &columns,
+                known: None,
+                roles: &Roles::new(ROWS, 0.2, 0.1, 5).expect("roles"),
+                start_rows: 300,
+                check_rows: 30_000,
+                validation_rows: 50,
+                seed: 5,
+            };
+            let whole = super::survey(&path, &survey);
+            for cuts in [&[0, ROWS][..], &[0, 0, 1, 8, ROWS], &[0, 6999, 7001, 7001, 9000, ROWS, ROWS]] {
+                let merged = in_parts(&path, &survey, cuts);
+                let (whole, merged) = match (&whole, merged) {
+                    (Ok(whole), Ok(merged)) => (whole, merged),
+                    (Err(whole), Err(merged)) => {
+                        // A file that is read line by line knows the lines of rows.
+                        let without_line = |error: &Error| {
+                            let text = error.to_string();
+                            let Some((before, rest)) = text.split_once(" (line ") else { return text };
+                            let (_, after) = rest.split_once(')').expect("a bracket");
+                            format!("{before}{after}")
+                        };
+                        assert_eq!(without_line(whole), without_line(&merged));
+                        assert_eq!(whole.advice(), merged.advice());
+                        continue;
+                    }
+                    (whole, merged) => {
+                        panic!("{target}: {:?}, {:?}", whole.as_ref().err(), merged.err())
+                    }
+                };
+                assert_eq!(without_means(&merged.schema), without_means(&whole.schema));
+                assert_eq!(merged.warnings, whole.warnings);
+                assert_eq!(merged.two_values, whole.two_values);
+                assert_eq!(
+                    (merged.rows, merged.train, merged.validation),
+                    (whole.rows, whole.train, whole.validation)
+                );
+                let pairs = merged.scaling.inputs.iter().zip(&whole.scaling.inputs);
+                for (a, b) in pairs.chain([(&merged.scaling.target, &whole.scaling.target)]) {
+                    assert_relative_eq!(a.scale, b.scale, max_relative = 1e-12);
+                    assert_relative_eq!(a.shift, b.shift, max_relative = 1e-12, epsilon = 1e-12 * b.scale);
+                }
+                assert_eq!(merged.check.rows, whole.check.rows);
+                assert_eq!(merged.start.rows.len(), 300);
+                assert_eq!(merged.validation_sample.map(|sample| sample.rows.len()), Some(50));
+                if cuts.len() == 2 {
+                    assert_eq!(merged.start.rows, whole.start.rows);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_bad_row_is_found_as_in_the_whole_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    let (late, last) = (BLOCK_ROWS + 100, ROWS - 1);
+    let bad: [(&str, Vec<Change<'_>>); 10] = [
+        ("y", vec![(late, "y", "oops"), (3, "y", "")]),
+        ("y", vec![(late, "y", "inf"), (3, "y", "")]),
+        ("y", vec![(last, "offset", "what")]),
+        ("y", vec![(last, "offset", ""), (late, "many", "-inf")]),
+        ("y", vec![(last, "weight", "0")]),
+        ("y", vec![(5, "weight", "-1"), (late, "weight", "heavy")]),
+        ("y", vec![(last, "many", "x")]),
+        ("count", vec![(late, "exposure", "-3"), (5, "exposure", "NA")]),
+        ("count", vec![(late, "count", "-1")]),
+        ("class", vec![(late, "class", "maybe")]),
+    ];
+    for (target, changes) in bad {
+        std::fs::write(&path, text(&changes)).expect("written");
+        let columns = columns(target, None);
+        let expected = of_table(&path, &columns).map(|_| ()).expect_err("bad");
+        let found = surveyed(&path, &columns, None, 0.1).map(|_| ()).expect_err("bad");
+        assert_eq!(found, expected, "{changes:?}");
+        // Against columns that are known, a row that suits them no more is an error too.
+        std::fs::write(&path, text(&[])).expect("written");
+        let (schema, _) = of_table(&path, &columns).expect("good");
+        std::fs::write(&path, text(&changes)).expect("written");
+        let found = surveyed(&path, &columns, Some(&schema), 0.1).map(|_| ()).expect_err("bad");
+        assert_eq!(found.exit_code(), 3, "{found}");
+    }
+}
+
+#[test]
+fn what_leaves_nothing_to_learn_from_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    let refused = |text: &str, roles: &Roles| {
+        std::fs::write(&path, text).expect("written");
+        let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+        let survey = super::survey(
+            &path,
+            &Survey {
+                columns: &columns,
+                known: None,
+                roles,
+                start_rows: 5,
+                check_rows: 5,
+                validation_rows: 5,
+                seed: 0,
+            },
+        );
+        survey.map(|_| ()).expect_err("refused").to_string()
+    };
+    let mut all = (0..).map(|seed| Roles::new(100, 0.5, 0.0, seed).expect("roles"));
+    let test_first = all.find(|roles| roles.of(0) == Role::Test).expect("roles");
+    assert!(refused("x,y\n1,2\n2,3\n", &test_first).contains("are left to train on, expected at least 2"));
+    assert!(refused("x,y\n", &Roles::default()).contains("no rows"));
+    assert!(refused("x,y\n1,2\n", &Roles::default()).contains("1 row"));
+    // Only one row differs, and it is held out.
+    let roles = Roles::new(100, 0.2, 0.0, 0).expect("roles");
+    let odd = (0..100).find(|&row| roles.of(row) == Role::Test).expect("a test row");
+    let lines: String =
+        (0..100).map(|row| format!("{row},{}\n", if row == odd { 2.5 } else { 1.5 })).collect();
+    assert!(refused(&format!("x,y\n{lines}"), &roles).contains("is the same in all"));
+}

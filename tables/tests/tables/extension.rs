@@ -1,0 +1,380 @@
+//! A kernel and a likelihood from outside: the test kits, fits from a start and from names, model files and a registry.
+
+use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::collapsed::Dataset;
+use sparsegp::kernels::testkit::{check_kernel, check_kernel_in};
+use sparsegp::kernels::{Grammar, Kernel, Make, Stationary};
+use sparsegp::latent::{InducingPrior, Jitter};
+use sparsegp::likelihood::testkit::check_likelihood;
+use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation, TargetKind};
+use sparsegp::model::LatentModel;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Growth, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, Start, TrainingData, fit_arrays};
+use sparsegp::variational::{Family, QUpdate};
+use sparsegp::{ErrorKind, Registry, Result};
+use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+use sparsegp_tables::tables::{Table, read_csv};
+use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_testkit::additive::Additive;
+use sparsegp_testkit::laplace::Laplace;
+use std::sync::Arc;
+
+fn registry() -> Registry {
+    let registry = Registry::default().with_kernel(Additive::ENTRY).expect("a new kernel");
+    registry.with_likelihood(|_| Box::new(Laplace::new(1.0))).expect("a new likelihood")
+}
+
+fn laplace() -> LikelihoodKind {
+    registry().likelihood_kind("laplace").expect("it is registered")
+}
+
+/// Inputs (D × N) and targets: a smooth function with Laplace noise of scale 0.2.
+fn data(n: usize) -> (Mat<f64>, Vec<f64>) {
+    let x = Mat::from_fn(2, n, |d, i| 3.0 * ((17 * i + 5 * d) as f64 * 0.377).sin());
+    let (noise, mut random) = (Laplace::new(0.2), ChaCha8Rng::seed_from_u64(3));
+    let y = (0..n).map(|i| noise.sample(x[(0, i)].sin() - 0.5 * x[(1, i)].cos(), 1.0, &mut random)).collect();
+    (x, y)
+}
+
+/// A model of the data with the outside kernel and a likelihood.
+fn start(x: &Mat<f64>, likelihood: Box<dyn Likelihood>) -> Start {
+    let kernel = registry().kernel("additive_imq(power=2) + linear", 2).expect("a kernel");
+    let z = Mat::from_fn(20, 2, |i, d| x[(d, 3 * i)]);
+    let layer = InducingPrior::new(kernel, z, Jitter::DEFAULT).expect("a layer");
+    Start { model: LatentModel::new(layer.into(), likelihood, false), q: None }
+}
+
+fn fit(start: &Start, (x, y): &(Mat<f64>, Vec<f64>), options: &FitOptions) -> Result<Fitted> {
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, Some(start), &mut |_| {})
+}
+
+fn value(fitted: &Fitted, name: &str) -> f64 {
+    let values = fitted.model.named_values();
+    values.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name} in {values:?}")).1
+}
+
+#[test]
+fn both_pass_the_test_kits() {
+    let observations = [-3.0, -0.4, 0.2, 5.0].map(Observation::of);
+    for scale in [0.1, 0.7, 3.0] {
+        let verdict = check_likelihood(&Laplace::new(scale), &observations);
+        assert_eq!(verdict, Ok(()), "scale {scale}");
+    }
+    let points =
+        |n: usize, shift: f64| Mat::from_fn(n, 2, |i, d| 1.4 * ((11 * i + 3 * d) as f64 * 0.7 + shift).sin());
+    let kernel = registry().kernel("additive_imq(power=2) * rbf(ard)", 2).expect("a kernel");
+    let (left, right) = (points(9, 0.0), points(12, 0.4));
+    assert_eq!(check_kernel(kernel.as_ref(), left.as_ref(), right.as_ref()), Ok(()));
+    let grammar = registry().grammar().clone();
+    assert_eq!(check_kernel_in(&grammar, kernel.as_ref(), left.as_ref(), right.as_ref()), Ok(()));
+    let unknown = check_kernel_in(&Grammar::default(), kernel.as_ref(), left.as_ref(), right.as_ref());
+    assert!(unknown.is_err());
+}
+
+/// A wrong derivative, or a distribution that is not that of the density, is found.
+#[test]
+fn the_kit_finds_what_is_wrong() {
+    #[derive(Clone, Debug)]
+    struct Wrong(Laplace, &'static str);
+
+    impl Likelihood for Wrong {
+        fn name(&self) -> &'static str {
+            "wrong"
+        }
+        fn target_kind(&self) -> TargetKind {
+            TargetKind::Real
+        }
+        fn log_density(&self, at: Observation, f: &[f64], value: &mut [f64], first: &mut [f64]) {
+            self.0.log_density(at, f, value, first);
+            if self.1 == "slope" {
+                first.iter_mut().for_each(|first| *first *= 1.001);
+            }
+        }
+        fn curvature(&self, at: Observation, f: f64) -> f64 {
+            self.0.curvature(at, f)
+        }
+        fn own_gradient(&self, at: Observation, f: &[f64], weights: &[f64], own: &mut [f64]) {
+            if self.1 != "own_gradient" {
+                self.0.own_gradient(at, f, weights, own);
+            }
+        }
+        fn resolution(&self, at: Observation) -> sparsegp::quadrature::Resolution {
+            self.0.resolution(at)
+        }
+        fn expected_log_density(
+            &self,
+            at: Observation,
+            marginal: (f64, f64),
+            own: &mut [f64],
+            integrator: &mut sparsegp::quadrature::Integrator,
+        ) -> sparsegp::likelihood::Local {
+            self.0.expected_log_density(at, marginal, own, integrator)
+        }
+        fn log_predictive(
+            &self,
+            at: Observation,
+            marginal: (f64, f64),
+            own: &mut [f64],
+            integrator: &mut sparsegp::quadrature::Integrator,
+        ) -> sparsegp::likelihood::Local {
+            let local = self.0.log_predictive(at, marginal, own, integrator);
+            let shift = if self.1 == "log E p" { 1e-3 } else { 0.0 };
+            sparsegp::likelihood::Local { value: local.value + shift, ..local }
+        }
+        fn conditional_moments(&self, f: f64, exposure: f64) -> (f64, f64) {
+            let (mean, variance) = self.0.conditional_moments(f, exposure);
+            (mean, if self.1 == "variance" { 1.1 * variance } else { variance })
+        }
+        fn conditional_cdf(&self, y: f64, f: f64, exposure: f64) -> f64 {
+            self.0.conditional_cdf(if self.1 == "distribution" { y + 0.01 * y.sin() } else { y }, f, exposure)
+        }
+        fn sample(&self, f: f64, exposure: f64, random: &mut ChaCha8Rng) -> f64 {
+            let shift = if self.1 == "samples" { 0.1 } else { 0.0 };
+            self.0.sample(f, exposure, random) + shift
+        }
+        fn initialise(&mut self, y: &[f64], exposure: &[f64]) -> f64 {
+            self.0.initialise(y, exposure)
+        }
+        fn for_each_parameter<'a>(&'a self, visit: &mut dyn FnMut(&'a sparsegp::kernels::Parameter)) {
+            self.0.for_each_parameter(visit);
+        }
+        fn for_each_parameter_mut(&mut self, visit: &mut dyn FnMut(&mut sparsegp::kernels::Parameter)) {
+            if self.1 != "copy" {
+                self.0.for_each_parameter_mut(visit);
+            }
+        }
+        fn boxed_clone(&self) -> Box<dyn Likelihood> {
+            Box::new(self.clone())
+        }
+    }
+
+    let observations = [-0.4, 2.0].map(Observation::of);
+    let verdict = |what| check_likelihood(&Wrong(Laplace::new(0.7), what), &observations);
+    assert_eq!(verdict("nothing"), Ok(()));
+    for what in ["slope", "own_gradient", "log E p", "variance", "distribution", "samples", "copy"] {
+        let violation = verdict(what).expect_err(what);
+        assert!(violation.contains(what), "{what}: {violation}");
+    }
+}
+
+#[test]
+fn a_start_brings_its_likelihood_whatever_the_options_leave_open() {
+    let data = data(240);
+    let options = FitOptions { epochs: Some(60), learning_rate: 0.05, ..FitOptions::default() };
+    let fitted = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &options).expect("a fit");
+    assert_eq!(fitted.model.likelihood.name(), "laplace");
+    let scale = value(&fitted, "likelihood.scale");
+    assert!((0.12..0.3).contains(&scale), "scale {scale}");
+    assert!(fitted.summary.objective < 0.6, "{} nats per datum", fitted.summary.objective);
+
+    // What it says of itself decides what goes with it, not the default of the options.
+    let collapsed = FitOptions { hyper: Some(Hyper::Collapsed), ..options.clone() };
+    let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &collapsed).map(|_| ());
+    assert!(refused.expect_err("no closed form").to_string().contains("laplace"));
+    for estimator in ["price:2", "bmc:5", "smooth-bmc:5:0.1"] {
+        let curved = FitOptions {
+            objective: if estimator == "price:2" { ObjectiveKind::Elbo } else { ObjectiveKind::DlmLog },
+            estimator: estimator.parse().expect("an estimator"),
+            ..options.clone()
+        };
+        let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &curved).map(|_| ());
+        let refused = refused.expect_err("its curvature misses the kink").to_string();
+        assert!(refused.contains("the kink of laplace"), "{refused}");
+    }
+    let other = FitOptions { likelihood: Some(LikelihoodKind::Gaussian), ..options.clone() };
+    let refused = fit(&start(&data.0, Box::new(Laplace::new(1.0))), &data, &other).map(|_| ());
+    let refused = refused.expect_err("another likelihood");
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    assert!(refused.to_string().contains("the start model has the laplace likelihood"), "{refused}");
+}
+
+#[test]
+fn built_in_likelihoods_of_a_start_need_no_name_in_the_options() {
+    let (x, y) = data(120);
+    let counts: Vec<f64> = y.iter().map(|y| (2.0 * y.abs()).round()).collect();
+    let options = FitOptions { epochs: Some(5), ..FitOptions::default() };
+    for (kind, y) in
+        [(LikelihoodKind::StudentT, &y), (LikelihoodKind::Poisson, &counts), (LikelihoodKind::Gaussian, &y)]
+    {
+        let data = (x.clone(), y.clone());
+        let untold =
+            fit(&start(&x, kind.build(0)), &data, &options).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        let told = FitOptions { likelihood: Some(kind), ..options.clone() };
+        let told = fit(&start(&x, kind.build(0)), &data, &told).expect("a fit");
+        assert_eq!(untold.model.natural(), told.model.natural(), "{kind}");
+        assert_eq!(LikelihoodKind::of(&untold.model.likelihood), kind);
+    }
+}
+
+#[test]
+fn every_fit_that_suits_them_takes_them() {
+    let data = data(90);
+    let base = FitOptions {
+        epochs: Some(2),
+        steps: StepOptions { batch_size: 32, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let settings = [
+        FitOptions { objective: ObjectiveKind::DlmLog, ..base.clone() },
+        FitOptions {
+            objective: ObjectiveKind::DlmLog,
+            estimator: Estimator::Product { samples: 4 },
+            ..base.clone()
+        },
+        FitOptions {
+            steps: StepOptions { update: QUpdate::Adam, ..base.steps.clone() },
+            estimator: Estimator::EnergyEntropy { samples: 4 },
+            ..base.clone()
+        },
+        FitOptions {
+            steps: StepOptions { family: Family::Diagonal, update: QUpdate::SrVn, ..base.steps.clone() },
+            ..base.clone()
+        },
+        FitOptions { hyper: Some(Hyper::Alternating), ..base.clone() },
+        FitOptions { hyper: Some(Hyper::Fixed), quadrature_nodes: Some(64), ..base.clone() },
+    ];
+    for options in &settings {
+        let fitted = fit(&start(&data.0, Box::new(Laplace::new(0.5))), &data, options)
+            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert!(fitted.summary.objective.is_finite(), "{options:?}");
+    }
+    // From names alone, with what a fit from scratch does: restarts, growth, linear models.
+    let named = FitOptions {
+        likelihood: Some(laplace()),
+        kernel: "additive_imq(power=2) + linear".into(),
+        inducing: Some(15),
+        registry: registry(),
+        ..base
+    };
+    for options in [
+        FitOptions { restarts: 2, ..named.clone() },
+        FitOptions {
+            growth: Some(Growth { most: Some(24), ..Growth::default() }),
+            inducing: None,
+            ..named.clone()
+        },
+        FitOptions { model: ModelKind::Glm, inducing: None, ..named.clone() },
+    ] {
+        let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
+        let fitted = fit_arrays(train, &options, None, &mut |_| {})
+            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert_eq!(fitted.model.likelihood.name(), "laplace");
+    }
+    let unknown = FitOptions { registry: Registry::default(), kernel: "rbf".into(), ..named };
+    let train = TrainingData::of(Dataset::of(data.0.transpose(), &data.1));
+    let refused = fit_arrays(train, &unknown, None, &mut |_| {}).map(|_| ()).expect_err("unknown");
+    assert!(refused.to_string().contains("the laplace likelihood is not known"), "{refused}");
+}
+
+fn table() -> Table {
+    let (x, y) = data(80);
+    let mut text = String::from("a,b,y\n");
+    for (i, y) in y.iter().enumerate() {
+        text.push_str(&format!("{},{},{}\n", x[(0, i)], x[(1, i)], 50.0 + 7.0 * y));
+    }
+    read_csv("table", std::io::Cursor::new(text)).expect("a table")
+}
+
+#[test]
+fn they_survive_saving_and_loading_with_a_registry() {
+    let (table, columns) = (table(), SchemaOptions { target: "y".into(), ..SchemaOptions::default() });
+    let options = FitOptions {
+        likelihood: Some(laplace()),
+        kernel: "additive_imq(power=3) + rbf(ard)[0]".into(),
+        inducing: Some(12),
+        epochs: Some(3),
+        registry: registry(),
+        ..FitOptions::default()
+    };
+    let request = FitRequest {
+        table: &table,
+        columns: &columns,
+        options: &options,
+        test_fraction: 0.0,
+        start: None,
+        keep_posterior: false,
+    };
+    let model = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model");
+    model.save(&path).expect("a file");
+
+    let read = TableModel::load_with(&path, &registry()).expect("a model");
+    assert_eq!(read.options(), model.options());
+    assert_eq!(read.options().likelihood, Some(laplace()));
+    assert_eq!(read.hyperparameters(), model.hyperparameters());
+    let predict = |model: &TableModel| {
+        let predictions = model.predict(&table, UnseenLevels::Error).expect("predictions");
+        let numbers =
+            |row| (predictions.row(row), predictions.quantile(row, 0.1), predictions.log_density(row, 51.0));
+        (0..table.rows()).map(numbers).collect::<Vec<_>>()
+    };
+    assert_eq!(predict(&read), predict(&model));
+    // It can be gone on from, and written again.
+    let again = FitOptions { registry: Registry::default(), likelihood: None, ..options.clone() };
+    let request = FitRequest { options: &again, start: Some(&read), ..request };
+    let again = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    assert_eq!(again.latent().likelihood.name(), "laplace");
+
+    let half = Registry::default().with_likelihood(|_| Box::new(Laplace::new(1.0))).expect("a name");
+    for (known, what) in
+        [(Registry::default(), "the likelihood 'laplace'"), (half, "the kernel 'additive_imq'")]
+    {
+        let error = TableModel::load_with(&path, &known).map(|_| ()).expect_err(what);
+        let message = error.to_string();
+        assert!(message.contains(&format!("the model has {what}, which is not known")), "{message}");
+        assert!(error.advice().is_some_and(|hint| hint.contains("registry")) && !message.contains('\n'));
+    }
+    assert_eq!(TableModel::load(&path).map(|_| ()).expect_err("unknown").kind(), ErrorKind::Data);
+}
+
+/// A closure stands behind a name as a constant entry does, and a likelihood as a function does.
+#[test]
+fn what_a_program_makes_while_it_runs_is_known_by_name() {
+    let start = 0.4;
+    let make: Make = Arc::new(move |columns| Box::new(Stationary::rbf(start, &vec![1.0; columns])));
+    let known = Registry::default().with_made_kernel("bell", make.clone()).expect("a new kernel");
+    let (made, built_in) =
+        ("bell(lengthscales=[2, 3])[0,2] + linear", "rbf(variance=0.4, lengthscales=[2, 3])[0,2] + linear");
+    let values = |kernel: Box<dyn Kernel>| {
+        let mut values = Vec::new();
+        kernel.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+        values
+    };
+    let kernel = |text| values(known.kernel(text, 3).expect("a kernel"));
+    assert_eq!(kernel(made), kernel(built_in));
+    for (text, what) in [("bell(ard)", "expected one of variance, lengthscales"), ("bell[3]", "no column 3")]
+    {
+        let error = known.kernel(text, 3).map(|_| ()).expect_err(text).to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let listed = known.kernel("ball", 3).map(|_| ()).expect_err("unknown").to_string();
+    assert!(listed.contains("hamming, bell, scale(...)"), "{listed}");
+
+    let known = known.with_likelihood_like(Arc::new(Laplace::new(0.3))).expect("a new likelihood");
+    let kind = known.likelihood_kind("laplace").expect("it is registered");
+    let mut scale = Vec::new();
+    known
+        .likelihood(kind, 2)
+        .expect("it")
+        .for_each_parameter(&mut |own| scale.extend_from_slice(&own.values));
+    assert_eq!(scale, [0.3]);
+    assert!(known.clone().with_made_kernel("bell", make.clone()).is_err());
+    assert!(known.clone().with_made_kernel("two words", make).is_err());
+    assert!(known.clone().with_likelihood_like(Arc::new(Laplace::new(1.0))).is_err());
+    assert!(known == known.clone() && known != Registry::default());
+}
+
+#[test]
+fn names_are_given_once() {
+    let taken = registry().with_likelihood(|_| Box::new(Laplace::new(2.0))).map(|_| ());
+    assert!(taken.expect_err("taken").to_string().contains("'laplace' is the name of another likelihood"));
+    let taken =
+        Registry::default().with_likelihood(|levels| LikelihoodKind::Ordinal.build(levels)).map(|_| ());
+    assert!(taken.is_err(), "a built-in name");
+    assert!(registry().with_kernel(Additive::ENTRY).is_err());
+    assert!(registry() == registry() && registry() != Registry::default());
+}

@@ -1,0 +1,123 @@
+//! Small fits of every family on real data, with the demand that everything is a number; no choice of fits.
+
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp_tables::schema::SchemaOptions;
+use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
+use sparsegp_tables::tabular::{FitRequest, TableFit, fit_table};
+
+const CO2: &str = sparsegp_data::CO2_MONTHLY;
+const TUMOURS: &str = sparsegp_data::BREAST_CANCER;
+const VISITS: &str = sparsegp_data::DOCTOR_VISITS;
+
+/// Some rows of a file, with its target put through `code`.
+fn table(csv: &'static str, every: usize, target: &str, code: &dyn Fn(f64) -> f64) -> Table {
+    let whole = read_csv("data.csv", csv.as_bytes()).expect("the file");
+    let columns = whole.columns().iter().map(|named| {
+        let column = match whole.numbers(&named.name) {
+            Ok(values) => {
+                let kept = values.iter().step_by(every);
+                let coded = |v: &f64| if named.name == target { code(*v) } else { *v };
+                Column::Number(kept.map(coded).collect())
+            }
+            Err(_) => match &named.column {
+                Column::Text(text) => {
+                    Column::from_text((0..whole.rows()).step_by(every).map(|row| text.get(row)))
+                }
+                other => panic!("unexpected column {other:?}"),
+            },
+        };
+        NamedColumn { name: named.name.clone(), column }
+    });
+    Table::new("data.csv", columns.collect()).expect("a table")
+}
+
+/// Real data that suit a likelihood, with the name of the target.
+pub fn data_for(kind: LikelihoodKind) -> (Table, &'static str) {
+    use sparsegp::likelihood::TargetKind::{Binary, Class, Count, Ordinal, Positive, Real, UnitInterval};
+    match kind.target_kind() {
+        Real => (table(CO2, 5, "co2", &|y| y), "co2"),
+        Positive => (table(CO2, 5, "co2", &|y| y - 300.0), "co2"),
+        UnitInterval => (table(CO2, 5, "co2", &|y| (y - 300.0) / 100.0), "co2"),
+        Count => (table(VISITS, 50, "visits", &|y| y), "visits"),
+        Ordinal | Class => (table(VISITS, 50, "visits", &|y| y.min(4.0)), "visits"),
+        Binary => (table(TUMOURS, 5, "diagnosis", &|y| y), "diagnosis"),
+    }
+}
+
+/// Objectives with their estimators; square loss and collapsed bounds are for Gaussian noise.
+pub fn objectives(kind: LikelihoodKind) -> Vec<(ObjectiveKind, Estimator)> {
+    use ObjectiveKind::{DlmLog, DlmSquare, Elbo, Fitc, Vfe};
+    let mut all = vec![
+        (Elbo, Estimator::Exact),
+        (DlmLog, Estimator::Exact),
+        (DlmLog, Estimator::Biased { samples: 5 }),
+        (DlmLog, Estimator::Smoothed { samples: 5, nu: 0.01, decays: true }),
+        (DlmLog, Estimator::Product { samples: 5 }),
+    ];
+    if kind == LikelihoodKind::Gaussian {
+        all.extend([DlmSquare, Vfe, Fitc].map(|objective| (objective, Estimator::Exact)));
+    }
+    all
+}
+
+/// Small fits of one family of likelihoods.
+pub struct Fits {
+    pub kind: LikelihoodKind,
+    pub table: Table,
+    pub columns: SchemaOptions,
+}
+
+impl Fits {
+    /// On the data that suit the family.
+    pub fn of(kind: LikelihoodKind) -> Self {
+        let (table, target) = data_for(kind);
+        let columns = SchemaOptions { target: target.to_owned(), ..SchemaOptions::default() };
+        Fits { kind, table, columns }
+    }
+
+    /// What the fits have in common.
+    pub fn options(&self) -> FitOptions {
+        FitOptions {
+            likelihood: Some(self.kind),
+            inducing: Some(8),
+            epochs: Some(8),
+            warm_start: 5,
+            steps: StepOptions { batch_size: 40, ..StepOptions::default() },
+            ..FitOptions::default()
+        }
+    }
+
+    /// A fit with a fifth of the rows held out.
+    pub fn fit(&self, options: &FitOptions) -> sparsegp::Result<TableFit> {
+        let request = FitRequest {
+            table: &self.table,
+            columns: &self.columns,
+            options,
+            test_fraction: 0.2,
+            start: None,
+            keep_posterior: false,
+        };
+        fit_table(&request, &mut |_| {})
+    }
+
+    /// Fits, and demands numbers everywhere.
+    pub fn check(&self, options: &FitOptions) -> TableFit {
+        let FitOptions { model, objective, estimator, seed, .. } = options;
+        let StepOptions { update: q_update, family, .. } = &options.steps;
+        let what = format!("{} {model} {objective} {estimator} {q_update} {family} seed {seed}", self.kind);
+        let fit = self.fit(options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let summary = fit.model.summary();
+        assert!(summary.objective.is_finite(), "{what}: objective {}", summary.objective);
+        for (name, value) in fit.model.hyperparameters() {
+            assert!(value.is_finite(), "{what}: {name} is {value}");
+        }
+        let test = fit.test.as_ref().expect("test rows");
+        let report = fit.model.predict_part(test).report(&test.targets);
+        assert_eq!(report.nll.is_some(), *objective != ObjectiveKind::DlmSquare, "{what}: {report:?}");
+        assert!(report.mse.is_some() || report.error_rate.is_some(), "{what}: {report:?}");
+        fit.model.to_bytes().unwrap_or_else(|error| panic!("{what}: {error}"));
+        fit
+    }
+}

@@ -1,0 +1,565 @@
+//! Linear models: exact answers in the conjugate case, sensible coefficients elsewhere, agreement with sparse GPs, files.
+
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+use faer::{Mat, MatRef, Side};
+use sparsegp::gradient::Batch;
+use sparsegp::hyper::Constraints;
+use sparsegp::kernels::Polynomial;
+use sparsegp::latent::{InducingPrior, Jitter, Layer, LinearLayer};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::{Coefficient, LatentModel, Posterior};
+use sparsegp::objective::Objective;
+use sparsegp::options::{FitOptions, Hyper, MeanKind, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::training::VariationalModel;
+use sparsegp::variational::{Family, NaturalGradient, Normal};
+use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+use sparsegp_tables::tables::{Table, read_csv, read_table};
+use sparsegp_tables::tabular::{FitRequest, TableModel, fit_table};
+use sparsegp_testkit::problems::Normals;
+use std::fmt::Write as _;
+use std::path::Path;
+
+fn close(a: f64, b: f64, tolerance: f64, what: &str) {
+    assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} and {b}");
+}
+
+fn close_all(a: &[f64], b: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    a.iter().zip(b).for_each(|(a, b)| close(*a, *b, tolerance, what));
+}
+
+fn glm() -> FitOptions {
+    FitOptions { model: ModelKind::Glm, ..FitOptions::default() }
+}
+
+fn fit_from(table: &Table, target: &str, options: &FitOptions, start: Option<&TableModel>) -> TableModel {
+    let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
+    let request =
+        FitRequest { table, columns: &columns, options, test_fraction: 0.0, start, keep_posterior: true };
+    fit_table(&request, &mut |_| {}).expect("a fit").model
+}
+
+fn fit(table: &Table, target: &str, options: &FitOptions) -> TableModel {
+    fit_from(table, target, options, None)
+}
+
+fn csv(text: String) -> Table {
+    read_csv("table", std::io::Cursor::new(text)).expect("a table")
+}
+
+fn example(name: &str) -> Table {
+    read_table(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data").join(name)).expect("data")
+}
+
+fn named<'a>(coefficients: &'a [Coefficient], name: &str) -> &'a Coefficient {
+    coefficients.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no {name} in {coefficients:?}"))
+}
+
+/// Two columns of very different sizes and a target far from 0.
+fn two_columns(n: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let mut normals = Normals::new(7);
+    let a: Vec<f64> = (0..n).map(|_| 1e3 + 50.0 * normals.next()).collect();
+    let b: Vec<f64> = (0..n).map(|i| 0.01 * normals.next() + 1e-4 * (a[i] - 1e3)).collect();
+    let y = (0..n).map(|i| 300.0 + 0.4 * a[i] - 900.0 * b[i] + 5.0 * normals.next()).collect();
+    (vec![a, b], y)
+}
+
+fn text_of(columns: &[Vec<f64>], y: &[f64]) -> String {
+    let names: Vec<String> = (0..columns.len()).map(|j| format!("x{j}")).collect();
+    let mut text = format!("{},y\n", names.join(","));
+    for (i, y) in y.iter().enumerate() {
+        columns.iter().for_each(|column| write!(text, "{},", column[i]).expect("written"));
+        writeln!(text, "{y}").expect("written");
+    }
+    text
+}
+
+/// Mean and population standard deviation.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt())
+}
+
+/// The standardised features as rows of an `n × p` matrix, with a 1 at the end where there is an intercept.
+fn standardised(columns: &[Vec<f64>], intercept: bool) -> Mat<f64> {
+    let n = columns[0].len();
+    let scales: Vec<(f64, f64)> = columns.iter().map(|column| moments(column)).collect();
+    Mat::from_fn(n, columns.len() + usize::from(intercept), |i, j| match columns.get(j) {
+        Some(column) => (column[i] - scales[j].0) / scales[j].1,
+        None => 1.0,
+    })
+}
+
+/// The rows of J in `(intercept, slopes) = J β + shift`, β on the standardised scale.
+fn original_units(columns: &[Vec<f64>], intercept: bool, target_scale: f64) -> Mat<f64> {
+    let d = columns.len();
+    let scales: Vec<(f64, f64)> = columns.iter().map(|column| moments(column)).collect();
+    Mat::from_fn(d + 1, d + usize::from(intercept), |i, j| {
+        target_scale
+            * match (i, j) {
+                (0, j) if j == d => 1.0,
+                (0, j) => -scales[j].0 / scales[j].1,
+                (i, j) if i == j + 1 => 1.0 / scales[j].1,
+                _ => 0.0,
+            }
+    })
+}
+
+#[test]
+fn conjugate_posterior_and_evidence_are_those_of_dense_algebra_in_original_units() {
+    let (columns, y) = two_columns(40);
+    let table = csv(text_of(&columns, &y));
+    let (noise, prior_mean, prior_variance) = (0.3, 0.2, 0.7);
+    let (shift, scale) = moments(&y);
+    for mean in [MeanKind::Constant, MeanKind::Zero] {
+        let intercept = mean == MeanKind::Constant;
+        let options = FitOptions {
+            constraints: Constraints::fixing([("likelihood.noise_variance", noise)]).expect("a name"),
+            mean,
+            prior_mean,
+            prior_variance,
+            ..glm()
+        };
+        let model = fit(&table, "y", &options);
+        let x = standardised(&columns, intercept);
+        let p = x.ncols();
+        let prior = |j: usize| if j < 2 { (prior_mean, prior_variance) } else { (0.0, 100.0) };
+        let centred = Mat::from_fn(y.len(), 1, |i, _| {
+            (y[i] - shift) / scale - (0..p).map(|j| x[(i, j)] * prior(j).0).sum::<f64>()
+        });
+        let precision = Mat::from_fn(p, p, |i, j| {
+            (0..y.len()).map(|k| x[(k, i)] * x[(k, j)]).sum::<f64>() / noise
+                + if i == j { 1.0 / prior(i).1 } else { 0.0 }
+        });
+        let cov = precision.llt(Side::Lower).expect("positive definite").inverse();
+        let change = &cov * x.transpose() * &centred;
+        let beta = Mat::from_fn(p, 1, |j, _| prior(j).0 + change[(j, 0)] / noise);
+        let turn = original_units(&columns, intercept, scale);
+        let (means, covariance) = (&turn * beta, &turn * cov * turn.transpose());
+        let coefficients = model.coefficients().expect("a linear model");
+        let names: Vec<&str> = coefficients.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["intercept", "x0", "x1"]);
+        for (j, coefficient) in coefficients.iter().enumerate() {
+            let want = means[(j, 0)] + if j == 0 { shift } else { 0.0 };
+            let sd = covariance[(j, j)].sqrt();
+            close(coefficient.mean, want, 1e-8, &coefficient.name);
+            close(coefficient.sd.expect("sd") / sd, 1.0, 1e-8, &coefficient.name);
+            close(coefficient.lower.expect("lower"), want - 1.959963984540054 * sd, 1e-8, "lower end");
+            close(coefficient.upper.expect("upper"), want + 1.959963984540054 * sd, 1e-8, "upper end");
+        }
+        let total = Mat::from_fn(y.len(), y.len(), |i, j| {
+            (0..p).map(|k| x[(i, k)] * x[(j, k)] * prior(k).1).sum::<f64>() + if i == j { noise } else { 0.0 }
+        });
+        let evidence = log_normal(&centred, &total);
+        let summary = model.summary();
+        close(summary.elbo_sum.expect("lower bound"), evidence, 1e-9, "evidence");
+        close(summary.evidence_upper_bound.expect("upper bound"), evidence, 1e-9, "evidence");
+        assert_eq!(model.options().hyper, Some(Hyper::Collapsed), "the ELBO of this model has a closed form");
+    }
+}
+
+/// `log N(c; 0, K)`.
+fn log_normal(c: &Mat<f64>, k: &Mat<f64>) -> f64 {
+    let n = c.nrows();
+    let llt = k.llt(Side::Lower).expect("positive definite");
+    let solved = llt.solve(c);
+    let log_det: f64 = 2.0 * (0..n).map(|i| llt.L()[(i, i)].ln()).sum::<f64>();
+    let quadratic: f64 = (0..n).map(|i| c[(i, 0)] * solved[(i, 0)]).sum();
+    -0.5 * (quadratic + log_det + n as f64 * (2.0 * std::f64::consts::PI).ln())
+}
+
+/// Penalised maximum likelihood by Newton's method on the standardised scale: mean and standard deviations of the Laplace
+/// approximation in original units. `slope_and_curvature` are those of the log density in f; the prior is that of the fit.
+fn newton(
+    columns: &[Vec<f64>],
+    variance: f64,
+    slope_and_curvature: &dyn Fn(usize, f64) -> (f64, f64),
+) -> (Vec<f64>, Vec<f64>) {
+    let x = standardised(columns, true);
+    let (n, p) = x.shape();
+    let prior = |j: usize| if j + 1 < p { variance } else { 100.0 };
+    let mut beta = Mat::<f64>::zeros(p, 1);
+    let mut cov = Mat::zeros(p, p);
+    for _ in 0..50 {
+        let mut gradient = Mat::from_fn(p, 1, |j, _| -beta[(j, 0)] / prior(j));
+        let mut precision = Mat::from_fn(p, p, |i, j| if i == j { 1.0 / prior(i) } else { 0.0 });
+        for i in 0..n {
+            let f: f64 = (0..p).map(|j| x[(i, j)] * beta[(j, 0)]).sum();
+            let (slope, curvature) = slope_and_curvature(i, f);
+            for j in 0..p {
+                gradient[(j, 0)] += slope * x[(i, j)];
+                (0..p).for_each(|k| precision[(j, k)] -= curvature * x[(i, j)] * x[(i, k)]);
+            }
+        }
+        cov = precision.llt(Side::Lower).expect("positive definite").inverse();
+        beta += &cov * gradient;
+    }
+    let turn = original_units(columns, true, 1.0);
+    let (means, covariance) = (&turn * beta, &turn * cov * turn.transpose());
+    ((0..p).map(|j| means[(j, 0)]).collect(), (0..p).map(|j| covariance[(j, j)].sqrt()).collect())
+}
+
+fn numbers(table: &Table, names: &[&str]) -> Vec<Vec<f64>> {
+    names.iter().map(|name| table.numbers(name).expect("numbers").into_owned()).collect()
+}
+
+#[test]
+fn logistic_and_probit_coefficients_of_tumours_are_those_of_maximum_likelihood() {
+    let table = example("breast_cancer.csv");
+    let names = ["worst_radius", "worst_concave_points"];
+    let options = FitOptions { prior_variance: 100.0, ..glm() };
+    let of = |likelihood| {
+        let options = FitOptions { likelihood: Some(likelihood), ..options.clone() };
+        fit(&table, "diagnosis", &options)
+    };
+    let model = of(LikelihoodKind::BernoulliLogit);
+    let logit = model.coefficients().expect("a linear model");
+    let target = model.schema().target(&table).expect("a target").expect("known");
+    let columns = numbers(&table, &names);
+    let (means, deviations) = newton(&columns, 100.0, &|i, f| {
+        let p = 1.0 / (1.0 + (-f).exp());
+        (target[i] - p, -p * (1.0 - p))
+    });
+    // The classes are nearly apart, so the posterior leans away from its mode: by less than half its standard deviation, which
+    // is itself within a tenth of that of the Laplace approximation.
+    for (j, c) in logit.iter().enumerate() {
+        let sd = c.sd.expect("sd");
+        assert!((c.mean - means[j]).abs() < 0.5 * deviations[j], "{c:?} and {}", means[j]);
+        assert!((sd / deviations[j] - 1.0).abs() < 0.1, "{c:?} and {}", deviations[j]);
+    }
+    let probit = of(LikelihoodKind::BernoulliProbit).coefficients().expect("a linear model");
+    for (a, b) in logit.iter().zip(&probit) {
+        // The logistic distribution is some 1.6 to 1.8 times as wide as the normal one.
+        let ratio = a.mean / b.mean;
+        assert!((1.4..2.1).contains(&ratio), "{a:?} and {b:?}");
+    }
+}
+
+#[test]
+fn count_coefficients_of_visits_to_a_doctor_are_those_of_maximum_likelihood() {
+    let all = example("doctor_visits.csv");
+    let table = all.take(&(0..1000).collect::<Vec<_>>());
+    let of = |likelihood| {
+        fit(&table, "visits", &FitOptions { likelihood: Some(likelihood), prior_variance: 10.0, ..glm() })
+    };
+    let model = of(LikelihoodKind::Poisson);
+    let poisson = model.coefficients().expect("a linear model");
+    let names = model.schema().input_names();
+    let columns = numbers(&table, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let y = &numbers(&table, &["visits"])[0];
+    let (means, deviations) = newton(&columns, 10.0, &|i, f| (y[i] - f.exp(), -f.exp()));
+    for (j, c) in poisson.iter().enumerate() {
+        // The prior of the intercept is around the best constant in the fit and around 0 here: both are negligible.
+        assert!((c.mean - means[j]).abs() < 0.1 * deviations[j], "{c:?} and {}", means[j]);
+        assert!((c.sd.expect("sd") / deviations[j] - 1.0).abs() < 0.02, "{c:?} and {}", deviations[j]);
+    }
+    let negative_binomial = of(LikelihoodKind::NegativeBinomial).coefficients().expect("a linear model");
+    for c in &negative_binomial {
+        let narrow = named(&poisson, &c.name);
+        assert!(c.sd > narrow.sd.map(|sd| 1.5 * sd), "overdispersion widens {c:?} from {narrow:?}");
+    }
+    // People with more diseases, and with limitations, see a doctor more often.
+    for name in ["disea", "physlm"] {
+        assert!(named(&negative_binomial, name).lower > Some(0.0), "{negative_binomial:?}");
+    }
+}
+
+#[test]
+fn student_t_ignores_outliers_that_pull_least_squares_away() {
+    let clean = example("co2_monthly.csv");
+    let columns = numbers(&clean, &["year", "co2"]);
+    let (year, mut co2) = (columns[0].clone(), columns[1].clone());
+    let slope = |table: &Table, likelihood| {
+        let options = FitOptions { likelihood: Some(likelihood), ..glm() };
+        named(&fit(table, "y", &options).coefficients().expect("a linear model"), "x0").mean
+    };
+    let table = |co2: &[f64]| csv(text_of(std::slice::from_ref(&year), co2));
+    let truth = slope(&table(&co2), LikelihoodKind::Gaussian);
+    assert!((1.2..1.5).contains(&truth), "ppm a year: {truth}");
+    (0..co2.len()).filter(|i| i % 20 == 0 && *i < 200).for_each(|i| co2[i] += 300.0);
+    let robust = slope(&table(&co2), LikelihoodKind::StudentT);
+    let pulled = slope(&table(&co2), LikelihoodKind::Gaussian);
+    assert!((robust - truth).abs() < 0.05 && (pulled - truth).abs() > 0.2, "{truth} {robust} {pulled}");
+}
+
+/// q at the optimum of the ELBO by full-batch natural gradients.
+fn solve(
+    layer: impl Into<Layer<InducingPrior>>,
+    kind: LikelihoodKind,
+    x: MatRef<'_, f64>,
+    y: &[f64],
+) -> (LatentModel, Normal) {
+    let model = LatentModel::new(layer.into(), kind.build(0), true).factorised().expect("a layer");
+    let q = Normal::standard(Family::Full, model.layer().dim());
+    let mut rule = NaturalGradient::new(&q);
+    let mut variational = VariationalModel::new(model, q, Objective::elbo(1.0), y.len());
+    for step in 0..100 {
+        assert!(variational.evaluate(Batch::of(x, y, 1.0), false).is_finite());
+        variational.update_q(&mut rule, if step < 40 { 0.3 } else { 1.0 });
+    }
+    let (model, mut q) = variational.into_parts();
+    (model, q.remove(0))
+}
+
+fn counts(x: &Mat<f64>) -> Vec<f64> {
+    (0..x.ncols()).map(|j| (1.5 + 0.7 * x[(0, j)] - 0.4 * x[(1, j)]).exp().round()).collect()
+}
+
+#[test]
+fn a_reduced_layer_has_the_posterior_and_predictions_of_the_whole_one() {
+    let (d, n) = (12, 7);
+    let mut normals = Normals::new(11);
+    let (x, elsewhere) = (normals.mat(d, n), normals.mat(d, 5));
+    let y = counts(&x);
+    for intercept in [false, true] {
+        let p = d + usize::from(intercept);
+        let means: Vec<f64> = (0..p).map(|j| 0.05 * j as f64).collect();
+        let variances: Vec<f64> = (0..p).map(|j| 0.3 + 0.1 * j as f64).collect();
+        let layer = LinearLayer::independent(&means, &variances).expect("a layer");
+        let whole = if intercept { layer.with_intercept() } else { layer };
+        let reduced = whole.clone().reduced_to(x.transpose());
+        assert_eq!(reduced.basis().map(|basis| basis.shape()), Some((p, n)));
+        let (a, qa) = solve(whole.clone(), LikelihoodKind::Poisson, x.transpose(), &y);
+        let (b, qb) = solve(reduced.clone(), LikelihoodKind::Poisson, x.transpose(), &y);
+        let ((ma, ca), (mb, cb)) = (whole.coefficient_posterior(&qa), reduced.coefficient_posterior(&qb));
+        close_all(&mb, &ma, 1e-8, "means");
+        for j in 0..p {
+            (0..p).for_each(|i| close(cb[(i, j)], ca[(i, j)], 1e-8, "covariance"));
+        }
+        let sd: Vec<f64> = (0..p).map(|j| ca[(j, j)].sqrt()).collect();
+        close_all(&reduced.coefficient_moments(&qb).1, &sd, 1e-8, "deviations");
+        for x in [&x, &elsewhere] {
+            let of = |model: &LatentModel, q: &Normal| Posterior::new(model, q).marginals(x.transpose());
+            let (whole, reduced) = (of(&a, &qa), of(&b, &qb));
+            close_all(&reduced.mean, &whole.mean, 1e-8, "predicted means");
+            close_all(&reduced.variance, &whole.variance, 1e-8, "predicted variances");
+        }
+        // The same posterior in the other's coordinates.
+        let carried = reduced.carry(&qb, &whole).expect("q");
+        close_all(carried.mean(), qa.mean(), 1e-8, "carried means");
+        close(carried.kl(), qa.kl(), 1e-7, "carried KL");
+        let back = whole.carry(&qa, &reduced).expect("q");
+        close(back.kl_to(&qb), 0.0, 1e-8, "carried back");
+    }
+}
+
+#[test]
+fn weights_of_coefficients_that_are_not_negative_have_a_least_value() {
+    let layer = LinearLayer::independent(&[1.0, -0.5, 7.0], &[4.0, 0.25, 100.0]).expect("a layer");
+    assert_eq!(layer.nonnegative_weights(), [-0.5, 1.0, -0.7]);
+    let with_intercept = layer.with_intercept();
+    assert_eq!(with_intercept.nonnegative_weights(), [-0.5, 1.0, f64::NEG_INFINITY]);
+    let least = Normal::diagonal(vec![-0.5, 1.0, 0.0], vec![1.0; 3]).expect("q");
+    assert_eq!(with_intercept.coefficient_moments(&least).0[..2], [0.0, 0.0]);
+    let x = Mat::from_fn(2, 1, |_, _| 1.0);
+    assert!(with_intercept.reduced_to(x.transpose()).nonnegative_weights().is_empty());
+}
+
+#[test]
+fn a_linear_model_is_a_sparse_gp_with_a_linear_kernel() {
+    let mut normals = Normals::new(13);
+    let (x, elsewhere) = (normals.mat(3, 40), normals.mat(3, 9));
+    let y = counts(&x);
+    let variances = [0.5, 1.5, 0.8];
+    let linear = LinearLayer::independent(&[0.0; 3], &variances).expect("a layer");
+    // Three inducing inputs that span the inputs' space.
+    let z = normals.mat(3, 3);
+    let kernel = Box::new(Polynomial::linear(&variances));
+    let sparse = InducingPrior::new(kernel, z, Jitter::Absolute(0.0)).expect("a layer").with_mean(0.0, true);
+    for kind in [LikelihoodKind::Poisson, LikelihoodKind::NegativeBinomial] {
+        let (glm, q) = solve(linear.clone(), kind, x.transpose(), &y);
+        let (gp, u) = solve(sparse.clone(), kind, x.transpose(), &y);
+        for x in [&x, &elsewhere] {
+            let a = Posterior::new(&glm, &q).marginals(x.transpose());
+            let b = Posterior::new(&gp, &u).marginals(x.transpose());
+            close_all(&a.mean, &b.mean, 1e-6, "means");
+            close_all(&a.variance, &b.variance, 1e-6, "variances");
+        }
+        close(q.kl(), u.kl(), 1e-6, "KL");
+    }
+}
+
+/// More columns than rows.
+fn wide(n: usize, d: usize) -> Table {
+    let mut normals = Normals::new(17);
+    let columns: Vec<Vec<f64>> = (0..d).map(|_| normals.vec(n)).collect();
+    let y: Vec<f64> = (0..n).map(|i| 3.0 + columns[0][i] - columns[1][i] + 0.1 * normals.next()).collect();
+    csv(text_of(&columns, &y))
+}
+
+/// Fits, writes, reads, and compares everything that a file has to bring back.
+fn assert_reads_back(table: &Table, options: &FitOptions) {
+    let model = fit(table, "y", options);
+    let read = TableModel::from_bytes("m", &model.to_bytes().expect("bytes")).expect("a model");
+    let predict = |model: &TableModel| {
+        let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
+        // As bits, so that what is undefined equals itself.
+        let row = |row| {
+            let p = predictions.row(row);
+            let quantile = predictions.quantile(row, 0.1);
+            [p.mean, p.variance, p.latent_mean, p.latent_variance, quantile].map(f64::to_bits)
+        };
+        (0..table.rows()).map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(predict(&model), predict(&read));
+    if !model.mean_only() {
+        let draws = |model: &TableModel| model.samples(table, UnseenLevels::Error, 2, 5).expect("draws");
+        assert_eq!(draws(&model), draws(&read));
+    }
+    assert_eq!(model.coefficients(), read.coefficients());
+    assert_eq!((model.options(), model.summary()), (read.options(), read.summary()));
+    assert_eq!(model.schema(), read.schema());
+    assert_eq!(read.model_kind(), ModelKind::Glm);
+    assert_eq!((model.q().mean(), options.steps.family), (read.q().mean(), read.q().family()));
+    let basis = |model: &TableModel| {
+        model.latent().layer().linear().and_then(LinearLayer::basis).map(|basis| basis.to_owned())
+    };
+    assert_eq!(basis(&model), basis(&read));
+}
+
+#[test]
+fn linear_models_read_back_from_their_files_to_the_last_bit() {
+    let (columns, y) = two_columns(30);
+    let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
+    let zero = FitOptions { mean: MeanKind::Zero, prior_variance: 2.0, ..glm() };
+    let robust = FitOptions { likelihood: Some(LikelihoodKind::StudentT), epochs: Some(5), ..glm() };
+    for options in [&glm(), &zero, &robust] {
+        assert_reads_back(&narrow, options);
+        assert_reads_back(&wide, options);
+    }
+}
+
+#[test]
+fn square_loss_models_have_coefficients_without_deviations() {
+    let (columns, y) = two_columns(30);
+    let table = csv(text_of(&columns, &y));
+    let square = FitOptions { objective: ObjectiveKind::DlmSquare, epochs: Some(5), ..glm() };
+    let coefficients = fit(&table, "y", &square).coefficients().expect("a linear model");
+    assert!(
+        coefficients.iter().all(|c| c.mean.is_finite() && (c.sd, c.lower, c.upper) == (None, None, None))
+    );
+    assert_reads_back(&table, &square);
+}
+
+#[test]
+fn a_fit_goes_on_from_a_reduced_model_on_other_rows() {
+    let all = wide(12, 15);
+    let some = all.take(&[0, 2, 3, 5, 6, 9]);
+    let options = FitOptions {
+        likelihood: Some(LikelihoodKind::StudentT),
+        constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),
+        tolerance: Some(0.0),
+        ..glm()
+    };
+    let start = fit(&some, "y", &options);
+    let further = fit_from(&all, "y", &options, Some(&start));
+    let layer = further.latent().layer().linear().expect("linear");
+    assert_eq!(layer.basis().map(|basis| basis.ncols()), Some(12), "the span of all rows");
+    // From the start's posterior or afresh: the optimum is the same.
+    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+    let request = FitRequest {
+        table: &all,
+        columns: &columns,
+        options: &options,
+        test_fraction: 0.0,
+        start: Some(&start),
+        keep_posterior: false,
+    };
+    let fresh = fit_table(&request, &mut |_| {}).expect("a fit").model;
+    close(further.summary().objective, fresh.summary().objective, 1e-6, "objective");
+}
+
+#[test]
+fn categories_make_one_input_less_and_prediction_agrees() {
+    let mut text = String::from("a,colour,y\n");
+    for row in 0..60 {
+        let colour = ["blue", "green", "red"][row % 3];
+        let a = (row as f64 * 0.37).sin();
+        let y = 10.0 + 2.0 * a + [0.0, 3.0, -1.0][row % 3] + 0.01 * (row as f64 * 1.7).cos();
+        writeln!(text, "{a},{colour},{y}").expect("written");
+    }
+    let table = csv(text);
+    let model = fit(&table, "y", &FitOptions { prior_variance: 1e4, ..glm() });
+    assert_eq!(model.schema().input_names(), ["a", "colour=green", "colour=red"]);
+    let coefficients = model.coefficients().expect("a linear model");
+    for (name, want) in [("intercept", 10.0), ("a", 2.0), ("colour=green", 3.0), ("colour=red", -1.0)] {
+        let c = named(&coefficients, name);
+        assert!((c.mean - want).abs() < 0.02 && c.lower < Some(c.mean) && c.upper > Some(c.mean), "{c:?}");
+    }
+    let again = fit_from(&table, "y", &glm(), Some(&model));
+    assert_eq!(again.schema(), model.schema(), "a start's columns are kept");
+    let gp = fit(&table, "y", &FitOptions { inducing: Some(5), epochs: Some(2), ..FitOptions::default() });
+    assert_eq!(gp.schema().dims(), 2, "a category is one input of a Gaussian process");
+    assert!(gp.coefficients().is_none());
+    let single = csv("a,y\nx,1\nx,2\nx,3\n".into());
+    let columns = SchemaOptions { target: "y".into(), ..SchemaOptions::default() };
+    let options = glm();
+    let request = FitRequest {
+        table: &single,
+        columns: &columns,
+        options: &options,
+        test_fraction: 0.0,
+        start: None,
+        keep_posterior: false,
+    };
+    let error = fit_table(&request, &mut |_| {}).err().expect("nothing to learn from");
+    assert_eq!(error.exit_code(), 3);
+    assert!(error.to_string().contains("single category"), "{error}");
+}
+
+#[test]
+fn diagonal_covariances_are_fitted_saved_and_gone_on_from() {
+    let (columns, y) = two_columns(30);
+    let (narrow, wide) = (csv(text_of(&columns, &y)), wide(10, 15));
+    let diagonal = FitOptions {
+        epochs: Some(5),
+        steps: StepOptions { family: Family::Diagonal, ..glm().steps },
+        ..glm()
+    };
+    assert_reads_back(&narrow, &diagonal);
+    assert_reads_back(&wide, &diagonal);
+    // Either family takes up the posterior of the other, and ends at its own optimum.
+    let counted = FitOptions {
+        likelihood: Some(LikelihoodKind::StudentT),
+        constraints: Constraints::fixing([("likelihood.scale", 0.3), ("likelihood.df", 5.0)]).expect("names"),
+        tolerance: Some(0.0),
+        ..glm()
+    };
+    let full = fit(&wide, "y", &counted);
+    let mean_field = FitOptions {
+        steps: StepOptions { family: Family::Diagonal, ..counted.steps.clone() },
+        ..counted.clone()
+    };
+    let own = fit(&wide, "y", &mean_field);
+    let from_full = fit_from(&wide, "y", &mean_field, Some(&full));
+    assert_eq!(from_full.q().family(), Family::Diagonal);
+    assert_eq!(own.q().dim(), 16, "coordinates are the coefficients");
+    close(from_full.summary().objective, own.summary().objective, 1e-4, "objective");
+    let back = fit_from(&wide, "y", &counted, Some(&own));
+    close(back.summary().objective, full.summary().objective, 1e-5, "objective");
+    assert!(own.summary().objective > full.summary().objective, "fewer covariances fit worse");
+}
+
+#[test]
+fn the_covariance_of_coefficients_has_their_deviations_and_that_of_predictions() {
+    for mean in [MeanKind::Constant, MeanKind::Zero] {
+        let model = fit(&example("co2_monthly.csv"), "co2", &FitOptions { mean, ..glm() });
+        let coefficients = model.coefficients().expect("a linear model");
+        let covariance = model.coefficient_covariance().expect("a linear model");
+        assert_eq!(covariance.shape(), (coefficients.len(), coefficients.len()));
+        for (i, coefficient) in coefficients.iter().enumerate() {
+            close(covariance[(i, i)].sqrt(), coefficient.sd.expect("a deviation"), 1e-9, "deviation");
+        }
+        let x = Mat::from_fn(1, 1, |_, _| 1990.0);
+        let functional = [1.0, x[(0, 0)]];
+        let variance: f64 =
+            (0..4).map(|k| functional[k / 2] * covariance[(k / 2, k % 2)] * functional[k % 2]).sum();
+        let latent = model.model().predict(x.as_ref(), &[]).expect("an input").row(0).latent_variance;
+        // Far from 0 the terms are much larger than their sum.
+        close(variance / latent, 1.0, 1e-4, "variance of f");
+    }
+    let sparse =
+        fit(&example("co2_monthly.csv"), "co2", &FitOptions { inducing: Some(20), ..FitOptions::default() });
+    assert!(sparse.coefficient_covariance().is_none());
+}

@@ -1,0 +1,18 @@
+//! Tables and files of tables: columns and targets, fits to them, model files, the fuzzing corpus, experiments.
+
+mod arrays;
+mod corpus;
+mod data;
+mod defaults;
+mod experiments;
+mod extension;
+mod fits;
+mod fuzzing;
+mod glm;
+mod matrix;
+mod model_file;
+mod parts;
+mod scalings;
+mod states;
+mod targets;
+mod torture;

@@ -1,0 +1,71 @@
+//! No NaN, no failed fit: every likelihood, objective, model, family, q update and gradient on small real data.
+
+use super::fits::{Fits, objectives};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, ModelKind, StepOptions};
+use sparsegp::variational::{Average, Family, QUpdate};
+
+fn check(kind: LikelihoodKind) {
+    let fits = Fits::of(kind);
+    for (objective, estimator) in objectives(kind) {
+        for q_update in [QUpdate::Ngd, QUpdate::Adam] {
+            for seed in 0..5 {
+                fits.check(&FitOptions {
+                    objective,
+                    estimator,
+                    seed,
+                    steps: StepOptions { update: q_update, ..fits.options().steps },
+                    ..fits.options()
+                });
+            }
+        }
+    }
+    check_rules(&fits);
+}
+
+/// Every rule on sparse GPs and linear models, full and diagonal, with every gradient that it takes, down to one sample.
+fn check_rules(fits: &Fits) {
+    let samples = 1;
+    let estimators = [
+        Estimator::Exact,
+        Estimator::Piecewise { pieces: 5 },
+        Estimator::Price { samples },
+        Estimator::Energy { samples },
+        Estimator::EnergyEntropy { samples },
+        Estimator::StickingTheLanding { samples },
+    ];
+    let mut checked = 0;
+    for word in QUpdate::WORDS {
+        for (model, family) in [ModelKind::Gp, ModelKind::Glm]
+            .into_iter()
+            .flat_map(|model| [(model, Family::Full), (model, Family::Diagonal)])
+        {
+            for (seed, estimator) in estimators.into_iter().enumerate() {
+                let options = FitOptions {
+                    model,
+                    estimator,
+                    seed: seed as u64,
+                    inducing: (model == ModelKind::Gp).then_some(8),
+                    steps: StepOptions {
+                        family,
+                        update: word.parse().expect("a rule"),
+                        average: [Average::None, Average::Expectation, Average::Tail][seed % 3],
+                        batch_size: 39,
+                        ..fits.options().steps
+                    },
+                    ..fits.options()
+                };
+                if options.validate().is_ok() {
+                    fits.check(&options);
+                    checked += 1;
+                }
+            }
+        }
+    }
+    // Four gradients for each of eight rules, but no sticking the landing for prox-sgd, on four kinds of model; and bounds.
+    let bounds = if fits.kind == LikelihoodKind::BernoulliLogit { 32 } else { 0 };
+    assert_eq!(checked, 4 * 31 + bounds);
+}
+
+sparsegp_testkit::per_family!(check);

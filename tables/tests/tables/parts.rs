@@ -1,0 +1,325 @@
+//! Fits to tables in parts: the fit of the whole table, however it is cut; every way to train; failures and resumed fits.
+
+use super::fits::data_for;
+use sparsegp::Result;
+use sparsegp::checkpoint::Checkpoint;
+use sparsegp::collapsed::Dataset;
+use sparsegp::error::{Error, ErrorKind};
+use sparsegp::hyper::{Event, Session};
+use sparsegp::latent::InducingInit;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::objective::{Estimator, Targets};
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{Round, Sums};
+use sparsegp_tables::schema::{SchemaOptions, UnseenLevels};
+use sparsegp_tables::tables::{Column, NamedColumn, Readings, Table};
+use sparsegp_tables::tabular::{
+    FitRequest, PartSurvey, PartsFit, PartsRequest, Preparation, TableModel, TableParts, fit_table,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Parts in this process, which see nothing but bytes. After so many rounds there are no answers any more.
+struct Holders<'a> {
+    request: PartsRequest<'a>,
+    tables: Vec<Table>,
+    preparation: Mutex<Option<Preparation>>,
+    rounds: AtomicUsize,
+    most_rounds: usize,
+}
+
+impl<'a> Holders<'a> {
+    /// Parts of these sizes, which may be 0.
+    fn new(request: PartsRequest<'a>, table: &Table, sizes: &[usize]) -> Self {
+        let mut first = 0;
+        let part = |&size: &usize| {
+            let rows: Vec<usize> = (first..first + size).collect();
+            first += size;
+            table.take(&rows).from_row(rows.first().copied().unwrap_or(first))
+        };
+        let tables = sizes.iter().map(part).collect();
+        let (preparation, rounds) = (Mutex::new(None), AtomicUsize::new(0));
+        Holders { request, tables, preparation, rounds, most_rounds: usize::MAX }
+    }
+
+    fn with_rows(&self) -> impl Iterator<Item = (usize, &Table)> {
+        self.tables.iter().enumerate().filter(|(_, table)| table.rows() > 0)
+    }
+}
+
+impl TableParts for Holders<'_> {
+    fn count(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn survey(&self, readings: Option<&Readings>) -> Result<PartSurvey> {
+        let one = |(part, table)| {
+            PartSurvey::from_bytes(&PartSurvey::of(self.request, table, part, readings)?.to_bytes()?)
+        };
+        let mut all: Vec<PartSurvey> = self.with_rows().map(one).collect::<Result<_>>()?;
+        let mut first = all.remove(0);
+        all.into_iter().try_for_each(|later| first.merge(later))?;
+        Ok(first)
+    }
+
+    fn prepare(&self, preparation: &Preparation) -> Result<()> {
+        let preparation = Preparation::from_text(&preparation.to_text()?)?;
+        *self.preparation.lock().expect("a lock") = Some(preparation);
+        Ok(())
+    }
+
+    fn ask(&self, round: Vec<u8>) -> Result<Sums> {
+        if self.rounds.fetch_add(1, Ordering::Relaxed) >= self.most_rounds {
+            return Err(Error::data("partition 1 is lost"));
+        }
+        let preparation = self.preparation.lock().expect("a lock").clone().expect("a preparation");
+        let round = Round::from_bytes(&round)?;
+        let mut all: Option<Sums> = None;
+        for (part, table) in self.with_rows() {
+            let rows = preparation.rows(table)?;
+            let targets =
+                Targets { y: &rows.targets, exposure: &rows.exposure, weights: &rows.weights, outputs: &[] };
+            let sums = round.sums(part, Dataset { x: rows.inputs(), targets })?;
+            let sums = Sums::from_bytes(&sums.to_bytes()?)?;
+            match &mut all {
+                None => all = Some(sums),
+                Some(all) => all.merge(&sums)?,
+            }
+        }
+        all.ok_or_else(|| Error::data("no rows"))
+    }
+}
+
+/// A table with weights, some of whose targets are missing.
+fn with_weights(table: &Table) -> Table {
+    let weights = (0..table.rows()).map(|row| 0.5 + (row % 3) as f64).collect();
+    let mut columns = table.columns().to_vec();
+    columns.push(NamedColumn { name: "w".into(), column: Column::Number(weights) });
+    Table::new("data.csv", columns).expect("a table")
+}
+
+/// Sizes of one part, of two and of seven, some of them empty.
+fn cuts(n: usize) -> [Vec<usize>; 3] {
+    [vec![n], vec![n / 3, n - n / 3], vec![5, 0, n / 2, 1, 0, 2, n - n / 2 - 8]]
+}
+
+fn fit_parts(columns: &SchemaOptions, options: &FitOptions, table: &Table, sizes: &[usize]) -> TableModel {
+    let request = PartsRequest { columns, options, batch_size_given: true };
+    let holders = Holders::new(request, table, sizes);
+    let mut ignore = |_: &Event| {};
+    let fit = PartsFit::new(request, &holders).expect("columns");
+    let model = fit.fit(&mut Session::new(&mut ignore)).expect("a fit");
+    assert!(holders.rounds.into_inner() > 0, "nothing was asked of the parts");
+    model
+}
+
+fn fit_whole(columns: &SchemaOptions, options: &FitOptions, table: &Table) -> TableModel {
+    let request =
+        FitRequest { table, columns, options, test_fraction: 0.0, start: None, keep_posterior: false };
+    fit_table(&request, &mut |_| {}).expect("a fit").model
+}
+
+/// Means and variances of all latent functions at all rows.
+fn predicted(model: &TableModel, table: &Table) -> Vec<f64> {
+    let predictions = model.predict(table, UnseenLevels::Error).expect("predictions");
+    let functions = model.latent().likelihood.functions();
+    let all = (0..predictions.rows()).flat_map(|row| (0..functions).map(move |function| (row, function)));
+    all.flat_map(|(row, function)| <[f64; 2]>::from(predictions.latent(row, function))).collect()
+}
+
+fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+    let largest = want.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() <= tolerance * largest, "{what}: {got} and {want}");
+    }
+}
+
+fn columns_of(target: &str, weighted: bool) -> SchemaOptions {
+    let weights = weighted.then(|| "w".to_owned());
+    let exclude = if weighted { vec![] } else { vec!["w".to_owned()] };
+    SchemaOptions { target: target.into(), weights, exclude, ..SchemaOptions::default() }
+}
+
+#[test]
+fn collapsed_fits_of_parts_are_those_of_the_table() {
+    let (table, target) = data_for(LikelihoodKind::Gaussian);
+    let table = with_weights(&table);
+    for (objective, weighted) in [
+        (ObjectiveKind::Elbo, true),
+        (ObjectiveKind::Vfe, false),
+        (ObjectiveKind::Fitc, false),
+        (ObjectiveKind::DlmSquare, true),
+    ] {
+        let columns = columns_of(target, weighted);
+        let mut options =
+            FitOptions { objective, inducing: Some(12), epochs: Some(8), seed: 3, ..FitOptions::default() };
+        if objective == ObjectiveKind::DlmSquare {
+            // The evidence of the start is minimised without a round; many iterations would make much of the rounding of scaling.
+            options.warm_start = 5;
+        }
+        let whole = fit_whole(&columns, &options, &table);
+        for sizes in cuts(table.rows()) {
+            let model = fit_parts(&columns, &options, &table, &sizes);
+            let (got, want) = (model.summary(), whole.summary());
+            let difference = (got.objective - want.objective).abs();
+            assert!(
+                difference <= 1e-10 * want.objective.abs().max(1.0),
+                "{objective} {sizes:?}: {difference}"
+            );
+            assert_eq!((got.iterations, got.evaluations), (want.iterations, want.evaluations));
+            assert_close(
+                &predicted(&model, &table),
+                &predicted(&whole, &table),
+                1e-8,
+                &format!("{objective}"),
+            );
+        }
+    }
+}
+
+/// Fits on batches of all rows, whose sums no cut changes.
+#[test]
+fn every_likelihood_and_way_to_train_on_all_rows_is_that_of_the_table() {
+    use LikelihoodKind as Kind;
+    let fits = [
+        (Kind::Gaussian, ObjectiveKind::Elbo, Hyper::Dual),
+        (Kind::Gaussian, ObjectiveKind::DlmLog, Hyper::Joint),
+        (Kind::StudentT, ObjectiveKind::Elbo, Hyper::Alternating),
+        (Kind::NegativeBinomial, ObjectiveKind::Elbo, Hyper::Dual),
+        (Kind::NegativeBinomial, ObjectiveKind::DlmLog, Hyper::Joint),
+        (Kind::BernoulliLogit, ObjectiveKind::Elbo, Hyper::Alternating),
+        (Kind::Softmax, ObjectiveKind::Elbo, Hyper::Dual),
+        (Kind::Ordinal, ObjectiveKind::DlmLog, Hyper::Joint),
+    ];
+    for (kind, objective, hyper) in fits {
+        let (table, target) = data_for(kind);
+        let table = with_weights(&table);
+        let options = FitOptions {
+            likelihood: Some(kind),
+            objective,
+            hyper: Some(hyper),
+            inducing: Some(8),
+            // Inputs that are evenly spaced tie in k-means, and the rounding of their scaling would decide.
+            inducing_init: InducingInit::Random,
+            // Iterations on values to a tolerance make much of what it leaves.
+            epochs: Some(if hyper == Hyper::Alternating { 1 } else { 6 }),
+            tolerance: (hyper == Hyper::Alternating).then_some(1e-9),
+            warm_start: 5,
+            steps: StepOptions { batch_size: table.rows(), ..StepOptions::default() },
+            ..FitOptions::default()
+        };
+        let columns = columns_of(target, true);
+        let [one, _, seven] = cuts(table.rows());
+        let (whole, parts) =
+            (fit_parts(&columns, &options, &table, &one), fit_parts(&columns, &options, &table, &seven));
+        let want = predicted(&whole, &table);
+        // q is solved for until steps gain less than 1e-11 nats a row, of 80 rows: to √(2 · 80 · 1e-11) = 4e-5 of its deviations.
+        let tolerance = if hyper == Hyper::Alternating { 4e-5 } else { 1e-7 };
+        assert_close(&predicted(&parts, &table), &want, tolerance, &format!("{kind} {objective} {hyper}"));
+        if hyper == Hyper::Alternating {
+            let local = fit_whole(&columns, &options, &table);
+            assert_close(&predicted(&local, &table), &want, tolerance, &format!("{kind} in memory"));
+            let objectives = [&local, &whole, &parts].map(|model| model.summary().objective);
+            // Gradients are off by as much as q, and the one step that they make is short.
+            assert_close(&objectives, &[objectives[0]; 3], 1e-6, &format!("the objective of {kind}"));
+        }
+    }
+}
+
+#[test]
+fn mini_batches_of_one_part_are_those_of_the_table_and_those_of_more_come_again_to_the_bit() {
+    let (table, target) = data_for(LikelihoodKind::Poisson);
+    let table = with_weights(&table);
+    let columns = columns_of(target, false);
+    let options = FitOptions {
+        likelihood: Some(LikelihoodKind::Poisson),
+        hyper: Some(Hyper::Joint),
+        inducing: Some(8),
+        epochs: Some(4),
+        warm_start: 5,
+        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
+        ..FitOptions::default()
+    };
+    let [one, two, seven] = cuts(table.rows());
+    let whole = predicted(&fit_whole(&columns, &options, &table), &table);
+    assert_close(&predicted(&fit_parts(&columns, &options, &table, &one), &table), &whole, 1e-7, "one part");
+    let estimators = [Estimator::Exact, Estimator::Price { samples: 3 }, Estimator::Energy { samples: 3 }];
+    for estimator in estimators {
+        let options = FitOptions { estimator, ..options.clone() };
+        for sizes in [&two, &seven] {
+            let fit = || predicted(&fit_parts(&columns, &options, &table, sizes), &table);
+            let (first, again) = (fit(), fit());
+            assert!(first.iter().all(|value| value.is_finite()));
+            assert!(first.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits()), "{estimator}");
+        }
+    }
+    let held_out = FitOptions { validation_fraction: 0.2, ..options };
+    let model = fit_parts(&columns, &held_out, &table, &seven);
+    let share = model.training_rows() as f64 / table.rows() as f64;
+    assert!((0.7..0.9).contains(&share), "{share}");
+    assert!(model.summary().trace.iter().all(|record| record.validation_nll.is_some()));
+}
+
+/// Whatever way is trained, rounds that have no answer end the fit with the error, and a checkpoint goes on to the same bits.
+#[test]
+fn a_fit_whose_parts_are_lost_ends_with_that_and_can_be_resumed() {
+    let ways = [
+        (LikelihoodKind::Gaussian, Hyper::Collapsed),
+        (LikelihoodKind::Poisson, Hyper::Dual),
+        (LikelihoodKind::Poisson, Hyper::Alternating),
+    ];
+    for (kind, hyper) in ways {
+        let (table, target) = data_for(kind);
+        let table = with_weights(&table);
+        let columns = columns_of(target, false);
+        let options = FitOptions {
+            likelihood: Some(kind),
+            hyper: Some(hyper),
+            inducing: Some(8),
+            epochs: Some(6),
+            warm_start: 5,
+            steps: StepOptions { batch_size: 60, ..StepOptions::default() },
+            ..FitOptions::default()
+        };
+        let sizes = &cuts(table.rows())[1];
+        let want = predicted(&fit_parts(&columns, &options, &table, sizes), &table);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fit.checkpoint");
+        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: true };
+        let run = |most_rounds: usize, resume: bool| {
+            let mut holders = Holders::new(request, &table, sizes);
+            holders.most_rounds = most_rounds;
+            let fit = PartsFit::new(request, &holders)?;
+            let mut checkpoint = Checkpoint::new(&path, fit.identity()?, Some(std::time::Duration::ZERO));
+            if resume {
+                checkpoint = checkpoint.resume(&path)?;
+            }
+            let mut ignore = |_: &Event| {};
+            let mut session = Session::new(&mut ignore).with_checkpoint(&mut checkpoint);
+            fit.fit(&mut session).map(|model| predicted(&model, &table))
+        };
+        for most in [0, 9] {
+            let error = run(most, false).expect_err("no answers");
+            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+            assert!(error.to_string().contains("partition 1 is lost"), "{kind} {hyper}: {error}");
+        }
+        let resumed = run(usize::MAX, true).expect("a fit");
+        assert!(resumed.iter().zip(&want).all(|(a, b)| a.to_bits() == b.to_bits()), "{kind} {hyper}");
+    }
+}
+
+#[test]
+fn what_needs_all_rows_in_one_place_is_refused_in_one_line() {
+    let (table, target) = data_for(LikelihoodKind::Gaussian);
+    let columns = SchemaOptions { target: target.into(), ..SchemaOptions::default() };
+    for options in [
+        FitOptions { neighbours: Some(5), ..FitOptions::default() },
+        FitOptions { restarts: 3, ..FitOptions::default() },
+    ] {
+        let request = PartsRequest { columns: &columns, options: &options, batch_size_given: false };
+        let holders = Holders::new(request, &table, &[table.rows()]);
+        let error = PartsFit::new(request, &holders).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("needs all rows in one place"), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Units do not matter: small fits on real data in other units of inputs and target; no other data.
+
+use super::fits::{Fits, objectives};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::likelihood::TargetKind;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::variational::QUpdate;
+use sparsegp_tables::tables::{Column, NamedColumn, Table};
+use sparsegp_tables::tabular::TableFit;
+
+/// Other units: `(value + shift·s)·scale` for inputs of standard deviation s, `value·target` for real targets.
+///
+/// The shift comes first, so that it is the same part of the spread in all units: of a column of spread 1 it leaves ten
+/// digits. Added after a scale of 1e-8 it would leave two, and no model could bring back the others.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    scale: f64,
+    shift: f64,
+    target: f64,
+}
+
+const ORIGINAL: Units = Units { scale: 1.0, shift: 0.0, target: 1.0 };
+
+const HOSTILE: [Units; 6] = [
+    Units { scale: 1e8, ..ORIGINAL },
+    Units { scale: 1e-8, ..ORIGINAL },
+    Units { shift: 1e6, ..ORIGINAL },
+    Units { target: 1e6, ..ORIGINAL },
+    Units { target: 1e-6, ..ORIGINAL },
+    Units { scale: 1e-8, shift: -1e6, target: 1e6 },
+];
+
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt()
+}
+
+impl Units {
+    /// The same fits in these units. Targets that are not real numbers have units of their own.
+    fn of(self, fits: &Fits) -> Fits {
+        let real = fits.kind.target_kind() == TargetKind::Real;
+        let change = |named: &NamedColumn| {
+            let target = named.name == fits.columns.target;
+            let column = match &named.column {
+                Column::Number(values) if target && real => {
+                    Column::Number(values.iter().map(|value| value * self.target).collect())
+                }
+                Column::Number(values) if !target => {
+                    let shift = self.shift * deviation(values);
+                    Column::Number(values.iter().map(|value| (value + shift) * self.scale).collect())
+                }
+                other => other.clone(),
+            };
+            NamedColumn { name: named.name.clone(), column }
+        };
+        let columns = fits.table.columns().iter().map(change).collect();
+        Fits {
+            kind: fits.kind,
+            table: Table::new("other units", columns).expect("a table"),
+            columns: fits.columns.clone(),
+        }
+    }
+
+    /// The target's unit in terms of the original one.
+    fn target_unit(self, kind: LikelihoodKind) -> f64 {
+        if kind.target_kind() == TargetKind::Real { self.target } else { 1.0 }
+    }
+}
+
+/// Means and variances of the test rows in units of the target's own scale.
+fn predictions(fit: &TableFit, unit: f64) -> Vec<[f64; 2]> {
+    let test = fit.test.as_ref().expect("test rows");
+    let predictions = fit.model.predict_part(test);
+    let row = |row: usize| {
+        let moments = predictions.row(row);
+        [moments.mean / unit, moments.variance / unit / unit]
+    };
+    (0..predictions.rows()).map(row).collect()
+}
+
+/// The test score where there is one: the mean squared error for models without a density, in original units.
+fn score(fit: &TableFit, unit: f64) -> f64 {
+    let test = fit.test.as_ref().expect("test rows");
+    let report = fit.model.predict_part(test).report(&test.targets);
+    match report.nll {
+        Some(nll) => nll - unit.ln(),
+        // As a part of the variance of the targets, so that 0.01 means as little as for a nat.
+        None => report.mse.expect("a squared error") / deviation(&test.targets).powi(2),
+    }
+}
+
+fn compare(what: &str, original: &TableFit, other: &TableFit, unit: f64, tolerance: f64) {
+    let spread = deviation(&predictions(original, 1.0).iter().map(|row| row[0]).collect::<Vec<_>>());
+    let (before, after) = (predictions(original, 1.0), predictions(other, unit));
+    for (row, (before, after)) in before.iter().zip(&after).enumerate() {
+        let mean = (before[0] - after[0]).abs() / (before[0].abs().min(spread) + spread);
+        assert!(mean <= tolerance, "{what}: mean {} of row {row} became {}", before[0], after[0]);
+        // Undefined for a mean-only model, in all units.
+        let same = before[1].is_nan() && after[1].is_nan();
+        let variance = (before[1] - after[1]).abs() / before[1];
+        assert!(
+            same || variance <= tolerance,
+            "{what}: variance {} of row {row} became {}",
+            before[1],
+            after[1]
+        );
+    }
+}
+
+/// Every objective with its estimators, moved by natural gradients and by Adam.
+fn settings(fits: &Fits) -> Vec<FitOptions> {
+    let mut all = Vec::new();
+    for (objective, estimator) in objectives(fits.kind) {
+        for q_update in [QUpdate::Ngd, QUpdate::Adam] {
+            all.push(FitOptions {
+                objective,
+                estimator,
+                steps: StepOptions { update: q_update, ..fits.options().steps },
+                ..fits.options()
+            });
+        }
+    }
+    for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
+        all.push(FitOptions { model: ModelKind::Glm, inducing: None, objective, ..fits.options() });
+    }
+    all
+}
+
+/// At given hyper-parameters everything but rounding is the same, so predictions agree to 1e-6.
+fn check_fixed(fits: &Fits) {
+    for options in settings(fits) {
+        if options.estimator != Estimator::Exact {
+            continue;
+        }
+        let options = FitOptions { hyper: Some(Hyper::Fixed), ..options };
+        let original = fits.check(&options);
+        for units in HOSTILE {
+            let what = format!(
+                "fixed {} {} {} {} in {units:?}",
+                fits.kind, options.model, options.objective, options.steps.update
+            );
+            let other = units.of(fits).check(&options);
+            compare(&what, &original, &other, units.target_unit(fits.kind), 1e-6);
+        }
+    }
+}
+
+/// Trained fits score the same to 0.01 nat.
+fn check_trained(fits: &Fits) {
+    for options in settings(fits) {
+        let original = fits.check(&options);
+        for units in HOSTILE {
+            let other = units.of(fits).check(&options);
+            let (before, after) = (score(&original, 1.0), score(&other, units.target_unit(fits.kind)));
+            let FitOptions { model, objective, estimator, .. } = &options;
+            let q_update = options.steps.update;
+            assert!(
+                (before - after).abs() <= 0.01,
+                "{} {model} {objective} {estimator} {q_update} in {units:?}: {before} became {after}",
+                fits.kind
+            );
+        }
+    }
+}
+
+fn check(kind: LikelihoodKind) {
+    let fits = Fits::of(kind);
+    check_fixed(&fits);
+    check_trained(&fits);
+}
+
+sparsegp_testkit::per_family!(check);

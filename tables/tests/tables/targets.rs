@@ -1,0 +1,595 @@
+//! Targets: which kind a column is taken for, what its cells are coded as, what is refused; exposure and weights.
+
+use std::fs;
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use sparsegp::likelihood::{TargetKind, Task};
+use sparsegp::{Error, ErrorKind};
+use sparsegp_tables::schema::{Schema, SchemaOptions, TargetEncoding, UnseenLevels};
+use sparsegp_tables::tables::{Column, NamedColumn, Table, read_csv};
+
+fn csv(text: &str) -> Table {
+    read_csv("f.csv", Cursor::new(text.to_owned().into_bytes())).unwrap()
+}
+
+/// A table of a feature and the target `y`, of these cells.
+fn with_target(cells: &[&str]) -> Table {
+    csv(&format!("x,y\n{}", cells.iter().enumerate().map(|(i, y)| format!("{i},{y}\n")).collect::<String>()))
+}
+
+fn options() -> SchemaOptions {
+    SchemaOptions { target: "y".into(), ..SchemaOptions::default() }
+}
+
+fn of_kind(kind: TargetKind) -> SchemaOptions {
+    SchemaOptions { target_kind: Some(kind), ..options() }
+}
+
+fn schema(cells: &[&str], options: &SchemaOptions) -> Schema {
+    Schema::infer(&with_target(cells), options).unwrap_or_else(|error| panic!("{cells:?}: {error}")).0
+}
+
+fn kind(cells: &[&str]) -> TargetKind {
+    schema(cells, &options()).encoding().kind()
+}
+
+fn coded(cells: &[&str], options: &SchemaOptions) -> Vec<f64> {
+    schema(cells, options).target(&with_target(cells)).unwrap().unwrap()
+}
+
+fn error(cells: &[&str], options: &SchemaOptions) -> Error {
+    match Schema::infer(&with_target(cells), options) {
+        Ok(_) => panic!("accepted: {cells:?}"),
+        Err(error) => error,
+    }
+}
+
+/// The message of an error about the data, which must be one line with a hint.
+fn refused(cells: &[&str], kind: TargetKind) -> String {
+    let error = error(cells, &of_kind(kind));
+    assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+    assert!(error.advice().is_some() && !error.to_string().contains('\n'), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn the_kind_is_found_by_the_values() {
+    use TargetKind::{Binary, Count, Real};
+    for (cells, expected) in [
+        (&["a", "b"][..], Binary),
+        (&["true", "FALSE", "True"], Binary),
+        (&["0", "1", "1"], Binary),
+        (&["2.5", "7", "7.0"], Binary),
+        (&["-1", "1", "-1", "+1"], Binary),
+        (&["no", "1", "no"], Binary),
+        (&["0", "1"], Real),
+        (&["0", "1", "2"], Real),
+        (&["0", "0", "0", "1", "1", "2", "0", "3"], Count),
+        (&["1", "1", "1", "2", "2", "3", "1", "4"], Real),
+        (&["1", "1", "7.0", "2", "11", "2", "7", "1", "1", "2"], Count),
+        (&["1", "1", "7.5", "2", "11", "2", "7.5", "1", "1", "2"], Real),
+        (&["0", "1", "1", "1", "2", "3", "9999", "9999", "1", "3"], Count),
+        (&["0", "1", "1", "1", "2", "3", "9999", "10001", "1", "3"], Real),
+        (&["0", "10", "20"], Real),
+        (&["10", "20", "30", "40"], Real),
+        (&["-1", "0", "1"], Real),
+        (&["0", "1", "2.5"], Real),
+    ] {
+        assert_eq!(kind(cells), expected, "{cells:?}");
+    }
+    let schema = schema(&["0", "1", "1", "1", "2", "2", "0", "3"], &options());
+    assert_eq!((schema.encoding().task(), schema.encoding().levels().len()), (Task::Count, 0));
+    assert_eq!((schema.encoding().positive(), schema.encoding().negative()), (None, None));
+}
+
+#[test]
+fn text_of_many_values_is_no_target() {
+    let error = error(&["a", "b", "c", "d", "e", "f", "g"], &options());
+    assert_eq!(
+        error.to_string(),
+        "f.csv: the target 'y' is text of 7 distinct values, \"a\", \"b\", \"c\", \"d\", \"e\", 2 more, expected numbers, \
+         or classes with two rows each at least"
+    );
+    assert!(error.advice().unwrap().contains("names the right column"));
+    let lone = self::error(&["a", "b", "c", "a", "b", "b"], &options());
+    assert_eq!(
+        lone.to_string(),
+        "f.csv: the target 'y' has \"c\" in one row only, expected classes of several rows"
+    );
+    let error = self::error(&["1", "2", "low", "4"], &options()).to_string();
+    assert_eq!(error, "f.csv: row 3 (line 4), column 'y': found \"low\", expected a number");
+    let date = Column::Unsupported { data_type: "Date32".into(), rows: 2 };
+    let x = NamedColumn { name: "x".into(), column: Column::Number(vec![1.0, 2.0]) };
+    let table = Table::new("t", vec![x, NamedColumn { name: "y".into(), column: date }]).unwrap();
+    for kind in [None, Some(TargetKind::Binary), Some(TargetKind::Count)] {
+        let error = Schema::infer(&table, &SchemaOptions { target_kind: kind, ..options() }).unwrap_err();
+        assert!(error.to_string().starts_with("t: column 'y' has type Date32"), "{error}");
+    }
+}
+
+#[test]
+fn the_positive_class_is_the_one_that_says_yes() {
+    for (cells, negative, positive, noted) in [
+        (&["yes", "no", "no"][..], "no", "yes", false),
+        (&["Y", "N", "N"], "N", "Y", false),
+        (&["T", "f", "f"], "f", "T", false),
+        (&["TRUE", "false", "True"], "false", "true", false),
+        (&["Pos", "NEG", "NEG"], "NEG", "Pos", false),
+        (&["positive", "negative"], "negative", "positive", false),
+        (&["1", "0", "0.0"], "0", "1", false),
+        (&["+1", "-1", "-1"], "-1", "1", false),
+        (&["1", "no", "no"], "no", "1", false),
+        (&["0", "yes", "yes"], "0", "yes", false),
+        // Of words that are no opposites the rarer one is positive, and of as many the later one.
+        (&["dog", "cat", "cat"], "cat", "dog", true),
+        (&["dog", "cat", "dog"], "dog", "cat", true),
+        (&["dog", "cat", "dog", "cat"], "cat", "dog", true),
+        (&["yes", "y"], "y", "yes", true),
+        (&["10", "9", "9"], "9", "10", true),
+        (&["-0", "-1", "-1"], "-1", "0", true),
+    ] {
+        let (schema, notes) = Schema::infer(&with_target(cells), &options()).unwrap();
+        let encoding = schema.encoding();
+        assert_eq!((encoding.negative(), encoding.positive()), (Some(negative), Some(positive)), "{cells:?}");
+        assert_eq!(encoding.levels(), [negative, positive]);
+        assert_eq!(!notes.is_empty(), noted, "{notes:?}");
+    }
+    let (_, notes) = Schema::infer(&with_target(&["7", "2.5", "7"]), &options()).unwrap();
+    assert_eq!(
+        notes,
+        [
+            "f.csv: the target 'y' takes only the values \"2.5\", \"7\": they are two classes, with \"7\" as the positive one"
+        ]
+    );
+}
+
+#[test]
+fn the_positive_class_can_be_chosen() {
+    let chosen = |label: &str| SchemaOptions { positive_label: Some(label.into()), ..options() };
+    for (cells, label, codes) in [
+        (&["dog", "cat", "cat"][..], "cat", [0.0, 1.0, 1.0]),
+        (&["dog", "cat", "cat"], "dog", [1.0, 0.0, 0.0]),
+        (&["yes", "no", "no"], "no", [0.0, 1.0, 1.0]),
+        (&["1", "0", "0"], "0.0", [0.0, 1.0, 1.0]),
+        (&["1", "-1", "-1"], " +1 ", [1.0, 0.0, 0.0]),
+        (&["TRUE", "False", "False"], "FALSE", [0.0, 1.0, 1.0]),
+    ] {
+        assert_eq!(coded(cells, &chosen(label)), codes, "{cells:?} {label}");
+        assert_eq!(Schema::infer(&with_target(cells), &chosen(label)).unwrap().1, Vec::<String>::new());
+    }
+    let error = error(&["dog", "cat", "cat"], &chosen("mouse"));
+    assert_eq!(
+        error.to_string(),
+        "f.csv: the target 'y' has the classes \"cat\", \"dog\", found the positive label \"mouse\", expected one of them"
+    );
+    let error = self::error(&["1", "2", "3"], &chosen("1"));
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("is of kind real, which has no positive class"), "{error}");
+}
+
+#[test]
+fn two_classes_are_exactly_two() {
+    let refused = |cells: &[&str]| refused(cells, TargetKind::Binary);
+    for (cells, third) in [
+        (&["no", "yes", "no", "maybe"][..], "\"maybe\", expected \"no\" or \"yes\""),
+        (&["0", "1", "1", "0.5"], "\"0.5\", expected \"0\" or \"1\""),
+        (&["true", "1", "1", "no"], "\"no\", expected \"true\" or \"1\""),
+    ] {
+        let message = refused(cells);
+        assert!(message.starts_with("f.csv: row 4 (line 5), column 'y': found "), "{message}");
+        assert!(message.contains(third), "{message}");
+    }
+    for (cells, only) in [(["red", "red"], "red"), (["1", "1.0"], "1"), (["TRUE", "true"], "true")] {
+        let expected = format!("f.csv: the target 'y' has one class only, {only:?}, expected two");
+        assert_eq!(refused(&cells), expected);
+    }
+    assert_eq!(error(&["red", "red"], &options()).to_string(), refused(&["red", "red"]));
+    assert!(refused(&["0", "inf", "0"]).contains("row 2 (line 3), column 'y': found inf"));
+}
+
+#[test]
+fn numbers_must_be_of_the_kind() {
+    use TargetKind::{Count, Positive, Real, UnitInterval};
+    let count = "expected a count (0, 1, 2, …)";
+    let unit = "expected a number above 0 and below 1";
+    for (kind, second, expected) in [
+        (Count, "-1", format!("found -1, {count}")),
+        (Count, "2.5", format!("found 2.5, {count}")),
+        (Count, "1e17", "found 1e17, expected a count of at most 2^53".into()),
+        (Count, "inf", "found inf, expected a finite number".into()),
+        (Count, "red", "found \"red\", expected a number".into()),
+        (Positive, "0", "found 0, expected a number above 0".into()),
+        (Positive, "-2.5", "found -2.5, expected a number above 0".into()),
+        (UnitInterval, "0", format!("found 0, {unit}")),
+        (UnitInterval, "1", format!("found 1, {unit}")),
+        (UnitInterval, "1.5", format!("found 1.5, {unit}")),
+        (Real, "-inf", "found -inf, expected a finite number".into()),
+    ] {
+        let first = if kind == UnitInterval { "0.5" } else { "1" };
+        let error = error(&[first, second, first], &of_kind(kind));
+        assert_eq!(error.to_string(), format!("f.csv: row 2 (line 3), column 'y': {expected}"));
+    }
+    let error = error(&["0.5", "0", "0.2"], &of_kind(UnitInterval));
+    assert!(error.advice().unwrap().contains("(y(n−1)+0.5)/n"), "{error:?}");
+    for kind in [Real, Count, Positive] {
+        assert_eq!(
+            refused(&["2", "2", "2.0"], kind),
+            "f.csv: the target 'y' is 2 in every row, expected values that vary"
+        );
+    }
+    assert!(refused(&["1e300", "1", "2"], Positive).contains("ranges from 1e0 to 1e300"));
+    assert_eq!(coded(&["0", "9007199254740992", "7"], &of_kind(Count)), [0.0, 9007199254740992.0, 7.0]);
+    assert_eq!(coded(&["0.25", "1e-9"], &of_kind(UnitInterval)), [0.25, 1e-9]);
+    assert_eq!(coded(&["5", "1e-9"], &of_kind(Positive)), [5.0, 1e-9]);
+    // What would be guessed to be classes or counts stays a number when it is asked for.
+    assert_eq!(coded(&["5", "7", "7"], &of_kind(Real)), [5.0, 7.0, 7.0]);
+    assert_eq!(coded(&["true", "false", "true"], &of_kind(Real)), [1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn ordered_levels_are_consecutive_whole_numbers() {
+    let ordinal = of_kind(TargetKind::Ordinal);
+    let levels = schema(&["5", "3.0", "4", "6", "8", "7", "3"], &ordinal);
+    assert_eq!(levels.encoding().levels(), ["3", "4", "5", "6", "7", "8"]);
+    assert_eq!((levels.encoding().task(), levels.encoding().positive()), (Task::Ordinal, None));
+    assert_eq!(coded(&["5", "3.0", "4", "6", "8", "7"], &ordinal), [2.0, 0.0, 1.0, 3.0, 5.0, 4.0]);
+    assert_eq!(coded(&["1", "-1", "-0"], &ordinal), [2.0, 0.0, 1.0]);
+    let refused = |cells: &[&str]| refused(cells, TargetKind::Ordinal);
+    assert_eq!(
+        refused(&["3", "5", "6", "8"]),
+        "f.csv: the target 'y' has no row of level 4 between 3 and 5, expected levels without gaps"
+    );
+    assert_eq!(
+        refused(&["3", "3.5", "5"]),
+        "f.csv: row 2 (line 3), column 'y': found 3.5, expected a level written as a whole number"
+    );
+    assert!(refused(&["1", "2", "1e300"]).contains("row 3 (line 4), column 'y': found 1e300"));
+    assert!(refused(&["low", "mid", "high"]).contains("row 1 (line 2), column 'y': \"low\""));
+    assert!(error(&["low", "mid", "high"], &ordinal).advice().unwrap().contains("number the levels"));
+    assert!(refused(&["4", "4", "4"]).contains("is 4 in every row"));
+    let two = error(&["3", "4", "4"], &ordinal);
+    assert!(two.to_string().contains("has the 2 levels 3 and 4, expected at least 3"), "{two}");
+    assert!(two.advice().unwrap().contains("Bernoulli"), "{two:?}");
+    let cells: Vec<String> = (0..=100).map(|level| level.to_string()).collect();
+    let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+    assert!(refused(&cells).contains("has 101 levels, expected at most 100"));
+    assert_eq!(schema(&cells[1..], &ordinal).encoding().levels().len(), 100);
+}
+
+#[test]
+fn later_tables_are_coded_as_the_training_table() {
+    let codes = |schema: &Schema, cells: &[&str]| {
+        let values = schema.target_where_known(&with_target(cells)).map_err(|error| error.to_string())?;
+        Ok(values.unwrap().iter().map(|&v| if v.is_nan() { -1.0 } else { v }).collect::<Vec<_>>())
+    };
+    let at = |row: usize, what: &str| {
+        Err::<Vec<f64>, _>(format!("f.csv: row {row} (line {}), column 'y': {what}", row + 1))
+    };
+    let pets = schema(&["dog", "cat", "cat"], &options());
+    assert_eq!(codes(&pets, &["cat", "?", "dog"]), Ok(vec![0.0, -1.0, 1.0]));
+    assert_eq!(codes(&pets, &["cat"]), Ok(vec![0.0]));
+    let unseen = "expected a class seen in training: \"cat\", \"dog\"";
+    assert_eq!(codes(&pets, &["cat", "cow"]), at(2, &format!("found \"cow\", {unseen}")));
+    assert_eq!(codes(&pets, &["1"]), at(1, &format!("found \"1\", {unseen}")));
+    assert!(pets.target(&with_target(&["cat", "?"])).unwrap_err().to_string().contains("row 2"));
+    assert_eq!(pets.target(&csv("x\n1\n")).unwrap(), None);
+
+    // A number is the same class in any spelling, in a column of text and as true or false.
+    let digits = schema(&["1", "0", "0"], &options());
+    assert_eq!(codes(&digits, &["1.0", "-0", "01"]), Ok(vec![1.0, 0.0, 1.0]));
+    assert_eq!(codes(&digits, &["True", "false"]), Ok(vec![1.0, 0.0]));
+    let unseen = "found \"oops\", expected a class seen in training: \"0\", \"1\"";
+    assert_eq!(codes(&digits, &["1.0", "oops"]), at(2, unseen));
+    assert!(codes(&digits, &["1", "inf"]).unwrap_err().contains("found \"inf\""));
+    let truths = schema(&["true", "false"], &options());
+    assert_eq!(codes(&truths, &["1", "0.0"]), Ok(vec![1.0, 0.0]));
+    assert_eq!(codes(&truths, &["TRUE", "", "False"]), Ok(vec![1.0, -1.0, 0.0]));
+    let mixed = schema(&["2", "none", "none"], &options());
+    assert_eq!(codes(&mixed, &["2.0", "2"]), Ok(vec![1.0, 1.0]));
+    assert_eq!(codes(&mixed, &["none", "2e0"]), Ok(vec![0.0, 1.0]));
+
+    let levels = schema(&["3", "4", "5"], &of_kind(TargetKind::Ordinal));
+    assert_eq!(codes(&levels, &["5", "NA", "5.0"]), Ok(vec![2.0, -1.0, 2.0]));
+    for wrong in ["6", "2", "3.5"] {
+        let what = format!("found {wrong}, expected a level seen in training: 3 to 5");
+        assert_eq!(codes(&levels, &["4", wrong]), at(2, &what));
+    }
+    assert_eq!(codes(&levels, &["4", "inf"]), at(2, "found inf, expected a finite number"));
+
+    let count = schema(&["1", "2", "3"], &of_kind(TargetKind::Count));
+    assert_eq!(codes(&count, &["7", "?", "0"]), Ok(vec![7.0, -1.0, 0.0]));
+    assert_eq!(codes(&count, &["7", "?", "-1"]), at(3, "found -1, expected a count (0, 1, 2, …)"));
+    let positive = schema(&["1", "2"], &of_kind(TargetKind::Positive));
+    assert_eq!(codes(&positive, &["0"]), at(1, "found 0, expected a number above 0"));
+    let unit = schema(&["0.1", "0.2"], &of_kind(TargetKind::UnitInterval));
+    assert_eq!(codes(&unit, &["1"]), at(1, "found 1, expected a number above 0 and below 1"));
+}
+
+#[test]
+fn another_table_to_learn_from_is_checked_against_the_encoding() {
+    let check = |schema: &Schema, cells: &[&str]| {
+        schema.check_training(&with_target(cells)).map_err(|error| error.to_string())
+    };
+    let pets = schema(&["dog", "cat", "cat"], &options());
+    assert_eq!(check(&pets, &["dog", "cat"]), Ok(()));
+    assert!(check(&pets, &["dog", "dog"]).unwrap_err().contains("the target 'y' is dog in every row"));
+    assert!(check(&pets, &["dog", "cow"]).unwrap_err().contains("found \"cow\""));
+    assert!(
+        check(&pets, &["dog", "?"]).unwrap_err().contains("row 2 (line 3), column 'y': the value is missing")
+    );
+    assert!(check(&pets, &["dog"]).unwrap_err().contains("has 1 row of data"));
+    let levels = schema(&["3", "4", "5"], &of_kind(TargetKind::Ordinal));
+    assert_eq!(check(&levels, &["3", "5"]), Ok(()));
+    assert!(check(&levels, &["4", "4"]).unwrap_err().contains("is 4 in every row"));
+    let real = schema(&["3", "4.5"], &options());
+    assert!(check(&real, &["1e300", "0"]).unwrap_err().contains("cannot hold"));
+    let error = real.check_training(&csv("x\n1\n2\n")).unwrap_err().to_string();
+    assert_eq!(error, "f.csv: there is no column named 'y'");
+}
+
+fn counts_with(exposure: Option<&str>, weights: Option<&str>) -> SchemaOptions {
+    let owned = |name: Option<&str>| name.map(str::to_owned);
+    SchemaOptions { exposure: owned(exposure), weights: owned(weights), ..options() }
+}
+
+#[test]
+fn exposure_and_weights_are_no_features() {
+    let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
+    let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
+    assert_eq!(schema.input_names(), ["x"]);
+    assert_eq!((schema.exposure_name(), schema.weights_name()), (Some("e"), Some("w")));
+    assert_eq!(schema.exposure(&table).unwrap(), Some(vec![2.5, 1.0, 4.0]));
+    assert_eq!(schema.weights(&table).unwrap(), Some(vec![1.0, 3.0, 0.5]));
+    let used: Vec<bool> = ["x", "e", "w", "y"].map(|name| schema.uses(name)).to_vec();
+    assert_eq!(used, [true, true, false, true]);
+    let error = schema.exposure(&csv("x,ee\n1,2\n")).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::Data, "f.csv: there is no column named 'e'".into())
+    );
+    assert!(schema.weights(&csv("x\n1\n")).unwrap_err().to_string().contains("no column named 'w'"));
+
+    let (plain, _) = Schema::infer(&table, &options()).unwrap();
+    assert_eq!(plain.input_names(), ["x", "e", "w"]);
+    assert_eq!((plain.exposure(&table), plain.weights(&table)), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn exposure_is_read_with_the_features_and_weights_are_not() {
+    let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
+    let (schema, _) = Schema::infer(&table, &counts_with(Some("e"), Some("w"))).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.csv");
+    fs::write(&path, "w,e,x\njunk,1.5,7\njunk,2,8\njunk,3,9\n").unwrap();
+    let blocks: Vec<Table> = schema.open(&path, 2).unwrap().map(Result::unwrap).collect();
+    assert_eq!(schema.exposure(&blocks[0]).unwrap(), Some(vec![1.5, 2.0]));
+    assert_eq!(schema.exposure(&blocks[1]).unwrap(), Some(vec![3.0]));
+    assert_eq!(schema.design(&blocks[0], UnseenLevels::Error).unwrap()[(1, 0)], 8.0);
+    assert!(blocks[0].column("w").is_none());
+    fs::write(&path, "x\n7\n").unwrap();
+    let error = schema.open(&path, 2).unwrap_err().to_string();
+    assert!(error.ends_with("f.csv: there is no column named 'e'"), "{error}");
+}
+
+#[test]
+fn exposure_and_weights_are_above_zero_in_every_row() {
+    for (value, expected) in [
+        ("0", "found 0, expected"),
+        ("-1", "found -1, expected"),
+        ("inf", "found inf, expected a finite number"),
+        ("", "the value is missing"),
+        ("red", "found \"red\", expected a number"),
+    ] {
+        let table = csv(&format!("x,c,y\n1,1,0\n2,{value},1\n3,4,2\n"));
+        for options in [counts_with(Some("c"), None), counts_with(None, Some("c"))] {
+            let error = Schema::infer(&table, &options).unwrap_err();
+            let start = format!("f.csv: row 2 (line 3), column 'c': {expected}");
+            assert!(error.kind() == ErrorKind::Data && error.to_string().starts_with(&start), "{error}");
+        }
+    }
+    let table = csv("x,c,y\n1,1,0\n2,0,1\n3,4,2\n");
+    let error = Schema::infer(&table, &counts_with(None, Some("c"))).unwrap_err();
+    assert!(error.to_string().ends_with("found 0, expected a weight above 0"), "{error}");
+    assert!(error.advice().unwrap().contains("leave out rows"), "{error:?}");
+    let error = Schema::infer(&table, &counts_with(Some("c"), None)).unwrap_err();
+    assert!(error.to_string().ends_with("found 0, expected an exposure above 0"), "{error}");
+}
+
+#[test]
+fn roles_that_contradict_each_other_are_usage_errors() {
+    let table = csv("x,e,w,y\n1,2.5,1,0\n2,1,3,1\n3,4,0.5,2\n");
+    let usage = |options: &SchemaOptions| {
+        let error = Schema::infer(&table, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        error.to_string()
+    };
+    assert_eq!(usage(&counts_with(Some("y"), None)), "the column 'y' cannot be both target and exposure");
+    assert_eq!(usage(&counts_with(None, Some("y"))), "the column 'y' cannot be both target and weights");
+    assert_eq!(
+        usage(&counts_with(Some("e"), Some("e"))),
+        "the column 'e' cannot be both exposure and weights"
+    );
+    let features = Some(vec!["x".to_owned(), "w".to_owned()]);
+    let both = SchemaOptions { features, ..counts_with(None, Some("w")) };
+    assert_eq!(usage(&both), "the weights 'w' cannot be a feature too");
+    let real = SchemaOptions { target_kind: Some(TargetKind::Real), ..counts_with(Some("e"), None) };
+    assert_eq!(usage(&real), "the exposure 'e' is for a target of counts, the target 'y' is of kind real");
+    let absent = Schema::infer(&table, &counts_with(None, Some("ww"))).unwrap_err();
+    assert_eq!(
+        (absent.kind(), absent.to_string()),
+        (ErrorKind::Data, "f.csv: there is no column named 'ww'".into())
+    );
+}
+
+#[test]
+fn a_stored_schema_is_readable_and_checked() {
+    let table = csv("x,e,y\n1,2,0\n2,1,1\n3,4,2\n");
+    let (counts, _) = Schema::infer(&table, &counts_with(Some("e"), None)).unwrap();
+    let pets = schema(&["dog", "cat", "cat"], &options());
+    let levels = schema(&["3", "4", "5"], &of_kind(TargetKind::Ordinal));
+    for schema in [&counts, &pets, &levels] {
+        let json = serde_json::to_string(schema).unwrap();
+        assert_eq!(&serde_json::from_str::<Schema>(&json).unwrap(), schema);
+    }
+    let json = serde_json::to_string(&pets).unwrap();
+    assert!(json.contains(r#""encoding":{"kind":"binary","levels":["cat","dog"]}"#), "{json}");
+    assert!(
+        serde_json::to_string(&counts).unwrap().contains(r#""encoding":{"kind":"count"},"exposure":"e""#)
+    );
+    // A model file of before there were kinds.
+    let old = r#"{"features":[{"type":"numeric","name":"x"}],"target":"y","drop_first":false}"#;
+    let old: Schema = serde_json::from_str(old).unwrap();
+    assert_eq!((old.encoding().kind(), old.exposure_name()), (TargetKind::Real, None));
+    for damaged in [
+        r#"{"kind":"binary"}"#,
+        r#"{"kind":"binary","levels":["a"]}"#,
+        r#"{"kind":"binary","levels":["a","a"]}"#,
+        r#"{"kind":"binary","levels":["a","b","c"]}"#,
+        r#"{"kind":"ordinal","levels":["1","2"]}"#,
+        r#"{"kind":"ordinal","levels":["1","2","4"]}"#,
+        r#"{"kind":"ordinal","levels":["1","2","three"]}"#,
+        r#"{"kind":"count","levels":["1"]}"#,
+        r#"{"kind":"other"}"#,
+    ] {
+        assert!(serde_json::from_str::<TargetEncoding>(damaged).is_err(), "{damaged}");
+    }
+}
+
+fn any_kind() -> impl Strategy<Value = Option<TargetKind>> {
+    use TargetKind::{Binary, Count, Ordinal, Positive, Real, UnitInterval};
+    prop::option::of(prop::sample::select(vec![Real, Positive, UnitInterval, Count, Binary, Ordinal]))
+}
+
+/// A cell of the kinds that mistakes are made of.
+fn any_cell() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => (-2i32..5).prop_map(|value| value.to_string()),
+        1 => any::<f64>().prop_map(|value| value.to_string()),
+        1 => (0.0..1.0f64).prop_map(|value| value.to_string()),
+        2 => prop::sample::select(vec!["yes", "No", "true", "FALSE", "", "NA", "inf", "1.0", "+1", "-0", "1e300"])
+            .prop_map(str::to_owned),
+        1 => "[a-cé ]{1,2}",
+    ]
+}
+
+fn column(cells: &[String]) -> Table {
+    let column = Column::from_text(cells.iter().map(|cell| Some(cell.as_str())));
+    Table::new("t", vec![NamedColumn { name: "y".into(), column }]).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn any_column_is_coded_within_its_kind_or_refused_in_one_line(
+        cells in prop::collection::vec(any_cell(), 0..8),
+        later in prop::collection::vec(any_cell(), 0..8),
+        kind in any_kind(),
+        positive in prop::option::of(any_cell()),
+    ) {
+        match TargetEncoding::infer(&column(&cells), "y", kind, positive.as_deref()) {
+            Ok((encoding, notes)) => {
+                prop_assert!(kind.is_none_or(|kind| kind == encoding.kind()));
+                prop_assert!(notes.iter().all(|note| !note.contains('\n')));
+                for (cells, training) in [(&cells, true), (&later, false)] {
+                    let Ok(values) = encoding.encode(&column(cells), "y") else {
+                        prop_assert!(!training);
+                        continue;
+                    };
+                    prop_assert_eq!(values.len(), cells.len());
+                    for value in values {
+                        prop_assert!(is_of_kind(&encoding, value) || (value.is_nan() && !training));
+                    }
+                }
+            }
+            Err(error) => prop_assert!(!error.to_string().contains('\n'), "{}", error),
+        }
+    }
+
+    #[test]
+    fn classes_read_back(classes in prop::collection::vec(any::<bool>(), 3..20), pair in any_pair()) {
+        let cells: Vec<String> = classes.iter().map(|&class| if class { pair.1.clone() } else { pair.0.clone() }).collect();
+        prop_assume!(classes.contains(&true) && classes.contains(&false));
+        let kind = Some(TargetKind::Binary);
+        let (encoding, _) = TargetEncoding::infer(&column(&cells), "y", kind, None).unwrap();
+        let codes = encoding.encode(&column(&cells), "y").unwrap();
+        let spelled: Vec<String> = codes.iter().map(|&code| encoding.levels()[code as usize].clone()).collect();
+        prop_assert_eq!(encoding.encode(&column(&spelled), "y").unwrap(), codes);
+        prop_assert_eq!(&spelled, &cells);
+        // Each row by itself is coded the same, whatever the type of its column.
+        for (cell, code) in cells.iter().zip(encoding.encode(&column(&cells), "y").unwrap()) {
+            prop_assert_eq!(encoding.encode(&column(std::slice::from_ref(cell)), "y").unwrap(), [code]);
+        }
+    }
+
+    #[test]
+    fn levels_read_back(start in -1000i32..1000, count in 3usize..=100, extra in prop::collection::vec(0usize..100, 0..20)) {
+        let all = (0..count).rev().chain(extra.into_iter().map(|level| level % count));
+        let cells: Vec<String> = all.map(|level| (start + level as i32).to_string()).collect();
+        let kind = Some(TargetKind::Ordinal);
+        let (encoding, _) = TargetEncoding::infer(&column(&cells), "y", kind, None).unwrap();
+        let codes = encoding.encode(&column(&cells), "y").unwrap();
+        prop_assert_eq!(encoding.levels().len(), count);
+        let spelled: Vec<String> = codes.iter().map(|&code| encoding.levels()[code as usize].clone()).collect();
+        prop_assert_eq!(spelled, cells);
+    }
+}
+
+fn is_of_kind(encoding: &TargetEncoding, value: f64) -> bool {
+    let whole = value.fract() == 0.0 && value >= 0.0;
+    value.is_finite()
+        && match encoding.kind() {
+            TargetKind::Real => true,
+            TargetKind::Positive => value > 0.0,
+            TargetKind::UnitInterval => value > 0.0 && value < 1.0,
+            TargetKind::Count => whole,
+            TargetKind::Binary | TargetKind::Ordinal | TargetKind::Class => {
+                whole && value < encoding.levels().len() as f64
+            }
+        }
+}
+
+/// Two distinct classes as they are stored: text, or numbers in their one spelling.
+fn any_pair() -> impl Strategy<Value = (String, String)> {
+    let class = prop_oneof![
+        (-3i32..4).prop_map(|value| value.to_string()),
+        "[a-eyt]{1,3}",
+        prop::sample::select(vec!["yes", "no", "true", "false", "pos", "neg"]).prop_map(str::to_owned),
+    ];
+    let numbers = ["na", "nan", "inf", "null"];
+    (class.clone(), class).prop_filter("distinct text", move |(a, b)| {
+        a != b && [a, b].iter().all(|cell| !numbers.contains(&cell.as_str()))
+    })
+}
+
+/// Columns of whole numbers from open data sets: how often each value occurs (of at most 3,000 rows), and what people take them for.
+#[test]
+fn whole_numbers_of_real_columns_are_taken_for_what_they_are() {
+    let lines = include_str!("../reference/target_columns.csv").lines().skip(1);
+    let mut wrong = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let &[_, set, column, wanted, values] = &fields[..] else { panic!("{line}") };
+        let mut csv = "y\n".to_owned();
+        for pair in values.split(' ') {
+            let (value, rows) = pair.split_once(':').expect("a value and its rows");
+            csv.extend(std::iter::repeat_n(format!("{value}\n"), rows.parse().expect("rows")));
+        }
+        let table = read_csv("data.csv", Cursor::new(csv)).expect("a table");
+        let (encoding, notes) = TargetEncoding::infer(&table, "y", None, None).expect("an encoding");
+        let wanted = if wanted == "count" { TargetKind::Count } else { TargetKind::Real };
+        if encoding.kind() != wanted {
+            wrong.push(format!("{set} {column}: {} {notes:?}", encoding.kind()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_objective_of_gaussian_noise_wants_numbers_and_finds_them_in_numbers_alone() {
+    let numbers = SchemaOptions { numbers: true, ..options() };
+    for cells in [&["0", "1", "1"][..], &["0", "0", "0", "1", "1", "2", "0", "3"]] {
+        assert_eq!(schema(cells, &numbers).encoding().kind(), TargetKind::Real);
+        assert_ne!(kind(cells), TargetKind::Real);
+    }
+    assert_eq!(schema(&["no", "yes", "no"], &numbers).encoding().kind(), TargetKind::Binary);
+}

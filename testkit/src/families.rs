@@ -1,0 +1,87 @@
+//! Likelihoods of every family for the numeric tests, and what is asked of them; no assertions.
+
+use proptest::prelude::*;
+use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{
+    BetaLogit, BetaProbit, Gamma, Gaussian, Likelihood, LikelihoodKind, Local, NegativeBinomial, Observation,
+    Ordinal, StudentT,
+};
+use sparsegp::quadrature::Integrator;
+
+pub fn expectation(
+    likelihood: &dyn Likelihood,
+    predictive: bool,
+    at: Observation,
+    marginal: (f64, f64),
+    own: &mut [f64],
+    integrator: &mut Integrator,
+) -> Local {
+    if predictive {
+        likelihood.log_predictive(at, marginal, own, integrator)
+    } else {
+        likelihood.expected_log_density(at, marginal, own, integrator)
+    }
+}
+
+/// From 0.1 to 10, evenly in the logarithm.
+fn scale(u: f64) -> f64 {
+    10f64.powf(2.0 * u - 1.0)
+}
+
+/// A likelihood of every family with own parameters from three numbers in (0, 1).
+pub fn family(kind: LikelihoodKind, [a, b, c]: [f64; 3]) -> Box<dyn Likelihood> {
+    match kind {
+        LikelihoodKind::Gaussian => Box::new(Gaussian::new(scale(a))),
+        LikelihoodKind::NegativeBinomial => Box::new(NegativeBinomial::new(scale(a))),
+        LikelihoodKind::StudentT => Box::new(StudentT::new(scale(a), 1.5 + 18.0 * b)),
+        LikelihoodKind::Gamma => Box::new(Gamma::new(scale(a))),
+        LikelihoodKind::BetaLogit => Box::new(BetaLogit::new(2.0 * scale(a))),
+        LikelihoodKind::BetaProbit => Box::new(BetaProbit::new(2.0 * scale(a))),
+        LikelihoodKind::Ordinal => {
+            let edges = [a - 1.0, a - 1.0 + scale(b) / 3.0, a - 1.0 + scale(b) / 3.0 + 0.01 + c];
+            Box::new(Ordinal::with_edges(&edges, 0.3 + c))
+        }
+        other => other.build(2),
+    }
+}
+
+/// A [`family`] and a target it is defined on, from a fourth number; exposures matter to counts only.
+pub fn any_family(
+    kind: LikelihoodKind,
+    [a, b, c, d]: [f64; 4],
+) -> (Box<dyn Likelihood>, Observation<'static>) {
+    let y = match kind.target_kind() {
+        TargetKind::Real => 10.0 * (d - 0.5),
+        TargetKind::Positive => 10.0 * scale(d),
+        TargetKind::UnitInterval => 0.01 + 0.98 * d,
+        TargetKind::Count => (100.0 * d * d * d).floor(),
+        TargetKind::Binary => d.round(),
+        TargetKind::Ordinal | TargetKind::Class => (4.0 * d).floor(),
+    };
+    let exposure = if kind.target_kind() == TargetKind::Count { scale(c) } else { 1.0 };
+    (family(kind, [a, b, c]), Observation::exposed(y, exposure))
+}
+
+/// Any built-in likelihood with one function.
+pub fn any_kind() -> impl Strategy<Value = LikelihoodKind> {
+    let kinds: Vec<LikelihoodKind> = every_kind().collect();
+    (0..kinds.len()).prop_map(move |k| kinds[k])
+}
+
+/// Every built-in likelihood with one function.
+pub fn every_kind() -> impl Iterator<Item = LikelihoodKind> {
+    let kinds = LikelihoodKind::WORDS.iter().map(|word| word.parse().expect("a known word"));
+    kinds.filter(|kind: &LikelihoodKind| !kind.is_joint())
+}
+
+pub fn own_values(likelihood: &dyn Likelihood) -> Vec<f64> {
+    let mut values = Vec::new();
+    likelihood.for_each_parameter(&mut |parameter| values.extend_from_slice(&parameter.values));
+    values
+}
+
+pub fn log_density(likelihood: &dyn Likelihood, at: Observation, f: f64) -> (f64, f64) {
+    let (mut value, mut first) = ([0.0], [0.0]);
+    likelihood.log_density(at, &[f], &mut value, &mut first);
+    (value[0], first[0])
+}

@@ -1,0 +1,22 @@
+//! What the tests, examples and benchmarks of all crates share: problems, oracles, reference files, runs of the program; no tests.
+//!
+//! This crate may know `sparsegp` and `sparsegp-kernels`, and none of the crates above them.
+
+pub mod additive;
+#[cfg(feature = "core")]
+pub mod dense;
+#[cfg(feature = "core")]
+pub mod families;
+#[cfg(feature = "core")]
+pub mod laplace;
+pub mod outputs;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+mod per_family;
+#[cfg(feature = "core")]
+pub mod problems;
+#[cfg(feature = "program")]
+pub mod program;
+pub mod reference;
+#[cfg(feature = "core")]
+pub mod shapes;

@@ -1,0 +1,359 @@
+//! Priors, bounds, ties and fixed values in whole fits: against finite differences, equal models and the values found.
+
+use faer::Mat;
+use proptest::prelude::*;
+use sparsegp::collapsed::CollapsedBound;
+use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::{Constraints, Descriptor, FreeVector, HyperObjective};
+use sparsegp::kernels::{Prior, Transform};
+use sparsegp::latent::Jitter;
+use sparsegp::likelihood::{LikelihoodKind, TargetKind};
+use sparsegp::model::Score;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{CollapsedObjective, Fitted, Start, TrainingData, fit_arrays};
+use sparsegp_testkit::problems::{Normals, data, model};
+
+/// Constraints from lines such as `fix kernel.variance=2`.
+fn constraints(lines: &str) -> Constraints {
+    let mut out = Constraints::default();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (option, text) = line.split_once(' ').expect("an option and its text");
+        match option {
+            "fix" => out.fix.push(text.parse().expect(text)),
+            "bounds" => out.bounds.push(text.parse().expect(text)),
+            "prior" => out.priors.push(text.parse().expect(text)),
+            "tie" => out.ties.push(text.parse().expect(text)),
+            _ => panic!("{option}"),
+        }
+    }
+    out
+}
+
+fn options(objective: ObjectiveKind, lines: &str) -> FitOptions {
+    FitOptions {
+        objective,
+        constraints: constraints(lines),
+        default_priors: false,
+        inducing: Some(15),
+        epochs: Some(30),
+        tolerance: Some(0.0),
+        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
+}
+
+fn value(fitted: &Fitted, name: &str) -> f64 {
+    let named = fitted.model.named_values().into_iter().find(|(n, _)| n == name);
+    named.unwrap_or_else(|| panic!("{name}")).1
+}
+
+const PRIORS: [&str; 5] =
+    ["lognormal(0.3,0.8)", "gamma(2.5,1.4)", "normal(0.8,0.6)", "halfcauchy(0.7)", "none"];
+const BOUNDS: [&str; 4] = ["", "0.01,", ",20", "0.02,30"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What a solver sees with a prior and a range of any kind on lengthscales and mean, and tied variances.
+    #[test]
+    fn the_penalised_objective(seed in 0u64..1000, prior in 0..PRIORS.len(), bounds in 0..BOUNDS.len(), mean in 0..4usize) {
+        let (x, y) = data(seed, 2, 23);
+        let mut lines = format!("prior *.lengthscales={}\ntie *.variance\n", PRIORS[prior]);
+        lines += &format!("prior mean.constant=normal(0.2,{})\n", 0.5 + seed as f64 / 500.0);
+        if !BOUNDS[bounds].is_empty() {
+            lines += &format!("bounds *.lengthscales={}\n", BOUNDS[bounds]);
+        }
+        lines += ["", "bounds mean.constant=,2", "bounds mean.constant=-4,", "bounds mean.constant=-2,3"][mean];
+        let mut start = model(seed, "rbf(ard) + matern52", 2, 6, Jitter::Relative(1e-6)).to_prior();
+        start.constrain(&constraints(&lines), false).expect("constraints");
+        let start = start.factorised().expect("K_uu factorises");
+        let count = start.natural().len();
+        let set = Dataset::of(x.transpose(), &y);
+        let mut objective = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+        let theta = objective.start();
+        prop_assert_eq!(theta.len() + 1, count, "two variances are one number");
+        let (mut gradient, mut ignored) = (vec![0.0; theta.len()], vec![0.0; theta.len()]);
+        objective.value_and_gradient(&theta, &mut gradient);
+        for i in 0..theta.len() {
+            let mut at = |step: f64| {
+                let mut moved = theta.clone();
+                moved[i] += step;
+                objective.value_and_gradient(&moved, &mut ignored)
+            };
+            let h = 1e-4;
+            // Richardson's extrapolation of two central differences.
+            let central = |at: &mut dyn FnMut(f64) -> f64, h: f64| (at(h) - at(-h)) / (2.0 * h);
+            let want = (4.0 * central(&mut at, h) - central(&mut at, 2.0 * h)) / 3.0;
+            prop_assert!((gradient[i] - want).abs() < 1e-5 * (1.0 + want.abs()), "{i}: {} {want}", gradient[i]);
+        }
+    }
+
+    /// No free number, however large, leaves the range, and what rounding put on its edge can still be packed.
+    #[test]
+    fn bounds_hold_for_every_free_number(u in -1e4f64..1e4, lower in -3.0f64..3.0, width in 1e-6f64..5.0, kind in 0..3) {
+        let upper = lower + width;
+        let transform = match kind {
+            0 => Transform::Positive { lower },
+            1 => Transform::Below { upper },
+            _ => Transform::Bounded { lower, upper },
+        };
+        let descriptor =
+            Descriptor { name: "a".into(), transform, prior: None, fixed: false, tie: None, unit: 1.0 };
+        let free = FreeVector::new(&[descriptor]);
+        let mut natural = [f64::NAN];
+        free.unpack(&[u], &mut natural);
+        prop_assume!(natural[0].is_finite());
+        let (low, high) = transform.range();
+        prop_assert!(natural[0] >= low && natural[0] <= high, "{transform:?} at {u}: {}", natural[0]);
+        prop_assert!(free.pack(&natural)[0].is_finite());
+    }
+}
+
+#[test]
+fn tied_lengthscales_are_those_of_the_kernel_that_shares_one() {
+    let (x, y) = data(1, 2, 150);
+    for (objective, tolerance) in [(ObjectiveKind::Vfe, 1e-4), (ObjectiveKind::Elbo, 1e-4)] {
+        for priors in [false, true] {
+            let shared = FitOptions {
+                kernel: "rbf".into(),
+                default_priors: priors,
+                epochs: Some(100),
+                ..options(objective, "")
+            };
+            let tied = FitOptions {
+                kernel: "rbf(ard)".into(),
+                constraints: constraints("tie kernel.lengthscales"),
+                ..shared.clone()
+            };
+            let (shared, tied) = (fit(&x, &y, &shared).expect("fit"), fit(&x, &y, &tied).expect("fit"));
+            let length = value(&shared, "kernel.lengthscales");
+            let both = (value(&tied, "kernel.lengthscales.0"), value(&tied, "kernel.lengthscales.1"));
+            assert_eq!(both.0, both.1);
+            assert!((both.0 / length - 1.0).abs() < 1e3 * tolerance, "{objective}: {both:?} {length}");
+            let gap = tied.summary.objective - shared.summary.objective;
+            assert!(gap.abs() < tolerance, "{objective}: {gap}");
+        }
+    }
+}
+
+#[test]
+fn parameters_of_different_kernels_can_be_tied() {
+    let (x, y) = data(2, 2, 120);
+    let kernel = "rbf + matern32";
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        let free = FitOptions { kernel: kernel.into(), ..options(objective, "") };
+        let lines = "tie kernel.rbf.lengthscales,kernel.matern32.lengthscales";
+        let tied = FitOptions { kernel: kernel.into(), ..options(objective, lines) };
+        let (free, tied) = (fit(&x, &y, &free).expect("fit"), fit(&x, &y, &tied).expect("fit"));
+        let pair =
+            |f: &Fitted| (value(f, "kernel.rbf.lengthscales"), value(f, "kernel.matern32.lengthscales"));
+        assert_eq!(pair(&tied).0, pair(&tied).1);
+        assert_ne!(pair(&free).0, pair(&free).1);
+        assert_ne!(value(&tied, "kernel.rbf.variance"), value(&tied, "kernel.matern32.variance"));
+    }
+}
+
+#[test]
+fn one_of_several_values_is_fixed_and_bounds_hold_under_every_objective() {
+    let (x, y) = data(3, 2, 150);
+    let lines = "fix kernel.lengthscales.1=0.7
+        bounds kernel.variance=3,9
+        bounds likelihood.noise_variance=,0.01
+        fix mean.constant";
+    use ObjectiveKind::*;
+    for objective in [Vfe, Fitc, Elbo, DlmLog, DlmSquare] {
+        let fitted = fit(&x, &y, &options(objective, lines)).expect("fit");
+        assert_eq!(value(&fitted, "kernel.lengthscales.1"), 0.7, "{objective}");
+        let (first, variance) = (value(&fitted, "kernel.lengthscales.0"), value(&fitted, "kernel.variance"));
+        assert_ne!(first, 2f64.sqrt(), "{objective}: the other one is trained");
+        assert!((3.0..=9.0).contains(&variance), "{objective}: {variance}");
+        let noise = value(&fitted, "likelihood.noise_variance");
+        assert!((1e-6..=0.01).contains(&noise), "{objective}: {noise}");
+    }
+}
+
+#[test]
+fn priors_pull_under_every_objective_and_stay_out_of_the_reported_one() {
+    let (x, y) = data(4, 2, 120);
+    use ObjectiveKind::*;
+    for objective in [Vfe, Fitc, Elbo, DlmLog, DlmSquare] {
+        let narrow = options(objective, "prior kernel.lengthscales=lognormal(1.6094379,0.01)");
+        let fitted =
+            fit(&x, &y, &FitOptions { epochs: Some(100), learning_rate: 0.05, ..narrow }).expect("fit");
+        for name in ["kernel.lengthscales.0", "kernel.lengthscales.1"] {
+            let length = value(&fitted, name);
+            assert!((length - 5.0).abs() < 0.3, "{objective}: {name} is {length} under a prior at 5");
+        }
+        if matches!(objective, Vfe | Fitc) {
+            let fixed = FitOptions { hyper: Some(Hyper::Fixed), ..options(objective, "") };
+            let start = Start { model: fitted.model.clone(), q: None };
+            let data = TrainingData::of(Dataset::of(x.transpose(), &y));
+            let again = fit_arrays(data, &fixed, Some(&start), &mut |_| {}).expect("fit");
+            let (a, b) = (fitted.summary.objective_sum, again.summary.objective_sum);
+            assert!((a - b).abs() < 1e-8 * b.abs(), "{objective}: {a} with a prior, {b} at the same values");
+        }
+    }
+}
+
+#[test]
+fn the_trace_has_the_reported_objective_and_what_priors_add() {
+    let (x, y) = data(4, 2, 120);
+    use ObjectiveKind::*;
+    for (objective, hyper) in [
+        (Vfe, None),
+        (Fitc, None),
+        (DlmSquare, None),
+        (Elbo, Some(Hyper::Alternating)),
+        (Elbo, None),
+        (DlmLog, None),
+    ] {
+        let options =
+            FitOptions { hyper, ..options(objective, "prior kernel.lengthscales=lognormal(1.6,1)") };
+        let fitted = fit(&x, &y, &options).expect("fit");
+        let last = fitted.summary.trace.last().expect("an epoch");
+        let prior: Prior = "lognormal(1.6,1)".parse().expect("a prior");
+        let names = ["kernel.lengthscales.0", "kernel.lengthscales.1"];
+        let terms: f64 = names.iter().map(|name| -prior.log_density(value(&fitted, name)).0 / 120.0).sum();
+        // By mini-batches an epoch is the mean over steps on the way, of 0.01 in a logarithm each.
+        let solved = !matches!((objective, hyper), (Elbo | DlmLog, None));
+        let (near, prior_near) = if solved { (1e-9, 1e-9) } else { (0.5, 1e-3) };
+        assert!((last.prior_terms - terms).abs() < prior_near, "{objective}: {} {terms}", last.prior_terms);
+        let (seen, reported) = (last.objective, fitted.summary.objective);
+        assert!((seen - reported).abs() < near * (1.0 + reported.abs()), "{objective}: {seen} {reported}");
+    }
+}
+
+#[test]
+fn a_prior_moves_a_fit_that_goes_on_from_another() {
+    let (x, y) = data(5, 2, 150);
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
+        let first = fit(&x, &y, &options(objective, "")).expect("fit");
+        let more = options(objective, "prior kernel.lengthscales=lognormal(2.3,0.02)\nfix kernel.variance");
+        let more = FitOptions { epochs: Some(150), learning_rate: 0.05, ..more };
+        let start = Start { model: first.model.clone(), q: None };
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
+        let second = fit_arrays(data, &more, Some(&start), &mut |_| {}).expect("fit");
+        assert_eq!(value(&second, "kernel.variance"), value(&first, "kernel.variance"), "fixed where it was");
+        // The objective without priors is worse there, which must not undo the fit.
+        assert!(second.summary.objective > first.summary.objective, "{objective}");
+        let length = value(&second, "kernel.lengthscales.0");
+        assert!((length / 2.3f64.exp() - 1.0).abs() < 0.2, "{objective}: {length}");
+    }
+}
+
+/// Targets that every likelihood admits, by its kind.
+fn targets(kind: LikelihoodKind, y: &[f64]) -> Vec<f64> {
+    let code = |y: &f64| match kind.target_kind() {
+        TargetKind::Binary => f64::from(u8::from(*y > 0.0)),
+        TargetKind::Count => (y.abs() * 3.0).floor(),
+        TargetKind::Positive => y.abs() + 0.1,
+        TargetKind::UnitInterval => 1.0 / (1.0 + (-y).exp()),
+        TargetKind::Ordinal | TargetKind::Class => (y + 1.5).floor().clamp(0.0, 2.0),
+        TargetKind::Real => *y,
+    };
+    y.iter().map(code).collect()
+}
+
+#[test]
+fn parameters_of_every_likelihood_take_constraints() {
+    let (x, y) = data(6, 2, 60);
+    for word in LikelihoodKind::WORDS {
+        let kind: LikelihoodKind = word.parse().expect(word);
+        if kind.is_joint() {
+            continue;
+        }
+        let y = targets(kind, &y);
+        for model in [ModelKind::Gp, ModelKind::Glm] {
+            let base = FitOptions {
+                model,
+                likelihood: Some(kind),
+                epochs: Some(3),
+                ..options(ObjectiveKind::Elbo, "")
+            };
+            let base = if model == ModelKind::Glm { FitOptions { inducing: None, ..base } } else { base };
+            let run = |options: &FitOptions| {
+                let data =
+                    TrainingData { train: Dataset::of(x.transpose(), &y), validation: None, levels: 3 };
+                fit_arrays(data, options, None, &mut |_| {})
+            };
+            let free = run(&base).unwrap_or_else(|error| panic!("{kind} {model}: {error}"));
+            let descriptors = free.model.descriptors();
+            let own = descriptors.iter().filter(|d| d.name.starts_with("likelihood.") && !d.fixed);
+            for descriptor in own {
+                let (name, at) = (&descriptor.name, value(&free, &descriptor.name));
+                let within = |share: f64| if at == 0.0 { 0.1 * share } else { at * (1.0 + 0.1 * share) };
+                let (low, high) = (within(1.0).min(within(2.0)), within(1.0).max(within(2.0)));
+                let bounds = FitOptions {
+                    constraints: constraints(&format!("bounds {name}={low},{high}")),
+                    ..base.clone()
+                };
+                let found = value(&run(&bounds).expect("bounds"), name);
+                assert!(
+                    low <= found && found <= high,
+                    "{kind} {model}: {name} is {found} in {low} to {high}"
+                );
+                let fix =
+                    FitOptions { constraints: constraints(&format!("fix {name}={low}")), ..base.clone() };
+                assert_eq!(value(&run(&fix).expect("fix"), name), low, "{kind} {model}");
+                let prior = format!("prior {name}=normal({low},1e-3)");
+                let prior =
+                    FitOptions { constraints: constraints(&prior), learning_rate: 0.02, ..base.clone() };
+                let pulled = value(&run(&prior).expect("prior"), name);
+                assert_ne!(pulled, at, "{kind} {model}: a prior on {name} has an effect");
+            }
+        }
+    }
+}
+
+#[test]
+fn weak_priors_are_of_stationary_lengthscales_and_can_be_left_out() {
+    let weak = |kernel: &str| model(7, kernel, 3, 5, Jitter::Relative(1e-6)).weak_priors();
+    let median = |prior: Prior| match prior {
+        Prior::LogNormal { mu, sigma } => (mu - sigma * sigma).exp(),
+        other => panic!("{other:?}"),
+    };
+    let named = weak("rbf(ard) + periodic[0] * matern52[1] + linear");
+    let names: Vec<&str> = named.iter().map(|(name, _)| &name[..]).collect();
+    let lengths = ["kernel.rbf.lengthscales.0", "kernel.rbf.lengthscales.1", "kernel.rbf.lengthscales.2"];
+    assert_eq!(names, [&lengths[..], &["kernel.matern52.lengthscales"]].concat());
+    // The mode in the logarithm is the start: √D for the D inputs that the kernel sees.
+    assert!((median(named[0].1) - 3f64.sqrt()).abs() < 1e-12 && (median(named[3].1) - 1.0).abs() < 1e-12);
+    let (x, y) = data(7, 3, 60);
+    let prior = |options: &FitOptions| {
+        let fitted = fit(&x, &y, options).expect("fit");
+        let descriptors = fitted.model.descriptors();
+        descriptors.into_iter().find(|d| d.name == "kernel.lengthscales.0").expect("a lengthscale").prior
+    };
+    let on = FitOptions { default_priors: true, ..options(ObjectiveKind::Vfe, "") };
+    assert!(prior(&on).is_some());
+    assert_eq!(prior(&FitOptions { standardize: false, ..on.clone() }), None);
+    assert_eq!(prior(&FitOptions { constraints: constraints("prior *.lengthscales=none"), ..on }), None);
+    assert_eq!(prior(&options(ObjectiveKind::Vfe, "")), None);
+}
+
+#[test]
+fn few_rows_and_useless_columns_are_fitted_better_with_weak_priors() {
+    // 40 rows, one useful input among twelve.
+    let predict = |default_priors: bool| {
+        let mut loss = 0.0;
+        for seed in 0..4 {
+            let mut normals = Normals::new(100 + seed);
+            let mut draw = |n: usize| {
+                let x = normals.mat(12, n);
+                let y = (0..n).map(|j| (2.0 * x[(0, j)]).sin() + 0.1 * normals.next()).collect::<Vec<f64>>();
+                (x, y)
+            };
+            let ((x, y), (new, targets)) = (draw(40), draw(200));
+            let options = FitOptions { default_priors, epochs: Some(100), ..options(ObjectiveKind::Vfe, "") };
+            let fitted = fit(&x, &y, &options).expect("fit");
+            loss += fitted.posterior.score(Dataset::of(new.transpose(), &targets), Score::LogLoss) / 4.0;
+        }
+        loss
+    };
+    let (with, without) = (predict(true), predict(false));
+    assert!(with < without - 0.05, "NLL {with} with, {without} without");
+}

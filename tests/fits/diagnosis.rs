@@ -1,0 +1,232 @@
+//! Warnings and errors of fits: each is provoked by data or options made for it, and ordinary data bring none.
+
+use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Gamma, Poisson};
+use sparsegp::collapsed::Dataset;
+use sparsegp::hyper::Constraints;
+use sparsegp::latent::Jitter;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Warning;
+use sparsegp::options::{FitOptions, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, TrainingData, fit_arrays};
+use sparsegp::variational::Schedule;
+use sparsegp::{Error, ErrorKind};
+use sparsegp_testkit::problems::{Normals, data};
+
+fn options(objective: ObjectiveKind) -> FitOptions {
+    FitOptions {
+        objective,
+        inducing: Some(20),
+        steps: StepOptions { batch_size: 50, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
+}
+
+fn warnings(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> Vec<Warning> {
+    fit(x, y, options).expect("fit").summary.warnings
+}
+
+fn fixed(values: &[(&str, f64)]) -> Constraints {
+    Constraints::fixing(values.iter().copied()).expect("names")
+}
+
+#[test]
+fn ordinary_data_bring_no_warning() {
+    for seed in 0..3 {
+        let (x, y) = data(seed, 2, 200);
+        for objective in [ObjectiveKind::Vfe, ObjectiveKind::Fitc, ObjectiveKind::Elbo, ObjectiveKind::DlmLog]
+        {
+            let mut found = warnings(&x, &y, &options(objective));
+            // A limit of epochs says nothing about the data.
+            found.retain(|warning| !matches!(warning, Warning::EpochLimit { .. }));
+            assert!(found.is_empty(), "{objective} {seed}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn counts_that_vary_more_than_poisson_counts_are_told_from_those_that_do_not() {
+    let (x, f) = data(4, 2, 400);
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut draw = |spread: f64| -> Vec<f64> {
+        let count = |f: &f64| {
+            let gamma: f64 = if spread > 0.0 {
+                Gamma::new(1.0 / spread, spread).expect("a shape").sample(&mut random)
+            } else {
+                1.0
+            };
+            Poisson::new((f.exp() * 4.0 * gamma).max(1e-6)).expect("a rate").sample(&mut random)
+        };
+        f.iter().map(count).collect()
+    };
+    let (plain, wide) = (draw(0.0), draw(1.0));
+    let about = |y: &[f64], likelihood| {
+        let options = FitOptions { likelihood: Some(likelihood), ..options(ObjectiveKind::Elbo) };
+        let found = warnings(&x, y, &options);
+        found.into_iter().find(|w| matches!(w, Warning::Overdispersed { .. }))
+    };
+    assert_eq!(about(&plain, LikelihoodKind::Poisson), None);
+    assert_eq!(about(&wide, LikelihoodKind::NegativeBinomial), None);
+    let Some(Warning::Overdispersed { dispersion }) = about(&wide, LikelihoodKind::Poisson) else {
+        panic!("nothing about counts of four times the variance")
+    };
+    assert!((1.5..20.0).contains(&dispersion), "{dispersion}");
+}
+
+#[test]
+fn inputs_that_change_nothing_are_named() {
+    let (x, y) = data(1, 3, 200);
+    let lengthscales = [("kernel.lengthscales.1", 1e4), ("kernel.lengthscales.2", 1.5)];
+    let options = FitOptions { constraints: fixed(&lengthscales), ..options(ObjectiveKind::Vfe) };
+    let found = warnings(&x, &y, &options);
+    let Some(Warning::Irrelevant { inputs }) = found.first() else { panic!("{found:?}") };
+    assert_eq!(inputs.iter().map(|input| input.index).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn long_lengthscales_of_a_straight_line_are_not_irrelevant() {
+    let (x, _) = data(2, 1, 200);
+    let mut normals = Normals::new(2);
+    let y: Vec<f64> = (0..200).map(|j| 2.0 * x[(0, j)] + 0.1 * normals.next()).collect();
+    let lengthscales = [("kernel.lengthscales", 100.0)];
+    let base =
+        FitOptions { constraints: fixed(&lengthscales), inducing: Some(5), ..options(ObjectiveKind::Vfe) };
+    let found = warnings(&x, &y, &base);
+    assert!(!found.iter().any(|warning| matches!(warning, Warning::Irrelevant { .. })), "{found:?}");
+}
+
+#[test]
+fn rows_that_are_memorised_are_pointed_out_with_the_input_to_blame() {
+    let (x, y) = data(3, 2, 60);
+    let short = [
+        ("kernel.lengthscales.0", 3.0),
+        ("kernel.lengthscales.1", 1e-3),
+        ("likelihood.noise_variance", 1e-3),
+    ];
+    let options =
+        FitOptions { constraints: fixed(&short), inducing: Some(60), ..options(ObjectiveKind::Vfe) };
+    let found = warnings(&x, &y, &options);
+    let memorised = found.iter().find_map(|warning| match warning {
+        Warning::Memorised { input, correlation } => Some((input.index, *correlation)),
+        _ => None,
+    });
+    assert!(memorised.is_some_and(|(input, correlation)| input == 1 && correlation < 0.2), "{found:?}");
+}
+
+#[test]
+fn repeated_inducing_inputs_are_counted() {
+    let (x, y) = data(4, 1, 300);
+    let lengthscales = [("kernel.lengthscales", 200.0), ("kernel.variance", 1e4)];
+    let base =
+        FitOptions { constraints: fixed(&lengthscales), inducing: Some(60), ..options(ObjectiveKind::Vfe) };
+    let found = warnings(&x, &y, &base);
+    let duplicates = found.iter().find_map(|warning| match warning {
+        Warning::NearDuplicates { duplicates, inducing, closest } => Some((*duplicates, *inducing, *closest)),
+        _ => None,
+    });
+    let Some((duplicates, inducing, closest)) = duplicates else { panic!("{found:?}") };
+    assert!(duplicates > 6 && inducing == 60 && closest < 1e-3);
+}
+
+#[test]
+fn a_bad_condition_number_is_given_with_its_cause() {
+    let (x, y) = data(5, 1, 200);
+    let base = options(ObjectiveKind::Vfe);
+    let base = FitOptions { constraints: fixed(&[("kernel.lengthscales", 3.0)]), inducing: Some(40), ..base };
+    for jitter in [Jitter::Relative(1e-13), Jitter::Absolute(0.0)] {
+        let found = warnings(&x, &y, &FitOptions { jitter, ..base.clone() });
+        let Some(Warning::IllConditioned { condition, raised_to, close_pairs, inducing }) =
+            found.iter().find(|warning| matches!(warning, Warning::IllConditioned { .. }))
+        else {
+            panic!("{jitter:?}: {found:?}")
+        };
+        assert!(*inducing == 40 && *close_pairs > 0 && (*condition > 1e10 || raised_to.is_some()));
+    }
+}
+
+#[test]
+fn overfitting_is_seen_on_validation_rows() {
+    let mut normals = Normals::new(6);
+    let mut draw = |n: usize| (normals.mat(1, n), normals.vec(n));
+    let ((x, y), (new, targets)) = (draw(60), draw(200));
+    let data = TrainingData {
+        train: Dataset::of(x.transpose(), &y),
+        validation: Some(Dataset::of(new.transpose(), &targets)),
+        levels: 0,
+    };
+    let tight =
+        [("likelihood.noise_variance", 0.01), ("kernel.lengthscales", 0.02), ("kernel.variance", 1.0)];
+    let run = |constraints: Constraints| {
+        let options =
+            FitOptions { constraints, inducing: Some(60), epochs: Some(20), ..options(ObjectiveKind::Elbo) };
+        fit_arrays(data, &options, None, &mut |_| {}).expect("fit").summary.warnings
+    };
+    let overfitted = |found: &[Warning]| {
+        found.iter().find_map(|warning| match warning {
+            Warning::Overfitted { training, validation, error } => Some((*training, *validation, *error)),
+            _ => None,
+        })
+    };
+    let found = run(fixed(&tight));
+    let Some((training, validation, error)) = overfitted(&found) else { panic!("{found:?}") };
+    assert!(validation - training > 0.5 && validation - training > 3.0 * error);
+    assert_eq!(overfitted(&run(Constraints::default())), None);
+}
+
+#[test]
+fn steps_that_are_taken_back_are_counted_by_cause() {
+    let (x, y) = data(7, 2, 200);
+    // A learning rate beyond reason leads to places where nothing can be evaluated.
+    let wild = |objective| FitOptions { learning_rate: 1e3, epochs: Some(5), ..options(objective) };
+    if let Err(error) = fit(&x, &y, &wild(ObjectiveKind::Elbo)) {
+        let advice = error.advice().unwrap_or_default();
+        assert!(error.to_string().contains("training ended") && advice.contains("learning_rate"), "{error}");
+    }
+    let found = warnings(&x, &y, &wild(ObjectiveKind::DlmLog));
+    let halved =
+        found.iter().any(|w| matches!(w, Warning::HyperSteps { count, halved: true, .. } if *count > 0));
+    assert!(halved || found.contains(&Warning::NoProgress), "{found:?}");
+    assert!(found.iter().any(|w| w.to_string().contains("learning_rate")), "{found:?}");
+    let calm = FitOptions {
+        epochs: Some(5),
+        steps: StepOptions { step: Some(Schedule::Constant(0.1)), ..options(ObjectiveKind::Elbo).steps },
+        ..options(ObjectiveKind::Elbo)
+    };
+    let found = warnings(&x, &y, &calm);
+    assert!(
+        !found.iter().any(|w| matches!(w, Warning::HyperSteps { .. } | Warning::QSteps { .. })),
+        "{found:?}"
+    );
+}
+
+fn failure(x: &Mat<f64>, y: &[f64], options: &FitOptions, words: &[&str]) -> Error {
+    let error = fit(x, y, options).err().expect("the fit fails");
+    assert_eq!(error.kind(), ErrorKind::Fit, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{word:?} in {error}");
+    }
+    assert!(error.advice().is_some() && !error.to_string().contains('\n'), "{error}");
+    error
+}
+
+#[test]
+fn a_fit_that_cannot_start_says_why() {
+    let (x, y) = data(8, 2, 40);
+    let vfe = options(ObjectiveKind::Vfe);
+    let large: Vec<f64> = y.iter().map(|y| y * 1e200).collect();
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        failure(&x, &large, &options(objective), &["the target reaches", "e200"]);
+    }
+    let wide = Mat::from_fn(2, 40, |i, j| if i == 1 { x[(i, j)] * 1e200 } else { x[(i, j)] });
+    let kernel = "linear".to_owned();
+    failure(&wide, &y, &FitOptions { kernel, ..vfe.clone() }, &["input 1", "e200"]);
+    let runaway = FitOptions { constraints: fixed(&[("kernel.variance", 1e308)]), ..vfe.clone() };
+    let error = failure(&x, &y, &runaway, &["kernel.variance is 1e308", "out of any range"]);
+    assert!(error.advice().is_some_and(|hint| hint.contains("constraints.fix = kernel.variance")));
+}

@@ -1,0 +1,336 @@
+//! Inducing inputs that are added until they are enough: bounds against dense algebra, the greedy choice, where it ends.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, MatRef, Side};
+use sparsegp::collapsed::CollapsedBound;
+use sparsegp::collapsed::{Dataset, dense_upper_bound};
+use sparsegp::kernels::{Inputs, Scratch};
+use sparsegp::latent::{InducingLayer, InducingPrior, Jitter, more_inducing};
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::{Criterion, GrowthEnd, InducingCurve, InducingPoint, LatentModel, LatentPrior};
+use sparsegp::objective::Targets;
+use sparsegp::options::{FitOptions, Growth, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{CollapsedObjective, Fitted, TrainingData, fit_arrays};
+use sparsegp::variational::Family;
+use sparsegp_testkit::problems::{Normals, data, model};
+
+fn layer(model: &LatentModel) -> &InducingLayer {
+    model.layer().inducing().expect("a sparse GP")
+}
+
+fn prior(model: &LatentPrior) -> &InducingPrior {
+    model.layer().prior().expect("a sparse GP")
+}
+
+/// A model with the first `m` columns of `x` as inducing inputs.
+fn model_at(kernel: &str, x: &Mat<f64>, m: usize) -> LatentModel {
+    let mut model = model(7, kernel, x.nrows(), m, Jitter::Relative(1e-8)).to_prior();
+    let layer = model.layer_mut().inducing_mut().expect("a sparse GP");
+    layer.z_mut().copy_from(x.as_ref().subcols(0, m).transpose());
+    model.factorised().expect("K_uu factorises")
+}
+
+/// `log N(y; o, K + σ²I)` by a dense factorisation.
+fn exact_evidence(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> f64 {
+    let (n, layer, noise) = (y.len(), layer(model), model.noise_variance().expect("Gaussian"));
+    let mut k = Mat::zeros(n, n);
+    layer.kernel().eval(Inputs::Gram(x.transpose()), k.as_mut(), &mut Scratch::new());
+    (0..n).for_each(|i| k[(i, i)] += noise);
+    let factor = k.llt(Side::Lower).expect("positive definite");
+    let c = Mat::from_fn(n, 1, |i, _| y[i] - layer.mean().values[0]);
+    let solved = factor.solve(&c);
+    let log_det: f64 = (0..n).map(|i| 2.0 * factor.L()[(i, i)].ln()).sum();
+    let quadratic: f64 = (0..n).map(|i| c[(i, 0)] * solved[(i, 0)]).sum();
+    -0.5 * (n as f64 * (2.0 * std::f64::consts::PI).ln() + log_det + quadratic)
+}
+
+/// Lower bound, Titsias' upper bound, the one that looks at all of K.
+fn bounds(model: &LatentModel, x: &Mat<f64>, y: &[f64]) -> (f64, f64, f64) {
+    let set = Dataset::of(x.transpose(), y);
+    let mut objective = CollapsedObjective::new(model.clone(), set, CollapsedBound::Elbo { beta: 1.0 });
+    let theta = objective.start();
+    let lower = -objective.solve(&theta).expect("lower bound");
+    let upper = objective.evidence_upper_bound().expect("upper bound");
+    let noise = model.noise_variance().expect("Gaussian");
+    (lower, upper, dense_upper_bound(layer(model), set, noise, 1e-6).expect("dense bound"))
+}
+
+#[test]
+fn the_evidence_lies_between_the_bounds_which_meet_as_inducing_inputs_are_added() {
+    // More rows than one block of the kernel matrix holds, and a kernel whose diagonal is not continuous.
+    let (x, y) = data(1, 2, 150);
+    for kernel in ["rbf(ard)", "matern32 + white", "matern52 * rbf[0] + linear"] {
+        let (mut before, mut gaps) = (f64::NEG_INFINITY, Vec::new());
+        for m in [2, 5, 12, 30, 70, 150] {
+            let model = model_at(kernel, &x, m);
+            let exact = exact_evidence(&model, &x, &y);
+            let (lower, cheap, dense) = bounds(&model, &x, &y);
+            let rounding = 1e-7 * exact.abs();
+            assert!(lower <= exact + rounding, "{kernel} {m}: {lower} above {exact}");
+            assert!(exact <= dense + rounding, "{kernel} {m}: {dense} below {exact}");
+            assert!(exact <= cheap + rounding, "{kernel} {m}: {cheap} below {exact}");
+            assert!(dense <= cheap + rounding, "{kernel} {m}: {dense} looser than {cheap}");
+            // Nested inducing inputs at fixed hyper-parameters.
+            assert!(lower >= before - rounding, "{kernel} {m}: {lower} fell from {before}");
+            before = lower;
+            gaps.push(dense - lower);
+        }
+        assert!(gaps[5] < 0.7 * gaps[0], "{kernel}: {gaps:?}");
+        // White noise of the kernel is no function of nearby inducing inputs, so it stays outside of them.
+        if !kernel.contains("white") {
+            assert!(gaps[5] < 1e-3, "{kernel}: {gaps:?}");
+        }
+    }
+}
+
+#[test]
+fn the_bound_on_the_quadratic_form_is_as_close_as_asked() {
+    // The Nyström solution alone is off where there is little noise; a constant kernel besides makes targets that all
+    // inducing inputs miss a little.
+    let (x, y) = data(2, 2, 200);
+    let mut model = model_at("rbf(ard)", &x, 40);
+    model.likelihood.for_each_parameter_mut(&mut |p| p.values[0] = 1e-3);
+    let set = Dataset::of(x.transpose(), &y);
+    let bound = |slack: f64| dense_upper_bound(layer(&model), set, 1e-3, slack).expect("a bound");
+    let (loose, middle, tight) = (bound(f64::INFINITY), bound(1.0), bound(1e-9));
+    println!("{loose} {middle} {tight} {}", exact_evidence(&model, &x, &y));
+    assert!(loose > middle && middle >= tight, "{loose} {middle} {tight}");
+    assert!(tight >= exact_evidence(&model, &x, &y));
+}
+
+/// Prior variances of the data given the inducing inputs `z` of a layer with its jitter, by a dense solve.
+fn conditional_variances(x: &Mat<f64>, z: MatRef<'_, f64>, layer: &InducingLayer) -> Vec<f64> {
+    let (kernel, mut scratch) = (layer.kernel(), Scratch::new());
+    let (m, n) = (z.nrows(), x.ncols());
+    let (mut kzz, mut kzx, mut diagonal) = (Mat::zeros(m, m), Mat::zeros(m, n), vec![0.0; n]);
+    kernel.eval(Inputs::Gram(z), kzz.as_mut(), &mut scratch);
+    kernel.eval(Inputs::Cross { left: z, right: x.transpose() }, kzx.as_mut(), &mut scratch);
+    kernel.diag(x.transpose(), &mut diagonal, &mut scratch);
+    let jitter = layer.relative_jitter() * kzz[(0, 0)];
+    (0..layer.z().nrows()).for_each(|i| kzz[(i, i)] += jitter);
+    let solved = kzz.llt(Side::Lower).expect("positive definite").solve(&kzx);
+    (0..n).map(|j| diagonal[j] - kzx.col(j).transpose() * solved.col(j)).collect()
+}
+
+#[test]
+fn more_inducing_inputs_are_the_pivots_of_what_the_present_ones_leave() {
+    // More rows than one block, and inducing inputs that are no rows of the data.
+    let x = Normals::new(3).mat(2, 700);
+    let model = model(3, "rbf(ard)", 2, 9, Jitter::Relative(1e-6));
+    let layer = layer(&model);
+    let more = more_inducing(x.transpose(), layer, 8, 5).expect("more");
+    assert_eq!(more.nrows(), 8);
+    for i in 0..8 {
+        let z = Mat::from_fn(9 + i, 2, |k, d| if k < 9 { layer.z()[(k, d)] } else { more[(k - 9, d)] });
+        let variances = conditional_variances(&x, z.as_ref(), layer);
+        let largest = variances.iter().copied().fold(0.0, f64::max);
+        let at = (0..700).find(|&j| (0..2).all(|d| x[(d, j)] == more[(i, d)])).expect("a row of the data");
+        assert!((variances[at] - largest).abs() < 1e-9, "step {i}: {} {largest}", variances[at]);
+    }
+    // Nothing is left where the inducing inputs are all the data.
+    let few = Normals::new(4).mat(2, 12);
+    let all = model_at("rbf(ard)", &few, 12);
+    assert_eq!(more_inducing(few.transpose(), self::layer(&all), 5, 0).expect("none").nrows(), 0);
+}
+
+/// Targets that take many inducing inputs.
+fn rough(seed: u64, n: usize) -> (Mat<f64>, Vec<f64>) {
+    let mut normals = Normals::new(seed);
+    let x = normals.mat(2, n);
+    let y =
+        (0..n).map(|j| (4.0 * x[(0, j)]).sin() + (3.2 * x[(1, j)]).cos() + 0.2 * normals.next()).collect();
+    (x, y)
+}
+
+fn options(objective: ObjectiveKind, tolerance: f64, most: usize) -> FitOptions {
+    let growth = Growth { tolerance: Some(tolerance), most: Some(most) };
+    FitOptions {
+        objective,
+        growth: Some(growth),
+        epochs: Some(15),
+        steps: StepOptions { batch_size: 100, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+fn grown(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> (Fitted, InducingCurve) {
+    let data = TrainingData::of(Dataset::of(x.transpose(), y));
+    let fitted = fit_arrays(data, options, None, &mut |_| {}).expect("a fit");
+    let curve = fitted.search.inducing.clone().expect("a curve");
+    (fitted, curve)
+}
+
+#[test]
+fn growth_ends_when_the_bounds_meet_and_certifies_the_posterior() {
+    let (x, y) = rough(5, 400);
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        let (fitted, curve) = grown(&x, &y, &options(objective, 0.02, 300));
+        assert_eq!((curve.criterion, curve.end), (Criterion::Gap, GrowthEnd::Tolerance), "{curve:?}");
+        assert!(curve.points.len() > 1 && curve.chosen < 300, "{curve:?}");
+        assert_eq!((curve.chosen, curve.points[0].m), (fitted.model.layer().dim(), 32));
+        // The last size was looked at for its gain over the chosen one, the first with a small gap and a small gain.
+        let gain = |pair: &[InducingPoint]| {
+            let doublings = (pair[1].m as f64 / pair[0].m as f64).log2();
+            (pair[1].lower.expect("a bound") - pair[0].lower.expect("a bound")) / doublings
+        };
+        let enough: Vec<bool> = curve
+            .points
+            .windows(2)
+            .map(|pair| pair[0].gap.expect("a gap") <= 0.02 && gain(pair) <= 0.02)
+            .collect();
+        let (last, others) = enough.split_last().expect("pairs");
+        assert!(*last && others.iter().all(|enough| !enough), "{curve:?}");
+        assert_eq!(curve.points[others.len()].m, curve.chosen);
+        let exact = exact_evidence(&fitted.model.factorised().expect("K_uu factorises"), &x, &y);
+        let known = curve.certificate.expect("a certificate");
+        assert!(known.lower <= exact && exact <= known.upper, "{exact} in {known:?}");
+        assert!(
+            known.kl > 0.0 && known.kl_per_row < 0.03 && known.kl == 400.0 * known.kl_per_row,
+            "{known:?}"
+        );
+        assert_eq!(Some(known.lower), fitted.summary.elbo_sum);
+        assert_eq!(Some(known.upper), fitted.summary.evidence_upper_bound);
+    }
+}
+
+#[test]
+fn tolerance_and_most_decide_where_growth_ends() {
+    let (x, y) = rough(6, 300);
+    let m = |tolerance, most| grown(&x, &y, &options(ObjectiveKind::Vfe, tolerance, most)).1;
+    let (loose, tight, short) = (m(0.3, 200), m(0.003, 200), m(0.003, 40));
+    assert!(loose.chosen < tight.chosen, "{loose:?} {tight:?}");
+    assert_eq!((short.chosen, short.end), (40, GrowthEnd::Most));
+    let warning = short.warning().expect("a warning");
+    assert!(
+        warning.contains("40") && warning.contains("0.003") && warning.contains("⟨max_inducing⟩"),
+        "{warning}"
+    );
+    assert!(tight.warning().is_none());
+}
+
+#[test]
+fn every_distinct_point_as_inducing_input_leaves_no_gap() {
+    // Sixty rows of twenty points: twenty inducing inputs are all that there is.
+    let (points, _) = data(7, 2, 20);
+    let x = Mat::from_fn(2, 60, |d, j| points[(d, j % 20)]);
+    let mut normals = Normals::new(7);
+    let y: Vec<f64> = (0..60).map(|j| (2.0 * x[(0, j)]).sin() + 0.3 * normals.next()).collect();
+    let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 1e-9, 50));
+    assert_eq!((fitted.model.layer().dim(), curve.end), (20, GrowthEnd::Exhausted), "{curve:?}");
+    let known = curve.certificate.expect("a certificate");
+    assert!(known.kl_per_row < 1e-3, "{known:?}");
+}
+
+#[test]
+fn held_out_rows_decide_where_the_evidence_has_no_bounds() {
+    let (x, f) = data(8, 2, 500);
+    let classes: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.0)).collect();
+    let classification = FitOptions {
+        likelihood: Some(LikelihoodKind::BernoulliLogit),
+        ..options(ObjectiveKind::Elbo, 0.02, 200)
+    };
+    let (fitted, curve) = grown(&x, &classes, &classification);
+    assert_eq!(
+        (curve.criterion, curve.end, curve.validation_rows),
+        (Criterion::Validation, GrowthEnd::Tolerance, 50)
+    );
+    assert_eq!((fitted.model.layer().dim(), curve.certificate), (curve.chosen, None));
+    // The last size gained too little over the one before, which was taken: a step of half as many is 0.58 doublings.
+    let (last, others) = curve.points.split_last().expect("points");
+    assert_eq!(others.last().map(|point| point.m), Some(curve.chosen));
+    let gain = others.last().and_then(|point| point.validation).expect("a score")
+        - last.validation.expect("a score");
+    assert!(gain < 0.59 * 0.02, "{curve:?}");
+
+    // Weights have no evidence; a diagonal q is one of its family in the end.
+    let weights: Vec<f64> = (0..500).map(|i| 1.0 + f64::from(i % 3)).collect();
+    let targets = Targets { y: &f, exposure: &[], weights: &weights, outputs: &[] };
+    let weighted = TrainingData::of(Dataset { x: x.transpose(), targets });
+    let diagonal = FitOptions {
+        steps: StepOptions { family: Family::Diagonal, ..options(ObjectiveKind::Elbo, 0.05, 100).steps },
+        ..options(ObjectiveKind::Elbo, 0.05, 100)
+    };
+    let fitted = fit_arrays(weighted, &diagonal, None, &mut |_| {}).expect("a fit");
+    let curve = fitted.search.inducing.expect("a curve");
+    assert_eq!((curve.criterion, curve.certificate), (Criterion::Validation, None));
+    assert_eq!(fitted.q[0].family(), Family::Diagonal);
+}
+
+#[test]
+fn fixed_inducing_inputs_are_nested_rows_and_fixed_hyper_parameters_stay() {
+    let (x, y) = rough(9, 200);
+    let fixed = FitOptions {
+        hyper: Some(Hyper::Fixed),
+        fix_inducing: true,
+        kernel: "matern12(ard)".into(),
+        ..options(ObjectiveKind::Vfe, 0.05, 120)
+    };
+    let (fitted, curve) = grown(&x, &y, &fixed);
+    let start = FitOptions { growth: None, inducing: Some(32), ..fixed.clone() };
+    let data = TrainingData::of(Dataset::of(x.transpose(), &y));
+    let small = fit_arrays(data, &start, None, &mut |_| {}).expect("a fit");
+    assert_eq!(fitted.model.named_values(), small.model.named_values());
+    let (all, first) = (prior(&fitted.model).z(), prior(&small.model).z());
+    assert_eq!(all.subrows(0, 32), first);
+    assert!(curve.points.len() > 1, "{curve:?}");
+    // The first bounds are those of the first inducing inputs, and the lower ones rise as they are nested.
+    assert_eq!(curve.points[0].lower, Some(-small.summary.objective));
+    assert!(curve.points.windows(2).all(|pair| pair[0].lower < pair[1].lower), "{curve:?}");
+}
+
+#[test]
+fn growth_depends_on_the_seed_and_not_on_threads() {
+    let (x, y) = rough(10, 300);
+    let run = |threads: usize, seed: u64| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
+        let options = FitOptions { seed, ..options(ObjectiveKind::Elbo, 0.05, 100) };
+        pool.install(|| grown(&x, &y, &options).0.model.natural())
+    };
+    let first = run(1, 0);
+    assert_eq!(run(3, 0), first);
+    assert_ne!(run(1, 1), first);
+}
+
+#[test]
+fn senseless_growth_is_refused() {
+    let (x, y) = data(11, 1, 20);
+    let good = options(ObjectiveKind::Vfe, 0.1, 10);
+    let cases = [
+        (FitOptions { inducing: Some(5), ..good.clone() }, "inducing"),
+        (options(ObjectiveKind::Vfe, 0.0, 10), "growth.tolerance"),
+        (options(ObjectiveKind::Vfe, f64::NAN, 10), "growth.tolerance"),
+        (options(ObjectiveKind::Vfe, 0.1, 0), "growth.most"),
+        (FitOptions { restarts: 2, ..good.clone() }, "restarts"),
+        (FitOptions { model: sparsegp::options::ModelKind::Glm, ..good }, "inducing"),
+    ];
+    for (options, word) in cases {
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
+        let error = fit_arrays(data, &options, None, &mut |_| {}).map(|_| ()).expect_err(word);
+        assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");
+    }
+}
+
+#[test]
+fn few_inducing_inputs_that_take_the_targets_for_noise_are_doubted() {
+    // Thirty-two inducing inputs are too few here to get away from a start with long lengthscales; fifty are not.
+    let place = |j: usize, step: f64| 4.0 * (j as f64 * step).fract() - 2.0;
+    let x = Mat::from_fn(2, 200, |d, j| place(j, [0.618_033_988_7, 0.414_213_562_4][d]));
+    let value =
+        |j: usize| (3.8 * x[(0, j)]).sin() + (3.04 * x[(1, j)]).cos() + 0.2 * (12.9898 * j as f64).sin();
+    let y: Vec<f64> = (0..200).map(value).collect();
+    let number = |m| FitOptions {
+        growth: None,
+        inducing: Some(m),
+        epochs: Some(60),
+        ..options(ObjectiveKind::Vfe, 0.02, 100)
+    };
+    let fit = |options: &FitOptions| {
+        let data = TrainingData::of(Dataset::of(x.transpose(), &y));
+        fit_arrays(data, options, None, &mut |_| {}).expect("a fit").summary.objective
+    };
+    let (few, usual) = (fit(&number(32)), fit(&number(50)));
+    assert!(few > 1.0 && usual < 0.2, "{few} {usual}");
+    let (fitted, curve) = grown(&x, &y, &options(ObjectiveKind::Vfe, 0.02, 100));
+    assert!(fitted.summary.objective < usual, "{} {curve:?}", fitted.summary.objective);
+    assert_eq!((curve.points[0].m, curve.points[1].m), (32, 70), "{curve:?}");
+}

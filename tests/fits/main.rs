@@ -1,0 +1,15 @@
+//! Fits of arrays from the options to predictions, their warnings, interruptions and model files.
+
+mod alone;
+mod constraints;
+mod diagnosis;
+mod dlm;
+mod explain;
+mod fit;
+mod growth;
+mod inducing_init;
+mod interruption;
+mod neighbour_sites;
+mod neighbours;
+mod restarts;
+mod several;

@@ -1,0 +1,165 @@
+//! Several starts of a fit: a bad local optimum is left, what is reported, one start changes nothing.
+
+use faer::Mat;
+use sparsegp::collapsed::Dataset;
+use sparsegp::likelihood::LikelihoodKind;
+use sparsegp::model::Restart;
+use sparsegp::options::{FitOptions, Hyper, ModelKind, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, TrainingData, fit_arrays};
+use sparsegp_testkit::problems::{Normals, data};
+
+fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
+    fit_arrays(TrainingData::of(Dataset::of(x.transpose(), y)), options, None, &mut |_| {})
+}
+
+/// A fast oscillation, which the lengthscale that suits the spread of the inputs takes for noise.
+fn oscillation(n: usize) -> (Mat<f64>, Vec<f64>) {
+    let mut normals = Normals::new(1);
+    let x = Mat::from_fn(1, n, |_, j| 3.4 * (j as f64 / n as f64 - 0.5));
+    let y = (0..n).map(|j| (8.0 * x[(0, j)]).sin() + 0.1 * normals.next()).collect();
+    (x, y)
+}
+
+fn options(objective: ObjectiveKind, restarts: usize) -> FitOptions {
+    let epochs = Some(if objective == ObjectiveKind::Vfe { 60 } else { 10 });
+    FitOptions {
+        objective,
+        restarts,
+        inducing: Some(40),
+        epochs,
+        steps: StepOptions { batch_size: 60, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+fn noise(fitted: &Fitted) -> f64 {
+    fitted.model.noise_variance().expect("Gaussian")
+}
+
+#[test]
+fn restarts_leave_an_optimum_where_noise_explains_everything() {
+    let (x, y) = oscillation(120);
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        let stuck = fit(&x, &y, &options(objective, 1)).expect("one start");
+        assert!(noise(&stuck) > 0.3, "{objective}: noise {}", noise(&stuck));
+        assert!(stuck.search.restarts.is_empty());
+        let found = fit(&x, &y, &options(objective, 6)).expect("six starts");
+        assert!(noise(&found) < 0.05, "{objective}: noise {}, {:?}", noise(&found), found.search.restarts);
+        assert!(found.summary.objective < stuck.summary.objective - 0.5);
+    }
+}
+
+/// The chosen one.
+fn chosen(restarts: &[Restart]) -> &Restart {
+    let mut chosen = restarts.iter().filter(|restart| restart.chosen);
+    let one = chosen.next().expect("a chosen start");
+    assert!(chosen.next().is_none(), "{restarts:?}");
+    one
+}
+
+#[test]
+fn halving_keeps_the_better_half_and_reports_every_score() {
+    let (x, y) = oscillation(120);
+    let fitted = fit(&x, &y, &FitOptions { seed: 5, ..options(ObjectiveKind::Vfe, 5) }).expect("a fit");
+    let restarts = &fitted.search.restarts;
+    let seeds: Vec<(usize, u64)> = restarts.iter().map(|restart| (restart.start, restart.seed)).collect();
+    assert_eq!(seeds, [(0, 5), (1, 6), (2, 7), (3, 8), (4, 9)]);
+    // Five starts, then three, then two.
+    let took_part = |rung: usize| restarts.iter().filter(move |restart| restart.scores.len() > rung);
+    assert_eq!([0, 1, 2, 3].map(|rung| took_part(rung).count()), [5, 3, 2, 0]);
+    for rung in 0..2 {
+        let (on, out): (Vec<_>, Vec<_>) =
+            took_part(rung).partition(|restart| restart.scores.len() > rung + 1);
+        let score = |restart: &&Restart| restart.scores[rung].expect("a score");
+        let worst = on.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
+        assert!(out.iter().map(score).all(|score| score >= worst), "{restarts:?}");
+    }
+    let best =
+        took_part(2).map(|restart| restart.scores[2]).min_by(|a, b| a.partial_cmp(b).expect("numbers"));
+    assert_eq!(best, Some(chosen(restarts).scores[2]));
+    assert!(fitted.summary.objective <= chosen(restarts).scores[2].expect("a score") + 1e-9);
+}
+
+#[test]
+fn one_start_is_an_ordinary_fit_and_threads_change_nothing() {
+    let (x, y) = data(2, 2, 150);
+    for objective in [ObjectiveKind::Vfe, ObjectiveKind::Elbo] {
+        let quick = |restarts| FitOptions { epochs: Some(4), ..options(objective, restarts) };
+        let default = FitOptions { restarts: FitOptions::default().restarts, ..quick(7) };
+        let natural = |options: &FitOptions| fit(&x, &y, options).expect("a fit").model.natural();
+        assert_eq!(natural(&quick(1)), natural(&default));
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
+            pool.install(|| fit(&x, &y, &quick(4)).expect("a fit"))
+        };
+        let (one, three) = (on(1), on(3));
+        assert_eq!(one.model.natural(), three.model.natural(), "{objective}");
+        assert_eq!(one.search, three.search);
+        let starts: Vec<_> = one.search.restarts.iter().map(|restart| restart.scores[0]).collect();
+        assert!((1..4).all(|i| starts[i] != starts[0]), "{starts:?}");
+    }
+}
+
+#[test]
+fn validation_rows_judge_where_there_are_some() {
+    let (x, y) = oscillation(160);
+    let parts = Dataset::of(x.transpose(), &y);
+    let data = TrainingData { train: parts.part(0, 120), validation: Some(parts.part(120, 40)), levels: 0 };
+    let options = FitOptions { validation_fraction: 0.25, ..options(ObjectiveKind::Elbo, 3) };
+    let judged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
+    let data = TrainingData { validation: None, ..data };
+    let unjudged = fit_arrays(data, &options, None, &mut |_| {}).expect("a fit").search.restarts;
+    // The short fits see the same rows for training; the scores are those of others.
+    assert_ne!(judged[0].scores[0], unjudged[0].scores[0]);
+}
+
+#[test]
+fn every_kind_of_objective_and_model_takes_restarts() {
+    let (x, f) = data(3, 2, 120);
+    let classes: Vec<f64> = f.iter().map(|f| f64::from(*f > 0.0)).collect();
+    let counts: Vec<f64> = f.iter().map(|f| f.exp().round()).collect();
+    let short = |objective| FitOptions { epochs: Some(2), inducing: Some(10), ..options(objective, 3) };
+    let kind = |likelihood, objective| FitOptions { likelihood: Some(likelihood), ..short(objective) };
+    let glm = FitOptions {
+        model: ModelKind::Glm,
+        inducing: None,
+        ..kind(LikelihoodKind::NegativeBinomial, ObjectiveKind::Elbo)
+    };
+    let cases = [
+        (&f, short(ObjectiveKind::Fitc)),
+        (&f, short(ObjectiveKind::DlmSquare)),
+        (&f, short(ObjectiveKind::DlmLog)),
+        (&f, kind(LikelihoodKind::StudentT, ObjectiveKind::Elbo)),
+        (&classes, kind(LikelihoodKind::BernoulliProbit, ObjectiveKind::DlmLog)),
+        (&counts, glm),
+    ];
+    for (y, options) in cases {
+        let what = format!("{} {:?} {}", options.model, options.likelihood, options.objective);
+        let fitted = fit(&x, y, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let restarts = &fitted.search.restarts;
+        assert_eq!(restarts.len(), 3, "{what}");
+        assert!(chosen(restarts).scores.iter().all(Option::is_some), "{what}: {restarts:?}");
+    }
+}
+
+#[test]
+fn failing_starts_are_passed_over_and_only_all_of_them_are_an_error() {
+    let (x, mut y) = data(4, 1, 30);
+    // A target whose squares overflow has no finite objective from any start.
+    y[3] = 1e300;
+    let error = fit(&x, &y, &options(ObjectiveKind::Vfe, 3)).map(|_| ()).expect_err("no finite objective");
+    assert_eq!(error.exit_code(), 4, "{error}");
+}
+
+#[test]
+fn senseless_restarts_are_refused() {
+    let (x, y) = data(5, 1, 20);
+    for (options, word) in [
+        (options(ObjectiveKind::Vfe, 0), "restarts is 0"),
+        (options(ObjectiveKind::Vfe, 100_000), "restarts is 100000"),
+        (FitOptions { hyper: Some(Hyper::Fixed), ..options(ObjectiveKind::Vfe, 2) }, "hyper = fixed"),
+    ] {
+        let error = fit(&x, &y, &options).map(|_| ()).expect_err(word);
+        assert!(error.exit_code() == 2 && error.to_string().contains(word), "{error}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Fits of likelihoods with several functions: every family under every objective, rule and way to tune hyper-parameters, threads, files,
+//! targets drawn from the family itself.
+
+use faer::Mat;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::collapsed::Dataset;
+use sparsegp::likelihood::joint::JointLikelihood;
+use sparsegp::likelihood::{LikelihoodKind, ObservationModel, TargetKind};
+use sparsegp::model::Model;
+use sparsegp::objective::Estimator;
+use sparsegp::options::{FitOptions, Hyper, ObjectiveKind, StepOptions};
+use sparsegp::training::{Fitted, ModelBuilder, TrainingData, fit_arrays};
+use sparsegp::variational::{Family, QUpdate};
+use sparsegp_testkit::problems::data;
+
+/// Those with several functions.
+fn families() -> Vec<LikelihoodKind> {
+    let all = LikelihoodKind::WORDS.iter().map(|word| word.parse::<LikelihoodKind>().expect("a likelihood"));
+    let all: Vec<LikelihoodKind> = all.filter(|kind| kind.is_joint()).collect();
+    assert_eq!(all.len(), 10);
+    all
+}
+
+fn joint(kind: LikelihoodKind) -> Box<dyn JointLikelihood> {
+    match sparsegp::Registry::default().likelihood(kind, 3).expect("a likelihood") {
+        ObservationModel::Joint(joint) => joint,
+        ObservationModel::One(_) => panic!("{kind} has one function"),
+    }
+}
+
+/// Inputs, and targets that the family draws at smooth functions of them.
+fn problem(kind: LikelihoodKind, n: usize) -> (Mat<f64>, Vec<f64>) {
+    let (likelihood, (x, f)) = (joint(kind), data(3, 2, n));
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let functions = likelihood.functions().len();
+    let y = f.iter().enumerate().map(|(i, f)| {
+        let at = |c: usize| match c {
+            0 => 0.5 + f,
+            c => -0.5 + 0.4 * (c as f64 * x[(0, i)]).sin(),
+        };
+        let y = likelihood.sample(&(0..functions).map(at).collect::<Vec<_>>(), 1.0, &mut random);
+        // The ends of (0, 1) are no targets.
+        if kind.target_kind() == TargetKind::UnitInterval { y.clamp(1e-9, 1.0 - 1e-9) } else { y }
+    });
+    let y = y.collect();
+    (x, y)
+}
+
+fn quick(kind: LikelihoodKind) -> FitOptions {
+    FitOptions {
+        likelihood: Some(kind),
+        inducing: Some(7),
+        epochs: Some(2),
+        warm_start: 2,
+        steps: StepOptions { batch_size: 30, ..StepOptions::default() },
+        ..FitOptions::default()
+    }
+}
+
+fn fit(x: &Mat<f64>, y: &[f64], options: &FitOptions) -> sparsegp::Result<Fitted> {
+    let data = TrainingData { levels: 3, ..TrainingData::of(Dataset::of(x.transpose(), y)) };
+    fit_arrays(data, options, None, &mut |_| {})
+}
+
+fn assert_sound(fitted: &Fitted, what: &str) {
+    assert!(fitted.summary.objective.is_finite(), "{what}");
+    for q in &fitted.q {
+        let covariance = q.cov().to_dense();
+        let finite =
+            (0..covariance.nrows()).all(|i| covariance[(i, i)] > 0.0 && covariance[(i, i)].is_finite());
+        assert!(finite && q.mean().iter().all(|m| m.is_finite()), "{what}");
+    }
+}
+
+#[test]
+fn every_family_is_trained_in_every_way() {
+    let mut fits = 0;
+    for kind in families() {
+        let (x, y) = problem(kind, 60);
+        let base = quick(kind);
+        for objective in [ObjectiveKind::Elbo, ObjectiveKind::DlmLog] {
+            for hyper in [Hyper::Joint, Hyper::Dual, Hyper::Alternating, Hyper::Fixed] {
+                if objective == ObjectiveKind::DlmLog && hyper == Hyper::Dual {
+                    continue;
+                }
+                let options = FitOptions { objective, hyper: Some(hyper), ..base.clone() };
+                let what = format!("{kind} {objective} {hyper}");
+                assert_sound(&fit(&x, &y, &options).unwrap_or_else(|error| panic!("{what}: {error}")), &what);
+                fits += 1;
+            }
+            for update in QUpdate::WORDS.iter().map(|word| word.parse::<QUpdate>().expect("a rule")) {
+                for family in [Family::Full, Family::Diagonal] {
+                    let steps = StepOptions { update, family, ..base.steps.clone() };
+                    let options = FitOptions { objective, hyper: Some(Hyper::Joint), steps, ..base.clone() };
+                    let what = format!("{kind} {objective} {update} {family}");
+                    match fit(&x, &y, &options) {
+                        Ok(fitted) => {
+                            assert_sound(&fitted, &what);
+                            fits += 1;
+                        }
+                        // Rules that are proved for the ELBO, or for log-concave likelihoods, say so.
+                        Err(error) => assert_eq!(error.exit_code(), 2, "{what}: {error}"),
+                    }
+                }
+            }
+        }
+        let estimators = [
+            Estimator::Biased { samples: 5 },
+            Estimator::Smoothed { samples: 5, nu: 0.1, decays: false },
+            Estimator::Product { samples: 3 },
+        ];
+        for estimator in estimators {
+            let bounded = joint(kind).peak(sparsegp::likelihood::Observation::of(1.0)).is_some();
+            let options = FitOptions {
+                objective: ObjectiveKind::DlmLog,
+                hyper: Some(Hyper::Joint),
+                estimator,
+                ..base.clone()
+            };
+            let what = format!("{kind} {estimator}");
+            match fit(&x, &y, &options) {
+                Ok(fitted) => assert_sound(&fitted, &what),
+                Err(error) => {
+                    let refused = matches!(estimator, Estimator::Product { .. }) && !bounded;
+                    assert!(refused && error.exit_code() == 2, "{what}: {error}");
+                }
+            }
+        }
+    }
+    assert!(fits >= 350, "{fits}");
+}
+
+/// What zero inflation calls the probability of a zero is that of y = 0, with the exposure of the row; a zero of its own is less likely.
+#[test]
+fn the_probability_of_zero_is_that_of_the_density() {
+    let kinds = families().into_iter().filter(|kind| {
+        let name = kind.to_string();
+        name.starts_with("zero-inflated") || name.starts_with("hurdle")
+    });
+    for kind in kinds {
+        let (x, y) = problem(kind, 60);
+        let model = ModelBuilder::new().options(quick(kind)).fit(x.transpose(), &y).expect("a fit");
+        let exposure: Vec<f64> = (0..60).map(|row| 0.1 + f64::from(row) / 10.0).collect();
+        let predictions = model.predict(x.transpose(), &exposure).expect("predictions");
+        let inflated = kind.to_string().starts_with("zero-inflated");
+        let names: &[&str] = match inflated {
+            true => &["probability_of_zero", "probability_of_excess_zero"],
+            false => &["probability_of_zero"],
+        };
+        assert_eq!(predictions.detail_names(), names, "{kind}");
+        for row in 0..60 {
+            let (details, zero) = (predictions.details(row), predictions.log_density(row, 0.0).exp());
+            assert!((details[0] - zero).abs() < 1e-9, "{kind}: {details:?}, expected {zero}");
+            assert!(!inflated || (details[1] > 0.0 && details[1] < zero), "{kind}: {details:?}");
+        }
+    }
+}
+
+/// Full-batch natural gradients at fixed hyper-parameters end below where they start, without a step that fails.
+#[test]
+fn natural_gradients_descend() {
+    for kind in families() {
+        let (x, y) = problem(kind, 80);
+        let options = FitOptions { hyper: Some(Hyper::Fixed), warm_start: 0, ..quick(kind) };
+        let few = fit(&x, &y, &FitOptions { epochs: Some(1), ..options.clone() }).expect("a fit");
+        let more = fit(&x, &y, &FitOptions { epochs: Some(12), ..options }).expect("a fit");
+        let (few, more) = (few.summary.objective, more.summary.objective);
+        assert!(more <= few + 1e-9 * few.abs().max(1.0), "{kind}: {few}, then {more}");
+    }
+}
+
+#[test]
+fn predictions_come_back_from_files_and_do_not_depend_on_threads() {
+    for kind in families() {
+        let (x, y) = problem(kind, 60);
+        let build = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| {
+                let options = FitOptions { hyper: Some(Hyper::Alternating), ..quick(kind) };
+                ModelBuilder::new().options(options).fit(x.transpose(), &y).expect("a fit")
+            })
+        };
+        let model = build(1);
+        let numbers = |model: &Model| {
+            let predictions = model.predict(x.transpose(), &[]).expect("predictions");
+            let of_row = |row: usize| {
+                let moments = predictions.row(row);
+                let mut all = vec![moments.mean, moments.variance, predictions.log_density(row, y[row])];
+                all.extend(predictions.details(row));
+                all.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+            };
+            (0..predictions.rows()).map(of_row).collect::<Vec<_>>()
+        };
+        let bytes = model.to_bytes().expect("bytes");
+        let read = Model::from_bytes("m", &bytes).expect("a model");
+        assert_eq!(numbers(&read), numbers(&model), "{kind}");
+        assert_eq!(numbers(&build(2)), numbers(&model), "{kind}");
+    }
+}

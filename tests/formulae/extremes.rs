@@ -1,0 +1,304 @@
+//! Every family at extreme targets, marginals and exposures: numbers, or the infinities that are true; no tables.
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestError, TestRunner};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::{Likelihood, LikelihoodKind, Observation};
+use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::families::{expectation, family, log_density};
+
+/// A target, a marginal and a likelihood far from anything standardised.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    own: [f64; 3],
+    /// Where the target lies within its domain, from 0 to 1.
+    place: f64,
+    log_exposure: f64,
+    mu: f64,
+    v: f64,
+}
+
+/// Means of all sizes up to 1e6, variances from 1e-12 to 1e6, exposures from 1e-6 to 1e6; the ends come up often.
+fn any_case() -> impl Strategy<Value = Case> {
+    let size = prop_oneof![4 => -6.0..6.0f64, 1 => Just(6.0), 1 => Just(-300.0)];
+    let mean =
+        (size, any::<bool>()).prop_map(|(size, up)| if up { 10f64.powf(size) } else { -(10f64.powf(size)) });
+    let variance =
+        prop_oneof![6 => -12.0..6.0f64, 1 => Just(-12.0), 1 => Just(6.0)].prop_map(|size| 10f64.powf(size));
+    let exposure = prop_oneof![4 => -6.0..6.0f64, 1 => Just(-6.0), 1 => Just(6.0)];
+    let place = prop_oneof![6 => 0.0..1.0f64, 1 => Just(0.0), 1 => Just(1.0)];
+    let own = prop::array::uniform3(0.001..0.999f64);
+    (own, place, exposure, mean, variance).prop_map(|(own, place, log_exposure, mu, v)| Case {
+        own,
+        place,
+        log_exposure,
+        mu,
+        v,
+    })
+}
+
+impl Case {
+    /// A target from one end of the domain to the other: up to ±1e8, 1e±150, 1e-300 off the edges, counts up to 2^30.
+    /// The logarithms of larger counts' probabilities are differences of numbers like y log y, and lose digits accordingly.
+    fn target(&self, kind: LikelihoodKind) -> f64 {
+        let from_middle = 2.0 * (self.place - 0.5);
+        match kind.target_kind() {
+            TargetKind::Real => (10f64.powf(8.0 * from_middle.abs()) - 1.0).copysign(from_middle),
+            TargetKind::Positive => 10f64.powf(150.0 * from_middle),
+            TargetKind::UnitInterval if from_middle < 0.0 => 0.5 * 10f64.powf(300.0 * from_middle),
+            TargetKind::UnitInterval => 1.0 - (0.5 * 10f64.powf(-16.0 * from_middle)).max(0.5 * f64::EPSILON),
+            TargetKind::Count => (2f64.powf(30.0 * self.place) - 1.0).floor(),
+            TargetKind::Binary => self.place.round(),
+            TargetKind::Ordinal | TargetKind::Class => (4.0 * self.place).floor().min(3.0),
+        }
+    }
+
+    fn build(&self, kind: LikelihoodKind) -> (Box<dyn Likelihood>, Observation<'_>) {
+        let counts = kind.target_kind() == TargetKind::Count;
+        let exposure = if counts { 10f64.powf(self.log_exposure) } else { 1.0 };
+        (family(kind, self.own), Observation::exposed(self.target(kind), exposure))
+    }
+}
+
+/// Whether the expected rate or scale overflows: expectations of `exp(±f)` are infinite from here on, and truly so.
+fn overflows(kind: LikelihoodKind, at: Observation, (mu, v): (f64, f64)) -> bool {
+    let log_linked = |u: f64| u + 0.5 * v > 650.0;
+    match kind {
+        LikelihoodKind::Poisson => log_linked(mu + at.exposure.ln()),
+        LikelihoodKind::Gamma | LikelihoodKind::Exponential => log_linked(at.y.ln() - mu),
+        _ => false,
+    }
+}
+
+/// Expectations are numbers unless they truly overflow, keep Jensen's inequality, and have slopes of the right sign.
+fn check_expectations(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
+    let (likelihood, at) = case.build(kind);
+    let marginal = (case.mu, case.v);
+    let mut integrator = Integrator::new(None);
+    let mut locals = Vec::new();
+    for predictive in [false, true] {
+        let mut own = vec![0.0; likelihood.own_len()];
+        let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
+        // A loss this large has derivatives that are larger still.
+        if !predictive && overflows(kind, at, marginal) || local.value < -1e290 {
+            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{local:?}");
+        } else {
+            let all = [local.value, local.mean, local.variance];
+            prop_assert!(
+                all.iter().chain(&own).all(|x| x.is_finite()),
+                "{predictive} {at:?} {local:?} {own:?}"
+            );
+        }
+        locals.push(local);
+    }
+    let (expected, predictive) = (locals[0], locals[1]);
+    let discrete = matches!(kind.target_kind(), TargetKind::Binary | TargetKind::Count | TargetKind::Ordinal);
+    // Log probabilities of counts are differences of terms like y f and y log y.
+    let counted = if discrete { 1e-15 * at.y * (1.0 + at.y.ln_1p() + case.mu.abs()) } else { 0.0 };
+    let rounding = 1e-9 * (1.0 + expected.value.abs()) + counted;
+    prop_assert!(
+        expected.value <= predictive.value + rounding,
+        "{at:?}: E log p {expected:?} > log E p {predictive:?}"
+    );
+    prop_assert!(
+        !discrete || predictive.value <= 1e-9 + counted,
+        "{at:?}: log probability {}",
+        predictive.value
+    );
+    if likelihood.resolution(at).concave {
+        prop_assert!(
+            expected.variance <= 1e-9 * (1.0 + expected.mean.abs() / case.v.sqrt()),
+            "{at:?}: {expected:?}"
+        );
+    }
+    let rising = match kind.target_kind() {
+        TargetKind::Binary => Some(at.y == 1.0),
+        TargetKind::Ordinal if at.y == 0.0 => Some(false),
+        TargetKind::Ordinal if at.y == 3.0 => Some(true),
+        TargetKind::Count if at.y == 0.0 => Some(false),
+        _ => None,
+    };
+    for local in [expected, predictive] {
+        prop_assert!(
+            rising.is_none_or(|up| if up { local.mean >= 0.0 } else { local.mean <= 0.0 }),
+            "{at:?}: {local:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Whether y is a value that the family can take, or an infinity at the end of them.
+fn admissible(kind: LikelihoodKind, y: f64) -> bool {
+    match kind.target_kind() {
+        TargetKind::Real => !y.is_nan(),
+        TargetKind::Positive => y >= 0.0,
+        TargetKind::UnitInterval => (0.0..=1.0).contains(&y),
+        TargetKind::Count => y == f64::INFINITY || y >= 0.0 && y.fract() == 0.0,
+        TargetKind::Binary => y == 0.0 || y == 1.0,
+        TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 2.0, 3.0].contains(&y),
+    }
+}
+
+/// The distribution function is one, and quantiles grow with p and lie in the domain.
+fn check_distribution(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
+    let (likelihood, at) = case.build(kind);
+    let marginal = (case.mu, case.v);
+    let mut integrator = Integrator::new(None);
+    let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, at.exposure, &mut integrator);
+    let around = [at.y - 1.0, at.y, at.y + 1.0, 2.0 * at.y.abs() + 1.0];
+    let below = around.map(&mut cdf);
+    prop_assert!(below.iter().all(|p| (0.0..=1.0).contains(p)), "{at:?} {below:?}");
+    prop_assert!(below.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{at:?} {below:?}");
+    let mut before = f64::NEG_INFINITY;
+    for p in [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6] {
+        let y = likelihood.predictive_quantile(p, marginal, at.exposure, &mut Integrator::new(None));
+        prop_assert!(admissible(kind, y), "{at:?}: quantile {y} of {p}");
+        prop_assert!(
+            y >= before || y >= before - 1e-9 * before.abs(),
+            "{at:?}: quantile {y} of {p} below {before}"
+        );
+        before = y;
+        if kind.target_kind() == TargetKind::Real {
+            let got = cdf(y);
+            // Neighbouring floats around a mean of 1e6 may be a good part of a standard deviation apart.
+            let resolution = 1e-8 + 1e-13 * y.abs() / (case.v.sqrt() + 0.1);
+            prop_assert!((got - p).abs() < resolution, "{at:?}: {got} below the quantile {y} of {p}");
+        }
+    }
+    Ok(())
+}
+
+/// Moments are not NaN, variances not negative, and draws are values of the family.
+fn check_moments_and_draws(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
+    let (likelihood, at) = case.build(kind);
+    let mut random = ChaCha8Rng::seed_from_u64(case.place.to_bits());
+    for v in [0.0, case.v] {
+        let (mean, variance) =
+            likelihood.predictive_moments((case.mu, v), at.exposure, &mut Integrator::new(None));
+        prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} v {v}: mean {mean}, variance {variance}");
+        let ends = [(TargetKind::UnitInterval, 1.0), (TargetKind::Binary, 1.0), (TargetKind::Ordinal, 3.0)];
+        let end = ends.iter().find(|(of, _)| *of == kind.target_kind()).map_or(f64::INFINITY, |end| end.1);
+        let least = if kind.target_kind() == TargetKind::Real { f64::NEG_INFINITY } else { 0.0 };
+        prop_assert!((least..=end * (1.0 + 1e-9)).contains(&mean), "{at:?} v {v}: mean {mean}");
+    }
+    for z in [-2.0, 0.0, 2.0] {
+        let f = case.mu + case.v.sqrt() * z;
+        let y = likelihood.sample(f, at.exposure, &mut random);
+        prop_assert!(admissible(kind, y), "{at:?}: {y} drawn at f = {f}");
+        let (mean, variance) = likelihood.conditional_moments(f, at.exposure);
+        prop_assert!(!mean.is_nan() && variance >= 0.0, "{at:?} f {f}: mean {mean}, variance {variance}");
+    }
+    Ok(())
+}
+
+/// `log Σ exp` of equidistant values times their distance.
+fn log_trapezoid(values: &[f64], step: f64) -> f64 {
+    let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + (values.iter().map(|value| (value - top).exp()).sum::<f64>() * step).ln()
+}
+
+/// `log ∫ p(y|f) N(f; μ, v) df` of a log-concave density: its logarithm is followed from its maximum until it has fallen by
+/// 40 on both sides, and summed over very many points in between.
+fn slow_log_predictive(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> f64 {
+    let sd = v.sqrt();
+    let g = |z: f64| log_density(likelihood, at, mu + sd * z).0 - 0.5 * z * z;
+    let slope = |z: f64| sd * log_density(likelihood, at, mu + sd * z).1 - z;
+    // The slope falls everywhere. Where an exponential has overflown, the maximum is on the other side.
+    let (mut low, mut high) = (-1e10, 1e10);
+    for _ in 0..400 {
+        let middle = 0.5 * (low + high);
+        if slope(middle) > 0.0 { low = middle } else { high = middle }
+    }
+    let mode = 0.5 * (low + high);
+    let top = g(mode);
+    let end = |sign: f64| {
+        let (mut near, mut far) = (0.0, 10.0);
+        for _ in 0..200 {
+            let middle = 0.5 * (near + far);
+            if top - g(mode + sign * middle) < 40.0 { near = middle } else { far = middle }
+        }
+        mode + sign * far
+    };
+    let (low, high) = (end(-1.0), end(1.0));
+    // A twentieth of a unit of f resolves every family here but sharp counts, whose peaks are narrow themselves.
+    let count = (20.0 * sd * (high - low)).clamp(20_000.0, 1e6).ceil();
+    let step = (high - low) / count;
+    let values: Vec<f64> = (0..=count as u32).map(|k| g(low + f64::from(k) * step)).collect();
+    log_trapezoid(&values, step) - 0.5 * (2.0 * std::f64::consts::PI).ln()
+}
+
+/// `E log p(y|f)` by very many evenly spaced points within nine standard deviations, and the sum of its absolute terms.
+fn slow_expectation(likelihood: &dyn Likelihood, at: Observation, (mu, v): (f64, f64)) -> (f64, f64) {
+    let sd = v.sqrt();
+    let half = (9.0 * sd / (0.1 * likelihood.resolution(at).step).min(0.05)).clamp(2000.0, 5e5).ceil() as i32;
+    let (mut total, mut sum, mut size) = (0.0, 0.0, 0.0);
+    for k in -half..=half {
+        let z = 9.0 * f64::from(k) / f64::from(half);
+        let (weight, value) = ((-0.5 * z * z).exp(), log_density(likelihood, at, mu + sd * z).0);
+        total += weight;
+        sum += weight * value;
+        size += weight * value.abs();
+    }
+    (sum / total, size / total)
+}
+
+/// Expectations, and the predictive density of log-concave families, agree with slow sums wherever floats around the mean
+/// are fine enough for the variance.
+fn check_against_slow_sums(kind: LikelihoodKind, case: Case) -> Result<(), TestCaseError> {
+    let (likelihood, at) = case.build(kind);
+    let marginal = (case.mu, case.v);
+    if case.v < 1e-11 * (1.0 + case.mu * case.mu) {
+        return Ok(());
+    }
+    // Closed forms need no check, and take most of their value from far out.
+    if !matches!(kind, LikelihoodKind::Poisson | LikelihoodKind::Gamma | LikelihoodKind::Exponential) {
+        let got = likelihood.expected_log_density(at, marginal, &mut [], &mut Integrator::new(None)).value;
+        let (want, size) = slow_expectation(&*likelihood, at, marginal);
+        prop_assert!((got - want).abs() <= 1e-7 * (1.0 + size), "{at:?}: expected {got}, slowly {want}");
+    }
+    if !likelihood.resolution(at).concave {
+        return Ok(());
+    }
+    let want = slow_log_predictive(&*likelihood, at, marginal);
+    let got = likelihood.log_predictive(at, marginal, &mut [], &mut Integrator::new(None)).value;
+    prop_assert!((got - want).abs() <= 1e-7 * (1.0 + want.abs()), "{at:?}: {got}, slowly {want}");
+    Ok(())
+}
+
+/// What has to hold for a case of a family.
+type Check = fn(LikelihoodKind, Case) -> Result<(), TestCaseError>;
+
+fn check(kind: LikelihoodKind) {
+    let checks: [(&str, u32, Check); 4] = [
+        ("expectations", 300, check_expectations),
+        ("distribution", 40, check_distribution),
+        ("moments and draws", 150, check_moments_and_draws),
+        ("slow sums", 20, check_against_slow_sums),
+    ];
+    let failures: Vec<String> = checks
+        .into_iter()
+        .filter_map(|(name, cases, run)| {
+            let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+            let outcome = TestRunner::new(config).run(&any_case(), |case| run(kind, case));
+            outcome.err().map(|error| match error {
+                TestError::Fail(why, case) => format!("{name}: {why} for {case:?}"),
+                TestError::Abort(why) => format!("{name}: {why}"),
+            })
+        })
+        .collect();
+    assert!(failures.is_empty(), "{kind}\n{}", failures.join("\n"));
+}
+
+sparsegp_testkit::per_family!(check);
+
+/// A count of a billion at f ≈ 150, where y f and (y + 1/α) log(1 + αm) are 1.6e11 and differ by less than a hundred.
+#[test]
+fn large_counts_of_negative_binomials_do_not_cancel() {
+    let own = [0.803_046_472_363_468_5, 0.001, 0.001];
+    let (mu, v) = (161.697_509_167_567_94, 0.052_337_356_208_854_95);
+    let case = Case { own, place: 1.0, log_exposure: -6.0, mu, v };
+    let outcome = check_against_slow_sums(LikelihoodKind::NegativeBinomial, case);
+    assert!(outcome.is_ok(), "{outcome:?}");
+}

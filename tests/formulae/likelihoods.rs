@@ -1,0 +1,238 @@
+//! Every family against its own finite differences, closed forms and samples.
+
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use sparsegp::likelihood::TargetKind;
+use sparsegp::likelihood::testkit::{check_density, check_expectations, check_likelihood};
+use sparsegp::likelihood::{Gamma, Likelihood, LikelihoodKind, Observation, StudentT};
+use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::families::{any_family, any_kind, every_kind, expectation, log_density};
+
+fn unit() -> impl Strategy<Value = [f64; 4]> {
+    prop::array::uniform4(0.001..0.999f64)
+}
+
+fn close(got: f64, want: f64, tolerance: f64, scale: f64) -> bool {
+    (got - want).abs() <= tolerance * (want.abs() + scale)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn derivatives_of_the_density_match_differences(kind in any_kind(), u in unit(), f in -6.0..6.0f64) {
+        let (likelihood, at) = any_family(kind, u);
+        let verdict = check_density(&*likelihood, at, f);
+        prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
+    }
+
+    #[test]
+    fn derivatives_of_expectations_match_differences(
+        kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -5.0..2.0f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let verdict = check_expectations(&*likelihood, at, (mu, log_v.exp()));
+        prop_assert!(verdict.is_ok(), "{kind}: {verdict:?}");
+    }
+
+    #[test]
+    fn quadrature_agrees_with_closed_forms(
+        kind in any_kind(), u in unit(), mu in -3.0..3.0f64, log_v in -6.0..1.6f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let at_marginal = (mu, log_v.exp());
+        let mut integrator = Integrator::new(None);
+        for predictive in [false, true] {
+            let (mut own, mut want_own) = (vec![0.0; likelihood.own_len()], vec![0.0; likelihood.own_len()]);
+            let want = expectation(&*likelihood, predictive, at, at_marginal, &mut want_own, &mut integrator);
+            let got = if predictive {
+                integrator.log_predictive(&*likelihood, at, at_marginal, &mut own)
+            } else {
+                integrator.expected_log_density(&*likelihood, at, at_marginal, &mut own)
+            };
+            // Where quadrature is all there is, this compares it with itself.
+            let gradient_scale = 1.0 + 1e-3 * want.value.abs();
+            prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {} {}", got.value, want.value);
+            prop_assert!(close(got.mean, want.mean, 1e-7, gradient_scale), "{kind} {predictive} μ {got:?} {want:?}");
+            prop_assert!(close(got.variance, want.variance, 1e-7, gradient_scale / at_marginal.1.min(1.0)), "{kind} {predictive} v {got:?} {want:?}");
+            for (got, want) in own.iter().zip(&want_own) {
+                prop_assert!(close(*got, *want, 1e-7, gradient_scale * 10.0), "{kind} {predictive} own {got} {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_chosen_nodes_are_as_good_as_very_many(
+        kind in any_kind(), u in unit(), mu in -2.0..2.0f64, log_v in -6.0..0.5f64,
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let marginal = (mu, log_v.exp());
+        let (mut integrator, mut many) = (Integrator::new(None), Integrator::new(Some(4001)));
+        for predictive in [false, true] {
+            let got = expectation(&*likelihood, predictive, at, marginal, &mut [], &mut integrator);
+            let want = if predictive {
+                many.log_predictive(&*likelihood, at, marginal, &mut [])
+            } else {
+                many.expected_log_density(&*likelihood, at, marginal, &mut [])
+            };
+            // The many nodes reach to ±8 standard deviations; what is further out belongs to improbable targets.
+            if !predictive || got.value > -15.0 {
+                let scale = 1.0 + got.mean.abs();
+                prop_assert!(close(got.value, want.value, 1e-9, 1.0), "{kind} {predictive} {got:?} {want:?}");
+                prop_assert!(close(got.mean, want.mean, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+                let scale = scale * scale / marginal.1.min(1.0);
+                prop_assert!(close(got.variance, want.variance, 1e-8, scale), "{kind} {predictive} {got:?} {want:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_arguments_give_numbers(
+        kind in any_kind(), u in unit(), mu in -1e3..1e3f64, log_v in (1e-14f64.ln())..(1e4f64.ln()),
+    ) {
+        let (likelihood, at) = any_family(kind, u);
+        let marginal = (mu, log_v.exp());
+        let mut integrator = Integrator::new(None);
+        let mut own = vec![0.0; likelihood.own_len()];
+        for predictive in [false, true] {
+            let local = expectation(&*likelihood, predictive, at, marginal, &mut own, &mut integrator);
+            prop_assert!(!local.value.is_nan() && local.value < f64::INFINITY, "{kind} {predictive} {local:?}");
+            // A log link has an infinite expected loss from about e^709 on; there the derivatives are as infinite.
+            if local.value > -1e290 {
+                prop_assert!(local.mean.is_finite() && local.variance.is_finite(), "{kind} {predictive} {local:?}");
+                prop_assert!(own.iter().all(|own| own.is_finite()), "{kind} {predictive} own {own:?}");
+            }
+        }
+        let below = likelihood.predictive_cdf(at.y, marginal, at.exposure, &mut integrator);
+        prop_assert!((0.0..=1.0).contains(&below), "{kind} cdf {below}");
+        let (mean, variance) = likelihood.predictive_moments(marginal, at.exposure, &mut integrator);
+        prop_assert!(!mean.is_nan() && !variance.is_nan(), "{kind} moments {mean} {variance}");
+    }
+}
+
+/// Own parameters, exposure and a marginal for a family, with moderate counts and finite fourth moments.
+fn predictive_setting(kind: LikelihoodKind) -> (Box<dyn Likelihood>, f64, (f64, f64)) {
+    let likelihood: Box<dyn Likelihood> = match kind {
+        LikelihoodKind::StudentT => Box::new(StudentT::new(0.7, 9.0)),
+        LikelihoodKind::Gamma => Box::new(Gamma::new(2.5)),
+        _ => any_family(kind, [0.5, 0.4, 0.5, 0.5]).0,
+    };
+    let exposure = if kind.target_kind() == TargetKind::Count { 2.5 } else { 1.0 };
+    (likelihood, exposure, (0.6, 0.3))
+}
+
+/// Draws from the predictive distribution.
+fn draws(likelihood: &dyn Likelihood, exposure: f64, (mu, v): (f64, f64), count: usize) -> Vec<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(20);
+    (0..count)
+        .map(|_| {
+            let z: f64 = StandardNormal.sample(&mut random);
+            likelihood.sample(mu + v.sqrt() * z, exposure, &mut random)
+        })
+        .collect()
+}
+
+/// The whole contract, at parameters and targets that are neither small nor large.
+#[test]
+fn every_family_keeps_the_contract() {
+    for kind in every_kind() {
+        let (likelihood, exposure, _) = predictive_setting(kind);
+        let observations = match kind.target_kind() {
+            TargetKind::Real => [-1.7, 0.4, 3.1],
+            TargetKind::Positive => [0.2, 1.1, 6.0],
+            TargetKind::UnitInterval => [0.04, 0.5, 0.9],
+            TargetKind::Count => [0.0, 2.0, 9.0],
+            TargetKind::Binary => [0.0, 1.0, 1.0],
+            TargetKind::Ordinal | TargetKind::Class => [0.0, 1.0, 3.0],
+        };
+        let observations = observations.map(|y| Observation::exposed(y, exposure));
+        check_likelihood(&*likelihood, &observations)
+            .unwrap_or_else(|violation| panic!("{kind}: {violation}"));
+    }
+}
+
+/// Starting values are in range and near the truth for targets drawn around one latent value; odd targets do no harm.
+#[test]
+fn starting_values_come_from_the_targets() {
+    for kind in every_kind() {
+        let (truth, exposure, (f, _)) = predictive_setting(kind);
+        let y = draws(&*truth, exposure, (f, 0.0), 5000);
+        let mut likelihood = kind.build(4);
+        let mean = likelihood.initialise(&y, &vec![exposure; y.len()]);
+        let centre = |l: &dyn Likelihood, f: f64| l.conditional_moments(f, exposure).0;
+        let (got, want) = (centre(&*likelihood, mean), centre(&*truth, f));
+        let ordinal = kind == LikelihoodKind::Ordinal;
+        assert!(ordinal || close(got, want, 0.1, 0.0), "{kind}: mean {got} instead of {want}");
+        for odd in [vec![], vec![1.0], vec![1.0; 5], vec![0.5, 0.5], vec![0.0, 0.0], vec![f64::NAN, 1.0]] {
+            let mean = likelihood.initialise(&odd, &[]);
+            let admitted = |p: &sparsegp_kernels::Parameter| p.values.iter().all(|v| p.transform.admits(*v));
+            if !odd.iter().any(|y| y.is_nan()) {
+                assert!(mean.is_finite(), "{kind}: {mean} from {odd:?}");
+                likelihood.for_each_parameter(&mut |p| assert!(admitted(p), "{kind}: {p:?} from {odd:?}"));
+            }
+        }
+    }
+}
+
+/// Nothing panics, whatever comes in.
+#[test]
+fn odd_arguments_do_no_harm() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.5, 0.0, 1e-300, 1.0, 7.0, 1e18, 1e300];
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut integrator = Integrator::new(None);
+    for kind in every_kind() {
+        let likelihood = kind.build(3);
+        let mut own = vec![0.0; likelihood.own_len()];
+        for y in odd {
+            for f in odd {
+                for exposure in [1.0, 0.0] {
+                    let at = Observation::exposed(y, exposure);
+                    log_density(&*likelihood, at, f);
+                    likelihood.curvature(at, f);
+                    likelihood.own_gradient(at, &[f], &[1.0], &mut own);
+                    likelihood.peak(at);
+                    likelihood.working_response(at);
+                    likelihood.resolution(at);
+                    likelihood.conditional_moments(f, exposure);
+                    likelihood.conditional_cdf(y, f, exposure);
+                    likelihood.sample(f, exposure, &mut random);
+                    for v in [0.0, 1.0, 1e300, f64::NAN] {
+                        likelihood.expected_log_density(at, (f, v), &mut own, &mut integrator);
+                        likelihood.log_predictive(at, (f, v), &mut own, &mut integrator);
+                        likelihood.predictive_cdf(y, (f, v), exposure, &mut integrator);
+                        likelihood.predictive_moments((f, v), exposure, &mut integrator);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deviances_of_counts_are_twice_the_log_likelihood_ratio() {
+    let mut families = 0;
+    for kind in every_kind().filter(|kind| kind.target_kind() == TargetKind::Count) {
+        let likelihood = any_family(kind, [0.4; 4]).0;
+        // f of a mean, with exposure 1: by bisection, for any link.
+        let f = |mean: f64| {
+            let (mut low, mut high) = (-60.0, 60.0);
+            for _ in 0..200 {
+                let middle: f64 = 0.5 * (low + high);
+                let below = likelihood.conditional_moments(middle, 1.0).0 < mean;
+                (low, high) = if below { (middle, high) } else { (low, middle) };
+            }
+            low
+        };
+        for (y, mean) in [(0.0, 0.7), (1.0, 3.0), (4.0, 4.0), (17.0, 2.5), (3.0, 40.0)] {
+            let density = |mean: f64| log_density(&*likelihood, Observation::of(y), f(mean)).0;
+            // Nothing is as likely as with no rate at all.
+            let best = if y == 0.0 { 0.0 } else { density(y) };
+            let (got, want) = (likelihood.unit_deviance(y, mean), 2.0 * (best - density(mean)));
+            assert!(close(got, want, 1e-9, 1.0), "{kind} at {y} and {mean}: {got} and {want}");
+        }
+        families += 1;
+    }
+    assert!(families >= 3, "{families}");
+}

@@ -1,0 +1,19 @@
+//! Values, gradients, identities and rules on problems of a few rows, each against numbers that do not come from the code it tests.
+
+mod equivalence;
+mod extremes;
+mod gradients;
+mod guarantees;
+mod hyper;
+mod joint_extremes;
+mod joint_likelihoods;
+mod likelihoods;
+mod linalg;
+mod metrics;
+mod objectives;
+mod reference;
+mod rules;
+mod sampling;
+mod scores;
+mod solvers;
+mod sums;

@@ -1,0 +1,284 @@
+//! Reproduces the numbers of independent implementations (GPflow, GPyTorch, 50-digit quadrature) in `tests/reference`,
+//! or in the folder named by SPARSEGP_REFERENCE_DIR.
+
+mod expectations;
+mod several;
+mod svgp;
+
+use faer::{Mat, MatRef};
+use serde_json::Value;
+use sparsegp::collapsed::CollapsedBound;
+use sparsegp::collapsed::{DataStream, Dataset, Weighting, collapsed_elbo};
+use sparsegp::kernels::Kernel;
+use sparsegp::latent::{InducingPrior, Jitter, Layer, Layers, LinearLayer};
+use sparsegp::likelihood::{Gaussian, Likelihood, Observation};
+use sparsegp::model::{LatentModel, Posterior};
+use sparsegp::objective::{Objective, Targets};
+use sparsegp::quadrature::Integrator;
+use sparsegp::training::CollapsedObjective;
+use sparsegp::variational::{NaturalGradient, Normal, UpdateRule};
+use sparsegp_testkit::reference::*;
+
+fn columns_of(rows: &Value) -> Mat<f64> {
+    matrix(rows).transpose().to_owned()
+}
+
+fn cases(file: &Value) -> &Vec<Value> {
+    file["cases"].as_array().expect("cases")
+}
+
+fn assert_vector(got: &[f64], want: &Value, tolerance: f64, what: &str) {
+    let want = numbers(want);
+    assert_eq!(got.len(), want.len(), "length of {what}");
+    for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+        assert_close(*g, *w, tolerance, &format!("{what} [{i}]"));
+    }
+}
+
+/// A model with absolute jitter and everything free.
+fn model(
+    kernel: Box<dyn Kernel>,
+    z: Mat<f64>,
+    jitter: f64,
+    likelihood: Box<dyn Likelihood>,
+    mean: f64,
+) -> LatentModel {
+    let layer =
+        InducingPrior::new(kernel, z, Jitter::Absolute(jitter)).expect("layer").with_mean(mean, false);
+    let model = LatentModel::new(layer.into(), likelihood, false);
+    model.factorised().expect("K_uu factorises")
+}
+
+/// Compares a flat natural gradient (kernel, mean, likelihood, Z) with a reference one, `sign` times; `own` are the
+/// likelihood's parts, `None` where the reference has none.
+fn assert_gradient(
+    flat: &[f64],
+    sign: f64,
+    description: &Value,
+    (kernel, own, z): (&Value, &[Option<f64>], &Value),
+    what: &str,
+) {
+    let paths = paths(description, "");
+    let count: usize = paths.iter().map(|p| numbers(&kernel[p]).len()).sum();
+    let signed: Vec<f64> = flat.iter().map(|g| sign * g).collect();
+    assert_parameters(&signed[..count], kernel, &paths, what);
+    for (k, want) in own.iter().enumerate() {
+        if let Some(want) = want {
+            let at = format!("{what}, likelihood parameter {k}");
+            assert_close(signed[count + 1 + k], *want, GRADIENT_TOLERANCE, &at);
+        }
+    }
+    let z = matrix(z);
+    let (m, d) = z.shape();
+    let got = &signed[count + 1 + own.len()..];
+    assert_eq!(got.len(), m * d, "{what}: entries of Z");
+    for j in 0..d {
+        for i in 0..m {
+            let at = format!("{what}, Z ({i}, {j})");
+            assert_close(got[j * m + i], z[(i, j)], GRADIENT_TOLERANCE, &at);
+        }
+    }
+}
+
+/// Checks latent predictions, the joint covariance and q(u) of a posterior against a reference block.
+fn assert_posterior(model: &LatentModel, q: &Normal, file: &Value, want: &Value, what: &str) {
+    let x = columns_of(&file["inputs"]["X_test"]);
+    let posterior = Posterior::new(model, q);
+    let marginals = posterior.marginals(x.transpose());
+    assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean"));
+    assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &format!("{what} f var"));
+    let means = posterior.means(x.transpose());
+    assert_vector(&means, &want["predict_f_mean"], VALUE_TOLERANCE, &format!("{what} f mean alone"));
+    if !want["predict_f_cov"].is_null() {
+        let cov = posterior.covariance(x.transpose());
+        assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &format!("{what} f cov"));
+    }
+    let likelihood = posterior.likelihood().one().expect("one function");
+    let mut integrator = Integrator::default();
+    let at = |i: usize| (marginals.mean[i], marginals.variance[i]);
+    let moments: Vec<(f64, f64)> =
+        (0..means.len()).map(|i| likelihood.predictive_moments(at(i), 1.0, &mut integrator)).collect();
+    if !want["predict_y_mean"].is_null() {
+        let (mean, var): (Vec<f64>, Vec<f64>) = moments.into_iter().unzip();
+        assert_vector(&mean, &want["predict_y_mean"], VALUE_TOLERANCE, &format!("{what} y mean"));
+        assert_vector(&var, &want["predict_y_var"], VALUE_TOLERANCE, &format!("{what} y var"));
+    }
+    if !want["predict_log_density"].is_null() {
+        let y = numbers(&file["inputs"]["y_test"]);
+        let density = |i: usize| {
+            likelihood.log_predictive(Observation::of(y[i]), at(i), &mut [], &mut integrator).value
+        };
+        let got: Vec<f64> = (0..y.len()).map(density).collect();
+        assert_vector(&got, &want["predict_log_density"], VALUE_TOLERANCE, &format!("{what} log density"));
+    }
+    if !want["qu_mean_whitened"].is_null() {
+        assert_vector(q.mean(), &want["qu_mean_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) mean"));
+        let cov = q.cov().full().to_owned();
+        assert_matrix(&cov, &want["qu_cov_whitened"], VALUE_TOLERANCE, &format!("{what} q(w) cov"));
+    }
+    let l = model.layer().inducing().expect("inducing points").factor();
+    let mean = l * faer::ColRef::from_slice(q.mean());
+    let mean: Vec<f64> = (0..mean.nrows()).map(|i| mean[i]).collect();
+    assert_vector(&mean, &want["qu_mean"], VALUE_TOLERANCE, &format!("{what} q(u) mean"));
+    let cov = l * q.cov().full() * l.transpose();
+    assert_matrix(&cov, &want["qu_cov"], VALUE_TOLERANCE, &format!("{what} q(u) cov"));
+}
+
+fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
+    use faer::linalg::solvers::DenseSolveCore;
+    a.llt(faer::Side::Lower).expect("positive definite").inverse()
+}
+
+#[test]
+fn collapsed_bounds_and_their_posteriors() {
+    let file = load("sgpr.json");
+    let shared = &file["inputs"];
+    let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
+    let data = Dataset::of(x.transpose(), &y);
+    for case in cases(&file) {
+        let (name, inputs, outputs) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let description = &inputs["kernel"];
+        let start = || {
+            let z = matrix(&shared["Z"]);
+            let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
+            model(build(description), z, number(&shared["jitter"]), Box::new(Gaussian::new(noise)), mean)
+        };
+        let parts = |g: &Value| (g["kernel"].clone(), [Some(number(&g["noise_variance"]))], g["Z"].clone());
+
+        let mut vfe = CollapsedObjective::new(start(), data, CollapsedBound::Elbo { beta: 1.0 });
+        let (value, flat) = vfe.natural_gradient().expect("bound");
+        let want = &outputs["sgpr"];
+        assert_close(-value, number(&want["elbo"]), VALUE_TOLERANCE, &format!("{name} elbo"));
+        let (k, n, z) = parts(&want["grad_elbo"]);
+        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad elbo"));
+        assert_posterior(vfe.model(), vfe.q(), &file, want, &format!("{name} sgpr"));
+        let (upper, flat) = vfe.upper_bound_gradient().expect("upper bound");
+        assert_close(upper, number(&want["upper_bound"]), VALUE_TOLERANCE, &format!("{name} upper bound"));
+        let (k, n, z) = parts(&want["grad_upper_bound"]);
+        assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{name} grad upper bound"));
+
+        let mut fitc = CollapsedObjective::new(start(), data, CollapsedBound::Fitc);
+        let (value, flat) = fitc.natural_gradient().expect("fitc");
+        let want = &outputs["fitc"];
+        assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &format!("{name} fitc"));
+        let (k, n, z) = parts(&want["grad_log_marginal"]);
+        assert_gradient(&flat, -1.0, description, (&k, &n, &z), &format!("{name} grad fitc"));
+        assert_posterior(fitc.model(), fitc.q(), &file, want, &format!("{name} fitc"));
+
+        for want in outputs["beta_elbo"].as_array().expect("beta_elbo") {
+            let beta = number(&want["beta"]);
+            let mut bound = CollapsedObjective::new(start(), data, CollapsedBound::Elbo { beta });
+            let (value, flat) = bound.natural_gradient().expect("bound");
+            let what = format!("{name} beta {beta}");
+            assert_close(value, number(&want["objective"]), VALUE_TOLERANCE, &what);
+            assert_close(bound.q().kl(), number(&want["kl"]), VALUE_TOLERANCE, &format!("{what} kl"));
+            let (k, n, z) = parts(&want["grad_objective"]);
+            assert_gradient(&flat, 1.0, description, (&k, &n, &z), &format!("{what} gradient"));
+            assert_posterior(bound.model(), bound.q(), &file, want, &what);
+        }
+    }
+}
+
+/// The exact GP's evidence is the collapsed bound's with Z = X and no jitter (its gradient is at fixed Z).
+#[test]
+fn exact_gp_by_inducing_every_datum() {
+    let file = load("sgpr.json");
+    let shared = &file["inputs"];
+    let (x, y) = (columns_of(&shared["X"]), numbers(&shared["y"]));
+    let data = Dataset::of(x.transpose(), &y);
+    for case in cases(&file) {
+        let (inputs, want) = (&case["inputs"], &case["outputs"]["gpr"]);
+        let what = format!("{} gpr", case["name"]);
+        let (noise, mean) = (number(&inputs["noise_variance"]), number(&inputs["mean_constant"]));
+        // A jitter of 1e-12 moves K_uu by less than the tolerance.
+        let start = model(
+            build(&inputs["kernel"]),
+            matrix(&shared["X"]),
+            1e-12,
+            Box::new(Gaussian::new(noise)),
+            mean,
+        );
+        let mut exact = CollapsedObjective::new(start, data, CollapsedBound::Elbo { beta: 1.0 });
+        let (value, _) = exact.natural_gradient().expect("bound");
+        assert_close(-value, number(&want["log_marginal"]), VALUE_TOLERANCE, &what);
+        let x_test = columns_of(&shared["X_test"]);
+        let posterior = Posterior::new(exact.model(), exact.q());
+        let marginals = posterior.marginals(x_test.transpose());
+        assert_vector(&marginals.mean, &want["predict_f_mean"], VALUE_TOLERANCE, &what);
+        assert_vector(&marginals.variance, &want["predict_f_var"], VALUE_TOLERANCE, &what);
+        let cov = posterior.covariance(x_test.transpose());
+        assert_matrix(&cov, &want["predict_f_cov"], VALUE_TOLERANCE, &what);
+    }
+}
+
+/// The Bayesian linear model through the same collapsed code and the same rule as a sparse GP.
+#[test]
+fn bayesian_linear_regression() {
+    let file = load("blr.json");
+    for case in cases(&file) {
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let (x, y) = (columns_of(&inputs["X"]), numbers(&inputs["y"]));
+        let noise = number(&inputs["noise_variance"]);
+        let prior = matrix(&inputs["prior_cov"]);
+        let layer = LinearLayer::new(prior.as_ref()).expect("prior");
+        let mut stream = DataStream::new(&layer, y.len());
+        stream.forward(&layer, Dataset::of(x.transpose(), &y), Weighting::Unit);
+        let bound = collapsed_elbo(&stream.statistics, noise, 1.0).expect("evidence");
+        let evidence = number(&want["log_evidence"]);
+        assert_close(-bound.value, evidence, VALUE_TOLERANCE, &format!("{name} evidence"));
+        let (mean, cov) = layer.coefficient_posterior(&bound.q);
+        assert_vector(&mean, &want["posterior_mean"], VALUE_TOLERANCE, &format!("{name} mean"));
+        assert_matrix(&cov, &want["posterior_cov"], VALUE_TOLERANCE, &format!("{name} cov"));
+        for (key, full) in [("ngd_minibatch_step", false), ("ngd_full_step", true)] {
+            let (mean, cov) = linear_step(&layer, inputs, (&x, &y), full);
+            let what = format!("{name} {key}");
+            assert_vector(&mean, &want[key]["mean"], VALUE_TOLERANCE, &what);
+            assert_matrix(&cov, &want[key]["cov"], VALUE_TOLERANCE, &what);
+        }
+    }
+}
+
+/// One natural-gradient step on the linear model, on the case's batch or on all data.
+fn linear_step(
+    linear: &LinearLayer,
+    inputs: &Value,
+    (x, y): (&Mat<f64>, &[f64]),
+    full: bool,
+) -> (Vec<f64>, Mat<f64>) {
+    use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
+    let rows: Vec<usize> = if full {
+        (0..y.len()).collect()
+    } else {
+        numbers(&inputs["batch_indices"]).into_iter().map(|i| i as usize).collect()
+    };
+    let batch_x = Mat::from_fn(x.nrows(), rows.len(), |i, j| x[(i, rows[j])]);
+    let batch_y: Vec<f64> = rows.iter().map(|&r| y[r]).collect();
+    // β = L_P w, so w has mean L_P⁻¹ E β and covariance L_P⁻¹ Cov β L_P⁻ᵀ.
+    let prior = matrix(&inputs["prior_cov"]);
+    let lower = prior.llt(faer::Side::Lower).expect("prior").L().to_owned();
+    let to_w = lower.transpose() * inverse((&lower * lower.transpose()).as_ref());
+    let mean = &to_w * faer::Col::from_fn(x.nrows(), |i| numbers(&inputs["q_mean"])[i]);
+    let cov = &to_w * matrix(&inputs["q_cov"]) * to_w.transpose();
+    let mut q = Normal::new((0..x.nrows()).map(|i| mean[i]).collect(), cov).expect("q");
+    let likelihood = Gaussian::new(number(&inputs["noise_variance"])).into();
+    let (objective, layer) = (Objective::elbo(1.0), Layer::from(linear.clone()));
+    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+    let problem = Problem {
+        layers: Layers::one(&layer),
+        likelihood: &likelihood,
+        objective,
+        q: q.as_ref(),
+        factor: None,
+    };
+    let batch = Batch {
+        x: batch_x.transpose(),
+        targets: Targets::of(&batch_y),
+        scale: y.len() as f64 / rows.len() as f64,
+    };
+    pass.run(problem, batch, Form::Stable, false);
+    let gradient = pass.q_gradient(0);
+    let mut rule = NaturalGradient::new(&q);
+    let info = rule.step(&mut q, gradient, 1.0, number(&inputs["rho"]));
+    assert_eq!(info.rollbacks, 0);
+    linear.coefficient_posterior(&q)
+}

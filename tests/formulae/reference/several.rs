@@ -1,0 +1,294 @@
+//! Reference numbers of stochastic variational GPs with several latent processes: marginals, ELBO, log-loss DLM, natural gradients.
+
+use super::{assert_vector, cases, columns_of};
+use faer::{Mat, MatRef};
+use serde_json::Value;
+use sparsegp::gradient::Batch;
+use sparsegp::latent::{InducingPrior, Jitter, Layer};
+use sparsegp::likelihood::joint::{JointIntegrator, Marginal, Mixed, Outputs, Slopes};
+use sparsegp::likelihood::{Gaussian, LikelihoodKind, Observation, ObservationModel};
+use sparsegp::model::{LatentModel, Posterior};
+use sparsegp::objective::{Objective, Targets};
+use sparsegp::training::VariationalModel;
+use sparsegp::variational::{NaturalGradient, Normal, Rules, UpdateRule};
+use sparsegp_testkit::reference::*;
+
+/// Those of several outputs, which mix the processes; in the others these are the functions of one likelihood.
+fn has_outputs(inputs: &Value) -> bool {
+    inputs["likelihood"] == "gaussian"
+}
+
+/// Gaussian outputs of a case.
+fn outputs(inputs: &Value) -> Outputs {
+    let (offsets, noises) = (numbers(&inputs["b"]), numbers(&inputs["params"]["noise_variance"]));
+    let output = |p: usize| {
+        let noise = Box::new(Gaussian::new(noises[p]));
+        (format!("y{p}"), Mixed::new(noise, numbers(&inputs["W"][p]), offsets[p]))
+    };
+    Outputs::new((0..offsets.len()).map(output).collect())
+}
+
+/// The targets of a case: a number for every row, or P of them, NaN where none was observed.
+struct Observed {
+    y: Vec<f64>,
+    outputs: Vec<f64>,
+}
+
+impl Observed {
+    fn of(inputs: &Value) -> Observed {
+        let rows = inputs["y"].as_array().expect("rows");
+        if !has_outputs(inputs) {
+            return Observed { y: numbers(&inputs["y"]), outputs: Vec::new() };
+        }
+        let cells = rows.iter().flat_map(|row| row.as_array().expect("cells"));
+        let outputs = cells.map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect();
+        Observed { y: vec![0.0; rows.len()], outputs }
+    }
+
+    fn targets(&self) -> Targets<'_> {
+        Targets { outputs: &self.outputs, ..Targets::of(&self.y) }
+    }
+
+    fn batch<'a>(&'a self, x: MatRef<'a, f64>) -> Batch<'a> {
+        Batch { x, targets: self.targets(), scale: 1.0 }
+    }
+}
+
+/// Entry `i` of a list of one for each process, or of one that all share.
+fn entry(list: &Value, i: usize) -> &Value {
+    let all = list.as_array().expect("a list");
+    &all[i.min(all.len() - 1)]
+}
+
+/// The model and the posteriors of a case; layers are shared where kernel and Z are.
+fn start(shared: &Value, inputs: &Value) -> (LatentModel, Vec<Normal>) {
+    let mixes = has_outputs(inputs);
+    let processes = inputs["q_mu"].as_array().expect("posteriors").len();
+    // Offsets of outputs take the place of means of processes.
+    let means = if mixes { vec![0.0; processes] } else { numbers(&inputs["b"]) };
+    let one = inputs["kernels"].as_array().expect("kernels").len() == 1;
+    let layer = |i: usize, means: Vec<f64>| -> Layer<InducingPrior> {
+        let z = matrix(entry(&inputs["Z"], i));
+        let layer = InducingPrior::new(
+            build(entry(&inputs["kernels"], i)),
+            z,
+            Jitter::Absolute(number(&shared["jitter"])),
+        );
+        layer.expect("a layer").with_means(means, mixes).into()
+    };
+    let layers = match one {
+        true => vec![layer(0, means.clone())],
+        false => means.iter().enumerate().map(|(i, mean)| layer(i, vec![*mean])).collect(),
+    };
+    let likelihood = if mixes {
+        ObservationModel::Joint(Box::new(outputs(inputs)))
+    } else {
+        let name = inputs["likelihood"].as_str().expect("a name").replace('_', "-");
+        let kind: LikelihoodKind = name.parse().expect("a likelihood");
+        sparsegp::Registry::default().likelihood(kind, means.len()).expect("a likelihood")
+    };
+    let model = LatentModel::of_layers(layers, likelihood, false).factorised().expect("K_uu factorises");
+    let q = (0..means.len()).map(|i| {
+        let sqrt = matrix(entry(&inputs["q_sqrt"], i));
+        Normal::new(numbers(entry(&inputs["q_mu"], i)), &sqrt * sqrt.transpose()).expect("q")
+    });
+    (model, q.collect())
+}
+
+/// Compares the flat gradient with the reference's for kernels, means and Z, `sign` times; Z that layers share get the sum.
+fn assert_theta(flat: &[f64], sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
+    let flat: Vec<f64> = flat.iter().map(|g| sign * g).collect();
+    let (kernels, means) = (inputs["kernels"].as_array().expect("kernels"), numbers(&inputs["b"]));
+    let mixes = has_outputs(inputs);
+    let mut at = 0;
+    let mut got_means = Vec::new();
+    for (i, description) in kernels.iter().enumerate() {
+        let paths = paths(description, "");
+        let of_kernels = want("kernels");
+        let reference = entry(&of_kernels, i);
+        let count: usize = paths.iter().map(|path| numbers(&reference[path]).len()).sum();
+        assert_parameters(&flat[at..at + count], reference, &paths, &format!("{what}, kernel {i}"));
+        at += count;
+        let own = if kernels.len() == 1 { means.len() } else { 1 };
+        got_means.extend_from_slice(&flat[at..at + own]);
+        at += own;
+    }
+    if mixes {
+        got_means.clear();
+        let (mixing, noises) = (want("W"), numbers(&want("likelihood")["noise_variance"]));
+        for (p, noise) in noises.into_iter().enumerate() {
+            let row = numbers(&mixing[p]);
+            assert_gradient_vector(&flat[at..at + row.len()], &mixing[p], &format!("{what}, W {p}"));
+            got_means.push(flat[at + row.len()]);
+            at += row.len() + 2;
+            assert_close(flat[at - 1], noise, GRADIENT_TOLERANCE, &format!("{what}, noise {p}"));
+        }
+    }
+    assert_gradient_vector(&got_means, &want("b"), &format!("{what}, b"));
+    let of_z = want("Z");
+    let all: Vec<Mat<f64>> = of_z.as_array().expect("Z").iter().map(matrix).collect();
+    let (m, d) = all[0].shape();
+    let mut got: Vec<Vec<f64>> = flat[at..].chunks(m * d).map(<[f64]>::to_vec).collect();
+    if got.len() > all.len() {
+        let sum = (0..m * d).map(|k| got.iter().map(|z| z[k]).sum()).collect();
+        got = vec![sum];
+    }
+    for (got, want) in got.iter().zip(&all) {
+        for (k, got) in got.iter().enumerate() {
+            assert_close(*got, want[(k % m, k / m)], GRADIENT_TOLERANCE, &format!("{what}, Z {k}"));
+        }
+    }
+}
+
+/// `a + b` of the same layout.
+fn sum(a: &Value, b: &Value) -> Value {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => a.iter().zip(b).map(|(a, b)| sum(a, b)).collect(),
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().map(|(key, a)| (key.clone(), sum(a, &b[key]))).collect::<serde_json::Map<_, _>>().into()
+        }
+        _ => (number(a) + number(b)).into(),
+    }
+}
+
+/// Compares gradients in `(q_mu, q_sqrt)` of every process, `sign` times, the KL's part included.
+fn assert_q(svgp: &VariationalModel, sign: f64, inputs: &Value, want: &dyn Fn(&str) -> Value, what: &str) {
+    let (means, roots) = (want("q_mu"), want("q_sqrt"));
+    for (process, q) in svgp.posteriors().iter().enumerate() {
+        let what = format!("{what}, process {process}");
+        let data = svgp.q_gradient_of(process);
+        let mean: Vec<f64> = data.mean.iter().zip(q.mean()).map(|(g, m)| sign * (g + m)).collect();
+        assert_gradient_vector(&mean, entry(&means, process), &what);
+        // ∇_C (B : C Cᵀ + ½ tr C Cᵀ − log|C|) = 2 B C + C − C⁻ᵀ, of which the lower triangle counts.
+        let root = matrix(entry(&inputs["q_sqrt"], process));
+        let gradient = 2.0 * data.cov.full().to_owned() * &root;
+        let want = matrix(entry(&roots, process));
+        for j in 0..root.ncols() {
+            for i in j..root.nrows() {
+                let entropy = if i == j { 1.0 / root[(i, i)] } else { 0.0 };
+                let got = sign * (gradient[(i, j)] + root[(i, j)] - entropy);
+                assert_close(got, want[(i, j)], GRADIENT_TOLERANCE, &format!("{what}, C ({i}, {j})"));
+            }
+        }
+    }
+}
+
+fn assert_gradient_vector(got: &[f64], want: &Value, what: &str) {
+    for (i, (got, want)) in got.iter().zip(numbers(want)).enumerate() {
+        assert_close(*got, want, GRADIENT_TOLERANCE, &format!("{what}, m {i}"));
+    }
+}
+
+#[test]
+fn elbos_and_direct_losses_of_several_processes() {
+    let file = load("multioutput_svgp.json");
+    let shared = &file["inputs"];
+    let x = columns_of(&shared["X"]);
+    let mut count = 0;
+    for case in cases(&file) {
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let (model, q) = start(shared, inputs);
+        let observed = Observed::of(inputs);
+        let (n, batch) = (observed.y.len(), observed.batch(x.transpose()));
+        let marginals = Posterior::new(&model, &q).marginals(x.transpose());
+        let (mean, variance) = if has_outputs(inputs) { ("g_mean", "g_var") } else { ("f_mean", "f_var") };
+        let flat =
+            |rows: &Value| -> Vec<f64> { rows.as_array().expect("rows").iter().flat_map(numbers).collect() };
+        for (got, want) in
+            [(&marginals.mean, flat(&want[mean])), (&marginals.variance, flat(&want[variance]))]
+        {
+            for (got, want) in got.iter().zip(want) {
+                assert_close(*got, want, VALUE_TOLERANCE, &format!("{name} marginals"));
+            }
+        }
+        let (grad_loss, grad_kl) = (&want["grad_loss_sum"], &want["grad_kl"]);
+        let of_elbo = |key: &str| want["grad_elbo"][key].clone();
+        let of_loss = |key: &str| sum(&grad_loss[key], &grad_kl[key]);
+        for guard in [None, Some(f64::INFINITY)] {
+            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::elbo(1.0), n)
+                .with_direct_guard(guard);
+            let value = svgp.evaluate(batch, true);
+            let what = format!("{name} ELBO, {:?}", svgp.form());
+            assert_close(-value, number(&want["elbo"]), 1e-8, &what);
+            assert_close(svgp.kl(), number(&want["kl"]), VALUE_TOLERANCE, &what);
+            assert_theta(svgp.theta_gradient(), -1.0, inputs, &of_elbo, &what);
+            assert_q(&svgp, -1.0, inputs, &of_elbo, &what);
+            let mut svgp = VariationalModel::new(model.clone(), q.clone(), Objective::dlm(1.0), n)
+                .with_direct_guard(guard);
+            let value = svgp.evaluate(batch, true);
+            let what = format!("{name} DLM, {:?}", svgp.form());
+            assert_close(value, number(&want["loss_sum"]) + number(&want["kl"]), 1e-8, &what);
+            assert_theta(svgp.theta_gradient(), 1.0, inputs, &of_loss, &what);
+            assert_q(&svgp, 1.0, inputs, &of_loss, &what);
+        }
+        count += 1;
+    }
+    assert_eq!(count, 5);
+}
+
+#[test]
+fn expectations_of_several_functions_at_those_marginals() {
+    let file = load("multioutput_svgp.json");
+    for case in cases(&file).iter().filter(|case| !has_outputs(&case["inputs"])) {
+        let (name, inputs, want) = (&case["name"], &case["inputs"], &case["outputs"]);
+        let (model, _) = start(&file["inputs"], inputs);
+        let likelihood = model.likelihood.joint().expect("several functions");
+        let mut tools = JointIntegrator::default();
+        for (i, y) in numbers(&inputs["y"]).into_iter().enumerate() {
+            let (mu, v) = (numbers(&want["f_mean"][i]), numbers(&want["f_var"][i]));
+            let marginal = Marginal { mean: &mu, variance: &v };
+            let (mut mean, mut variance) = (vec![0.0; mu.len()], vec![0.0; mu.len()]);
+            let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
+            let at = Observation::of(y);
+            let value = likelihood.expected_log_density(at, marginal, slopes, &mut tools);
+            let what = format!("{name} row {i}");
+            assert_close(value, numbers(&want["var_exp"])[i], 1e-8, &what);
+            assert_gradient_vector(&mean, &want["dvarexp_dmu"][i], &what);
+            assert_gradient_vector(&variance, &want["dvarexp_dv"][i], &what);
+            let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut [] };
+            let value = likelihood.log_predictive(at, marginal, slopes, &mut tools);
+            assert_close(-value, numbers(&want["loss_i"])[i], 1e-8, &what);
+            let negative = |numbers: &[f64]| numbers.iter().map(|x| -x).collect::<Vec<f64>>();
+            assert_gradient_vector(&negative(&mean), &want["dloss_dmu"][i], &what);
+            assert_gradient_vector(&negative(&variance), &want["dloss_dv"][i], &what);
+        }
+    }
+}
+
+/// One step of all posteriors at once from the same point.
+#[test]
+fn natural_gradients_of_several_processes() {
+    let file = load("multioutput_svgp.json");
+    let shared = &file["inputs"];
+    let x = columns_of(&shared["X"]);
+    let stepped = cases(&file).iter().filter(|case| case["outputs"]["natgrad"].is_object());
+    assert_eq!(stepped.clone().count(), 2);
+    stepped.for_each(|case| {
+        let (inputs, want) = (&case["inputs"], &case["outputs"]["natgrad"]);
+        let (model, q) = start(shared, inputs);
+        let observed = Observed::of(inputs);
+        let batch = observed.batch(x.transpose());
+        let rules = q.iter().map(|q| Box::new(NaturalGradient::new(q)) as Box<dyn UpdateRule>);
+        let mut rules = Rules::from(rules.collect::<Vec<_>>());
+        let mut svgp = VariationalModel::new(model, q, Objective::elbo(1.0), observed.y.len());
+        svgp.evaluate(batch, false);
+        let info = svgp.update_all(&mut rules, number(&want["gamma"]));
+        assert_eq!(info.rollbacks, 0);
+        for (process, q) in svgp.posteriors().iter().enumerate() {
+            assert_vector(q.mean(), entry(&want["q_mu"], process), 1e-8, "natgrad mean");
+            let root = matrix(entry(&want["q_sqrt"], process));
+            assert_matrix(
+                &q.cov().to_dense(),
+                &to_value(&(&root * root.transpose())),
+                1e-8,
+                "natgrad covariance",
+            );
+        }
+        let elbo = -svgp.evaluate(batch, false);
+        assert_close(elbo, number(&want["elbo"]), 1e-8, "ELBO after the step");
+    });
+}
+
+fn to_value(a: &Mat<f64>) -> Value {
+    (0..a.nrows()).map(|i| (0..a.ncols()).map(|j| Value::from(a[(i, j)])).collect::<Value>()).collect()
+}

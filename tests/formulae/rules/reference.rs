@@ -1,0 +1,134 @@
+//! Reference numbers of update rules: projections, and iterates for logistic regression; no other problems.
+
+use super::{Target, close, close_matrix, close_normal, close_vector, correlated, correlated_target};
+use faer::{Mat, Side};
+use serde_json::Value;
+use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
+use sparsegp::latent::{Layer, Layers, LinearLayer};
+use sparsegp::likelihood::BernoulliLogit;
+use sparsegp::objective::Objective;
+use sparsegp::variational::{
+    Factor, Guard, Normal, QUpdate, RuleOptions, SquareRoot, UpdateRule, Wasserstein, clip_eigenvalues,
+    prox_negative_entropy, raise_singular_values,
+};
+use sparsegp_testkit::reference::{load, matrix, number, numbers};
+
+fn cases(file: &Value) -> &Vec<Value> {
+    file["cases"].as_array().expect("cases")
+}
+
+#[test]
+fn reference_projections() {
+    let file = load("projections.json");
+    let mut seen = 0;
+    for case in cases(&file) {
+        let name = case["name"].as_str().expect("name");
+        let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
+        let entry = |key: &str| matrix(&inputs[key]);
+        let check = |got: &Mat<f64>, key: &str| {
+            close_matrix(got.as_ref(), matrix(&outputs[key]).as_ref(), 1e-12, &format!("{name}, {key}"));
+        };
+        if name.starts_with("eigenvalue_clipping") {
+            let (low, high) = (number(&inputs["alpha"]), number(&inputs["beta"]));
+            check(&clip_eigenvalues(entry("Sigma").as_ref(), low, high).expect("finite"), "Sigma_projected");
+        } else if name.starts_with("prox_negative_entropy") {
+            let mut c = entry("C");
+            prox_negative_entropy(c.as_mut(), number(&inputs["gamma"]));
+            check(&c, "C_prox");
+        } else {
+            let (c, floor) = (entry("C"), 1.0 / number(&inputs["M"]).sqrt());
+            check(&raise_singular_values(c.as_ref(), floor).expect("finite"), "C_projected");
+            let definite = clip_eigenvalues(c.as_ref(), floor, f64::INFINITY).expect("finite");
+            check(&definite, "C_projected_positive_definite");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 10);
+}
+
+/// Runs a case of logistic_vn.json; the coefficients are `w/√λ`, so that S is the covariance of w over λ.
+fn logistic_case(name: &str, rule: impl Fn(&Normal) -> Box<dyn UpdateRule>, unit: impl Fn(f64) -> f64) {
+    let file = load("logistic_vn.json");
+    let (shared, tolerance) = (&file["inputs"], 1e-8);
+    let (x, y) = (matrix(&shared["X"]).transpose().to_owned(), numbers(&shared["y"]));
+    let lambda = number(&shared["lambda"]);
+    let layer = Layer::from(LinearLayer::isotropic(x.nrows(), 0.0, 1.0 / lambda).expect("prior"));
+    let likelihood = BernoulliLogit.into();
+    let case = cases(&file).iter().find(|case| case["name"] == name).expect("the case");
+    let (inputs, want) = (&case["inputs"], &case["outputs"]);
+    let start = matrix(&inputs["C0"]);
+    let mean = numbers(&inputs["m0"]).iter().map(|m| lambda.sqrt() * m).collect();
+    let mut q = Normal::new(mean, lambda * (&start * start.transpose())).expect("q");
+    let mut rule = rule(&q);
+    let objective = Objective::elbo(1.0);
+    let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), y.len());
+    let iterates = want["m"].as_array().expect("iterates").len();
+    assert_eq!(iterates, 11);
+    for k in 0..iterates {
+        let what = format!("{name}, iterate {k}");
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: rule.factor(),
+        };
+        let data = pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
+        close(data + q.kl(), numbers(&want["neg_elbo"])[k], tolerance, &what);
+        let mean: Vec<f64> = q.mean().iter().map(|m| m / lambda.sqrt()).collect();
+        close_vector(&mean, &numbers(&want["m"][k]), tolerance, &what);
+        let cov = q.cov().full() * faer::Scale(1.0 / lambda);
+        close_matrix(cov.as_ref(), matrix(&want["S"][k]).as_ref(), tolerance, &what);
+        if let (Some(Factor::Lower(c)), Some(factors)) = (rule.factor(), want.get("C")) {
+            let c = c * faer::Scale(1.0 / lambda.sqrt());
+            close_matrix(c.as_ref(), matrix(&factors[k]).as_ref(), tolerance, &what);
+        }
+        let info = rule.step(&mut q, pass.q_gradient(0), 1.0, unit(number(&inputs["rho"])));
+        assert_eq!(info.rollbacks, 0, "{what}");
+    }
+}
+
+#[test]
+fn reference_square_root_newton() {
+    logistic_case("srvn_0.3", |q| Box::new(SquareRoot::new(q)), |rho| rho);
+}
+
+/// With `z = w/√λ` the gradients in w are those in z over √λ and λ: a step γ in z is a step γλ in w.
+#[test]
+fn reference_bures_wasserstein() {
+    let lambda = number(&load("logistic_vn.json")["inputs"]["lambda"]);
+    let options = RuleOptions::of(QUpdate::BwGd);
+    logistic_case("bures_wasserstein", |q| Box::new(Wasserstein::new(q, &options)), |gamma| gamma * lambda);
+}
+
+/// Without its limits a step of SR-VN is that of the formulae, however large; with them it is cut.
+#[test]
+fn square_roots_without_a_guard_take_plain_steps() {
+    let (target, beta, rho) = (correlated_target(3), 0.8, 1.0);
+    let target = Target { hessian: 30.0 * &target.hessian, ..target };
+    let start = correlated(3);
+    let stepped = |guard: Guard| {
+        let mut q = start.clone();
+        let mut rule = RuleOptions { guard, ..RuleOptions::of(QUpdate::SrVn) }.build(&q);
+        let rollbacks = target.step(rule.as_mut(), &mut q, beta, rho);
+        (q, rollbacks)
+    };
+    let c = start.cov().full().llt(Side::Lower).expect("a factor").L().to_owned();
+    let h = Mat::from_fn(3, 3, |i, j| target.hessian[(i, j)] + if i == j { beta } else { 0.0 });
+    let x = c.transpose() * &h * &c;
+    let half = Mat::from_fn(3, 3, |i, j| match i.cmp(&j) {
+        std::cmp::Ordering::Less => 0.0,
+        std::cmp::Ordering::Equal => 0.5 * (x[(i, j)] - beta),
+        std::cmp::Ordering::Greater => x[(i, j)],
+    });
+    let new = &c - (rho / beta) * (&c * &half);
+    let gradient = target.mean(&start);
+    let g: Vec<f64> = gradient.iter().zip(start.mean()).map(|(g, m)| g + beta * m).collect();
+    let cov = start.cov().to_dense();
+    let mean = (0..3).map(|i| start.mean()[i] - rho / beta * (0..3).map(|j| cov[(i, j)] * g[j]).sum::<f64>());
+    let want = Normal::new(mean.collect(), &new * new.transpose()).expect("q");
+    let (plain, rollbacks) = stepped(Guard::None);
+    assert_eq!(rollbacks, 0);
+    close_normal(&plain, &want, 1e-9, "plain");
+    assert_eq!(stepped(Guard::Trust).1, 1, "the default cuts this step");
+}

@@ -1,0 +1,172 @@
+//! Monte Carlo gradients from samples of w: unbiased in (m, S) and in C, for both layers and families, noiseless where promised.
+
+use faer::Mat;
+use faer::linalg::solvers::DenseSolveCore;
+use sparsegp::collapsed::CollapsedBound;
+use sparsegp::collapsed::Dataset;
+use sparsegp::gradient::{Batch, BatchPass, Form, Problem};
+use sparsegp::latent::{Jitter, Layer, Layers, LinearLayer};
+use sparsegp::likelihood::{BernoulliLogit, Gaussian, ObservationModel, PoissonSoftplus};
+use sparsegp::model::LatentModel;
+use sparsegp::objective::{Estimator, Loss, Objective};
+use sparsegp::training::CollapsedObjective;
+use sparsegp::variational::{DataGradient, Factor, Family, MatrixRef, Normal};
+use sparsegp_testkit::problems::{Normals, data, model, posterior};
+
+const BETA: f64 = 0.7;
+
+fn flat(matrix: MatrixRef<'_>) -> Vec<f64> {
+    match matrix {
+        MatrixRef::Full(all) => (0..all.ncols()).flat_map(|j| all.col(j).iter().copied()).collect(),
+        MatrixRef::Diagonal(diagonal) => diagonal.to_vec(),
+    }
+}
+
+/// Means and standard errors of gradients in m, S and C over many passes.
+fn moments(
+    (layer, likelihood): (&Layer, &ObservationModel),
+    (q, factor): (&Normal, Option<Factor<'_>>),
+    (x, y): (&Mat<f64>, &[f64]),
+    estimator: Estimator,
+    runs: usize,
+) -> Vec<(f64, f64)> {
+    let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: BETA, nodes: None };
+    let mut pass = BatchPass::new(Layers::one(layer), likelihood, objective, q.as_ref(), y.len());
+    pass.seed(3);
+    let problem = Problem { layers: Layers::one(layer), likelihood, objective, q: q.as_ref(), factor };
+    let (mut sums, mut squares): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        pass.run(problem, Batch::of(x.transpose(), y, 2.0), Form::Stable, false);
+        let DataGradient { mean, cov, path, .. } = pass.q_gradient(0);
+        let mut all = mean.to_vec();
+        match (path, factor) {
+            (Some(path), Some(_)) => all.extend(flat(path)),
+            _ => all.extend(flat(cov)),
+        }
+        sums.resize(all.len(), 0.0);
+        squares.resize(all.len(), 0.0);
+        sums.iter_mut().zip(&all).for_each(|(s, g)| *s += g);
+        squares.iter_mut().zip(&all).for_each(|(s, g)| *s += g * g);
+    }
+    let n = runs as f64;
+    let moments = sums.iter().zip(squares).map(|(s, q)| (s / n, ((q / n - (s / n).powi(2)) / n).sqrt()));
+    moments.collect()
+}
+
+/// Every mean within five standard errors of the exact value (and rounding).
+fn unbiased(got: &[(f64, f64)], want: &[f64], what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (i, ((mean, error), want)) in got.iter().zip(want).enumerate() {
+        assert!((mean - want).abs() <= 5.0 * error + 1e-9, "{what} [{i}]: {mean} ± {error}, expected {want}");
+    }
+}
+
+/// A layer, a likelihood, inputs and targets.
+type Case<'a> = (&'a Layer, &'a ObservationModel, &'a Mat<f64>, &'a [f64]);
+
+#[test]
+fn gradients_from_samples_are_unbiased() {
+    let (x, _) = data(1, 3, 40);
+    let mut normals = Normals::new(4);
+    let counts: Vec<f64> = (0..40).map(|_| (2.0 * normals.next()).abs().floor()).collect();
+    let classes: Vec<f64> = counts.iter().map(|c| f64::from(*c > 1.0)).collect();
+    let inducing = model(2, "rbf(ard)", 3, 5, Jitter::DEFAULT).layers.remove(0);
+    let linear = Layer::from(LinearLayer::isotropic(3, 0.3, 1.5).expect("prior").with_intercept());
+    // Fewer data than coefficients: the residual part of a reduced layer.
+    let reduced = LinearLayer::isotropic(3, 0.0, 1.0).expect("prior");
+    let reduced = Layer::from(reduced.reduced_to(x.transpose().subrows(0, 2)));
+    let (logit, counted) = (BernoulliLogit.into(), PoissonSoftplus.into());
+    let narrow = x.subrows(0, 2).to_owned();
+    let cases: [Case<'_>; 3] = [
+        (&inducing, &logit, &x, &classes),
+        (&linear, &counted, &narrow, &counts),
+        (&reduced, &logit, &x, &classes),
+    ];
+    for (layer, likelihood, x, y) in cases {
+        let m = layer.dim();
+        let full = posterior(5, m);
+        let diagonal = Normal::diagonal(full.mean().to_vec(), (0..m).map(|j| 0.1 + 0.2 * j as f64).collect())
+            .expect("q");
+        let lower = full.cov().full().llt(faer::Side::Lower).expect("S").L().to_owned();
+        let deviations: Vec<f64> = flat(diagonal.cov()).iter().map(|s| s.sqrt()).collect();
+        for q in [&full, &diagonal] {
+            let exact = moments((layer, likelihood), (q, None), (x, y), Estimator::Exact, 1);
+            let exact: Vec<f64> = exact.iter().map(|(mean, _)| *mean).collect();
+            // ∇_C = 2 B C.
+            let mut in_factor = exact[..m].to_vec();
+            let (factor, c) = match q.family() {
+                Family::Full => (Factor::Lower(lower.as_ref()), lower.clone()),
+                Family::Diagonal => (
+                    Factor::Diagonal(&deviations),
+                    Mat::from_fn(m, m, |i, j| if i == j { deviations[i] } else { 0.0 }),
+                ),
+            };
+            match q.family() {
+                Family::Full => {
+                    let b = Mat::from_fn(m, m, |i, j| exact[m + j * m + i]);
+                    in_factor.extend(flat(MatrixRef::Full((2.0 * b * &c).as_ref())));
+                }
+                Family::Diagonal => in_factor.extend((0..m).map(|j| 2.0 * exact[m + j] * deviations[j])),
+            }
+            let samples = 4;
+            for estimator in [
+                Estimator::Price { samples },
+                Estimator::Energy { samples },
+                Estimator::EnergyEntropy { samples },
+                Estimator::StickingTheLanding { samples },
+            ] {
+                let what = format!("{estimator}, {}, {m} weights", q.family());
+                let got = moments((layer, likelihood), (q, None), (x, y), estimator, 4000);
+                unbiased(&got, &exact, &what);
+                if !matches!(estimator, Estimator::Price { .. }) {
+                    let got = moments((layer, likelihood), (q, Some(factor)), (x, y), estimator, 4000);
+                    unbiased(&got, &in_factor, &format!("{what}, in C"));
+                }
+            }
+        }
+    }
+}
+
+/// Where q is the posterior, sticking the landing has no noise (Roeder, Wu & Duvenaud 2017): its gradient is the exact one,
+/// which with the prior's and the entropy's parts is 0.
+#[test]
+fn sticking_the_landing_is_noiseless_at_the_posterior() {
+    let (x, y) = data(6, 3, 50);
+    let layer = Layer::from(LinearLayer::isotropic(3, 0.0, 1.0).expect("prior"));
+    let likelihood: ObservationModel = Gaussian::new(0.4).into();
+    let start = LatentModel::new(layer.clone(), likelihood.clone(), true);
+    let set = Dataset::of(x.transpose(), &y);
+    let mut exact = CollapsedObjective::new(start, set, CollapsedBound::Elbo { beta: 1.0 });
+    let theta = exact.start();
+    exact.solve(&theta).expect("posterior");
+    let objective = |samples: usize, landing: bool| {
+        let estimator = match landing {
+            true => Estimator::StickingTheLanding { samples },
+            false => Estimator::EnergyEntropy { samples },
+        };
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 1.0, nodes: None };
+        let mut pass =
+            BatchPass::new(Layers::one(&layer), &likelihood, objective, exact.q().as_ref(), y.len());
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: exact.q().as_ref(),
+            factor: None,
+        };
+        pass.run(problem, Batch::of(x.transpose(), &y, 1.0), Form::Stable, false);
+        let gradient = pass.q_gradient(0);
+        let mean = gradient.mean.iter().zip(exact.q().mean());
+        let mean = mean.map(|(g, m)| (g + m).abs()).fold(0.0, f64::max);
+        let precision = exact.q().cov().full().llt(faer::Side::Lower).expect("S").inverse();
+        let cov = gradient.cov.full();
+        let worst = (0..9)
+            .map(|k| (k % 3, k / 3))
+            .map(|(i, j)| (2.0 * cov[(i, j)] + if i == j { 1.0 } else { 0.0 } - precision[(i, j)]).abs());
+        (mean, worst.fold(0.0, f64::max), precision[(0, 0)])
+    };
+    let (mean, cov, size) = objective(3, true);
+    assert!(mean < 1e-10 * size && cov < 1e-10 * size, "{mean} {cov}");
+    let (mean, cov, _) = objective(3, false);
+    assert!(mean > 1e-3 && cov > 1e-3, "{mean} {cov}");
+}

@@ -1,0 +1,184 @@
+//! Continuous ranked probability scores of every likelihood: closed forms, slow integrals, limits, propriety.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use sparsegp::likelihood::testkit::check_scores;
+use sparsegp::likelihood::{
+    BetaLogit, BetaProbit, Exponential, Gamma, Gaussian, Likelihood, NegativeBinomial, Observation,
+    PoissonExp, PoissonSoftplus, StudentT, TargetKind,
+};
+use sparsegp::quadrature::Integrator;
+use sparsegp_testkit::families::{any_family, every_kind};
+
+/// A likelihood, an exposure, and mean and variance of f.
+type Case = (Box<dyn Likelihood>, f64, (f64, f64));
+
+fn score(likelihood: &dyn Likelihood, y: f64, marginal: (f64, f64)) -> f64 {
+    likelihood.crps(Observation::of(y), marginal, &mut Integrator::default())
+}
+
+fn assert_close(got: f64, want: f64, what: &str) {
+    assert!((got - want).abs() <= 1e-6 * want.abs(), "{what}: {got} instead of {want}");
+}
+
+/// `Φ(z)` by Simpson's rule.
+fn normal_cdf(z: f64) -> f64 {
+    let steps = 2000;
+    let h = z / steps as f64;
+    let density = |x: f64| (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let weight = |k: usize| if k == 0 || k == steps { 1.0 } else { 2.0 + 2.0 * (k % 2) as f64 };
+    0.5 + (0..=steps).map(|k| weight(k) * h / 3.0 * density(k as f64 * h)).sum::<f64>()
+}
+
+#[test]
+fn every_family_agrees_with_slow_integration() {
+    let mut failures = Vec::new();
+    for kind in every_kind() {
+        for (u, marginal) in [
+            ([0.5, 0.4, 0.5, 0.5], (0.4, 0.3)),
+            ([0.15, 0.1, 0.9, 0.5], (-2.5, 2.0)),
+            ([0.9, 0.8, 0.1, 0.5], (1.5, 1e-4)),
+            ([0.3, 0.6, 0.7, 0.5], (0.1, 0.0)),
+        ] {
+            let (likelihood, at) = any_family(kind, u);
+            let verdict = check_scores(&*likelihood, at.exposure, marginal);
+            failures.extend(verdict.err().map(|error| format!("{kind} {u:?}: {error}")));
+        }
+    }
+    assert_eq!(failures, Vec::<String>::new());
+}
+
+#[test]
+fn extreme_parameters_and_marginals_agree_with_slow_integration() {
+    let cases: Vec<Case> = vec![
+        (Box::new(StudentT::new(0.1, 1.05)), 1.0, (3.0, 0.2)),
+        (Box::new(StudentT::new(2.0, 90.0)), 1.0, (-700.0, 1e-3)),
+        (Box::new(StudentT::new(1e-3, 3.0)), 1.0, (0.0, 400.0)),
+        (Box::new(Gamma::new(0.15)), 1.0, (0.0, 0.5)),
+        (Box::new(Gamma::new(400.0)), 1.0, (-9.0, 0.01)),
+        (Box::new(Gamma::new(3.0)), 1.0, (8.0, 6.0)),
+        (Box::new(BetaLogit::new(0.4)), 1.0, (0.5, 3.0)),
+        (Box::new(BetaLogit::new(60.0)), 1.0, (-2.0, 0.5)),
+        (Box::new(BetaProbit::new(0.7)), 1.0, (1.0, 0.1)),
+        (Box::new(BetaProbit::new(30.0)), 1.0, (0.2, 0.5)),
+        (Box::new(PoissonExp), 1e-3, (0.0, 1.0)),
+        (Box::new(PoissonExp), 1.0, (7.0, 0.04)),
+        (Box::new(PoissonExp), 40.0, (0.0, 0.1)),
+        (Box::new(PoissonExp), 1.0, (0.0, 1.0)),
+        (Box::new(PoissonSoftplus), 1.0, (2000.0, 100.0)),
+        (Box::new(PoissonSoftplus), 300.0, (-2.0, 1.0)),
+        (Box::new(NegativeBinomial::new(8.0)), 1.0, (0.0, 0.1)),
+        (Box::new(NegativeBinomial::new(1e-4)), 1.0, (6.0, 0.01)),
+        (Box::new(NegativeBinomial::new(0.5)), 20.0, (1.0, 0.01)),
+    ];
+    let check = |(likelihood, exposure, marginal): &Case| {
+        let verdict = check_scores(&**likelihood, *exposure, *marginal);
+        verdict.err().map(|error| format!("{} with exposure {exposure}: {error}", likelihood.name()))
+    };
+    assert_eq!(cases.iter().filter_map(check).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// `σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π)`, and by quadrature where Student-t noise adds next to nothing to f.
+#[test]
+fn normal_noise_has_its_closed_form() {
+    for (y, mu, v, noise) in [(0.3, -1.0, 0.5, 0.2), (5.0, 5.0, 1e-8, 1e-6), (-40.0, 1.0, 2.0, 3.0)] {
+        let sd = f64::sqrt(v + noise);
+        let z: f64 = (y - mu) / sd;
+        let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let want =
+            sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * density - std::f64::consts::PI.sqrt().recip());
+        assert_close(score(&Gaussian::new(noise), y, (mu, v)), want, "Gaussian");
+        let next_to_none = StudentT::new(1e-6 * sd, 50.0);
+        assert_close(score(&next_to_none, y, (mu, v + noise)), want, "Student-t");
+    }
+}
+
+/// With f known: `y − 2 (1 − e^{−y})/1 + 1/2` in units of the mean.
+#[test]
+fn an_exponential_target_has_its_closed_form() {
+    for (y, mu) in [(0.01f64, 0.0f64), (1.3, 0.4), (60.0, 2.0), (1e-9, -3.0), (1e9, 3.0)] {
+        let mean = mu.exp();
+        let want = y + 2.0 * mean * (-y / mean).exp_m1() + 0.5 * mean;
+        assert_close(score(&Exponential, y, (mu, 0.0)), want, &format!("{y}, {mu}"));
+        // A spread of f that does not count, but makes averages over the threshold of it.
+        assert_close(score(&Exponential, y, (mu, 1e-8)), want, &format!("{y}, {mu}, uncertain"));
+    }
+}
+
+/// Counts of a large mean are as their rate, log-normal: `y (2Φ(ω) − 1) − 2 e^{μ + v/2} (Φ(ω − √v) + Φ(√(v/2)) − 1)`, `ω = (log y − μ)/√v`
+/// (Baran & Lerch 2015).
+#[test]
+fn counts_of_any_size_cost_no_sum() {
+    let (mu, v) = (1e12f64.ln(), 0.09f64);
+    for ratio in [0.5f64, 1.0, 1.4, 30.0] {
+        let y = (1e12 * ratio).floor();
+        let omega = (y.ln() - mu) / v.sqrt();
+        let mean = (mu + 0.5 * v).exp();
+        let want = y * (2.0 * normal_cdf(omega) - 1.0)
+            - 2.0 * mean * (normal_cdf(omega - v.sqrt()) + normal_cdf((0.5 * v).sqrt()) - 1.0);
+        assert_close(score(&PoissonExp, y, (mu, v)), want, "poisson");
+        assert_close(score(&NegativeBinomial::new(1e-9), y, (mu, v)), want, "negative binomial");
+    }
+    // The softplus rate of a large f is f.
+    let (y, mu, sd) = (1e12 + 3e5, 1e12, 1e6);
+    let want = score(&Gaussian::new(1e12), y, (mu, sd * sd));
+    assert_close(score(&PoissonSoftplus, y, (mu, sd * sd)), want, "softplus");
+}
+
+#[test]
+fn classes_have_the_brier_score_and_levels_the_ranked_probability_score() {
+    for kind in every_kind() {
+        let (likelihood, _) = any_family(kind, [0.5, 0.4, 0.5, 0.5]);
+        let mut integrator = Integrator::default();
+        let marginal = (0.7, 1.3);
+        let mut cdf = |y: f64| likelihood.predictive_cdf(y, marginal, 1.0, &mut integrator);
+        match kind.target_kind() {
+            TargetKind::Binary => {
+                let p = 1.0 - cdf(0.0);
+                assert_close(score(&*likelihood, 1.0, marginal), (1.0 - p).powi(2), "class 1");
+                assert_close(score(&*likelihood, 0.0, marginal), p * p, "class 0");
+            }
+            TargetKind::Ordinal => {
+                let [a, b, c] = [0.0, 1.0, 2.0].map(&mut cdf);
+                let want = a * a + (1.0 - b).powi(2) + (1.0 - c).powi(2);
+                assert_close(score(&*likelihood, 1.0, marginal), want, "level 1");
+                assert_eq!(likelihood.levels(), 4);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// On average over draws the true prediction has the lower score, by more than chance: `∫ (F − G)² dt` in expectation.
+#[test]
+fn the_score_is_proper() {
+    let draws = 400;
+    for kind in every_kind() {
+        let likelihood = any_family(kind, [0.5, 0.4, 0.5, 0.5]).0;
+        let (mut random, mut integrator) = (ChaCha8Rng::seed_from_u64(7), Integrator::default());
+        let (mu, v) = (0.4, 0.3f64);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..draws {
+            let z: f64 = StandardNormal.sample(&mut random);
+            let y = likelihood.sample(mu + v.sqrt() * z, 1.0, &mut random);
+            let mut score = |mu: f64| likelihood.crps(Observation::of(y), (mu, v), &mut integrator);
+            let loss = score(mu - 2.0) - score(mu);
+            (sum, squares) = (sum + loss, squares + loss * loss);
+        }
+        let mean = sum / f64::from(draws);
+        let error = ((squares / f64::from(draws) - mean * mean) / f64::from(draws)).sqrt();
+        assert!(mean > 3.0 * error, "{kind}: {mean} ± {error}");
+    }
+}
+
+#[test]
+fn what_is_no_number_has_no_score() {
+    for kind in every_kind() {
+        let likelihood = kind.build(3);
+        assert!(score(&*likelihood, f64::NAN, (0.1, 0.2)).is_nan(), "{kind}: y");
+        if kind.target_kind() != TargetKind::Binary {
+            assert!(score(&*likelihood, 1.0, (f64::NAN, 0.2)).is_nan(), "{kind}: μ");
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! Sums over data in parts: any partition of the rows, stored and merged in any order, gives what one pass over all rows gives.
+//!
+//! Sums over rows are rounded in another order when they are merged, so that a sum of n terms differs by up to n ε of the sum of
+//! the terms' absolute values. What is compared is therefore relative to that sum, which one-row parts tell: with at most 40 rows
+//! 1e-12 leaves a factor of a hundred for what the M × M algebra makes of it.
+
+mod parts;
+
+use faer::{Mat, MatRef};
+use parts::{Rows, partition};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sparsegp::Result;
+use sparsegp::collapsed::CollapsedBound;
+use sparsegp::collapsed::{
+    BoundAdjoint, BoundGradient, DataStream, Statistics, Weighting, collapsed_elbo, fitc, square_loss,
+};
+use sparsegp::gradient::{Batch, BatchPass, BatchSums, Form, Problem};
+use sparsegp::latent::{Jitter, LatentLayer, Layer, LayerGradient, LayerScratch, Layers, LinearLayer};
+use sparsegp::likelihood::{BernoulliLogit, Gaussian, NegativeBinomial, ObservationModel};
+use sparsegp::objective::{Estimator, EstimatorCounts, Loss, Objective};
+use sparsegp::training::CollapsedObjective;
+use sparsegp::variational::{DataGradient, Factor, Matrix, MatrixRef, Normal};
+use sparsegp_testkit::problems::{Normals, model, posterior};
+
+const M: usize = 6;
+const NOISE: f64 = 0.2;
+
+fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_allocvec(value).expect("bytes")
+}
+
+/// What comes back after a way through postcard, and through JSON to the same bits.
+fn travelled<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    let sent = bytes(value);
+    let back: T = postcard::from_bytes(&sent).expect("what was sent");
+    assert!(bytes(&back) == sent, "another value came back");
+    let text = serde_json::to_string(value).expect("text");
+    let read: T = serde_json::from_str(&text).expect("what was written");
+    assert!(bytes(&read) == sent, "another value was read");
+    back
+}
+
+/// Merges parts into the first of them.
+fn merged<T: Serialize + DeserializeOwned>(parts: &[T], merge: impl Fn(&mut T, &T) -> Result<()>) -> T {
+    let mut all = travelled(&parts[0]);
+    parts[1..].iter().for_each(|part| merge(&mut all, &travelled(part)).expect("parts of one sum"));
+    all
+}
+
+fn close(got: &[f64], want: &[f64], scale: &[f64], what: &str) -> std::result::Result<(), TestCaseError> {
+    prop_assert_eq!(got.len(), want.len());
+    for (i, ((got, want), scale)) in got.iter().zip(want).zip(scale).enumerate() {
+        prop_assert!((got - want).abs() <= 1e-12 * scale, "{what} [{i}]: {got} and {want}, of terms {scale}");
+    }
+    Ok(())
+}
+
+fn add_sizes(scale: &mut Vec<f64>, terms: &[f64]) {
+    scale.resize(terms.len(), 0.0);
+    scale.iter_mut().zip(terms).for_each(|(scale, term)| *scale += term.abs());
+}
+
+fn entries(a: MatRef<'_, f64>) -> Vec<f64> {
+    (0..a.ncols()).flat_map(|j| a.col(j).iter().copied()).collect()
+}
+
+fn flat(a: MatrixRef<'_>) -> Vec<f64> {
+    match a {
+        MatrixRef::Full(all) => entries(all),
+        MatrixRef::Diagonal(diagonal) => diagonal.to_vec(),
+    }
+}
+
+fn flat_layer(gradient: &LayerGradient) -> Vec<f64> {
+    let LayerGradient { kernel, mean, z } = gradient;
+    kernel.iter().chain(mean).copied().chain(entries(z.as_ref())).collect()
+}
+
+/// A layer whose `K_uu` has a condition number below M/0.1: what the whitening multiplies rounding by.
+fn layer(seed: u64, kernel: &str) -> Layer {
+    model(seed, kernel, 2, M, Jitter::Relative(0.1)).layers.remove(0)
+}
+
+// ------------------------------------------------------------------------------------------------ collapsed bounds
+
+fn weighting(bound: CollapsedBound) -> Weighting {
+    match bound {
+        CollapsedBound::Fitc => Weighting::Residual(NOISE),
+        _ => Weighting::Unit,
+    }
+}
+
+fn statistics(layer: &dyn LatentLayer, rows: &Rows, bound: CollapsedBound) -> Statistics {
+    let mut stream = DataStream::new(layer, rows.len());
+    stream.forward(layer, rows.set(), weighting(bound));
+    stream.statistics
+}
+
+/// The gradient in θ, Z and FITC's σ² from the parts, and the size of its terms.
+fn gradient(
+    layer: &Layer,
+    statistics: &Statistics,
+    parts: &[&Rows],
+    by: BoundAdjoint<'_>,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut scratch = LayerScratch::new(M);
+    let mut sums = vec![BoundGradient::of_statistics(&**layer, statistics, by)];
+    for rows in parts {
+        let mut part = BoundGradient::zeros(&**layer);
+        DataStream::new(&**layer, rows.len()).add_rows(&**layer, rows.set(), by, &mut part);
+        sums.push(part);
+    }
+    let mut finish = |mut gradient: BoundGradient| {
+        gradient.finish(&**layer, &mut scratch);
+        let mut all = flat_layer(&gradient.layer);
+        all.push(gradient.noise);
+        all
+    };
+    let whole = finish(merged(&sums, BoundGradient::merge));
+    let mut scale = Vec::new();
+    sums.into_iter().for_each(|part| add_sizes(&mut scale, &finish(part)));
+    // Adjoints of the statistics are solved for, so that their rounding is relative to the whole matrix, not to a row of it.
+    let z = scale.len() - 1 - 2 * M..scale.len() - 1;
+    let largest = scale[z.clone()].iter().fold(0.0f64, |most, size| most.max(*size));
+    scale[z].fill(largest);
+    (whole, scale)
+}
+
+/// What solving with `B = I + Φ/s` multiplies rounding by: its condition number, which is at most `1 + tr Φ/s`. 1e-12 leaves room
+/// for 100.
+fn amplification(statistics: &Statistics, bound: CollapsedBound) -> f64 {
+    let s = match bound {
+        CollapsedBound::Elbo { beta } => beta * NOISE,
+        CollapsedBound::Square { beta } => beta,
+        CollapsedBound::Fitc => 1.0,
+    };
+    let trace: f64 = (0..M).map(|i| statistics.gram[(i, i)]).sum();
+    ((1.0 + trace / s) / 100.0).max(1.0)
+}
+
+/// Value, derivative in σ² at fixed statistics, q, and gradient with the size of its terms.
+struct Evaluated {
+    value: (f64, f64),
+    noise_bar: f64,
+    q: Normal,
+    gradient: (Vec<f64>, Vec<f64>),
+}
+
+fn evaluate(layer: &Layer, s: &Statistics, parts: &[&Rows], bound: CollapsedBound, form: Form) -> Evaluated {
+    let halves = |q: &Normal, rest: f64| 0.5 * (rest.abs() + q.log_det().abs());
+    match bound {
+        CollapsedBound::Fitc => {
+            let found = fitc(s).expect("FITC");
+            let by = BoundAdjoint::Fitc { noise: NOISE, posterior: (found.q.mean(), found.q.cov().full()) };
+            let size = halves(&found.q, 2.0 * s.count + s.log_weight.abs() + 2.0 * s.cc);
+            let gradient = gradient(layer, s, parts, by);
+            Evaluated { value: (found.value, size), noise_bar: 0.0, q: found.q, gradient }
+        }
+        CollapsedBound::Elbo { .. } | CollapsedBound::Square { .. } => {
+            let found = match bound {
+                CollapsedBound::Elbo { beta } => collapsed_elbo(s, NOISE, beta).expect("a bound"),
+                CollapsedBound::Square { beta } => square_loss(s, beta).expect("a bound"),
+                CollapsedBound::Fitc => unreachable!(),
+            };
+            let adjoint = travelled(&found.adjoint);
+            let gradient = gradient(layer, s, parts, BoundAdjoint::Unweighted { adjoint: &adjoint, form });
+            let size = halves(&found.q, s.count + (s.residual + 2.0 * s.cc) / NOISE);
+            Evaluated { value: (found.value, size), noise_bar: found.noise_bar, q: found.q, gradient }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn collapsed_bounds_of_parts(
+        seed in 0u64..1000, partition in partition(), kind in 0usize..4, beta in 0.3f64..2.0, direct: bool,
+        smooth: bool,
+    ) {
+        let bound = [
+            CollapsedBound::Elbo { beta: 1.0 },
+            CollapsedBound::Elbo { beta },
+            CollapsedBound::Fitc,
+            CollapsedBound::Square { beta },
+        ][kind];
+        let form = if direct { Form::Direct } else { Form::Stable };
+        let rows = Rows::new(if kind == 2 { 2 * seed + 1 } else { seed }, partition.part_of.len(), false);
+        let layer = layer(seed, if smooth { "rbf(ard)" } else { "matern32 + linear(ard)" });
+        let whole = statistics(&*layer, &rows, bound);
+        let parts = partition.parts(&rows);
+        let sums: Vec<Statistics> = parts.iter().map(|(_, part)| statistics(&*layer, part, bound)).collect();
+        let sum = merged(&sums, Statistics::merge);
+        let absolute = |s: &Statistics| {
+            let mut all = entries(s.gram.as_ref());
+            all.extend(s.ac.iter().chain([&s.cc, &s.residual, &s.log_weight, &s.count]));
+            all
+        };
+        let mut scale = Vec::new();
+        rows.each().iter().for_each(|row| add_sizes(&mut scale, &absolute(&statistics(&*layer, row, bound))));
+        close(&absolute(&sum), &absolute(&whole), &scale, "statistics")?;
+
+        let want = evaluate(&layer, &whole, &[&rows], bound, form);
+        let parts: Vec<&Rows> = parts.iter().map(|(_, part)| part).collect();
+        let got = evaluate(&layer, &sum, &parts, bound, form);
+        let singles = rows.each();
+        let (_, sizes) = evaluate(&layer, &whole, &singles.iter().collect::<Vec<_>>(), bound, form).gradient;
+        let amplified = amplification(&whole, bound);
+        let check = |got: &[f64], want: &[f64], sizes: &[f64], what: &str| {
+            let sizes: Vec<f64> = sizes.iter().map(|size| amplified * size).collect();
+            close(got, want, &sizes, what)
+        };
+        check(&[got.value.0], &[want.value.0], &[want.value.1], "value")?;
+        check(&[got.noise_bar], &[want.noise_bar], &[want.value.1 / NOISE], "σ²")?;
+        let largest = |values: &[f64]| vec![values.iter().fold(1.0, |most: f64, v| most.max(v.abs())); values.len()];
+        check(got.q.mean(), want.q.mean(), &largest(want.q.mean()), "m")?;
+        let cov = [&got.q, &want.q].map(|q| flat(q.cov()));
+        check(&cov[0], &cov[1], &largest(&cov[1]), "S")?;
+        check(&got.gradient.0, &want.gradient.0, &sizes, "gradient")?;
+    }
+}
+
+/// Parts that are larger than a window of a sweep, against the objective of fits.
+#[test]
+fn parts_of_many_windows_and_what_fits_minimise() {
+    let rows = Rows::new(1, 4500, false);
+    let start = model(3, "rbf(ard)", 2, M, Jitter::Relative(1e-2));
+    let all: Vec<usize> = (0..rows.len()).collect();
+    let parts = [&all[..2100], &all[2100..2101], &[], &all[2101..]].map(|part| rows.take(part));
+    for bound in [CollapsedBound::Elbo { beta: 0.7 }, CollapsedBound::Fitc] {
+        let mut fit = CollapsedObjective::new(start.clone(), rows.set(), bound);
+        let (value, want) = fit.natural_gradient().expect("a bound");
+        let sums = parts.each_ref().map(|part| statistics(&**start.layer(), part, bound));
+        let sum = merged(&sums, Statistics::merge);
+        let got = evaluate(start.layer(), &sum, &parts.each_ref(), bound, Form::Direct);
+        assert!((got.value.0 - value).abs() <= 1e-12 * got.value.1, "{bound:?}: {} and {value}", got.value.0);
+        // Kernel parameters, the mean, the noise, Z: the order of a model's flat vector.
+        let flat = |mut gradient: Vec<f64>, noise_bar: f64| {
+            let noise = gradient.pop().map(|through_weights| through_weights + noise_bar);
+            gradient.splice(gradient.len() - 2 * M..gradient.len() - 2 * M, noise);
+            gradient
+        };
+        let (gradient, terms) = got.gradient;
+        let scale = flat(terms, got.value.1 / NOISE);
+        close(&flat(gradient, got.noise_bar), &want, &scale, "gradient").expect("the same");
+    }
+}
+
+// --------------------------------------------------------------------------------------------------- mini-batches
+
+fn likelihood(kind: usize) -> (ObservationModel, bool) {
+    match kind {
+        0 => (Gaussian::new(NOISE).into(), false),
+        _ => (NegativeBinomial::new(0.4).into(), true),
+    }
+}
+
+/// Everything a step is taken by, from the last run of a pass.
+fn step(pass: &BatchPass, value: f64) -> Vec<(&'static str, Vec<f64>)> {
+    let DataGradient { mean, cov, curvature, path } = pass.q_gradient(0);
+    let flat = |matrix: Option<MatrixRef<'_>>| matrix.map_or(vec![], flat);
+    vec![
+        ("value", vec![value]),
+        ("m", mean.to_vec()),
+        ("S", flat(Some(cov))),
+        ("curvature", flat(curvature)),
+        ("C", flat(path)),
+        ("θ and Z", flat_layer(&pass.layer_gradients()[0])),
+        ("ψ", pass.likelihood_gradient().to_vec()),
+    ]
+}
+
+/// The step from the sums of parts, each computed by a pass of its own and merged by one that has no rows.
+fn step_of_parts(
+    problem: Problem<'_>,
+    parts: &[(u64, Rows)],
+    (form, train, seed): (Form, bool, u64),
+    run: u64,
+) -> Vec<(&'static str, Vec<f64>)> {
+    let pass = |rows: usize| {
+        let mut pass = BatchPass::new(problem.layers, problem.likelihood, problem.objective, problem.q, rows);
+        pass.seed(seed);
+        pass.go_to_run(run);
+        pass
+    };
+    let (none, mut client) = (Rows { x: Mat::new(), y: vec![], exposure: vec![], weights: vec![] }, pass(0));
+    let none = Batch { x: MatRef::from_row_major_slice(&[], 0, 2), ..none.batch() };
+    client.sums_of(problem, none, form, train, 0).expect("a factor");
+    for (part, rows) in parts {
+        let mut worker = pass(rows.len());
+        let sums = worker.sums_of(problem, rows.batch(), form, train, *part).expect("a factor");
+        client.merge(&travelled(sums)).expect("parts of one batch");
+    }
+    let rows: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
+    assert_eq!(client.sums().rows, rows as u64);
+    let value = client.finish(problem);
+    if train {
+        client.finish_theta(problem.layers, None);
+    }
+    step(&client, value)
+}
+
+fn diagonal_of(q: &Normal) -> Normal {
+    let variances = (0..q.dim()).map(|i| q.cov().full()[(i, i)]).collect();
+    Normal::diagonal(q.mean().to_vec(), variances).expect("q")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mini_batches_of_parts(
+        seed in 0u64..1000, partition in partition(), kind in 0usize..2, predictive: bool, diagonal: bool,
+        direct: bool, train: bool, linear: bool,
+    ) {
+        let (likelihood, counts) = likelihood(kind);
+        let rows = Rows::new(seed, partition.part_of.len(), counts);
+        let layer = if linear {
+            LinearLayer::isotropic(2, 0.1, 1.5).expect("prior").into()
+        } else {
+            layer(seed, "rbf(ard)")
+        };
+        let q = posterior(seed, layer.dim());
+        let q = if diagonal { diagonal_of(&q) } else { q };
+        let objective = if predictive { Objective::dlm(0.7) } else { Objective::elbo(0.7) };
+        let problem =
+            Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor: None };
+        let form = if direct { Form::Direct } else { Form::Stable };
+
+        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        let value = pass.run(problem, rows.batch(), form, train);
+        if train {
+            pass.finish_theta(Layers::one(&layer), None);
+        }
+        let want = step(&pass, value);
+        // For a given q everything is linear in the sums, so that the terms are the steps of single rows.
+        let mut scales = vec![Vec::new(); want.len()];
+        for row in rows.each() {
+            let terms = step_of_parts(problem, &[(0, row)], (form, train, 0), 0);
+            scales.iter_mut().zip(&terms).for_each(|(scale, (_, terms))| add_sizes(scale, terms));
+        }
+        let got = step_of_parts(problem, &partition.parts(&rows), (form, train, 0), 0);
+        for (((what, got), (_, want)), scale) in got.iter().zip(&want).zip(&mut scales) {
+            if ["m", "S", "curvature"].contains(what) {
+                // What the whitening makes of a row is rounded relative to all of the row.
+                let largest = scale.iter().fold(0.0f64, |most, size| most.max(*size));
+                scale.fill(largest);
+            }
+            close(got, want, scale, what)?;
+        }
+    }
+
+    /// A linear layer leaves no residual variance to sample, so all draws are those of w, which parts share.
+    #[test]
+    fn samples_of_w_are_those_of_all_rows_in_every_part(
+        seed in 0u64..1000, partition in partition(), estimator in 0usize..4, diagonal: bool, factored: bool,
+        run in 0u64..5,
+    ) {
+        let rows = Rows::new(seed, partition.part_of.len(), false);
+        let layer = Layer::from(LinearLayer::isotropic(2, 0.1, 1.5).expect("prior"));
+        let q = posterior(seed, 2);
+        let lower = q.cov().full().llt(faer::Side::Lower).expect("S").L().to_owned();
+        let q = if diagonal { diagonal_of(&q) } else { q };
+        let deviations: Vec<f64> = if diagonal { flat(q.cov()).iter().map(|s| s.sqrt()).collect() } else { vec![] };
+        let factor = factored.then_some(if diagonal {
+            Factor::Diagonal(&deviations)
+        } else {
+            Factor::Lower(lower.as_ref())
+        });
+        let samples = 3;
+        let estimator = [
+            Estimator::Price { samples },
+            Estimator::Energy { samples },
+            Estimator::EnergyEntropy { samples },
+            Estimator::StickingTheLanding { samples },
+        ][estimator];
+        let objective = Objective { loss: Loss::ExpectedLog(estimator), beta: 0.7, nodes: None };
+        let likelihood = Gaussian::new(NOISE).into();
+        let problem = Problem { layers: Layers::one(&layer), likelihood: &likelihood, objective, q: q.as_ref(), factor };
+        let mut pass = BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+        pass.seed(seed);
+        let mut value = f64::NAN;
+        for _ in 0..=run {
+            value = pass.run(problem, rows.batch(), Form::Stable, true);
+        }
+        let want = step(&pass, value);
+        let got = step_of_parts(problem, &partition.parts(&rows), (Form::Stable, true, seed), run);
+        for ((what, got), (_, want)) in got.iter().zip(&want) {
+            // Terms are as large as slopes, scale · |y − f|/σ², times samples of w: at most some thousand each here.
+            let largest = want.iter().fold(1e3 * rows.len() as f64, |most: f64, v| most.max(v.abs()));
+            close(got, want, &vec![largest; want.len()], what)?;
+        }
+    }
+}
+
+/// Means with their standard errors over many runs of the step's gradient in m and S from two parts.
+fn moments_of_parts(problem: Problem<'_>, parts: &[(u64, Rows)], runs: u64) -> Vec<(f64, f64)> {
+    let (mut sums, mut squares) = (Vec::new(), Vec::new());
+    for run in 0..runs {
+        let step = step_of_parts(problem, parts, (Form::Stable, false, 3), run);
+        let all: Vec<f64> = step[1].1.iter().chain(&step[2].1).copied().collect();
+        sums.resize(all.len(), 0.0);
+        squares.resize(all.len(), 0.0);
+        sums.iter_mut().zip(&all).for_each(|(s, g)| *s += g);
+        squares.iter_mut().zip(&all).for_each(|(s, g)| *s += g * g);
+    }
+    let n = runs as f64;
+    sums.iter().zip(squares).map(|(s, q)| (s / n, ((q / n - (s / n).powi(2)) / n).sqrt())).collect()
+}
+
+#[test]
+fn draws_that_differ_between_parts_are_unbiased() {
+    let rows = Rows::new(8, 12, false);
+    let classes: Vec<f64> = rows.y.iter().map(|y| f64::from(*y > 0.0)).collect();
+    let rows = Rows { y: classes, ..rows };
+    let layer = model(2, "rbf(ard)", 2, 3, Jitter::DEFAULT).layers.remove(0);
+    let q = posterior(5, 3);
+    let split: Vec<usize> = (0..12).collect();
+    let parts = [(0, rows.take(&split[..5])), (1, rows.take(&split[5..]))];
+    let ups = Loss::LogPredictive(Estimator::Product { samples: 2 });
+    let price = Loss::ExpectedLog(Estimator::Price { samples: 2 });
+    for (loss, exact) in [(ups, Objective::dlm(1.0)), (price, Objective::elbo(1.0))] {
+        let likelihood = BernoulliLogit.into();
+        let problem = |objective| Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
+        let want = step_of_parts(problem(exact), &parts, (Form::Stable, false, 0), 0);
+        let got = moments_of_parts(problem(Objective { loss, beta: 1.0, nodes: None }), &parts, 2000);
+        for ((mean, error), want) in got.iter().zip(want[1].1.iter().chain(&want[2].1)) {
+            assert!((mean - want).abs() <= 5.0 * error + 1e-9, "{loss:?}: {mean} ± {error}, expected {want}");
+        }
+    }
+}
+
+#[test]
+fn part_0_is_the_pass_without_parts_and_other_parts_draw_other_numbers() {
+    let rows = Rows::new(8, 300, false);
+    let layer = layer(4, "rbf(ard)");
+    let (q, likelihood) = (posterior(4, M), Gaussian::new(NOISE).into());
+    for loss in [
+        Loss::LogPredictive(Estimator::Product { samples: 2 }),
+        Loss::ExpectedLog(Estimator::Price { samples: 2 }),
+        Loss::ExpectedLog(Estimator::StickingTheLanding { samples: 2 }),
+    ] {
+        let objective = Objective { loss, beta: 1.0, nodes: None };
+        let problem = Problem {
+            layers: Layers::one(&layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
+        let new = || {
+            let mut pass =
+                BatchPass::new(Layers::one(&layer), &likelihood, objective, q.as_ref(), rows.len());
+            pass.seed(5);
+            pass
+        };
+        let (mut whole, mut apart) = (new(), new());
+        for run in 0..3 {
+            let value = whole.run(problem, rows.batch(), Form::Stable, true);
+            let other = bytes(apart.sums_of(problem, rows.batch(), Form::Stable, true, 1).expect("a factor"));
+            let sums = apart.sums_of(problem, rows.batch(), Form::Stable, true, 0).expect("a factor");
+            assert_ne!(bytes(sums), other, "{loss:?}");
+            assert_eq!(apart.finish(problem).to_bits(), value.to_bits());
+            assert_eq!(bytes(apart.sums()), bytes(whole.sums()), "{loss:?}, run {run}");
+            // Other parts' runs count in the pass that made them alone.
+            assert_eq!(apart.estimator_counts(), whole.estimator_counts());
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------- serde
+
+#[test]
+fn values_come_back_to_the_last_bit() {
+    let full = posterior(3, 9);
+    let lopsided = {
+        let mut cov = full.cov().full().to_owned();
+        cov[(2, 5)] = f64::from_bits(cov[(2, 5)].to_bits() + 1);
+        Normal::new(full.mean().to_vec(), cov).expect("q")
+    };
+    for (q, numbers) in [(&full, 45), (&lopsided, 81), (&diagonal_of(&full), 9)] {
+        let back = travelled(q);
+        assert_eq!(flat(back.cov()).map_bits(), flat(q.cov()).map_bits());
+        assert_eq!((back.mean(), back.log_det().to_bits()), (q.mean(), q.log_det().to_bits()));
+        // Mean, log-determinant and matrix, and a few bytes for their sizes.
+        assert!((0..8).contains(&(bytes(q).len() - 8 * (9 + 1 + numbers))), "{numbers}");
+    }
+    travelled(&Matrix::Diagonal(vec![0.1, -0.0]));
+    travelled(&EstimatorCounts { proposals: 3, accepted: u64::MAX, starved: 0 });
+    travelled(&LayerGradient { kernel: vec![0.1, 1e-300], mean: vec![-0.0], z: Normals::new(1).mat(3, 2) });
+    let rows = Rows::new(3, 20, false);
+    let layer = layer(3, "rbf(ard)");
+    let found = statistics(&*layer, &rows, CollapsedBound::Fitc);
+    // One triangle of Φ, φ and four numbers.
+    assert!((0..8).contains(&(bytes(&found).len() - 8 * (M * (M + 1) / 2 + M + 4))));
+    let (a, b) = (travelled(&found), fitc(&found).expect("FITC"));
+    assert_eq!(fitc(&a).expect("FITC").value.to_bits(), b.value.to_bits());
+}
+
+trait Bits {
+    fn map_bits(&self) -> Vec<u64>;
+}
+
+impl Bits for Vec<f64> {
+    fn map_bits(&self) -> Vec<u64> {
+        self.iter().map(|x| x.to_bits()).collect()
+    }
+}
+
+#[test]
+fn sums_of_another_shape_are_refused_and_change_nothing() {
+    let mut own = Statistics::zeros(3);
+    own.cc = 1.0;
+    let before = bytes(&own);
+    let error = own.merge(&Statistics::zeros(4)).expect_err("another dimension");
+    assert!(error.to_string().contains("3 and 4") && error.advice().is_some(), "{error}");
+    assert_eq!(bytes(&own), before);
+
+    let rows = Rows::new(3, 20, false);
+    let layers = ["rbf(ard)", "rbf"].map(|kernel| layer(3, kernel));
+    let sums_of = |layer: &Layer, q: &Normal, form: Form| -> BatchSums {
+        let (likelihood, objective) = (Gaussian::new(NOISE).into(), Objective::elbo(1.0));
+        let problem = Problem {
+            layers: Layers::one(layer),
+            likelihood: &likelihood,
+            objective,
+            q: q.as_ref(),
+            factor: None,
+        };
+        let mut pass = BatchPass::new(Layers::one(layer), &likelihood, objective, q.as_ref(), rows.len());
+        pass.sums_of(problem, rows.batch(), form, true, 0).expect("sums").clone()
+    };
+    let q = posterior(1, M);
+    let own = sums_of(&layers[0], &q, Form::Stable);
+    let others = [
+        sums_of(&layers[1], &q, Form::Stable),
+        sums_of(&layers[0], &diagonal_of(&q), Form::Stable),
+        sums_of(&layers[0], &q, Form::Direct),
+    ];
+    for other in others {
+        let mut sum = own.clone();
+        assert!(sum.merge(&other).is_err());
+        assert_eq!(bytes(&sum), bytes(&own));
+    }
+    let mut gradient = BoundGradient::zeros(&*layers[0]);
+    assert!(gradient.merge(&BoundGradient::zeros(&*layers[1])).is_err());
+
+    // A covariance of another order than the mean.
+    let text = serde_json::to_string(&q).expect("text").replacen("[", "[0.5,", 1);
+    let error = serde_json::from_str::<Normal>(&text).expect_err("7 means").to_string();
+    assert!(error.contains("expected 7 × 7 like the mean"), "{error}");
+}
