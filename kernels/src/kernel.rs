@@ -2,6 +2,7 @@
 
 use crate::dimension::{Dimension, NoCategories, any_category};
 use crate::parameter::Parameter;
+use crate::random_feature::{Chance, RandomFeature};
 use faer::{MatMut, MatRef};
 use std::fmt::Debug;
 
@@ -168,6 +169,13 @@ pub trait Kernel: Send + Sync + Debug {
     /// sum of independent ones, one for each term.
     fn terms(&self) -> Vec<Box<dyn Kernel>> {
         Vec::new()
+    }
+
+    /// A random function of points with `dims` columns whose products have the kernel as their mean; `None` where none is known.
+    ///
+    /// Draws of a prior that can be evaluated anywhere are sums of such functions; see [`RandomFeature`].
+    fn random_feature(&self, _dims: usize, _chance: &mut Chance<'_>) -> Option<Box<dyn RandomFeature>> {
+        None
     }
 
     /// The columns of points that values depend on; `None` for a kernel that looks at all of them.

@@ -174,7 +174,7 @@ impl Posterior {
     }
 
     /// What neighbours are looked up in, how many, and what they stand beside.
-    fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
+    pub(super) fn beside(&self) -> Option<(&Nearby, usize, Beside<'_>)> {
         let Neighbours { layer, nearby, q, count } = self.neighbours.as_ref()?;
         Some((nearby, *count, Beside { layer, q, noise: self.likelihood.gaussian_noise() }))
     }

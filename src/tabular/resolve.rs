@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::LikelihoodKind;
 use crate::likelihood::{TargetKind, Task};
 use crate::options::{FitOptions, ModelKind};
-use crate::schema::{Schema, SchemaOptions};
+use crate::schema::{Schema, SchemaOptions, followed};
 use crate::tables::Table;
 use crate::tabular::survey::constant_target;
 
@@ -66,7 +66,9 @@ pub(crate) fn find_schema(
     columns: &SchemaOptions,
     options: &FitOptions,
 ) -> Result<(Schema, Vec<String>)> {
-    Schema::infer(table, &schema_options(columns, options)?)
+    let mut columns = schema_options(columns, options)?;
+    columns.keep.extend(followed(table, &columns.target));
+    Schema::infer(table, &columns)
 }
 
 /// Which columns a fit uses and how, with what follows from how it is fitted.
