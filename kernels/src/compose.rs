@@ -260,6 +260,10 @@ impl Kernel for Combination {
         Some(Box::new(Joined { features: features?, product: self.operation == Operation::Product }))
     }
 
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        self.children.iter().flat_map(|child| child.lengths(dims)).collect()
+    }
+
     fn expression(&self) -> String {
         let operator = match self.operation {
             Operation::Sum => " + ",
@@ -417,6 +421,10 @@ impl Kernel for Scale {
         let scale: Box<dyn RandomFeature> = Box::new(Line::constant(self.variance.at(0).sqrt()));
         let features = vec![scale, self.inner.random_feature(dims, chance)?];
         Some(Box::new(Joined { features, product: true }))
+    }
+
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        std::iter::once(Vec::new()).chain(self.inner.lengths(dims)).collect()
     }
 
     fn expression(&self) -> String {

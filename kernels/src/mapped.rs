@@ -530,6 +530,16 @@ impl<M: InputMap> Kernel for Mapped<M> {
         Some(Box::new(MappedFeature { map, width, inner }))
     }
 
+    /// Those of the selected columns; other maps leave no units.
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        let own = self.map.parameters().iter().map(|parameter| parameter.values.len()).sum();
+        let selected = self.map.columns();
+        let inner = self.inner.lengths(self.map.width(dims)).into_iter().map(|columns| {
+            selected.as_ref().map_or_else(Vec::new, |all| columns.iter().map(|&column| all[column]).collect())
+        });
+        std::iter::repeat_n(Vec::new(), own).chain(inner).collect()
+    }
+
     fn expression(&self) -> String {
         self.map.expression(&self.inner.expression())
     }

@@ -2,7 +2,7 @@
 
 use crate::distance::{Measure, PairGradient};
 use crate::entry::Entry;
-use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with};
+use crate::kernel::{Gradient, Inputs, Kernel, Scratch, constant_diag_adjoint, expression_with, lengths_of};
 use crate::matrix::mirror_upper;
 use crate::parameter::Parameter;
 use crate::random_feature::{Chance, Line, RandomFeature, Wave};
@@ -213,6 +213,13 @@ impl Kernel for Periodic {
             2.0 * PI * chance.skellam(rate) / self.period.at(d)
         });
         Some(Box::new(Wave::new(self.variance.at(0).sqrt(), phase, chance)))
+    }
+
+    /// The period alone: lengthscales are parts of it.
+    fn lengths(&self, dims: usize) -> Vec<Vec<usize>> {
+        let mut lengths = Vec::new();
+        self.for_each_parameter(&mut |parameter| lengths.extend(lengths_of(parameter, "period", dims)));
+        lengths
     }
 
     fn expression(&self) -> String {

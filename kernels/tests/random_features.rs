@@ -107,3 +107,15 @@ fn kernels_without_a_known_feature_say_so() {
         assert!(kernel.random_feature(3, &mut Chance::new(&mut normal)).is_none(), "{text}");
     }
 }
+
+#[test]
+fn lengths_are_those_of_the_columns_that_a_kernel_sees() {
+    let lengths = |text: &str| parse(text, 3).expect("a kernel").lengths(3);
+    let none = Vec::new;
+    assert_eq!(lengths("rbf(ard)"), [none(), vec![0], vec![1], vec![2]]);
+    assert_eq!(lengths("rbf"), [none(), vec![0, 1, 2]]);
+    assert_eq!(lengths("2.0 * periodic[2] + linear").len(), 5);
+    assert_eq!(lengths("periodic[2]"), [none(), none(), vec![2]]);
+    assert_eq!(lengths("scale(matern32[1])"), [none(), none(), vec![1]]);
+    assert!(lengths("warp(rbf(ard))").iter().all(Vec::is_empty));
+}

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from . import _sparsegp, _tables
 from ._base import Estimator, fitted_part, take_rows
 from ._custom import engine_custom
-from ._functions import FunctionDraws, OutputFunctionDraws
+from ._functions import ExactDraws, MixedDraws, OutputFunctionDraws
 from ._options import seed_of
 from ._processes import SparseGPRegressor
 from ._regression import Regression
@@ -211,19 +211,25 @@ class SparseGPMultiOutputRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         callable
-            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); of at most 2000 different rows
-            in all calls together.
+            Takes inputs of shape (n, d) and returns an ndarray of shape (n, targets, n_samples); its ``gradient`` takes them too and
+            returns an ndarray of shape (n, inputs, targets, n_samples).
         """
         estimators, seed = self._fitted(), seed_of(random_state)
-        mixing = [estimator._model.mixing() for estimator in estimators]
+        draws = [estimator._function_draws(n_samples, seed, place) for place, estimator in enumerate(estimators)]
+        if all(isinstance(draw._functions, ExactDraws) for draw in draws):
+            self._mix(draws, int(n_samples), seed)
+        return OutputFunctionDraws(draws)
+
+    def _mix(self, draws, n_samples, seed):
+        """Lets exact draws of outputs that mix processes share draws of these."""
+        models = [estimator._model for estimator in self._fitted()]
+        mixing = [model.mixing() for model in models]
         if any(mixed is None for mixed in mixing):
-            joints = [partial(estimator.predict_f, full_cov=True) for estimator in estimators]
-            weights, offsets = np.eye(len(estimators)), np.zeros(len(estimators))
-        else:
-            weights, offsets = np.array([mixed[0] for mixed in mixing]), np.array([mixed[1] for mixed in mixing])
-            joints = [partial(estimators[0]._joint_of_process, process=process) for process in range(weights.shape[1])]
-        draws = [FunctionDraws(joint, int(n_samples), [seed, place]) for place, joint in enumerate(joints)]
-        return OutputFunctionDraws(draws, weights, offsets)
+            return
+        joints = [partial(_sparsegp.joint_at, models[0], process=process) for process in range(len(mixing[0][0]))]
+        processes = [ExactDraws(joint, n_samples, [seed, place]) for place, joint in enumerate(joints)]
+        for draw, (weights, offset) in zip(draws, mixing):
+            draw._functions = MixedDraws(processes, np.array(weights), offset)
 
     def log_density(self, X, y):
         """The log predictive density of each target.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import _sparsegp
-from ._options import custom_of, engine_options
+from ._options import custom_of, engine_options, seed_of
 
 
 class SVGP:
@@ -36,7 +38,9 @@ class SVGP:
     random_state : int, RandomState or None, default=None
         The seed of estimators that sample.
     options : dict, optional
-        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``.
+        Other options of a fit by name, such as ``{"estimator": "bmc:10", "family": "diagonal"}``; ``fix``, ``bounds`` and ``prior``
+        join in what the kernel says of its parameters, ``{"fix_inducing": True}`` and ``{"mean": "zero"}`` keep inducing inputs and
+        mean where they are.
 
     Examples
     --------
@@ -70,13 +74,35 @@ class SVGP:
         random_state=None,
         options=None,
     ):
+        self._arguments = {
+            "kernel": kernel,
+            "inducing_points": _array(inducing_points, 2, "inducing_points").copy(),
+            "likelihood": likelihood,
+            "objective": objective,
+            "update": update,
+            "beta": beta,
+            "n_classes": n_classes,
+            "n_threads": n_threads,
+            "random_state": random_state,
+            "options": options,
+        }
         given = {"kernel": kernel, "likelihood": likelihood, "objective": objective, "beta": beta, "random_state": random_state}
         text, _ = engine_options(given | {"options": options, "auto": "none"}, q_update=update)
         points, custom = _array(inducing_points, 2, "inducing_points"), custom_of(given)
         self._svgp = _sparsegp.Svgp(text, points, int(n_classes), custom=custom, threads=n_threads)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments, "theta": self.theta, "posterior": self.posterior}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        # The rule of q begins anew: what it had averaged is not kept.
+        self.theta = state["theta"]
+        self.posterior = state["posterior"]
+
     def loss(self, X, y, *, exposure=None, scale=1.0, hyper=False) -> float:
-        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p)``, to be minimised; its gradients are kept.
+        """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p) − Σ log p(θ)`` with the priors of hyper-parameters, to be
+        minimised; its gradients are kept.
 
         Parameters
         ----------
@@ -161,6 +187,69 @@ class SVGP:
         """
         return self._svgp.marginals(_array(X, 2, "X"))
 
+    def covariance(self, X, function=0):
+        """The covariance of a latent function at inputs under q.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The inputs.
+        function : int, default=0
+            Which of the functions.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+        """
+        return self._svgp.covariance(_array(X, 2, "X"), int(function))
+
+    def optimize(self, X, y, *, exposure=None, epochs=20, batch_size=256, step=0.5, learning_rate=0.02, random_state=None):
+        """Train q by its rule, and hyper-parameters and inducing inputs by Adam (Kingma & Ba 2015), on mini-batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,)
+            Targets.
+        exposure : array-like of shape (n,), optional
+            Exposures of counts.
+        epochs : int, default=20
+            Passes over the rows.
+        batch_size : int, default=256
+            Rows of a mini-batch.
+        step : float, default=0.5
+            The step of q.
+        learning_rate : float, default=0.02
+            Adam's; 0 leaves hyper-parameters and inducing inputs where they are.
+        random_state : int, RandomState or None, default=None
+            The seed of the order of rows.
+
+        Returns
+        -------
+        ndarray of shape (epochs,)
+            The mean objective of every epoch.
+        """
+        X, y = _array(X, 2, "X"), _array(y, 1, "y")
+        exposure = None if exposure is None else _array(exposure, 1, "exposure")
+        random, n, trains = np.random.default_rng(seed_of(random_state)), len(X), learning_rate > 0
+        first, second, count, losses = np.zeros_like(self.theta), np.zeros_like(self.theta), 0, []
+        for _ in range(int(epochs)):
+            order, sums = random.permutation(n), []
+            for rows in np.array_split(order, max(1, -(-n // int(batch_size)))):
+                own = None if exposure is None else exposure[rows]
+                sums.append(self.loss(X[rows], y[rows], exposure=own, scale=n / len(rows), hyper=trains))
+                gradient = self.theta_gradient if trains else None
+                self.step(step)
+                if gradient is None:
+                    continue
+                count += 1
+                first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+                rate = learning_rate * np.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+                self.theta = self.theta - rate * first / (np.sqrt(second) + 1e-8)
+            losses.append(np.mean(sums))
+        return np.array(losses)
+
     def log_density(self, X, y, exposure=None) -> np.ndarray:
         """The log predictive density of every target.
 
@@ -200,6 +289,11 @@ class SVGP:
     def theta(self, values) -> None:
         if not self._svgp.move_to(_array(values, 1, "theta")):
             raise _sparsegp.FitError("the covariance of the inducing inputs has no Cholesky factor at theta")
+
+    @property
+    def theta_names(self) -> list[str]:
+        """What every entry of :attr:`theta` is of: a hyper-parameter by name, or ``inducing.i.d`` for column d of inducing input i."""
+        return self._svgp.theta_names()
 
     @property
     def theta_gradient(self) -> np.ndarray:

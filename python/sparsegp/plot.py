@@ -93,7 +93,8 @@ def _with_column(X, place: int, change):
 
 
 def fit(model, X, y=None, *, feature=0, ax=None):
-    """Plot the predictive mean with bands of 50 % and 95 %, along one input.
+    """Plot the predictive mean with bands of 50 % and 95 %, along one input. Further inputs stay at their values in the row whose
+    input is the median.
 
     Parameters
     ----------
@@ -128,12 +129,19 @@ def fit(model, X, y=None, *, feature=0, ax=None):
     ax = _axes(ax)
     along, name = _column(X, feature)
     levels = [level for mass, _ in _BANDS for level in (0.5 - mass / 2, 0.5 + mass / 2)]
-    mean, quantiles = model.predict(X, quantiles=levels)
-    order = np.argsort(along, kind="stable")
+    line, rows = along, X
+    if len(_names(X)) > 1:
+        # Along one input of several: the others stay at those of the middle row, as means of different rows are no line.
+        line = np.linspace(np.nanmin(along), np.nanmax(along), 200)
+        place = feature if isinstance(feature, (int, np.integer)) else _names(X).index(str(feature))
+        middle = np.full(len(line), np.argsort(along, kind="stable")[len(along) // 2])
+        rows = _with_column(_rows(X, middle), place % len(_names(X)), lambda _: line)
+    mean, quantiles = model.predict(rows, quantiles=levels)
+    order = np.argsort(line, kind="stable")
     for band, (mass, shade) in enumerate(_BANDS):
         low, high = quantiles[order, 2 * band], quantiles[order, 2 * band + 1]
-        ax.fill_between(along[order], low, high, alpha=shade, color="C0", linewidth=0, label=f"{100 * mass:g} %")
-    ax.plot(along[order], mean[order], color="C0", label="mean")
+        ax.fill_between(line[order], low, high, alpha=shade, color="C0", linewidth=0, label=f"{100 * mass:g} %")
+    ax.plot(line[order], mean[order], color="C0", label="mean")
     if y is not None:
         ax.plot(along, np.asarray(y, dtype=np.float64), ".", color="0.2", markersize=3, label="data")
     ax.set_xlabel(name)

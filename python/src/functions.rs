@@ -87,17 +87,37 @@ pub fn functions(
     Ok(draws.map(|draws| Functions { draws: Arc::new(draws), custom: model.custom() }))
 }
 
-/// Mean and covariance of the function at rows of the model's inputs, as [`design`] has them.
+/// All hyper-parameters by name, each with the inputs whose unit it has as a length.
 #[pyfunction]
-#[pyo3(signature = (model, x, *, threads=None))]
+pub fn kernel_units(model: &Model) -> Vec<(String, Vec<usize>)> {
+    let engine = model.shared();
+    let (latent, dims) = (engine.latent(), engine.inputs());
+    let mut lengths = Vec::new();
+    for layer in &latent.layers {
+        lengths.extend(layer.inducing().map_or_else(Vec::new, |layer| layer.kernel().lengths(dims)));
+        let means = layer.inducing().map_or(0, |layer| layer.mean().values.len());
+        lengths.extend(std::iter::repeat_n(Vec::new(), means));
+    }
+    let names = engine.hyperparameters().into_iter().map(|(name, _)| name);
+    names.zip(lengths.into_iter().chain(std::iter::repeat(Vec::new()))).collect()
+}
+
+/// Mean and covariance of the function, or of a process on the scale that the model sees, at rows of the model's inputs, as [`design`] has
+/// them.
+#[pyfunction]
+#[pyo3(signature = (model, x, *, process=None, threads=None))]
 pub fn joint_at<'py>(
     py: Python<'py>,
     model: &Model,
     x: LentMatrix<'py>,
+    process: Option<usize>,
     threads: Option<usize>,
 ) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
     let (x, engine) = (points(&x), model.shared());
-    let (mean, covariance) = model.run(py, threads, |_| engine.model().joint(x.as_ref()))?;
+    let (mean, covariance) = model.run(py, threads, |_| match process {
+        None => engine.model().joint(x.as_ref()),
+        Some(process) => engine.model().joint_of_process(x.as_ref(), process),
+    })?;
     Ok((mean, array(py, &covariance)?))
 }
 

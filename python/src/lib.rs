@@ -27,7 +27,9 @@ mod _sparsegp {
     #[pymodule_export]
     use super::fit::{compare, fit, option_names};
     #[pymodule_export]
-    use super::functions::{Functions, design, draws_together, functions, joint_at, slopes, target_joint};
+    use super::functions::{
+        Functions, design, draws_together, functions, joint_at, kernel_units, slopes, target_joint,
+    };
     #[pymodule_export]
     use super::kernel::{Kernel, check_likelihood};
     #[pymodule_export]

@@ -274,7 +274,9 @@ impl Model {
         columns.set_item("kind", schema.encoding().kind().to_string())?;
         columns.set_item("levels", schema.encoding().levels())?;
         columns.set_item("inputs", schema.input_names())?;
-        let scaling = self.model.scaling();
+        let (scaling, layer) =
+            (self.model.scaling(), self.model.latent().layers.iter().find_map(Layer::inducing));
+        columns.set_item("kernel", layer.map_or_else(String::new, |layer| layer.kernel().expression()))?;
         columns.set_item("warped", !scaling.target_map().is_none())?;
         let units = scaling.inputs.iter().enumerate();
         let units = units.map(|(input, affine)| (!scaling.warps_input(input)).then_some(affine.scale));
