@@ -183,6 +183,17 @@ fn what_has_no_gradient_or_no_functions_is_refused() {
 fn targets_are_drawn_together() {
     let near = mat![[14.0, -3.0], [14.001, -3.0]];
     for kernel in ["rbf(ard)", "wendland"] {
+        // By the exact covariance, and by functions at more rows than that is for.
+        let far = Mat::from_fn(600, 2, |i, d| if i < 2 { near[(i, d)] } else { i as f64 });
+        let draws = if kernel == "rbf(ard)" {
+            fitted(fixed(kernel), |y| y).target_draws(far.as_ref(), &[], 100, 2).expect("draws")
+        } else {
+            Vec::new()
+        };
+        assert!(
+            draws.is_empty()
+                || moments(&draws.iter().map(|draw| draw[..2].to_vec()).collect::<Vec<_>>()).1[(0, 1)] > 0.0
+        );
         let draws = fitted(fixed(kernel), |y| y).target_draws(near.as_ref(), &[], 300, 2).expect("draws");
         let (_, covariance) = moments(&draws);
         let correlation = covariance[(0, 1)] / (covariance[(0, 0)] * covariance[(1, 1)]).sqrt();

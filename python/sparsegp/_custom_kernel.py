@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._custom import Custom
 from ._kernels import _PRIMARY, Kernel
@@ -85,7 +86,7 @@ class CustomKernel(Custom, Kernel):
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def variance(self, X, /, **hyperparameters) -> np.ndarray:
+    def variance(self, X: NDArray[np.float64], /, **hyperparameters: Any) -> NDArray[np.float64]:
         """The variance at every row: the diagonal of ``covariance(X, X)`` unless a subclass has a formula, which is quicker.
 
         Parameters
@@ -102,7 +103,9 @@ class CustomKernel(Custom, Kernel):
         rows = (X[first : first + _ROWS] for first in range(0, len(X), _ROWS))
         return np.concatenate([np.diagonal(self.covariance(some, some, **hyperparameters)) for some in rows] or [np.empty(0)])
 
-    def variance_gradient(self, X, w, /, **hyperparameters):
+    def variance_gradient(
+        self, X: NDArray[np.float64], w: NDArray[np.float64], /, **hyperparameters: Any
+    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         """The gradient of ``np.sum(w * variance(X))`` as ``gradient`` gives it, from which it follows unless a subclass has a formula.
 
         Parameters

@@ -87,6 +87,8 @@ def check_types(params: dict) -> None:
     threads = params.get("n_threads")
     if threads is not None and threads < 1:
         raise ValueError(f"n_threads is {threads}, expected at least 1")
+    if threads is not None and threads > 2**31:
+        raise ValueError(f"n_threads is {threads}, expected no more than the machine has room for")
     for callback in params.get("callbacks") or ():
         if not callable(callback):
             raise TypeError(f"callbacks holds {callback!r}, expected functions")

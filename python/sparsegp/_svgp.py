@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _sparsegp
 from ._options import custom_of, engine_options, seed_of
+from ._types import Array, Seed
+from .kernels import Kernel
+from .likelihoods import CustomLikelihood
 
 
 class SVGP:
@@ -62,18 +67,18 @@ class SVGP:
 
     def __init__(
         self,
-        kernel,
-        inducing_points,
-        likelihood="gaussian",
+        kernel: str | Kernel,
+        inducing_points: ArrayLike,
+        likelihood: str | CustomLikelihood = "gaussian",
         *,
-        objective="elbo",
-        update="ngd",
-        beta=1.0,
-        n_classes=2,
-        n_threads=None,
-        random_state=None,
-        options=None,
-    ):
+        objective: Literal["elbo", "dlm-log"] = "elbo",
+        update: str = "ngd",
+        beta: float = 1.0,
+        n_classes: int = 2,
+        n_threads: int | None = None,
+        random_state: Seed = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         self._arguments = {
             "kernel": kernel,
             "inducing_points": _array(inducing_points, 2, "inducing_points").copy(),
@@ -100,7 +105,9 @@ class SVGP:
         self.theta = state["theta"]
         self.posterior = state["posterior"]
 
-    def loss(self, X, y, *, exposure=None, scale=1.0, hyper=False) -> float:
+    def loss(
+        self, X: ArrayLike, y: ArrayLike, *, exposure: ArrayLike | None = None, scale: float = 1.0, hyper: bool = False
+    ) -> float:
         """The objective at a batch, ``scale · Σ loss of a datum + β KL(q ‖ p) − Σ log p(θ)`` with the priors of hyper-parameters, to be
         minimised; its gradients are kept.
 
@@ -124,7 +131,7 @@ class SVGP:
         exposure = None if exposure is None else _array(exposure, 1, "exposure")
         return self._svgp.loss(_array(X, 2, "X"), _array(y, 1, "y"), exposure, float(scale), bool(hyper))
 
-    def step(self, size=1.0) -> float:
+    def step(self, size: float = 1.0) -> float:
         """Move q by its rule along the gradient of the last :meth:`loss`.
 
         Parameters
@@ -140,24 +147,24 @@ class SVGP:
         return self._svgp.step(float(size))[0]
 
     @property
-    def gradient(self) -> list:
+    def gradient(self) -> list[tuple[Array, Array]]:
         """The gradient of the last :meth:`loss` without the KL term in ``(m, S)``, a pair for every function."""
         return self._svgp.gradients()
 
     @property
-    def posterior(self) -> list:
+    def posterior(self) -> list[tuple[Array, Array]]:
         """``(m, S)`` of every function; S is a vector where it is diagonal. Can be set."""
         return self._svgp.posteriors()
 
     @posterior.setter
-    def posterior(self, pairs) -> None:
+    def posterior(self, pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> None:
         self._svgp.set_posteriors([tuple(np.ascontiguousarray(part, dtype=np.float64) for part in pair) for pair in pairs])
 
     @property
-    def natural_parameters(self) -> list:
+    def natural_parameters(self) -> list[tuple[Array, Array]]:
         """``(S⁻¹m, −½ S⁻¹)`` of every function."""
 
-        def natural(mean, cov):
+        def natural(mean: Array, cov: Array) -> tuple[Array, Array]:
             precision = 1.0 / cov if cov.ndim == 1 else np.linalg.inv(cov)
             return (precision * mean if cov.ndim == 1 else precision @ mean), -0.5 * precision
 
@@ -172,7 +179,7 @@ class SVGP:
         """
         return self._svgp.kl()
 
-    def marginals(self, X):
+    def marginals(self, X: ArrayLike) -> tuple[Array, Array]:
         """The latent functions at inputs under q.
 
         Parameters
@@ -187,7 +194,7 @@ class SVGP:
         """
         return self._svgp.marginals(_array(X, 2, "X"))
 
-    def covariance(self, X, function=0):
+    def covariance(self, X: ArrayLike, function: int = 0) -> Array:
         """The covariance of a latent function at inputs under q.
 
         Parameters
@@ -203,7 +210,18 @@ class SVGP:
         """
         return self._svgp.covariance(_array(X, 2, "X"), int(function))
 
-    def optimize(self, X, y, *, exposure=None, epochs=20, batch_size=256, step=0.5, learning_rate=0.02, random_state=None):
+    def optimize(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        epochs: int = 20,
+        batch_size: int = 256,
+        step: float = 0.5,
+        learning_rate: float = 0.02,
+        random_state: Seed = None,
+    ) -> Array:
         """Train q by its rule, and hyper-parameters and inducing inputs by Adam (Kingma & Ba 2015), on mini-batches.
 
         Parameters
@@ -250,7 +268,7 @@ class SVGP:
             losses.append(np.mean(sums))
         return np.array(losses)
 
-    def log_density(self, X, y, exposure=None) -> np.ndarray:
+    def log_density(self, X: ArrayLike, y: ArrayLike, exposure: ArrayLike | None = None) -> Array:
         """The log predictive density of every target.
 
         Parameters
@@ -270,23 +288,23 @@ class SVGP:
         return self._svgp.log_density(_array(X, 2, "X"), _array(y, 1, "y"), exposure)
 
     @property
-    def hyperparameters(self) -> dict:
+    def hyperparameters(self) -> dict[str, float]:
         """Hyper-parameters by name, inducing inputs apart."""
         return dict(self._svgp.hyperparameters())
 
     @property
-    def inducing_points(self) -> np.ndarray:
+    def inducing_points(self) -> Array:
         """The inducing inputs."""
         return self._svgp.inducing_points()
 
     @property
-    def theta(self) -> np.ndarray:
+    def theta(self) -> Array:
         """Hyper-parameters and inducing inputs as one unconstrained vector, for an optimiser. Can be set: q stays as it is in
         whitened form. ``FitError`` is raised, and nothing has changed, where the model cannot be evaluated."""
         return self._svgp.theta()
 
     @theta.setter
-    def theta(self, values) -> None:
+    def theta(self, values: ArrayLike) -> None:
         if not self._svgp.move_to(_array(values, 1, "theta")):
             raise _sparsegp.FitError("the covariance of the inducing inputs has no Cholesky factor at theta")
 
@@ -296,12 +314,12 @@ class SVGP:
         return self._svgp.theta_names()
 
     @property
-    def theta_gradient(self) -> np.ndarray:
+    def theta_gradient(self) -> Array:
         """The gradient of the last ``loss(…, hyper=True)`` in :attr:`theta`."""
         return self._svgp.theta_gradient()
 
 
-def _array(values, dimensions: int, name: str) -> np.ndarray:
+def _array(values: ArrayLike, dimensions: int, name: str) -> Array:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:
         raise ValueError(f"{name} has {values.ndim} dimensions, expected {dimensions}")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from ._types import Column, Rows
 
 __all__ = ["neg_log_predictive_density", "neg_crps"]
 
@@ -46,7 +50,7 @@ def _inside(estimator, X):
     return estimator[:-1].transform(X) if hasattr(estimator, "steps") and len(estimator.steps) > 1 else X
 
 
-def neg_log_predictive_density(estimator, X, y, **others) -> float:
+def neg_log_predictive_density(estimator: Any, X: Rows, y: Column, **others: Any) -> float:
     """The negative of the loss −log p(y | x), averaged over rows: greater is better, as for all of scikit-learn's ``neg_`` scorers.
 
     Parameters
@@ -80,7 +84,7 @@ def neg_log_predictive_density(estimator, X, y, **others) -> float:
     return float(np.mean(_scored(estimator, "log_density", X, y, others)))
 
 
-def neg_crps(estimator, X, y, **others) -> float:
+def neg_crps(estimator: Any, X: Rows, y: Column, **others: Any) -> float:
     """The negative of the mean continuous ranked probability score, in units of the target: greater is better.
 
     Parameters

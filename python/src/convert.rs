@@ -19,11 +19,10 @@ pyo3::create_exception!(
 );
 
 /// Options that scikit-learn's habits call otherwise than the command line does.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 8] = [
     ("betas", "beta"),
     ("checkpoint", "folder"),
     ("features", "X"),
-    ("from", "partial_fit"),
     ("inducing", "n_inducing"),
     ("out", "folder"),
     ("seed", "random_state"),
@@ -41,7 +40,7 @@ const CLASSES: [(&str, &str, &str); 5] = [
 ];
 
 /// Options that are parameters of estimators by their own name; the others of a fit are given in `options`.
-const PARAMETERS: [&str; 23] = [
+const PARAMETERS: [&str; 25] = [
     "auto",
     "batch_size",
     "beta",
@@ -58,6 +57,8 @@ const PARAMETERS: [&str; 23] = [
     "objective",
     "patience",
     "prior",
+    "prior_mean",
+    "prior_variance",
     "restarts",
     "standardize",
     "tie",

@@ -1,6 +1,6 @@
 //! Draws of functions as Python holds them, and gradients of predictions: arrays in, arrays out; no maths.
 
-use crate::convert::{LentMatrix, points, raised, rows_of};
+use crate::convert::{LentMatrix, check_room, points, raised, rows_of};
 use crate::custom::Custom;
 use crate::host;
 use crate::model::Model;
@@ -77,6 +77,8 @@ pub fn functions(
     output: u64,
     threads: Option<usize>,
 ) -> PyResult<Option<Functions>> {
+    // Features with their numbers.
+    check_room(count, 1 << 14)?;
     let engine = model.shared();
     let work = |_: host::Host<'_>| match engine.function_draws(count, seed, output) {
         Ok(draws) => Ok(Some(draws)),
@@ -150,6 +152,7 @@ pub fn draws_together<'py>(
     seed: u64,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    check_room(table.0.rows(), count)?;
     let engine = model.shared();
     let work = |_: host::Host<'_>| {
         let exposure = engine.schema().exposure(&table.0)?.unwrap_or_default();

@@ -21,6 +21,9 @@ const FEATURES: usize = 1024;
 /// Rows that are evaluated together.
 const ROWS: usize = 128;
 
+/// Rows up to which targets are drawn by their exact covariance, which is quicker there than features are.
+const EXACT_ROWS: usize = 500;
+
 /// Functions drawn from the posterior of a model, by pathwise conditioning (Wilson et al. 2020, eq. 10–13):
 /// `f(x) = g(x) + k(x, Z) (K_uu + jI)⁻¹ (u − g(Z) − √j ε)`, where g is a draw of the prior made of random features, and u one of the inducing
 /// variables. Of models with neighbours, their values pull on every row in the same way: `f(x) + rᵀC⁻¹(y_N − f(N) − ε_N)` with the covariance
@@ -102,10 +105,13 @@ impl Model {
         seed: u64,
     ) -> Result<Vec<Vec<f64>>> {
         let predictions = self.predict(x, exposure)?;
+        let exact = |process: usize| self.latent_samples(x, (count, seed), process);
         let of_process = |process: usize| match self.draws_of(&[(process, 1.0)], count, (seed, 0)) {
             Ok(draws) => draws.latent(x),
-            Err(_) => self.latent_samples(x, (count, seed), process),
+            Err(_) => exact(process),
         };
+        let of_process: &dyn Fn(usize) -> Result<Vec<Vec<f64>>> =
+            if x.nrows() <= EXACT_ROWS { &exact } else { &of_process };
         let functions = (0..self.latent().processes()).map(of_process).collect::<Result<Vec<_>>>()?;
         let one = |draw: usize| {
             let of_row = |row: usize| {
